@@ -28,7 +28,9 @@ PAGES: dict[str, Callable[[], str]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a page is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 where a page is out of date"
+    )
     check = parser.parse_args().check
     stale = 0
     for name, make in PAGES.items():

@@ -56,14 +56,18 @@ else:
         "select": "Sample Select Shuffle",
         "tokenize": "Tokenize",
     }
-    _lazy = lazy_names(__name__, {name: module for module, names in _MODULES.items() for name in names.split()})
+    _lazy = lazy_names(
+        __name__, {name: module for module, names in _MODULES.items() for name in names.split()}
+    )
 
     def __getattr__(name: str) -> object:
         if name != "STAGES":
             return _lazy(name)
         # A stage that is not in __all__ is not shipped: nothing registers itself on import.
         offered = [_lazy(each) for each in __all__ if each != "STAGES"]
-        kinds = [each for each in offered if isinstance(each, type) and issubclass(each, _lazy("Stage"))]
+        kinds = [
+            each for each in offered if isinstance(each, type) and issubclass(each, _lazy("Stage"))
+        ]
         return {each.name: each for each in kinds if not each.__abstractmethods__}
 
     def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """The base of stages: a frozen dataclass, callable from an iterator of samples to an iterator of samples.
 
-A sample is webdataset's dict: ``__key__``, ``__url__`` and fields by extension. A stage needs no runtime: it works in
-a ``wds.DataPipeline``, in a DataLoader's worker, or called directly.
+A sample is webdataset's dict: ``__key__``, ``__url__`` and fields by extension. A stage needs no
+runtime: it works in a ``wds.DataPipeline``, in a DataLoader's worker, or called directly.
 """
 
 from abc import ABCMeta, abstractmethod
@@ -33,7 +33,8 @@ class StageError(ValueError):
         self.slug = slug
 
     def __reduce__(self) -> tuple[type["StageError"], tuple[str, str]]:
-        # By default only the message is pickled: an error without slug would break the process pool.
+        # By default only the message is pickled: an error without slug would break the process
+        # pool.
         return type(self), (self.slug, str(self))
 
 
@@ -41,7 +42,8 @@ class StageError(ValueError):
 class StageCounts:
     """The sample counts of a stage: ``seen == kept + dropped.total() + failed.total()`` after a pass.
 
-    During a pass, samples in a buffer (Shuffle, Batch) are only seen. Batches count as the samples in them.
+    During a pass, samples in a buffer (Shuffle, Batch) are only seen. Batches count as the samples
+    in them.
     """
 
     seen: int = 0
@@ -61,12 +63,22 @@ class StageCounts:
 def check_choice(owner: str, setting: str, value: object, kind: object) -> None:
     """Raise ValueError if the type of a setting is a ``Literal`` that does not include its value."""
     if get_origin(kind) is Literal and value not in (choices := get_args(kind)):
-        raise ValueError(f"{owner}: {setting}={value!r} is not one of {', '.join(map(repr, choices))}")
+        raise ValueError(
+            f"{owner}: {setting}={value!r} is not one of {', '.join(map(repr, choices))}"
+        )
 
 
 class _FactsMeta(ABCMeta):
-    # Not ``__init_subclass__``: ABCMeta of Python 3.10 takes the keyword ``name`` for its own parameter.
-    def __new__(mcls, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **facts: object) -> Any:
+    # Not ``__init_subclass__``: ABCMeta of Python 3.10 takes the keyword ``name`` for its own
+    # parameter.
+    def __new__(
+        mcls,
+        class_name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        /,
+        **facts: object,
+    ) -> Any:
         cls = super().__new__(mcls, class_name, bases, namespace)
         for name, value in facts.items():
             if not any(name in vars(base).get("__annotations__", ()) for base in cls.__mro__):
@@ -74,7 +86,9 @@ class _FactsMeta(ABCMeta):
             setattr(cls, name, value)
         return cls
 
-    def __init__(cls, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **_: object) -> None:
+    def __init__(
+        cls, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **_: object
+    ) -> None:
         super().__init__(class_name, bases, namespace)
 
 
@@ -94,7 +108,9 @@ class Stage(ClassFacts):
     written_by: ClassVar[str] = ""
     removed_by: ClassVar[str] = ""
     # init=False: dataclasses.replace makes a stage with counts of its own.
-    counts: StageCounts = field(default_factory=StageCounts, init=False, compare=False, hash=False, repr=False)
+    counts: StageCounts = field(
+        default_factory=StageCounts, init=False, compare=False, hash=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         """Refuse an unknown choice: a misspelt "drop" must not keep samples. Subclasses call this first."""

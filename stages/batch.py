@@ -40,14 +40,14 @@ class Batch(Stage, name="batch"):
 
     * ``size``: samples;
     * ``max_bytes``: bytes of all values ("256MiB");
-    * ``max_pixels``: pixels after padding all images to the largest height and the largest width in the batch, from
-      the field ``image``;
+    * ``max_pixels``: pixels after padding all images to the largest height and the largest width in
+      the batch, from the field ``image``;
     * ``max_tokens``: tokens after padding all texts to the longest, from the field ``text``.
 
-    A sample that exceeds a bound by itself is an error ("larger-than-batch"), as is one with other fields than its
-    batch ("other-fields"), or whose image or text cannot be measured ("not-measured"). ``on_error``: whether errors end
-    the run or are counted. With ``partial=False``, the samples of an incomplete last batch are dropped
-    ("partial-batch").
+    A sample that exceeds a bound by itself is an error ("larger-than-batch"), as is one with other
+    fields than its batch ("other-fields"), or whose image or text cannot be measured
+    ("not-measured"). ``on_error``: whether errors end the run or are counted. With
+    ``partial=False``, the samples of an incomplete last batch are dropped ("partial-batch").
 
     >>> [batch["__key__"] for batch in Batch(2)([{"__key__": "a"}, {"__key__": "b"}, {"__key__": "c"}])]
     [['a', 'b'], ['c']]
@@ -109,9 +109,13 @@ class Batch(Stage, name="batch"):
         try:
             size = 0 if self.max_bytes is None else weigh(sample)
             sides = (0, 0) if self.max_pixels is None else _height_width(sample[self.image])
-            return _Load(1, size, *sides, 0 if self.max_tokens is None else _token_count(sample[self.text]))
+            return _Load(
+                1, size, *sides, 0 if self.max_tokens is None else _token_count(sample[self.text])
+            )
         except KeyError as error:
-            raise StageError("not-measured", f"it has no field {error}; its fields: {listed(sample)}") from None
+            raise StageError(
+                "not-measured", f"it has no field {error}; its fields: {listed(sample)}"
+            ) from None
         except TypeError as error:
             raise StageError("not-measured", f"it cannot be measured: {error}") from None
 
@@ -119,7 +123,10 @@ class Batch(Stage, name="batch"):
         return (
             (self.size is not None and load.count > self.size)
             or (isinstance(self.max_bytes, int) and load.size > self.max_bytes)
-            or (self.max_pixels is not None and load.count * load.height * load.width > self.max_pixels)
+            or (
+                self.max_pixels is not None
+                and load.count * load.height * load.width > self.max_pixels
+            )
             or (self.max_tokens is not None and load.count * load.tokens > self.max_tokens)
         )
 
@@ -130,7 +137,9 @@ class Batch(Stage, name="batch"):
 
 def _other_fields(sample: Sample, first: Sample) -> StageError:
     text = f"its fields are {listed(sample)}; those of {first.get('__key__')!r} in its batch are {listed(first)}"
-    return StageError("other-fields", f"{text}; Rename(..., keep=False) or HasFields before makes them the same")
+    return StageError(
+        "other-fields", f"{text}; Rename(..., keep=False) or HasFields before makes them the same"
+    )
 
 
 def _height_width(value: object) -> tuple[int, int]:
@@ -165,8 +174,8 @@ def _token_count(value: object) -> int:
 class Unbatch(Stage, name="unbatch"):
     """Split batches of ``Batch`` into samples again; fields may have become tensors.
 
-    A batch whose fields differ in length, or have no length, is an error ("ragged-batch"); it counts as many samples as
-    it has keys.
+    A batch whose fields differ in length, or have no length, is an error ("ragged-batch"); it
+    counts as many samples as it has keys.
 
     >>> list(Unbatch()([{"__key__": ["a", "b"], "txt": ["a cat", "a dog"]}]))
     [{'__key__': 'a', 'txt': 'a cat'}, {'__key__': 'b', 'txt': 'a dog'}]
@@ -178,18 +187,23 @@ class Unbatch(Stage, name="unbatch"):
         counts = self.counts
         for batch in samples:
             lengths = {name: _entries(value) for name, value in batch.items()}
-            count = lengths.get("__key__") or max([length or 0 for length in lengths.values()], default=0)
+            count = lengths.get("__key__") or max(
+                [length or 0 for length in lengths.values()], default=0
+            )
             counts.seen += count
             odd = {name: length for name, length in lengths.items() if length != count}
             if odd:
                 counts.failed["ragged-batch"] += count
                 if self.on_error == "raise":
                     found = ", ".join(
-                        f"{str(name)[:60]!r} " + ("has no length" if length is None else f"has {length}")
+                        f"{str(name)[:60]!r} "
+                        + ("has no length" if length is None else f"has {length}")
                         for name, length in list(odd.items())[:12]
                     )
                     keys = str(batch.get("__key__"))[:120]
-                    raise StageError("ragged-batch", f"{self.name}: batch {keys}: of {count} samples, {found}")
+                    raise StageError(
+                        "ragged-batch", f"{self.name}: batch {keys}: of {count} samples, {found}"
+                    )
                 continue
             for index in range(count):
                 counts.kept += 1

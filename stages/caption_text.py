@@ -23,7 +23,8 @@ _BOMS = {
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-# Byte order marks, zero-width spaces and word joiners. Joiners that emoji and Indic scripts need are kept.
+# Byte order marks, zero-width spaces and word joiners. Joiners that emoji and Indic scripts need
+# are kept.
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 
 
@@ -31,19 +32,22 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 class CleanText(SampleStage, name="clean_text", read_by="field"):
     r"""Clean a caption in place.
 
-    It works before and after ``wds.decode``: bytes become UTF-8 bytes, a ``str`` becomes a ``str``. ``output`` "str" or
-    "bytes" fixes the type, for instance "str" in a pipeline that never decodes texts.
+    It works before and after ``wds.decode``: bytes become UTF-8 bytes, a ``str`` becomes a ``str``.
+    ``output`` "str" or "bytes" fixes the type, for instance "str" in a pipeline that never decodes
+    texts.
 
-    Bytes are decoded as UTF-16 or UTF-32 if they begin with its byte order mark, otherwise as UTF-8. Then ftfy fixes
-    mojibake, HTML entities, terminal escapes and control characters (including NUL), and normalizes to NFC. Byte order
-    marks and zero-width spaces are removed, and runs of white space, including line ends, become one space. Quotes,
-    ligatures and full-width letters are unchanged. A text that was changed is noted as "changed".
+    Bytes are decoded as UTF-16 or UTF-32 if they begin with its byte order mark, otherwise as
+    UTF-8. Then ftfy fixes mojibake, HTML entities, terminal escapes and control characters
+    (including NUL), and normalizes to NFC. Byte order marks and zero-width spaces are removed, and
+    runs of white space, including line ends, become one space. Quotes, ligatures and full-width
+    letters are unchanged. A text that was changed is noted as "changed".
 
-    ``fallback`` is the encoding of bytes that are not UTF-8, for instance "cp1252" (noted as "not-utf8"); without it
-    they are an error. ``on_empty``, if nothing visible remains: "drop" ("empty"), "raise" or "keep" (noted).
-    ``on_missing``, if the field is missing: "raise", "drop" or "keep" ("no-txt"). A text of more than ``max_bytes``
-    (characters, if it is already decoded) is an error ("large-text"), as is a value that is not text ("not-text").
-    ``field`` may name alternatives; all that exist are cleaned.
+    ``fallback`` is the encoding of bytes that are not UTF-8, for instance "cp1252" (noted as
+    "not-utf8"); without it they are an error. ``on_empty``, if nothing visible remains: "drop"
+    ("empty"), "raise" or "keep" (noted). ``on_missing``, if the field is missing: "raise", "drop"
+    or "keep" ("no-txt"). A text of more than ``max_bytes`` (characters, if it is already decoded)
+    is an error ("large-text"), as is a value that is not text ("not-text"). ``field`` may name
+    alternatives; all that exist are cleaned.
 
     >>> stage = CleanText(output="str")
     >>> list(stage([{"__key__": "a", "txt": b"\xef\xbb\xbfcaf\xc3\x83\xc2\xa9 \n au lait\0"}]))[0]["txt"]
@@ -66,7 +70,9 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
             except UnicodeDecodeError:
                 pass
             except LookupError:
-                raise ValueError(f"fallback={self.fallback!r} is not an encoding; 'cp1252' is the usual one") from None
+                raise ValueError(
+                    f"fallback={self.fallback!r} is not an encoding; 'cp1252' is the usual one"
+                ) from None
 
     def apply(self, sample: Sample) -> Sample:
         notes: list[str] = []
@@ -82,26 +88,39 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
             if clean != text:
                 notes.append("changed")
             if not visible(clean):
-                notes.append(settled("empty", self.on_empty, f"nothing visible is left of {name!r}"))
+                notes.append(
+                    settled("empty", self.on_empty, f"nothing visible is left of {name!r}")
+                )
             sample[name] = written(clean, sample[name], self.output)
         self.counts.noted.update(notes)
         return sample
 
     def _decoded(self, name: str, value: object) -> tuple[str, bool]:
         if not isinstance(value, (str, bytes, bytearray, memoryview)):
-            hint = "; JsonText takes captions out of json" if isinstance(value, (dict, list)) else ""
+            hint = (
+                "; JsonText takes captions out of json" if isinstance(value, (dict, list)) else ""
+            )
             raise StageError("not-text", f"{name!r} is not text but {type(value).__name__}{hint}")
         if len(value) > self.max_bytes:
-            raise StageError("large-text", f"{name!r} has {len(value)} bytes, more than max_bytes={self.max_bytes}")
+            raise StageError(
+                "large-text",
+                f"{name!r} has {len(value)} bytes, more than max_bytes={self.max_bytes}",
+            )
         if isinstance(value, str):
             return value, False
         data = bytes(value)
-        encoding = next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
+        encoding = next(
+            (encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8"
+        )
         try:
             return data.decode(encoding), False
         except UnicodeDecodeError as error:
             if self.fallback is None:
-                hint = "; fallback='cp1252' reads it as Western European" if encoding == "utf-8" else ""
+                hint = (
+                    "; fallback='cp1252' reads it as Western European"
+                    if encoding == "utf-8"
+                    else ""
+                )
                 raise StageError("not-utf8", f"{name!r} cannot be decoded: {error}{hint}") from None
             return data.decode(self.fallback, errors="replace"), True
 
@@ -138,29 +157,31 @@ def _config() -> "ftfy.TextFixerConfig":
 class JsonText(SampleStage, name="json_text", read_by="source", written_by="target"):
     """Write a caption in a json member as a text member.
 
-    It works before and after ``wds.decode``: the caption becomes UTF-8 bytes if the json is raw bytes, a ``str`` if the
-    json is decoded or a ``str``. ``output`` "str" or "bytes" fixes the type, for instance "str" in a pipeline that
-    never decodes texts.
+    It works before and after ``wds.decode``: the caption becomes UTF-8 bytes if the json is raw
+    bytes, a ``str`` if the json is decoded or a ``str``. ``output`` "str" or "bytes" fixes the
+    type, for instance "str" in a pipeline that never decodes texts.
 
-    ``json_text_key`` and ``json_text_key_probs`` have the same meaning as in OpenCLIP 4. The names in ``json_text_key``
-    ("description;alt") are tried in order; the first with a caption is used. With weights, the order is random for each
-    sample: names of a positive weight first, drawn without replacement in proportion to their weights, then the others
-    in the given order; names without a weight have weight 0. Unlike in OpenCLIP, the order depends only on the sample's
-    key, ``seed`` and ``epoch``. A name may be a path with dots ("meta.caption"); a name in the json that is equal to
-    all of it takes precedence.
+    ``json_text_key`` and ``json_text_key_probs`` have the same meaning as in OpenCLIP 4. The names
+    in ``json_text_key`` ("description;alt") are tried in order; the first with a caption is used.
+    With weights, the order is random for each sample: names of a positive weight first, drawn
+    without replacement in proportion to their weights, then the others in the given order; names
+    without a weight have weight 0. Unlike in OpenCLIP, the order depends only on the sample's key,
+    ``seed`` and ``epoch``. A name may be a path with dots ("meta.caption"); a name in the json that
+    is equal to all of it takes precedence.
 
     The json may be raw (bytes or ``str``, at most 16 MiB) or decoded. Values
 
     * a string that is not only white space is the caption, stripped;
     * of a list, the first such string is the caption; nested lists are not searched;
     * null, "", an empty list, a missing name: no caption; the next name is tried;
-    * a number, true, false, an object: no caption either. An object is never converted to text, because its names would
-      then be the caption of every image.
+    * a number, true, false, an object: no caption either. An object is never converted to text,
+      because its names would then be the caption of every image.
 
-    ``on_missing``, for a sample without caption: "drop" counts it as "no-json" (no such member), "not-text" (only
-    numbers or objects) or "no-caption"; "raise" makes it an error. Json that cannot be parsed is an error ("bad-json",
-    "large-json"). ``on_target``, if ``target`` exists already: "replace" it (noted), "keep" it (noted; the json is not
-    read), "drop" the sample or "raise".
+    ``on_missing``, for a sample without caption: "drop" counts it as "no-json" (no such member),
+    "not-text" (only numbers or objects) or "no-caption"; "raise" makes it an error. Json that
+    cannot be parsed is an error ("bad-json", "large-json"). ``on_target``, if ``target`` exists
+    already: "replace" it (noted), "keep" it (noted; the json is not read), "drop" the sample or
+    "raise".
 
     >>> stage = JsonText("caption;alt")
     >>> raw, decoded = b'{"caption": null, "alt": "a cat"}', {"caption": "a dog"}
@@ -184,7 +205,9 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         object.__setattr__(self, "json_text_key", names)
         alternatives((self.source, self.target))
         if self.json_text_key_probs is not None:
-            object.__setattr__(self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names)))
+            object.__setattr__(
+                self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names))
+            )
 
     def apply(self, sample: Sample) -> Sample:
         note = ""
@@ -195,9 +218,13 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
                 self.counts.noted[note] += 1
                 return sample
         if self.source not in sample:
-            raise self._missing("no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}")
+            raise self._missing(
+                "no-json", f"it has no field {self.source!r}; its fields: {listed(sample)}"
+            )
         value = sample[self.source]
-        sample[self.target] = written(self.caption(str(sample.get("__key__", "")), value), value, self.output)
+        sample[self.target] = written(
+            self.caption(str(sample.get("__key__", "")), value), value, self.output
+        )
         if note:
             self.counts.noted[note] += 1
         return sample
@@ -216,14 +243,21 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         if kinds:
             text = f"what it holds under {self._shown} is not text but {', '.join(sorted(kinds))}"
             raise self._missing("not-text", text)
-        keys = ", ".join(sorted(repr(str(key)[:60]) for key in list(tree)[:12])) if isinstance(tree, dict) else "none"
-        raise self._missing("no-caption", f"its json holds no text under {self._shown}; names there: {keys}")
+        keys = (
+            ", ".join(sorted(repr(str(key)[:60]) for key in list(tree)[:12]))
+            if isinstance(tree, dict)
+            else "none"
+        )
+        raise self._missing(
+            "no-caption", f"its json holds no text under {self._shown}; names there: {keys}"
+        )
 
     def _order(self, key: str) -> Iterable[str]:
         names, weights = self.json_text_key, self.json_text_key_probs
         if weights is None:
             return names
-        # Sorting by log(u)/w draws without replacement in proportion to w: Efraimidis and Spirakis, 2006.
+        # Sorting by log(u)/w draws without replacement in proportion to w: Efraimidis and Spirakis,
+        # 2006.
         drawn = {
             name: -math.log(1 - uniform(self.seed, key, f"{self.epoch} {name}")) / weight
             for name, weight in zip(names, weights, strict=True)
@@ -244,14 +278,18 @@ def _names(key: str | Iterable[str]) -> tuple[str, ...]:
     parts = key.split(";") if isinstance(key, str) else key
     names = tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
     if not names:
-        raise ValueError("json_text_key names nothing; give the json's name for captions, such as 'caption;alt'")
+        raise ValueError(
+            "json_text_key names nothing; give the json's name for captions, such as 'caption;alt'"
+        )
     return names
 
 
 def _weights(given: Iterable[float], length: int) -> tuple[float, ...]:
     weights = [float(weight) for weight in given]
     if len(weights) > length:
-        raise ValueError(f"json_text_key_probs has {len(weights)} weights for {length} names in json_text_key")
+        raise ValueError(
+            f"json_text_key_probs has {len(weights)} weights for {length} names in json_text_key"
+        )
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
         raise ValueError(f"json_text_key_probs must be finite and not negative: {weights}")
     return tuple(weights + [0.0] * (length - len(weights)))
@@ -261,7 +299,9 @@ def _decoded(value: object) -> object:
     if not isinstance(value, (bytes, bytearray, memoryview, str)):
         return value
     if len(value) > LARGEST:
-        raise StageError("large-json", f"its json has {len(value)} bytes; at most {LARGEST} are read")
+        raise StageError(
+            "large-json", f"its json has {len(value)} bytes; at most {LARGEST} are read"
+        )
     try:
         return parse_json(value)
     except ValueError as error:

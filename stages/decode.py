@@ -40,26 +40,31 @@ _CUT_IS_BAD = frozenset(("webp", "bmp"))
 class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     """Decode images to RGB, as a PIL image or an array (height, width, 3) of uint8.
 
-    Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The format is recognized by
-    the first bytes, never by the field's name. Images that are too large or too small are dropped by their header,
-    before a pixel is decoded ("too-many-pixels", "too-small", "over-budget"). Errors: "no-image" (no such field),
-    "not-bytes", "not-an-image", "truncated", "undecodable"; unlike in other stages, such samples are dropped and
-    counted unless ``on_error="raise"``.
+    Each entry of ``fields`` may name alternatives; the first that a sample has is decoded. The
+    format is recognized by the first bytes, never by the field's name. Images that are too large or
+    too small are dropped by their header, before a pixel is decoded ("too-many-pixels",
+    "too-small", "over-budget"). Errors: "no-image" (no such field), "not-bytes", "not-an-image",
+    "truncated", "undecodable"; unlike in other stages, such samples are dropped and counted unless
+    ``on_error="raise"``.
 
     Modes
 
-    * "fast": as "exact", but images that are more than ``k`` times as large as ``target`` on both sides are reduced:
-      JPEGs are decoded at 1/2, 1/4 or 1/8 scale, others are averaged down. With k = 2 the difference after resizing
-      is below that between two resampling filters; larger is closer, and slower. ``Resize`` accounts for the scale.
-    * "exact": full size, by libjpeg-turbo if it can decode the image; JPEGs are "damaged" if they are for Pillow.
-    * "reference": exactly the pixels of ``wds.decode("pilrgb")``: alpha is dropped and high depth clipped.
+    * "fast": as "exact", but images that are more than ``k`` times as large as ``target`` on both
+      sides are reduced: JPEGs are decoded at 1/2, 1/4 or 1/8 scale, others are averaged down. With
+      k = 2 the difference after resizing is below that between two resampling filters; larger is
+      closer, and slower. ``Resize`` accounts for the scale.
+    * "exact": full size, by libjpeg-turbo if it can decode the image; JPEGs are "damaged" if they
+      are for Pillow.
+    * "reference": exactly the pixels of ``wds.decode("pilrgb")``: alpha is dropped and high depth
+      clipped.
 
-    ``target`` is the size that later stages need: the shortest side in pixels, or (height, width); None keeps the full
-    size. ``alpha`` puts transparent pixels on a colour; "drop" shows their hidden colours, as OpenCLIP does; "keep"
-    gives RGBA where pixels may be transparent.
-    ``high_depth`` "scale" maps images of more than 8 bits to 0..255; "clip" makes most values white, as OpenCLIP does.
-    ``budget`` bounds the memory for decoding one image in bytes, in addition to the encoded bytes: see ``peak_bytes``.
-    Of animations, only the first frame is decoded.
+    ``target`` is the size that later stages need: the shortest side in pixels, or (height, width);
+    None keeps the full size. ``alpha`` puts transparent pixels on a colour; "drop" shows their
+    hidden colours, as OpenCLIP does; "keep" gives RGBA where pixels may be transparent.
+    ``high_depth`` "scale" maps images of more than 8 bits to 0..255; "clip" makes most values
+    white, as OpenCLIP does. ``budget`` bounds the memory for decoding one image in bytes, in
+    addition to the encoded bytes: see ``peak_bytes``. Of animations, only the first frame is
+    decoded.
 
     >>> stage = Decode(target=224, max_pixels=25_000_000)
     >>> list(stage([{"__key__": "a", "jpg": b"<html>"}])), stage.counts.failed
@@ -84,8 +89,12 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         object.__setattr__(self, "fields", entries(self.fields, "Decode(fields='jpg;png')"))
         if self.alpha not in {"drop", "keep"}:
             colour: tuple[object, ...] = tuple(self.alpha)
-            if len(colour) != 3 or not all(isinstance(each, int) and 0 <= each <= 255 for each in colour):
-                raise ValueError(f"alpha is {self.alpha!r}; give 'drop', 'keep' or a colour such as (255, 255, 255)")
+            if len(colour) != 3 or not all(
+                isinstance(each, int) and 0 <= each <= 255 for each in colour
+            ):
+                raise ValueError(
+                    f"alpha is {self.alpha!r}; give 'drop', 'keep' or a colour such as (255, 255, 255)"
+                )
             object.__setattr__(self, "alpha", colour)
         if self.target is not None and not isinstance(self.target, int):
             object.__setattr__(self, "target", tuple(self.target))
@@ -95,7 +104,9 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         if any(side < 1 for side in sides):
             raise ValueError(f"target is {self.target!r}; sides are at least 1 pixel")
         if self.mode == "reference" and (self.alpha != "drop" or self.orientation != "ignore"):
-            raise ValueError("mode 'reference' drops alpha and ignores orientation, as OpenCLIP does; use mode 'exact'")
+            raise ValueError(
+                "mode 'reference' drops alpha and ignores orientation, as OpenCLIP does; use mode 'exact'"
+            )
 
     def apply(self, sample: Sample) -> Sample:
         for name in images(sample, self.fields):
@@ -108,19 +119,23 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     def decode(self, data: object, *, aim: Aim | None = None, admit: Admit | None = None) -> Any:
         """Decode one image: to an array or a PIL image, by ``output``. Raises ``Dropped`` and ``StageError``.
 
-        Two hooks are called after the header is read, before a pixel is decoded, and again if the header was wrong.
-        ``aim(width, height)`` returns the target of this image, instead of ``target``, in pixels of the whole image:
-        (224, 448) for 224 pixels of its left half. ``admit(peak_bytes)`` gets the bound of the memory for decoding;
-        it may wait until there is enough, or raise.
+        Two hooks are called after the header is read, before a pixel is decoded, and again if the
+        header was wrong. ``aim(width, height)`` returns the target of this image, instead of
+        ``target``, in pixels of the whole image: (224, 448) for 224 pixels of its left half.
+        ``admit(peak_bytes)`` gets the bound of the memory for decoding; it may wait until there is
+        enough, or raise.
         """
         if not isinstance(data, bytes):
             if not isinstance(data, (bytearray, memoryview)):
                 raise StageError(
-                    "not-bytes", f"expected encoded bytes, got {type(data).__name__}: is it decoded already?"
+                    "not-bytes",
+                    f"expected encoded bytes, got {type(data).__name__}: is it decoded already?",
                 )
             data = bytes(data)
         encoded: bytes = data
-        header, _head = first_header(lambda start, size: encoded[start : start + size], len(encoded))
+        header, _head = first_header(
+            lambda start, size: encoded[start : start + size], len(encoded)
+        )
         if header is None:
             raise StageError("not-an-image", f"{len(data):,} bytes that begin with {data[:16]!r}")
         if header.format in UNREADABLE:
@@ -129,7 +144,9 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
             raise StageError("truncated", f"{header.format}: the file ends within its header")
         target = self._check(header, data, aim, admit) if header.width else self.target
         if header.format == "jpeg" and self.mode != "reference":
-            scale = scale_of(header.width, header.height, target, self.k) if self.mode == "fast" else 1
+            scale = (
+                scale_of(header.width, header.height, target, self.k) if self.mode == "fast" else 1
+            )
             decoded = decode_jpeg(data, header, scale)
             if decoded is not None:
                 return self._give(*decoded, header.orientation)
@@ -141,10 +158,14 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
             return self._check(known, encoded, aim, admit)
 
         how = self.mode, self.k, self.alpha, self.high_depth
-        image, box, orientation = decode_with_pillow(data, *how, gate, upright=self.orientation == "apply")
+        image, box, orientation = decode_with_pillow(
+            data, *how, gate, upright=self.orientation == "apply"
+        )
         return self._give(image, box, orientation)
 
-    def _check(self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None) -> Target:
+    def _check(
+        self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None
+    ) -> Target:
         """Return the target. Raises ``Dropped`` or ``StageError`` if the header alone excludes the image."""
         width, height = header.width, header.height
         if self.max_pixels is not None and width * height > self.max_pixels:
@@ -155,7 +176,9 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         if header.format == "jpeg":
             coefficients = coefficient_bytes(data)
             if (coefficients is None or coefficients) and keeps_busy(data, width * height):
-                raise StageError("undecodable", "it has so many scans that decoding would take minutes")
+                raise StageError(
+                    "undecodable", "it has so many scans that decoding would take minutes"
+                )
         target = self.target if aim is None else aim(width, height)
         if self.budget is not None or admit is not None:
             peak = peak_bytes(header, self.mode, target, k=self.k, coefficients=coefficients)

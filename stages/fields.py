@@ -13,7 +13,9 @@ Output = Literal["same", "str", "bytes"]
 
 def written(text: str, source: object, output: Output) -> str | bytes:
     """Return a text in the type ``output``; "same" is the type of ``source``, from which it was read."""
-    raw = output == "bytes" or (output == "same" and isinstance(source, (bytes, bytearray, memoryview)))
+    raw = output == "bytes" or (
+        output == "same" and isinstance(source, (bytes, bytearray, memoryview))
+    )
     return text.encode() if raw else text
 
 
@@ -39,7 +41,10 @@ def listed(sample: Sample) -> str:
 def named(fields: Iterable[str]) -> str:
     """Return names of fields for a message, at most a dozen."""
     names = sorted(fields)
-    return ", ".join(repr(name[:60]) for name in names[:12]) + (", ..." if len(names) > 12 else "") or "none"
+    return (
+        ", ".join(repr(name[:60]) for name in names[:12]) + (", ..." if len(names) > 12 else "")
+        or "none"
+    )
 
 
 def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
@@ -67,7 +72,8 @@ def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
 class HasFields(SampleStage, name="has_fields", read_by="fields"):
     """Keep samples that have all of the fields; others are dropped, counted by the first that is missing.
 
-    Each entry may name alternatives: ``HasFields(("jpg;png;jpeg;webp", "txt"))`` keeps what OpenCLIP keeps.
+    Each entry may name alternatives: ``HasFields(("jpg;png;jpeg;webp", "txt"))`` keeps what
+    OpenCLIP keeps.
 
     >>> stage = HasFields.of("jpg;png", "txt")
     >>> [sample["__key__"] for sample in stage([{"__key__": "a", "png": b"", "txt": b""}, {"__key__": "b", "png": b""}])]
@@ -98,8 +104,8 @@ class HasFields(SampleStage, name="has_fields", read_by="fields"):
 class Drop(SampleStage, name="drop", removed_by="fields"):
     """Remove fields, so that nothing later decodes them or holds them in memory.
 
-    ``fields`` are names joined by semicolons, or a tuple of names. A missing field is ignored, unless
-    ``on_missing`` is "raise" ("no-json").
+    ``fields`` are names joined by semicolons, or a tuple of names. A missing field is ignored,
+    unless ``on_missing`` is "raise" ("no-json").
 
     >>> list(Drop("json;thumb")([{"__key__": "a", "txt": b"a cat", "json": b"{}"}]))
     [{'__key__': 'a', 'txt': b'a cat'}]
@@ -122,7 +128,9 @@ class Drop(SampleStage, name="drop", removed_by="fields"):
             if field in sample:
                 del sample[field]
             elif self.on_missing == "raise":
-                raise StageError(f"no-{field}", f"it has no field {field!r}; its fields: {listed(sample)}")
+                raise StageError(
+                    f"no-{field}", f"it has no field {field!r}; its fields: {listed(sample)}"
+                )
         return sample
 
 
@@ -133,17 +141,19 @@ Pairs = tuple[tuple[str, str], ...]
 class Rename(SampleStage, name="rename"):
     """Give fields other names, as ``wds.rename`` does, but never silently.
 
-    Each new name gets the first of its alternatives that the sample has, in the given order. All old names are read
-    before any new one is written, so names can be swapped. All alternatives are removed; with ``keep=False``, all other
-    fields too, except webdataset's own ``__key__`` and ``__url__``.
+    Each new name gets the first of its alternatives that the sample has, in the given order. All
+    old names are read before any new one is written, so names can be swapped. All alternatives are
+    removed; with ``keep=False``, all other fields too, except webdataset's own ``__key__`` and
+    ``__url__``.
 
     Options
 
-    * ``on_missing``, if a sample has none of the alternatives: "raise", "drop" ("no-image"), or "keep" it unchanged
-      (noted as "no-image");
-    * ``on_conflict``, if it has several: "raise", "drop" ("several-image"), or use the "first" (noted);
-    * ``on_target``, if it has a field of the new name already: "raise", "drop" ("has-image"), "replace" it (noted) or
-      "keep" it (noted; the alternatives are removed).
+    * ``on_missing``, if a sample has none of the alternatives: "raise", "drop" ("no-image"), or
+      "keep" it unchanged (noted as "no-image");
+    * ``on_conflict``, if it has several: "raise", "drop" ("several-image"), or use the "first"
+      (noted);
+    * ``on_target``, if it has a field of the new name already: "raise", "drop" ("has-image"),
+      "replace" it (noted) or "keep" it (noted; the alternatives are removed).
 
     >>> stage = Rename({"image": "jpg;png", "text": "txt"})
     >>> list(stage([{"__key__": "a", "png": b"...", "txt": b"a cat"}]))
@@ -161,12 +171,16 @@ class Rename(SampleStage, name="rename"):
         given = self.fields.items() if isinstance(self.fields, Mapping) else self.fields
         pairs = tuple((new.strip(), ";".join(alternatives(old))) for new, old in given)
         if not pairs:
-            raise ValueError("Rename needs at least one field, for instance Rename({'image': 'jpg;png'})")
+            raise ValueError(
+                "Rename needs at least one field, for instance Rename({'image': 'jpg;png'})"
+            )
         for new, _ in pairs:
             if not new or ";" in new or is_meta(new):
                 raise ValueError(f"{new!r} cannot be the new name of a field")
         if len({new for new, _ in pairs}) < len(pairs):
-            raise ValueError("two renames have the same new name; join their alternatives with a semicolon")
+            raise ValueError(
+                "two renames have the same new name; join their alternatives with a semicolon"
+            )
         # Hashable.
         object.__setattr__(self, "fields", pairs)
 
@@ -210,7 +224,9 @@ class Rename(SampleStage, name="rename"):
                 continue
             if len(names) > 1:
                 text = f"it has several alternatives for {new!r}: {', '.join(names)}"
-                notes.append(_settled(f"several-{new}", self.on_conflict, text, "on_conflict to 'first'"))
+                notes.append(
+                    _settled(f"several-{new}", self.on_conflict, text, "on_conflict to 'first'")
+                )
             found[new] = sample[names[0]]
             if new in sample and new not in old_names:
                 text = f"it has a field {new!r} already"
@@ -219,7 +235,11 @@ class Rename(SampleStage, name="rename"):
                     found[new] = sample[new]
         self.counts.noted.update(notes)
         replaced = old_names | found.keys()
-        rest = {name: value for name, value in sample.items() if is_meta(name) or (self.keep and name not in replaced)}
+        rest = {
+            name: value
+            for name, value in sample.items()
+            if is_meta(name) or (self.keep and name not in replaced)
+        }
         return {**rest, **found}
 
 

@@ -24,8 +24,8 @@ class ContractError(ValueError):
 def check_contract(stages: tuple[AnyStage, ...], source: Iterable[str]) -> None:
     """Raise ``ContractError`` if a stage reads a field that no sample can have at that point.
 
-    ``source`` are the fields that samples may have at the start; "*" stands for any. A callable that is not a ``Stage``
-    may write any field.
+    ``source`` are the fields that samples may have at the start; "*" stands for any. A callable
+    that is not a ``Stage`` may write any field.
     """
     there, removed_by = set(source), dict[str, str]()
     batched = False
@@ -43,13 +43,17 @@ def check_contract(stages: tuple[AnyStage, ...], source: Iterable[str]) -> None:
             names = set(entry.split(";"))
             unknown = names if "*" in there and "*" not in removed_by else set()
             if "*" not in names and not names & there and not unknown - removed_by.keys():
-                raise ContractError(f"{place} reads {entry!r}: {_hint(entry, number, stages, there, removed_by)}")
+                raise ContractError(
+                    f"{place} reads {entry!r}: {_hint(entry, number, stages, there, removed_by)}"
+                )
         _update(there, removed_by, stage, place)
 
 
 def name_of(stage: object) -> str:
     """Return the name of a stage for messages and tables."""
-    return str(getattr(stage, "name", None) or getattr(stage, "__qualname__", None) or type(stage).__name__)
+    return str(
+        getattr(stage, "name", None) or getattr(stage, "__qualname__", None) or type(stage).__name__
+    )
 
 
 def _update(there: set[str], removed_by: dict[str, str], stage: Stage, place: str) -> None:
@@ -69,17 +73,33 @@ def _update(there: set[str], removed_by: dict[str, str], stage: Stage, place: st
         removed_by.clear()
 
 
-def _check_batching(stage: Stage, place: str, number: int, stages: tuple[AnyStage, ...], *, batched: bool) -> bool:
+def _check_batching(
+    stage: Stage, place: str, number: int, stages: tuple[AnyStage, ...], *, batched: bool
+) -> bool:
     if isinstance(stage, Unbatch):
-        if not batched and number > 1 and all(isinstance(before, Stage) for before in stages[: number - 1]):
-            raise ContractError(f"{place} takes batches apart, but gets samples: put Batch before it")
+        if (
+            not batched
+            and number > 1
+            and all(isinstance(before, Stage) for before in stages[: number - 1])
+        ):
+            raise ContractError(
+                f"{place} takes batches apart, but gets samples: put Batch before it"
+            )
         return False
     if batched and isinstance(stage, (Batch, SampleStage)):
-        raise ContractError(f"{place} takes samples, but gets batches: put it before Batch or after an Unbatch")
+        raise ContractError(
+            f"{place} takes samples, but gets batches: put it before Batch or after an Unbatch"
+        )
     return batched or isinstance(stage, Batch)
 
 
-def _hint(entry: str, number: int, stages: tuple[AnyStage, ...], there: set[str], removed_by: dict[str, str]) -> str:
+def _hint(
+    entry: str,
+    number: int,
+    stages: tuple[AnyStage, ...],
+    there: set[str],
+    removed_by: dict[str, str],
+) -> str:
     names = entry.split(";")
     for name in (*names, "*"):
         if name in removed_by:
@@ -108,10 +128,11 @@ def _hint(entry: str, number: int, stages: tuple[AnyStage, ...], there: set[str]
 class Pipeline:
     """Stages in sequence; itself a callable from samples to samples, which can be used like a stage.
 
-    Raises ``ContractError``, with a hint, if a stage reads a field that no sample can have at that point. ``source``
-    names the fields that shards may hold: by default images of the usual extensions, txt, json and cls; "*" for any.
-    Any other callable from samples to samples may be a stage, too; it may write any field, and its samples are not
-    counted. Pipelines inside pipelines are replaced by their stages.
+    Raises ``ContractError``, with a hint, if a stage reads a field that no sample can have at that
+    point. ``source`` names the fields that shards may hold: by default images of the usual
+    extensions, txt, json and cls; "*" for any. Any other callable from samples to samples may be a
+    stage, too; it may write any field, and its samples are not counted. Pipelines inside pipelines
+    are replaced by their stages.
 
     >>> from wdsflow.stages import HasFields, Rename
     >>> pipeline = Pipeline(HasFields.of("jpg;png", "txt"), Rename.of(image="jpg;png", text="txt"))
@@ -132,11 +153,17 @@ class Pipeline:
         flat: list[AnyStage] = []
         for stage in stages:
             if not callable(stage):
-                hint = "; unpack a list with Pipeline(*stages)" if isinstance(stage, (list, tuple)) else ""
+                hint = (
+                    "; unpack a list with Pipeline(*stages)"
+                    if isinstance(stage, (list, tuple))
+                    else ""
+                )
                 raise TypeError(f"{type(stage).__name__} is not a stage{hint}")
             flat.extend(stage.stages if isinstance(stage, Pipeline) else [stage])
         object.__setattr__(self, "stages", tuple(flat))
-        object.__setattr__(self, "source", frozenset([source] if isinstance(source, str) else source))
+        object.__setattr__(
+            self, "source", frozenset([source] if isinstance(source, str) else source)
+        )
         check_contract(self.stages, self.source)
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -148,14 +175,21 @@ class Pipeline:
     @property
     def counts(self) -> StageCounts:
         """Samples in and out, and the reasons of dropped ones, which begin with the number of their stage."""
-        counted = [(number, stage) for number, stage in enumerate(self.stages, 1) if isinstance(stage, Stage)]
+        counted = [
+            (number, stage)
+            for number, stage in enumerate(self.stages, 1)
+            if isinstance(stage, Stage)
+        ]
         if not counted:
             return StageCounts()
         result = StageCounts(counted[0][1].counts.seen, counted[-1][1].counts.kept)
         for number, stage in counted:
             for kind in ("dropped", "failed", "noted"):
                 reasons: Counter[str] = getattr(stage.counts, kind)
-                named = {f"{number}-{name_of(stage)}: {reason}": count for reason, count in reasons.items()}
+                named = {
+                    f"{number}-{name_of(stage)}: {reason}": count
+                    for reason, count in reasons.items()
+                }
                 getattr(result, kind).update(named)
         return result
 
@@ -163,8 +197,14 @@ class Pipeline:
         """Return a table of the stages: settings other than the defaults, and the fields read, written and removed."""
         rows = [["", "stage", "reads", "writes", "removes"]]
         for number, stage in enumerate(self.stages, 1):
-            cells = [stage.reads, stage.writes, stage.removes] if isinstance(stage, Stage) else [{"?"}] * 3
-            rows.append([str(number), _shown(stage), *(", ".join(sorted(cell)) or "-" for cell in cells)])
+            cells = (
+                [stage.reads, stage.writes, stage.removes]
+                if isinstance(stage, Stage)
+                else [{"?"}] * 3
+            )
+            rows.append(
+                [str(number), _shown(stage), *(", ".join(sorted(cell)) or "-" for cell in cells)]
+            )
         return table(rows)
 
     def report(self) -> str:
@@ -175,8 +215,19 @@ class Pipeline:
                 rows.append([name_of(stage), "?", "?", "not counted"])
                 continue
             counts = stage.counts
-            parts = [_listed(counts.dropped), _listed(counts.failed, "failed "), _listed(counts.noted, "noted ")]
-            rows.append([stage.name, str(counts.seen), str(counts.kept), ", ".join(part for part in parts if part)])
+            parts = [
+                _listed(counts.dropped),
+                _listed(counts.failed, "failed "),
+                _listed(counts.noted, "noted "),
+            ]
+            rows.append(
+                [
+                    stage.name,
+                    str(counts.seen),
+                    str(counts.kept),
+                    ", ".join(part for part in parts if part),
+                ]
+            )
         return table(rows, right={1, 2})
 
     def __repr__(self) -> str:

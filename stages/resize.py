@@ -26,17 +26,20 @@ _MOST_PIXELS = 1 << 26
 class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
     """Resize RGB images, bicubic with antialiasing, to the sizes of torchvision's ``Resize`` and ``CenterCrop``.
 
-    ``size``: of the shortest side in pixels, or (height, width) regardless of the aspect ratio. ``crop`` crops the
-    centre, ``size`` x ``size``. Images are PIL images or arrays (height, width, 3) of uint8; the result has the same
-    type. Uses the kernel of torch if it is installed, at most 2 levels from Pillow's and several times as fast;
-    otherwise Pillow's. The geometry is the same for images that ``Decode`` reduced.
+    ``size``: of the shortest side in pixels, or (height, width) regardless of the aspect ratio.
+    ``crop`` crops the centre, ``size`` x ``size``. Images are PIL images or arrays (height, width,
+    3) of uint8; the result has the same type. Uses the kernel of torch if it is installed, at most
+    2 levels from Pillow's and several times as fast; otherwise Pillow's. The geometry is the same
+    for images that ``Decode`` reduced.
 
-    A result of more than 67 million pixels is dropped as "too-long"; a value that is not an image fails as "not-pixels".
+    A result of more than 67 million pixels is dropped as "too-long"; a value that is not an image
+    fails as "not-pixels".
 
-    If ``size`` is a text such as "512" (the long side), "short:224" or "pixels:1MP" (see ``SizeRule``), images are bytes,
-    as in a tar, and stay bytes: larger ones are decoded, made smaller and encoded again, smaller ones are not touched.
-    This is what ``wdsflow filter --resize`` does; ``image_format``, ``quality``, ``orientation`` and ``mode`` are for this,
-    see ``Shrinker``. If the format changes, so does the name of the field.
+    If ``size`` is a text such as "512" (the long side), "short:224" or "pixels:1MP" (see
+    ``SizeRule``), images are bytes, as in a tar, and stay bytes: larger ones are decoded, made
+    smaller and encoded again, smaller ones are not touched. This is what ``wdsflow filter
+    --resize`` does; ``image_format``, ``quality``, ``orientation`` and ``mode`` are for this, see
+    ``Shrinker``. If the format changes, so does the name of the field.
 
     >>> Resize("512", image_format="webp").shrinker.rule
     SizeRule(way='long', most=512)
@@ -58,13 +61,20 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
                 raise ValueError("crop is for a size in pixels: use 'center-crop:224'")
             _ = self.shrinker
             return
-        if (self.image_format, self.quality, self.orientation, self.mode) != ("same", 95, "apply", "fast"):
+        if (self.image_format, self.quality, self.orientation, self.mode) != (
+            "same",
+            95,
+            "apply",
+            "fast",
+        ):
             raise ValueError(
                 "image_format, quality, orientation and mode are for encoded images: give a size such as '512'"
             )
         sides = (self.size,) if isinstance(self.size, int) else tuple(self.size)
         if any(side < 1 for side in sides) or len(sides) > 2:
-            raise ValueError(f"size is {self.size!r}; give one side, or (height, width), of at least 1 pixel")
+            raise ValueError(
+                f"size is {self.size!r}; give one side, or (height, width), of at least 1 pixel"
+            )
         if not isinstance(self.size, int):
             object.__setattr__(self, "size", sides)
 
@@ -87,11 +97,15 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
     def _shrunk(self, data: object) -> Small | None:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             kind = type(data).__name__
-            raise StageError("not-bytes", f"a {kind}: {self.size!r} is for encoded images, before Decode")
+            raise StageError(
+                "not-bytes", f"a {kind}: {self.size!r} is for encoded images, before Decode"
+            )
         encoded = bytes(data)
         header, _ = first_header(lambda start, size: encoded[start : start + size], len(encoded))
         if header is None:
-            raise StageError("not-an-image", f"{len(encoded):,} bytes that begin with {encoded[:16]!r}")
+            raise StageError(
+                "not-an-image", f"{len(encoded):,} bytes that begin with {encoded[:16]!r}"
+            )
         return self.shrinker.of(encoded, header, _BUDGET)
 
     def resize(self, image: object) -> "Pixels | Image":
@@ -99,18 +113,30 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
         import numpy as np
         from PIL import Image
 
-        from .imaging.resample import box_of, has_torch, output_size, resize, resize_with_pillow, to_array
+        from .imaging.resample import (
+            box_of,
+            has_torch,
+            output_size,
+            resize,
+            resize_with_pillow,
+            to_array,
+        )
 
         if isinstance(image, np.ndarray):
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-                raise StageError("not-pixels", f"an array of {image.dtype} {image.shape}, not uint8 (height, width, 3)")
+                raise StageError(
+                    "not-pixels",
+                    f"an array of {image.dtype} {image.shape}, not uint8 (height, width, 3)",
+                )
         elif not isinstance(image, Image.Image):
             raise StageError("not-pixels", f"a {type(image).__name__}, no image: is it decoded?")
         elif image.mode != "RGB":
             raise StageError("not-pixels", f"a PIL image of mode {image.mode}, not RGB")
         box = box_of(image)
         if isinstance(self.size, str):
-            raise StageError("not-bytes", f"it is decoded: {self.size!r} is for encoded images, before Decode")
+            raise StageError(
+                "not-bytes", f"it is decoded: {self.size!r} is for encoded images, before Decode"
+            )
         size = output_size(box[2] - box[0], box[3] - box[1], self.size)
         crop = (self.size, self.size) if self.crop and isinstance(self.size, int) else None
         if crop is None and size[0] * size[1] > _MOST_PIXELS:

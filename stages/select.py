@@ -18,8 +18,8 @@ from .base import Sample as SampleDict
 class Select(SampleStage, name="select", read_by="fields"):
     """Keep samples for which ``predicate(sample)`` is true; others are dropped under ``reason``.
 
-    The predicate must not change the sample, and it must be picklable: a function of a module, not a lambda. Its
-    exceptions become a ``StageError``, counted by the exception's name.
+    The predicate must not change the sample, and it must be picklable: a function of a module, not
+    a lambda. Its exceptions become a ``StageError``, counted by the exception's name.
 
     >>> from operator import itemgetter
     >>> [sample["__key__"] for sample in Select(itemgetter("good"))([{"__key__": "a", "good": 1}])]
@@ -34,15 +34,21 @@ class Select(SampleStage, name="select", read_by="fields"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.predicate):
-            raise TypeError(f"Select needs a predicate to call, not {type(self.predicate).__name__}")
-        object.__setattr__(self, "fields", (self.fields,) if isinstance(self.fields, str) else tuple(self.fields))
+            raise TypeError(
+                f"Select needs a predicate to call, not {type(self.predicate).__name__}"
+            )
+        object.__setattr__(
+            self, "fields", (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
+        )
         if isinstance(self.predicate, FunctionType):
             try:
                 # Cheap: only the name is pickled.
                 pickle.dumps(self.predicate)
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 hint = "define it with def at the top of a module, from which workers can import it"
-                raise ValueError(f"the predicate {self.predicate.__qualname__} cannot be pickled; {hint}") from error
+                raise ValueError(
+                    f"the predicate {self.predicate.__qualname__} cannot be pickled; {hint}"
+                ) from error
 
     def apply(self, sample: SampleDict) -> SampleDict:
         try:
@@ -61,8 +67,9 @@ class Select(SampleStage, name="select", read_by="fields"):
 class Sample(SampleStage, name="sample"):
     """Keep a share ``rate`` of the samples, chosen by their keys.
 
-    The choice depends only on a sample's key and ``seed``, not on its shard, the order or the worker. Samples that are
-    kept at a lower rate are also kept at a higher one. Samples of the same key are kept or dropped together.
+    The choice depends only on a sample's key and ``seed``, not on its shard, the order or the
+    worker. Samples that are kept at a lower rate are also kept at a higher one. Samples of the same
+    key are kept or dropped together.
 
     >>> stage = Sample(0.25, seed=1)
     >>> sum(1 for _ in stage({"__key__": f"{number:06}"} for number in range(1000)))
@@ -75,7 +82,9 @@ class Sample(SampleStage, name="sample"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.rate <= 1:
-            raise ValueError(f"rate={self.rate}: the share of samples to keep must be between 0 and 1")
+            raise ValueError(
+                f"rate={self.rate}: the share of samples to keep must be between 0 and 1"
+            )
 
     def apply(self, sample: SampleDict) -> SampleDict:
         key = sample.get("__key__")
@@ -101,13 +110,14 @@ def uniform(seed: int, key: str, what: str = "") -> float:
 class Shuffle(Stage, name="shuffle"):
     """Shuffle samples within a buffer that is bounded by their number and by their bytes.
 
-    The first sample is yielded when the buffer has ``initial`` samples (by default ``size``, or as many as fit into
-    ``max_bytes``); from then on the buffer grows by one for every two samples, until it is full. A sample of more than
-    ``max_bytes`` is not shuffled, and noted ("too-large-to-shuffle"). Shuffle encoded images, not decoded ones: they
-    are about twenty times smaller, so a buffer of the same size mixes that many more.
+    The first sample is yielded when the buffer has ``initial`` samples (by default ``size``, or as
+    many as fit into ``max_bytes``); from then on the buffer grows by one for every two samples,
+    until it is full. A sample of more than ``max_bytes`` is not shuffled, and noted
+    ("too-large-to-shuffle"). Shuffle encoded images, not decoded ones: they are about twenty times
+    smaller, so a buffer of the same size mixes that many more.
 
-    The order depends on ``seed``, ``epoch`` and the samples; ``dataclasses.replace(stage, epoch=1)`` gives the next
-    epoch.
+    The order depends on ``seed``, ``epoch`` and the samples; ``dataclasses.replace(stage,
+    epoch=1)`` gives the next epoch.
     """
 
     size: int = 5000

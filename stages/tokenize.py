@@ -60,8 +60,9 @@ class _Fault(NamedTuple):
 class TokenizerContract:
     """Calls a tokenizer with lists, or with single captions if it takes only those. Can be pickled.
 
-    The first captions, at most eight different ones, decide: each is tokenized alone, and all of them together. A
-    random tokenizer, such as OpenCLIP's with a ``reduction_fn``, is called for each caption separately.
+    The first captions, at most eight different ones, decide: each is tokenized alone, and all of
+    them together. A random tokenizer, such as OpenCLIP's with a ``reduction_fn``, is called for
+    each caption separately.
     """
 
     def __init__(self, tokenizer: Callable[..., object]) -> None:
@@ -89,7 +90,11 @@ class TokenizerContract:
         if len(more) > len(self._tried) and not draws:
             self._form = self._check(more)
             self._tried = more
-        rows = self._attempt(list(texts), len(texts)) if self._form == "many" else [self._one(text) for text in texts]
+        rows = (
+            self._attempt(list(texts), len(texts))
+            if self._form == "many"
+            else [self._one(text) for text in texts]
+        )
         if isinstance(rows, _Fault):
             for text in texts:
                 # Raises for the caption that causes the error.
@@ -122,7 +127,9 @@ class TokenizerContract:
                 assert isinstance(found[0], _Fault)
                 if found[0].error is not None and len(texts) == 1:
                     raise found[0].raised(texts)
-                raise TokenizerError(f"{in_lists.what}; {found[0].what}") from found[0].error or in_lists.error
+                raise TokenizerError(f"{in_lists.what}; {found[0].what}") from (
+                    found[0].error or in_lists.error
+                )
         alone = []
         for text, rows in zip(texts, found, strict=True):
             if isinstance(rows, _Fault):
@@ -138,29 +145,40 @@ class TokenizerContract:
         together = self._attempt(list(texts), len(texts))
         if isinstance(together, _Fault):
             raise together.raised(texts)
-        other = next((each for each, row in enumerate(together) if not _same(row, alone[each])), None)
+        other = next(
+            (each for each, row in enumerate(together) if not _same(row, alone[each])), None
+        )
         if other is None:
             return "many"
         # A tokenizer that is rarely random gives other tokens for the same call.
         for _ in range(_REPEATS):
-            for argument, row, place in ((list(texts), together[other], other), ([texts[other]] * 2, alone[other], 0)):
+            for argument, row, place in (
+                (list(texts), together[other], other),
+                ([texts[other]] * 2, alone[other], 0),
+            ):
                 again = self._attempt(argument, len(argument))
                 if not isinstance(again, _Fault) and not _same(again[place], row):
                     # Random.
                     return "list"
-        raise TokenizerError(f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone")
+        raise TokenizerError(
+            f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone"
+        )
 
     def _attempt(self, argument: str | list[str], count: int) -> list[object] | _Fault:
         """Return the expected number of rows, or the fault."""
         many = (
-            f"a list of {len(argument)} captions" if isinstance(argument, list) else f"the caption {_quoted(argument)}"
+            f"a list of {len(argument)} captions"
+            if isinstance(argument, list)
+            else f"the caption {_quoted(argument)}"
         )
         try:
             result = self._tokenize(argument)
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
-            return _Fault(f"for {many} it raised {type(error).__name__}: {error}{_place(error)}", error)
+            return _Fault(
+                f"for {many} it raised {type(error).__name__}: {error}{_place(error)}", error
+            )
         try:
             rows = _rows(result)
         except TypeError as error:
@@ -250,14 +268,15 @@ Tokenizer = Callable[..., object]
 class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"):
     """Replace captions by tokens: a LongTensor of ``context length``, equal to ``tokenizer(text)[0]``.
 
-    ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from one string to a row;
-    or the name of an OpenCLIP model, whose tokenizer is created on first use. Which kind of callable it is, is tested
-    with the first captions; TokenizerError if it is neither. ``field`` may name alternatives. Captions that do not fit
-    into the context are cut by the tokenizer: they are kept and noted as "truncated", or as "perhaps-truncated" if the
+    ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from
+    one string to a row; or the name of an OpenCLIP model, whose tokenizer is created on first use.
+    Which kind of callable it is, is tested with the first captions; TokenizerError if it is
+    neither. ``field`` may name alternatives. Captions that do not fit into the context are cut by
+    the tokenizer: they are kept and noted as "truncated", or as "perhaps-truncated" if the
     tokenizer has no option ``context_length``.
 
-    Errors: "no-text" (no such field), "not-text" (neither a string nor UTF-8), "too-long" (the tokenizer raises instead
-    of cutting). Any other exception of a tokenizer ends the run.
+    Errors: "no-text" (no such field), "not-text" (neither a string nor UTF-8), "too-long" (the
+    tokenizer raises instead of cutting). Any other exception of a tokenizer ends the run.
     """
 
     tokenizer: Tokenizer | str
@@ -275,7 +294,9 @@ class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"
     def apply(self, sample: Sample) -> Sample:
         names = present(sample, self.field.split(";"))
         if not names:
-            raise StageError("no-text", f"it has none of {self.field!r}; its fields: {listed(sample)}")
+            raise StageError(
+                "no-text", f"it has none of {self.field!r}; its fields: {listed(sample)}"
+            )
         text = _text(sample[names[0]])
         contract = self._contract or named_contract(str(self.tokenizer))
         try:
@@ -289,7 +310,9 @@ class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"
             raise StageError("too-long", str(error)[:300]) from error
         tokens = _tensor(row)
         # A token is at least one byte: a shorter text fits.
-        if len(text.encode("utf-8", "surrogatepass")) + 2 > len(tokens) and (note := _cut(contract, text, tokens)):
+        if len(text.encode("utf-8", "surrogatepass")) + 2 > len(tokens) and (
+            note := _cut(contract, text, tokens)
+        ):
             self.counts.noted[note] += 1
         sample[names[0]] = tokens
         return sample
@@ -312,7 +335,9 @@ def named_tokenizer(model: str) -> Tokenizer:
     try:
         from open_clip import get_tokenizer
     except ImportError as error:
-        raise ImportError(f"the tokenizer of {model!r} needs OpenCLIP: {install_extras('openclip')}") from error
+        raise ImportError(
+            f"the tokenizer of {model!r} needs OpenCLIP: {install_extras('openclip')}"
+        ) from error
     tokenizer: Tokenizer = get_tokenizer(model)
     return tokenizer
 
@@ -327,7 +352,9 @@ def _tensor(tokens: object) -> "torch.Tensor":
     import numpy as np
     import torch
 
-    return torch.from_numpy(tokens) if isinstance(tokens, np.ndarray) else cast("torch.Tensor", tokens)
+    return (
+        torch.from_numpy(tokens) if isinstance(tokens, np.ndarray) else cast("torch.Tensor", tokens)
+    )
 
 
 def _cut(contract: TokenizerContract, text: str, tokens: "torch.Tensor") -> str:

@@ -23,21 +23,32 @@ from tests.processes import MARK, close_what_is_left_open, left_behind
 from tests.programs import Program
 from tests.skips import SkipWatch, expected_skips
 
-# The same cases each time, and no clock: what fails here was changed here. `scripts/test deep` draws new ones, and more.
+# The same cases each time, and no clock: what fails here was changed here. `scripts/test deep`
+# draws new ones, and more.
 settings.register_profile(
-    "gate", max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "gate",
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("search", parent=settings.get_profile("gate"), derandomize=False, max_examples=1_000)
+settings.register_profile(
+    "search", parent=settings.get_profile("gate"), derandomize=False, max_examples=1_000
+)
 settings.load_profile("gate")
 
-# A shell's background job ignores Ctrl-C, and so would all programs that the tests start and interrupt.
+# A shell's background job ignores Ctrl-C, and so would all programs that the tests start and
+# interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Programs that the tests start write as they do for users: what a program holds back and loses at its end is noticed.
+# Programs that the tests start write as they do for users: what a program holds back and loses at
+# its end is noticed.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
-os.environ[MARK] = uuid.uuid4().hex  # by which processes of these tests are known, whoever their parent is by then
+os.environ[MARK] = (
+    uuid.uuid4().hex
+)  # by which processes of these tests are known, whoever their parent is by then
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,7 +74,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     sampled: dict[object, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample") and not item.get_closest_marker("deep"):
-            sampled.setdefault((item.parent, getattr(item, "originalname", item.name)), []).append(item)
+            sampled.setdefault((item.parent, getattr(item, "originalname", item.name)), []).append(
+                item
+            )
     for cases in sampled.values():
         (most,) = cases[0].get_closest_marker("sample").args  # type: ignore[union-attr]
         cases.sort(key=lambda case: case.nodeid)  # in whatever order they are run: the same ones
@@ -134,10 +147,14 @@ def real_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def drive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[list[dict[str, Any]]], list[str]]]:
+def drive(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[list[dict[str, Any]]], list[str]]]:
     """Small trainings, which run as training/drive.py says, one after the other; the exit statuses of each are returned."""
     script = Path(__file__).parent / "training" / "drive.py"
-    program = Program(script, tmp_path_factory.mktemp("trainings"), {"OMP_NUM_THREADS": "1"}, path=sys.path)
+    program = Program(
+        script, tmp_path_factory.mktemp("trainings"), {"OMP_NUM_THREADS": "1"}, path=sys.path
+    )
 
     def run(scenarios: list[dict[str, Any]]) -> list[str]:
         program.ask(json.dumps(scenarios))

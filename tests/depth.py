@@ -8,7 +8,9 @@ from hypothesis import settings
 
 def cases(gate: int) -> settings:
     """For a test whose cases are slow: ``gate`` cases in the gate, 20 times as many in the deep run."""
-    return settings(max_examples=gate * (1 if settings.get_current_profile_name() == "gate" else 20))
+    return settings(
+        max_examples=gate * (1 if settings.get_current_profile_name() == "gate" else 20)
+    )
 
 
 def refuse_both(items: Iterable[pytest.Item]) -> None:
@@ -19,7 +21,8 @@ def refuse_both(items: Iterable[pytest.Item]) -> None:
     both = {
         item.nodeid.partition("[")[0]
         for item in items
-        if item.get_closest_marker("sample") and any(mark.name == "deep" for mark in _marks_of_all_cases(item))
+        if item.get_closest_marker("sample")
+        and any(mark.name == "deep" for mark in _marks_of_all_cases(item))
     }
     if both:
         raise pytest.UsageError(

@@ -19,8 +19,14 @@ def forecast(crash: str | None = None) -> Forecast:
     return Forecast("open-clip-3.3", workers=4, crash=crash, stalled=() if crash else (starved,))
 
 
-def advice(does: str = 'Take captions from the json field "caption" (OpenCLIP 4)', **facts: Any) -> Advice:
-    given: dict[str, Any] = {"regains": 10_000, "command": "--json-text-key caption", "reader": "open-clip-3.3"}
+def advice(
+    does: str = 'Take captions from the json field "caption" (OpenCLIP 4)', **facts: Any
+) -> Advice:
+    given: dict[str, Any] = {
+        "regains": 10_000,
+        "command": "--json-text-key caption",
+        "reader": "open-clip-3.3",
+    }
     return Advice(does=does, **(given | facts))
 
 
@@ -61,11 +67,16 @@ def verdict(
         "exact": True,
         "funnel": Funnel(2 * samples, samples, usable, usable, usable),
     }
-    return Verdict(outcome=outcome, samples=samples, usable=usable, reasons=reasons, **(given | facts))
+    return Verdict(
+        outcome=outcome, samples=samples, usable=usable, reasons=reasons, **(given | facts)
+    )
 
 
 def finding(code: str = "W006", severity: Any = "error", **facts: Any) -> Finding:
-    given: dict[str, Any] = {"message": f"0000.tar: 3 of 10 samples: trouble {code}", "shard": "shards/0000.tar"}
+    given: dict[str, Any] = {
+        "message": f"0000.tar: 3 of 10 samples: trouble {code}",
+        "shard": "shards/0000.tar",
+    }
     return Finding(code, severity, **(given | facts))
 
 
@@ -83,11 +94,15 @@ def healthy(shards: int = 3) -> Report:
 def stalled(samples: int = 10_000) -> Report:
     """Captions in json, as OpenCLIP 3.3 cannot read them."""
     reason = Reason(
-        "no-caption", samples, f"{samples:,} of {samples:,} samples: no caption field (txt); they have jpg, json"
+        "no-caption",
+        samples,
+        f"{samples:,} of {samples:,} samples: no caption field (txt); they have jpg, json",
     )
     return Report(
         urls=["shards/{0000..0001}.tar"],
-        evidence=Evidence("headers", [shard(f"shards/{number:04d}.tar", samples // 2) for number in range(2)]),
+        evidence=Evidence(
+            "headers", [shard(f"shards/{number:04d}.tar", samples // 2) for number in range(2)]
+        ),
         verdicts=[
             verdict(
                 "stalls",
@@ -105,7 +120,11 @@ def stalled(samples: int = 10_000) -> Report:
                 message=f"{number:04d}.tar: {samples // 2:,} of {samples // 2:,} samples have captions in json only",
                 count=samples // 2,
                 readers=("open-clip-3.3",),
-                repair=Repair("wdsflow repair shards/0000.tar --text-from json:caption", True, "writes new shards"),
+                repair=Repair(
+                    "wdsflow repair shards/0000.tar --text-from json:caption",
+                    True,
+                    "writes new shards",
+                ),
             )
             for number in range(2)
         ],
@@ -126,10 +145,23 @@ def nasty() -> Report:
             [Gap(url, (NASTY,), 1)],
         ),
         verdicts=[
-            verdict("crashes", 30, 5, (Reason(NASTY, 1, NASTY, url, NASTY, 3),), title=f"x{NASTY}", reader="c" + NASTY)
+            verdict(
+                "crashes",
+                30,
+                5,
+                (Reason(NASTY, 1, NASTY, url, NASTY, 3),),
+                title=f"x{NASTY}",
+                reader="c" + NASTY,
+            )
         ],
         findings=[
-            finding(shard=url, key=NASTY, offset=1_024, message=NASTY, repair=Repair(NASTY, False, NASTY)),
+            finding(
+                shard=url,
+                key=NASTY,
+                offset=1_024,
+                message=NASTY,
+                repair=Repair(NASTY, False, NASTY),
+            ),
             finding("W007", "warning", shard=None, message=NASTY),
             finding("W008", "info", shard="s3://bucket/0.tar", message="[bold]x"),
         ],

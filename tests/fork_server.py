@@ -1,12 +1,14 @@
 """Python programs that tests start, as forks of a process that has imported what is large.
 
-PyTorch takes nearly two seconds of processor time to import, and hundreds of programs would import it. A program that is
-forked here has the arguments, variables, folder, descriptors, session, command line and parent that ``subprocess.Popen``
-asks for. What differs is that modules are loaded already, so tests of imports, start-up and memory do not use it.
+PyTorch takes nearly two seconds of processor time to import, and hundreds of programs would import
+it. A program that is forked here has the arguments, variables, folder, descriptors, session,
+command line and parent that ``subprocess.Popen`` asks for. What differs is that modules are loaded
+already, so tests of imports, start-up and memory do not use it.
 
     with forked_python(): subprocess.Popen([sys.executable, "-c", "import torch"])
 
-The server is a child of the test process, and so are the programs that it forks: the kernel has a flag for that.
+The server is a child of the test process, and so are the programs that it forks: the kernel has a
+flag for that.
 """
 
 import _warnings
@@ -37,11 +39,23 @@ from typing import Any, NamedTuple, NoReturn
 
 from support.forked_pytest import end
 
-# What most programs of tests import. Not webdataset, as programs choose its version by PYTHONPATH, nor pyarrow, which starts a
-# thread.
+# What most programs of tests import. Not webdataset, as programs choose its version by PYTHONPATH,
+# nor pyarrow, which starts a thread.
 PRELOADED = ("torch", "torchvision", "open_clip", "duckdb", "PIL.Image")
 # Variables that an interpreter or a library reads once, when it starts.
-READ_AT_START = ("PYTHON", "LD_", "MALLOC_", "OMP_", "MKL_", "CUDA_", "TORCH", "PYTORCH", "LANG", "LC_", "COVERAGE_")
+READ_AT_START = (
+    "PYTHON",
+    "LD_",
+    "MALLOC_",
+    "OMP_",
+    "MKL_",
+    "CUDA_",
+    "TORCH",
+    "PYTORCH",
+    "LANG",
+    "LC_",
+    "COVERAGE_",
+)
 NAME = "wdsflow-tests-fork-server"
 _SIZE = struct.Struct("<q")
 # The number of the call of the kernel.
@@ -66,7 +80,11 @@ class _Start(NamedTuple):
 def start_server() -> None:
     """Fork the server, from a process that has run no test. Elsewhere than on Linux, programs start as always."""
     global _server  # noqa: PLW0603 - one for each test process
-    known = sys.platform == "linux" and platform.machine() in _CLONE and hasattr(subprocess, "_fork_exec")
+    known = (
+        sys.platform == "linux"
+        and platform.machine() in _CLONE
+        and hasattr(subprocess, "_fork_exec")
+    )
     if known and _server is None:
         server = _ForkServer()
         if server.works:
@@ -118,13 +136,42 @@ class _ForkServer:
 
     def fork_exec(self, arguments: list[Any], executables: Any, *rest: Any) -> int:
         """Do what ``_posixsubprocess.fork_exec`` does; return the number of the process."""
-        close_fds, kept, folder, variables, stdin, _, _, stdout, _, stderr, _, error_pipe, _, new_session = rest[:14]
+        (
+            close_fds,
+            kept,
+            folder,
+            variables,
+            stdin,
+            _,
+            _,
+            stdout,
+            _,
+            stderr,
+            _,
+            error_pipe,
+            _,
+            new_session,
+        ) = rest[:14]
         process_group, group, groups, user, umask, prepare, *_ = rest[14:]
         words = [os.fsdecode(word) for word in arguments]
-        environment = dict(os.environb) if variables is None else dict(each.split(b"=", 1) for each in variables)
+        environment = (
+            dict(os.environb)
+            if variables is None
+            else dict(each.split(b"=", 1) for each in variables)
+        )
         place = os.fsdecode(folder) if folder is not None else os.getcwd()
-        plain = close_fds and process_group < 0 and umask < 0 and (group, groups, user, prepare) == (None,) * 4
-        if not plain or os.getpid() != self.owner or not os.path.isdir(place) or not self._can_run(words, environment):
+        plain = (
+            close_fds
+            and process_group < 0
+            and umask < 0
+            and (group, groups, user, prepare) == (None,) * 4
+        )
+        if (
+            not plain
+            or os.getpid() != self.owner
+            or not os.path.isdir(place)
+            or not self._can_run(words, environment)
+        ):
             return int(self._exec(arguments, executables, *rest))
         streams = [own if given < 0 else given for own, given in enumerate((stdin, stdout, stderr))]
         inherited = [number for number in kept if number not in (0, 1, 2, error_pipe)]
@@ -141,7 +188,11 @@ class _ForkServer:
         prefixes = tuple(prefix.encode() for prefix in READ_AT_START)
         for name in environment.keys() | self._variables.keys():
             changed = environment.get(name) != self._variables.get(name)
-            if changed and name.startswith(prefixes) and name not in (b"PYTHONPATH", b"PYTHONSAFEPATH"):
+            if (
+                changed
+                and name.startswith(prefixes)
+                and name not in (b"PYTHONPATH", b"PYTHONSAFEPATH")
+            ):
                 return False
         added = set(_entries(environment)) - set(sys.path)
         packages = {name.partition(".")[0] for name in PRELOADED}
@@ -212,8 +263,9 @@ def _preload() -> None:
 def _fork_sibling() -> int:
     """Fork a process whose parent is that of this one; return its number, and 0 in it.
 
-    ``os.fork`` cannot do that. It does what ``os.fork`` does, but for the handlers of C libraries. Their threads and locks
-    are the reason for those, and this process has one thread and holds no lock.
+    ``os.fork`` cannot do that. It does what ``os.fork`` does, but for the handlers of C libraries.
+    Their threads and locks are the reason for those, and this process has one thread and holds no
+    lock.
     """
     _PYTHON.PyOS_BeforeFork()
     pid = _PYTHON.syscall(_CLONE[platform.machine()], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
@@ -305,7 +357,11 @@ def _open_streams() -> None:
 
 
 def _entries(environment: Mapping[bytes, bytes]) -> list[str]:
-    return [entry for entry in os.fsdecode(environment.get(b"PYTHONPATH", b"")).split(os.pathsep) if entry]
+    return [
+        entry
+        for entry in os.fsdecode(environment.get(b"PYTHONPATH", b"")).split(os.pathsep)
+        if entry
+    ]
 
 
 def _set_path(first: str) -> None:
@@ -327,13 +383,16 @@ def _show(arguments: Sequence[str], environment: Mapping[bytes, bytes]) -> bool:
     start = ctypes.addressof(memory)
     middle = start + len(words)
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    # start_code, end_code, start_data, end_data and start_brk: the first field here is the third of proc(5).
+    # start_code, end_code, start_data, end_data and start_brk: the first field here is the third of
+    # proc(5).
     layout = [int(fields[number - 3]) for number in (26, 27, 45, 46, 47)]
     _PYTHON.sbrk.restype = ctypes.c_void_p
     layout += [_PYTHON.sbrk(0), int(fields[28 - 3]), start, middle, middle, middle + len(variables)]
     # Neither another auxiliary vector nor another executable.
     whole = struct.pack("=11QQIi", *layout, 0, 0, -1)
-    status = _PYTHON.prctl(_PR_SET_MM, _PR_SET_MM_MAP, whole, ctypes.c_ulong(len(whole)), ctypes.c_ulong(0))
+    status = _PYTHON.prctl(
+        _PR_SET_MM, _PR_SET_MM_MAP, whole, ctypes.c_ulong(len(whole)), ctypes.c_ulong(0)
+    )
     return bool(status == 0)
 
 

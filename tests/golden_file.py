@@ -16,10 +16,15 @@ def check_text(path: Path, name: str, text: str) -> None:
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
         sections[name] = f"{text}\n"
-        path.write_text("".join(f"=== {each}\n{sections[each]}" for each in sorted(sections)), encoding="utf-8")
+        path.write_text(
+            "".join(f"=== {each}\n{sections[each]}" for each in sorted(sections)), encoding="utf-8"
+        )
     expected = sections[name].removesuffix("\n")
     assert text
     if text != expected:
         pytest.fail(
-            "\n".join(difflib.unified_diff(expected.split("\n"), text.split("\n"), lineterm="", n=1)), pytrace=False
+            "\n".join(
+                difflib.unified_diff(expected.split("\n"), text.split("\n"), lineterm="", n=1)
+            ),
+            pytrace=False,
         )

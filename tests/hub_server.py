@@ -85,7 +85,11 @@ class _Asked(Handler):
                 raise _Refused(404, "RepoNotFound", "Repository not found")
             what = rest[0] if rest else "info"
             if what == "info":
-                about = {"id": f"{owner}/{name}", "private": False, "createdAt": "2026-01-01T00:00:00.000Z"}
+                about = {
+                    "id": f"{owner}/{name}",
+                    "private": False,
+                    "createdAt": "2026-01-01T00:00:00.000Z",
+                }
                 return _json({**about, "size": 1, "totalFiles": len(files)})
             names = ["/".join(rest[1:])]
         else:
@@ -102,8 +106,14 @@ class _Asked(Handler):
             return self.resolve(files, names[0])
         if what == "tree":
             return self.tree(files, names[0], query, bucket=kind == "buckets")
-        asked = json.loads(body)["paths"] if body.startswith(b"{") else urllib.parse.parse_qs(body.decode())["paths"]
-        return _json([_entry(name, files[name], bucket=kind == "buckets") for name in asked if name in files])
+        asked = (
+            json.loads(body)["paths"]
+            if body.startswith(b"{")
+            else urllib.parse.parse_qs(body.decode())["paths"]
+        )
+        return _json(
+            [_entry(name, files[name], bucket=kind == "buckets") for name in asked if name in files]
+        )
 
     def allowed(self, place: str) -> Repository:
         found, token = self.hub.repositories.get(place), self.headers.get("Authorization")
@@ -116,17 +126,24 @@ class _Asked(Handler):
                 else _Refused(401, "", "Invalid username or password.")
             )
         if found.who == "members" and "resolve" in self.path:
-            raise _Refused(403 if token else 401, "GatedRepo", "Access to this dataset is restricted.")
+            raise _Refused(
+                403 if token else 401, "GatedRepo", "Access to this dataset is restricted."
+            )
         return found
 
     def resolve(self, files: dict[str, bytes], name: str) -> Answer:
         if name not in files:
             raise _Refused(404, "EntryNotFound", "Entry not found")
         mark = _sha256(files[name])
-        headers = {"Location": f"{self.storage_url}/{mark}?Signature=x", "X-Linked-Etag": f'"{mark}"'}
+        headers = {
+            "Location": f"{self.storage_url}/{mark}?Signature=x",
+            "X-Linked-Etag": f'"{mark}"',
+        }
         return Answer(302, headers, b"Found. Redirecting")
 
-    def tree(self, files: dict[str, bytes], folder: str, query: dict[str, str], *, bucket: bool) -> Answer:
+    def tree(
+        self, files: dict[str, bytes], folder: str, query: dict[str, str], *, bucket: bool
+    ) -> Answer:
         before, deep = f"{folder}/" if folder else "", query.get("recursive", "").lower() == "true"
         found: dict[str, dict[str, object]] = {}
         for name, data in sorted(files.items()):
@@ -135,7 +152,9 @@ class _Asked(Handler):
                 continue
             for depth in range(1, len(below) if deep else min(2, len(below))):
                 inner = before + "/".join(below[:depth])
-                found.setdefault(inner, {"type": "directory", "path": inner, "oid": _sha256(inner.encode())[:40]})
+                found.setdefault(
+                    inner, {"type": "directory", "path": inner, "oid": _sha256(inner.encode())[:40]}
+                )
             if deep or len(below) == 1:
                 found[name] = _entry(name, data, bucket=bucket)
         if not found:
@@ -161,7 +180,14 @@ def _entry(name: str, data: bytes, *, bucket: bool) -> dict[str, object]:
             "mtime": "2026-01-01T00:00:00.000Z",
         }
     lfs = {"oid": mark, "size": len(data), "pointerSize": 130}
-    return {"type": "file", "path": name, "size": len(data), "oid": mark[:40], "lfs": lfs, "xetHash": mark[::-1]}
+    return {
+        "type": "file",
+        "path": name,
+        "size": len(data),
+        "oid": mark[:40],
+        "lfs": lfs,
+        "xetHash": mark[::-1],
+    }
 
 
 def _json(what: object) -> Answer:
@@ -173,7 +199,11 @@ def hub_server() -> Iterator[Hub]:
     """Run a hub, and the storage of its files under another name of this machine, which must not see the token."""
     hub = Hub()
     with http_server(hub.stored) as (storage_url, storage):
-        handler = type("Asked", (_Asked,), {"hub": hub, "storage_url": storage_url.replace("127.0.0.1", "localhost")})
+        handler = type(
+            "Asked",
+            (_Asked,),
+            {"hub": hub, "storage_url": storage_url.replace("127.0.0.1", "localhost")},
+        )
         with serving(handler) as (url, log):
             hub.url, hub.log, hub.storage = url, log, storage
             yield hub

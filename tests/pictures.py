@@ -31,17 +31,24 @@ def smooth(width, height, seed=0):
     light = np.zeros((height, width, 3), np.float32)
     cells = 3
     while cells < width / 2:
-        field = rng.normal(0, 60 / cells**0.6, (max(2, cells * height // width), cells, 3)).astype(np.float32)
+        field = rng.normal(0, 60 / cells**0.6, (max(2, cells * height // width), cells, 3)).astype(
+            np.float32
+        )
         channels = [
-            Image.fromarray(field[..., each]).resize((width, height), Image.Resampling.BICUBIC) for each in range(3)
+            Image.fromarray(field[..., each]).resize((width, height), Image.Resampling.BICUBIC)
+            for each in range(3)
         ]
         light += np.stack([np.asarray(channel) for channel in channels], axis=-1)
         cells *= 2
-    return Image.fromarray(np.clip(light + 120 + rng.normal(0, 2, light.shape), 0, 255).astype(np.uint8))
+    return Image.fromarray(
+        np.clip(light + 120 + rng.normal(0, 2, light.shape), 0, 255).astype(np.uint8)
+    )
 
 
 def noise(width, height, mode="RGB", seed=0):
-    return Image.frombytes("RGB", (width, height), random.Random(seed).randbytes(3 * width * height)).convert(mode)
+    return Image.frombytes(
+        "RGB", (width, height), random.Random(seed).randbytes(3 * width * height)
+    ).convert(mode)
 
 
 def exif(orientation=None, filler=20):
@@ -73,10 +80,16 @@ def _jpegs() -> Iterator[tuple[str, bytes]]:
             for name, options in JPEG_OPTIONS.items():
                 colour = mode in ("RGB", "CMYK")
                 if colour or not {"subsampling", "keep_rgb"} & options.keys():
-                    yield f"jpeg-{mode}-{name}-{size}", encoded(noise(*size, mode), "JPEG", **options)
+                    yield (
+                        f"jpeg-{mode}-{name}-{size}",
+                        encoded(noise(*size, mode), "JPEG", **options),
+                    )
     for orientation in (1, 3, 6, 8, 0, 9, None):
         for filler in (20, 30_000):
-            yield f"jpeg-exif-{orientation}-{filler}", encoded(photo(), "JPEG", exif=exif(orientation, filler))
+            yield (
+                f"jpeg-exif-{orientation}-{filler}",
+                encoded(photo(), "JPEG", exif=exif(orientation, filler)),
+            )
     both = {"exif": exif(None), "xmp": b"<x><tiff:Orientation>8</x>"}
     yield "jpeg-exif-xmp", encoded(photo(), "JPEG", **both)
 
@@ -107,10 +120,18 @@ def _gifs_webps_bmps() -> Iterator[tuple[str, bytes]]:
     many = {"save_all": True, "append_images": frames, "loop": 0}
     for mode in ("P", "L", "1", "RGB", "RGBA"):
         image = noise(40, 33, mode)
-        for name, options in {"": {}, "-comment": {"comment": b"c" * 5000}, "-animated": many}.items():
+        for name, options in {
+            "": {},
+            "-comment": {"comment": b"c" * 5000},
+            "-animated": many,
+        }.items():
             yield f"gif-{mode}{name}", encoded(image, "GIF", **options)
         if mode != "1":
-            for name, options in {"": {}, "-lossless": {"lossless": True}, "-animated": many}.items():
+            for name, options in {
+                "": {},
+                "-lossless": {"lossless": True},
+                "-animated": many,
+            }.items():
                 yield f"webp-{mode}{name}", encoded(image, "WEBP", **options)
         yield f"bmp-{mode}", encoded(image, "BMP")
     yield "webp-icc", encoded(photo(), "WEBP", icc_profile=b"k" * 50)
@@ -145,7 +166,9 @@ def other_images() -> dict[str, bytes]:
         "EPS",
     ):
         try:
-            found[name.lower()] = encoded(photo(64, 48).convert("1" if name == "XBM" else "RGB"), name)
+            found[name.lower()] = encoded(
+                photo(64, 48).convert("1" if name == "XBM" else "RGB"), name
+            )
         except (OSError, KeyError, ValueError):
             continue  # this build of Pillow has no encoder for it
     for compression in ("tiff_lzw", "tiff_deflate", "packbits"):
@@ -186,7 +209,10 @@ def scan_data(jpeg: bytes) -> int:
     """Return where the entropy-coded data of a JPEG start."""
     position = 2
     while True:
-        marker, length = jpeg[position + 1], int.from_bytes(jpeg[position + 2 : position + 4], "big")
+        marker, length = (
+            jpeg[position + 1],
+            int.from_bytes(jpeg[position + 2 : position + 4], "big"),
+        )
         position += 2 + length
         if marker == 0xDA:
             return position

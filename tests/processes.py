@@ -11,10 +11,15 @@ import psutil
 
 MARK = "WDSFLOW_TESTS"  # variable by which the processes of a session are known
 PATIENCE = 60.0  # seconds that processes have to end after the last test
-_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # of multiprocessing; they end with it
+_HELPERS = (
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+)  # of multiprocessing; they end with it
 
 
-def living_children(known: Iterable[psutil.Process] = (), *, recursive: bool = False) -> list[psutil.Process]:
+def living_children(
+    known: Iterable[psutil.Process] = (), *, recursive: bool = False
+) -> list[psutil.Process]:
     """Return the children of this process that have not ended, but for those in ``known``."""
     children = psutil.Process().children(recursive=recursive)
     return [each for each in children if each not in set(known) and not _ended(each)]
@@ -35,8 +40,9 @@ def await_end(*processes: psutil.Process | int) -> None:
 def close_what_is_left_open() -> None:
     """Close files and pipes that a reader has left to the garbage collector, so that no later test is warned of them.
 
-    webdataset reads URLs through a process of `curl`. If that is dropped before it has ended, it waits in a list of
-    ``subprocess``, and the next process that is started, in whatever test, releases its pipe with a warning.
+    webdataset reads URLs through a process of `curl`. If that is dropped before it has ended, it
+    waits in a list of ``subprocess``, and the next process that is started, in whatever test,
+    releases its pipe with a warning.
     """
     gc.collect()
     gc.collect()  # what ended generators have left

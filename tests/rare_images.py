@@ -13,7 +13,9 @@ def psd(width: int = 20, height: int = 16) -> bytes:
     """Return a Photoshop file with a block of resources, such as a preview."""
     head = b"8BPS" + struct.pack(">H6xHIIHH", 1, 3, height, width, 8, 3)
     resource = b"8BIM" + struct.pack(">H", 1036) + b"\0\0" + struct.pack(">I", LONG) + bytes(LONG)
-    sections = struct.pack(">I", 0) + struct.pack(">I", len(resource)) + resource + struct.pack(">I", 0)
+    sections = (
+        struct.pack(">I", 0) + struct.pack(">I", len(resource)) + resource + struct.pack(">I", 0)
+    )
     return head + sections + struct.pack(">H", 0) + random.Random(1).randbytes(3 * width * height)
 
 
@@ -28,9 +30,18 @@ def dcx() -> bytes:
 def xpm(side: int = 16) -> bytes:
     """Return an X pixmap with a palette of as many colours as pixels."""
     names = [f"{number:03x}" for number in range(side * side)]
-    palette = [f'"{name} c #{number:02X}40{255 - number:02X}",' for number, name in enumerate(names)]
+    palette = [
+        f'"{name} c #{number:02X}40{255 - number:02X}",' for number, name in enumerate(names)
+    ]
     rows = [f'"{"".join(names[row * side : (row + 1) * side])}",' for row in range(side)]
-    lines = ["/* XPM */", "static char *x[] = {", f'"{side} {side} {side * side} 3",', *palette, *rows, "};"]
+    lines = [
+        "/* XPM */",
+        "static char *x[] = {",
+        f'"{side} {side} {side * side} 3",',
+        *palette,
+        *rows,
+        "};",
+    ]
     return "\n".join(lines).encode()
 
 

@@ -19,7 +19,13 @@ from pathlib import Path
 import pytest
 
 PIECE = 64 << 10
-_OWN = ("transfer-encoding", "connection", "date", "server", "content-length")  # headers that a relay has its own of
+_OWN = (
+    "transfer-encoding",
+    "connection",
+    "date",
+    "server",
+    "content-length",
+)  # headers that a relay has its own of
 
 
 @dataclass
@@ -46,8 +52,9 @@ class Answer:
 class Log:
     """What a server was asked, and the faults that it has from now on.
 
-    ``cut``: (method, path, range) -> bytes of the body after which the connection breaks, None for no fault.
-    ``twist``: changes an answer before it is sent. ``ignored``: headers of requests that a relay does not pass on.
+    ``cut``: (method, path, range) -> bytes of the body after which the connection breaks, None for
+    no fault. ``twist``: changes an answer before it is sent. ``ignored``: headers of requests that
+    a relay does not pass on.
     """
 
     asked: list[Asked] = field(default_factory=list)
@@ -78,7 +85,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, answer: Answer) -> None:
         """Send an answer, with the faults that the server has: ``Content-Length`` is the body's unless it is given."""
-        asked = Asked(self.command, self.path, self.headers.get("Range"), token=self.headers.get("Authorization"))
+        asked = Asked(
+            self.command,
+            self.path,
+            self.headers.get("Range"),
+            token=self.headers.get("Authorization"),
+        )
         self.log.asked.append(asked)
         self.log.twist(asked, answer)
         self.send_response(answer.status)
@@ -112,7 +124,9 @@ class _Server(ThreadingHTTPServer):
 def serving(handler: type[Handler]) -> Iterator[tuple[str, Log]]:
     log = Log()
     server = _Server(("127.0.0.1", 0), type("Bound", (handler,), {"log": log}))
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    ).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", log
     finally:
@@ -122,7 +136,11 @@ def serving(handler: type[Handler]) -> Iterator[tuple[str, Log]]:
 
 @contextlib.contextmanager
 def http_server(
-    files: dict[str, bytes], *, ranges: bool = True, says: dict[str, int] | None = None, honest: bool = False
+    files: dict[str, bytes],
+    *,
+    ranges: bool = True,
+    says: dict[str, int] | None = None,
+    honest: bool = False,
 ) -> Iterator[tuple[str, Log]]:
     """Serve files; ``says``: other lengths than the true ones; ``honest``: without ranges, say so."""
     told = says or {}
@@ -135,7 +153,10 @@ def http_server(
                 return
             data = files[name]
             length = told.get(name, len(data))
-            headers = {"ETag": f'"{zlib.crc32(data):08x}"', "Last-Modified": "Fri, 01 Jan 2021 00:00:00 GMT"}
+            headers = {
+                "ETag": f'"{zlib.crc32(data):08x}"',
+                "Last-Modified": "Fri, 01 Jan 2021 00:00:00 GMT",
+            }
             if ranges:
                 headers["Accept-Ranges"] = "bytes"
             elif honest:
@@ -165,7 +186,11 @@ def relay(port: int) -> Iterator[tuple[str, Log]]:
             size = int(self.headers.get("Content-Length") or 0)
             asked = self.rfile.read(size)
             upstream = http.client.HTTPConnection("127.0.0.1", port)
-            headers = {name: value for name, value in self.headers.items() if name.lower() not in self.log.ignored}
+            headers = {
+                name: value
+                for name, value in self.headers.items()
+                if name.lower() not in self.log.ignored
+            }
             try:
                 upstream.request(self.command, self.path, asked or None, headers)
                 answer = upstream.getresponse()
@@ -173,8 +198,12 @@ def relay(port: int) -> Iterator[tuple[str, Log]]:
             finally:
                 upstream.close()
             length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-            headers = {name: value for name, value in answer.getheaders() if name.lower() not in _OWN}
-            self.answer(Answer(answer.status, {**headers, "Content-Length": length or str(len(data))}, data))
+            headers = {
+                name: value for name, value in answer.getheaders() if name.lower() not in _OWN
+            }
+            self.answer(
+                Answer(answer.status, {**headers, "Content-Length": length or str(len(data))}, data)
+            )
 
         do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
@@ -234,5 +263,8 @@ def put(port: int, path: str, data: bytes | dict[str, object]) -> None:
     body = json.dumps(data).encode() if isinstance(data, dict) else data
     request = urllib.request.Request(f"http://127.0.0.1:{port}/{path}", data=body, method="PUT")
     request.add_header("Content-Type", "application/octet-stream")  # not a form
-    request.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=x/20200101/us-east-1/s3/aws4_request, Signature=x")
+    request.add_header(
+        "Authorization",
+        "AWS4-HMAC-SHA256 Credential=x/20200101/us-east-1/s3/aws4_request, Signature=x",
+    )
     urllib.request.urlopen(request).close()

@@ -40,7 +40,10 @@ class SkipWatch:
             return
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         reason = reason.removeprefix("Skipped: ")
-        if not any(fnmatchcase(report.nodeid, test) and fnmatchcase(reason, why) for test, why in self.expected):
+        if not any(
+            fnmatchcase(report.nodeid, test) and fnmatchcase(reason, why)
+            for test, why in self.expected
+        ):
             self.surprising[report.nodeid] = reason
 
     def pytest_sessionfinish(self, session: Any) -> None:

@@ -18,7 +18,10 @@ def wav(seconds=0.1, *, rate=8_000):
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(rate)
-        tone = (int(9_000 * math.sin(2 * math.pi * 440 * at / rate)) for at in range(int(seconds * rate)))
+        tone = (
+            int(9_000 * math.sin(2 * math.pi * 440 * at / rate))
+            for at in range(int(seconds * rate))
+        )
         file.writeframes(b"".join(struct.pack("<h", each) for each in tone))
     return stream.getvalue()
 
@@ -30,7 +33,9 @@ def sound(kind, codec, tags=None):
         file.metadata.update(tags or {})
         track = file.add_stream(codec, rate=RATE)
         track.layout = "mono"
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, RATE), "int16"), format="s16", layout="mono")
+        frame = av.AudioFrame.from_ndarray(
+            np.zeros((1, RATE), "int16"), format="s16", layout="mono"
+        )
         frame.sample_rate = RATE
         resampler = av.AudioResampler(format=track.codec_context.format, layout="mono", rate=RATE)
         for part in (*resampler.resample(frame), None):

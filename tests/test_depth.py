@@ -25,7 +25,10 @@ def test_of_cases_of_which_some_are_deep_the_gate_runs_others(pytester):
 
 @pytest.mark.parametrize("where", ["function", "class", "module"])
 def test_a_test_that_is_deep_and_sampled_is_refused_by_its_name(pytester, where):
-    deep = {place: "pytest.mark.deep" if place == where else "lambda each: each" for place in ("function", "class")}
+    deep = {
+        place: "pytest.mark.deep" if place == where else "lambda each: each"
+        for place in ("function", "class")
+    }
     items = pytester.getitems(
         f"""
 import pytest

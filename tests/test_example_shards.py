@@ -18,7 +18,8 @@ def test_the_line_makes_the_shards_of_the_documentation_and_prints_the_next_comm
     assert (done.returncode, done.stderr) == (0, "")
     write_examples(tmp_path / "expected", draw(40))
     made, expected = (
-        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("shards", "expected")
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        for name in ("shards", "expected")
     )
     assert made == expected
     (command,) = commands(done.stdout)

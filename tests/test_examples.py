@@ -46,7 +46,12 @@ def test_the_score_of_the_text_based_baseline_is_datacomps(tmp_path, monkeypatch
         def __init__(self, offset: int) -> None:
             self.offset = lambda: offset
 
-    known = {"dog": [Synset(7), Synset(1)], "dogs": [Synset(7)], "run": [Synset(3), Synset(7)], "tree": [Synset(9)]}
+    known = {
+        "dog": [Synset(7), Synset(1)],
+        "dogs": [Synset(7)],
+        "run": [Synset(3), Synset(7)],
+        "tree": [Synset(9)],
+    }
     wordnet = types.SimpleNamespace(synsets=lambda word: known.get(word, []))
     monkeypatch.setitem(sys.modules, "nltk", types.ModuleType("nltk"))
     monkeypatch.setitem(sys.modules, "nltk.corpus", types.SimpleNamespace(wordnet=wordnet))
@@ -67,7 +72,16 @@ def test_the_score_of_the_text_based_baseline_is_datacomps(tmp_path, monkeypatch
 
     captions = ["a dog", "dogs run", "I run", "nothing here", "", "Dog", "a tree, and", "tree"]
     assert [score.of(text) for text in captions] == list(map(theirs, captions))
-    assert [theirs(text) for text in captions] == [True, True, False, False, False, False, False, True]
+    assert [theirs(text) for text in captions] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.deep
@@ -75,7 +89,9 @@ def test_the_score_of_the_image_based_baseline_finds_the_nearest_cluster(tmp_pat
     import torch
 
     (tmp_path / "datacomp_scores.py").write_text(DATACOMP["datacomp_scores.py"])
-    spec = importlib.util.spec_from_file_location("datacomp_scores", tmp_path / "datacomp_scores.py")
+    spec = importlib.util.spec_from_file_location(
+        "datacomp_scores", tmp_path / "datacomp_scores.py"
+    )
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "datacomp_scores", module)
     spec.loader.exec_module(module)
@@ -83,12 +99,19 @@ def test_the_score_of_the_image_based_baseline_finds_the_nearest_cluster(tmp_pat
     np.save(tmp_path / "wanted.npy", np.array([1]))
     np.save(tmp_path / "centroids.npy", np.zeros((2, 128)))
     paths = {name: str(tmp_path / f"{name}.npy") for name in ("wanted", "centroids")}
-    score: BatchScore = module.InWantedCluster(model=f"local-dir:{tmp_path}", pretrained="", **paths)
-    images = [np.zeros((64, 64, 3), np.uint8), np.random.default_rng(0).integers(0, 255, (80, 70, 3), np.uint8)]
+    score: BatchScore = module.InWantedCluster(
+        model=f"local-dir:{tmp_path}", pretrained="", **paths
+    )
+    images = [
+        np.zeros((64, 64, 3), np.uint8),
+        np.random.default_rng(0).integers(0, 255, (80, 70, 3), np.uint8),
+    ]
     with torch.inference_mode():
         clip, transform, _, wanted = score.load("cpu")
         pixels = torch.stack([transform(module.Image.fromarray(image)) for image in images])
-        centroids = clip.encode_image(pixels, normalize=True)  # each image is its own cluster; the second is wanted
+        centroids = clip.encode_image(
+            pixels, normalize=True
+        )  # each image is its own cluster; the second is wanted
         assert score.score((clip, transform, centroids, wanted), images) == [0.0, 1.0]
 
 
@@ -99,7 +122,9 @@ def test_the_recipe_of_the_image_based_baseline_names_the_score_of_its_page(tmp_
     script = "from wdsflow.cli.main import main; main(['filter', 'x.tar', '--recipe', 'image.yaml', '--print-recipe'])"
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "in_wanted_cluster" in done.stdout
 
@@ -114,13 +139,20 @@ def job(script, data, **variables):
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": programs, "DATA": str(data), **variables}
     return subprocess.run(
-        ["bash", "-c", script], cwd=data, env=environment, capture_output=True, text=True, check=False
+        ["bash", "-c", script],
+        cwd=data,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 @pytest.mark.deep  # the pods below run the same command
 def test_the_tasks_of_the_slurm_array_filter_all_shards_together(data):
-    script = CLUSTER["filter.sbatch"].replace("--memory 56GiB", "--memory 4GiB")  # what this machine has
+    script = CLUSTER["filter.sbatch"].replace(
+        "--memory 56GiB", "--memory 4GiB"
+    )  # what this machine has
     slices = re.findall(r"^#SBATCH --array=0-(\d+)$", script, re.MULTILINE)
     assert f"${{SLICES:-{int(slices[0]) + 1}}}" in script
 
@@ -138,7 +170,9 @@ def test_the_tasks_of_the_slurm_array_filter_all_shards_together(data):
     merged = job(CLUSTER["merge.sbatch"], data)
     assert merged.returncode == 0, merged.stderr
     assert "40  kept" in merged.stdout
-    assert json.loads((data / "kept" / "sizes.json").read_text()) == {f"{n:03d}.tar": 10 for n in range(4)}
+    assert json.loads((data / "kept" / "sizes.json").read_text()) == {
+        f"{n:03d}.tar": 10 for n in range(4)
+    }
 
 
 def pod_of(name):
@@ -160,7 +194,11 @@ def test_the_pods_of_the_kubernetes_jobs_filter_their_slices_and_merge_them(data
     assert spec["completionMode"] == "Indexed"
     assert f"--shard-count {spec['completions']}" in pod["args"][0]
     assert pod["command"] == ["bash", "-c"]
-    small = pod["args"][0].replace("12GiB", "4GiB").replace(f"--shard-count {spec['completions']}", "--shard-count 2")
+    small = (
+        pod["args"][0]
+        .replace("12GiB", "4GiB")
+        .replace(f"--shard-count {spec['completions']}", "--shard-count 2")
+    )
     assert job(small, data, JOB_COMPLETION_INDEX="1").returncode == 0
     assert [path.name for path in sorted((data / "kept").glob("*.tar"))] == ["001.tar", "003.tar"]
     _, merging = pod_of("merge-job.yaml")

@@ -43,7 +43,8 @@ FLOORS = {
     "wdsflow.reshaping": 6,
     "wdsflow.cli": 7,
 }
-# Floors inside the large rooms, lowest first: folders, and modules that stand beside them. "" is every other module there.
+# Floors inside the large rooms, lowest first: folders, and modules that stand beside them. "" is
+# every other module there.
 ROOMS = {
     "wdsflow.filtering": (
         "predicates",
@@ -96,7 +97,9 @@ def statements(tree: ast.AST, *, for_types: bool) -> Iterator[ast.AST]:
         for node in ast.iter_child_nodes(todo.pop()):
             if isinstance(node, ast.expr):  # most nodes; they hold no statement
                 continue
-            if for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            if for_types or not (
+                isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            ):
                 yield node
                 todo.append(node)
 
@@ -110,10 +113,14 @@ def imports_of(module: str, path: Path, *, for_types: bool = True) -> list[tuple
         if isinstance(node, ast.Import):
             found += [(alias.name, 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = (
+                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            )
             name = ".".join([*base, *([node.module] if node.module else [])])
             found.append((name, node.level))
-            found += [(f"{name}.{alias.name}", node.level) for alias in node.names if alias.name != "*"]
+            found += [
+                (f"{name}.{alias.name}", node.level) for alias in node.names if alias.name != "*"
+            ]
     return found
 
 
@@ -158,7 +165,10 @@ def test_rooms_at_the_top_import_their_own_modules_relatively():
         if not dots
         and (
             name.split(".")[0] in {"stages", "validate"}
-            or (mine in {"wdsflow.stages", "wdsflow.validate"} and (name + ".").startswith(f"{mine}."))
+            or (
+                mine in {"wdsflow.stages", "wdsflow.validate"}
+                and (name + ".").startswith(f"{mine}.")
+            )
         )
     ]
     assert wrong == []
@@ -202,7 +212,9 @@ def arrows(room: str) -> Iterator[tuple[str, str, str, str]]:
     for module, path in MODULES.items():
         if module.startswith(f"{room}."):
             for name, _ in imports_of(module, path):
-                known = [target for target in packages_on_the_way(name) if target.startswith(f"{room}.")]
+                known = [
+                    target for target in packages_on_the_way(name) if target.startswith(f"{room}.")
+                ]
                 if known and (here := child(room, module)) != (there := child(room, known[-1])):
                     yield here, there, module, known[-1]
 
@@ -215,7 +227,9 @@ def is_folder(package: str) -> bool:
     return package in MODULES and MODULES[package].name == "__init__.py"
 
 
-@pytest.mark.parametrize("room", [each for each in MODULES if is_folder(each) and each != "wdsflow"])
+@pytest.mark.parametrize(
+    "room", [each for each in MODULES if is_folder(each) and each != "wdsflow"]
+)
 def test_folders_of_a_room_do_not_import_each_other(room: str):
     graph: dict[str, dict[str, str]] = {}
     for here, there, module, target in arrows(room):
@@ -236,12 +250,15 @@ def test_folders_of_a_room_do_not_import_each_other(room: str):
 def test_a_folder_imports_from_lower_floors_of_its_room(room: str):
     floors = {name: floor for floor, name in enumerate(ROOMS[room])}
     children = {child(room, module) for module in MODULES if module.startswith(f"{room}.")}
-    assert {name for name in children if is_folder(f"{room}.{name}")} <= set(floors) <= children | {""}
+    assert (
+        {name for name in children if is_folder(f"{room}.{name}")} <= set(floors) <= children | {""}
+    )
     upper = floors.get("")
     upward = [
         (module, target)
         for here, there, module, target in arrows(room)
-        if (mine := floors.get(here, upper)) is not None and (other := floors.get(there, upper)) is not None
+        if (mine := floors.get(here, upper)) is not None
+        and (other := floors.get(there, upper)) is not None
         if mine < other
     ]
     assert upward == []

@@ -46,9 +46,13 @@ def shown(arguments: list[str], forked: bool, **options: Any) -> dict[str, Any]:
     command = [sys.executable, *arguments]
     if forked:
         with forked_python():
-            done = subprocess.run(command, input="a\nb", capture_output=True, text=True, check=False, **options)
+            done = subprocess.run(
+                command, input="a\nb", capture_output=True, text=True, check=False, **options
+            )
     else:
-        done = subprocess.run(command, input="a\nb", capture_output=True, text=True, check=False, **options)
+        done = subprocess.run(
+            command, input="a\nb", capture_output=True, text=True, check=False, **options
+        )
     assert (done.returncode, done.stderr) == (3, "an error\n")
     answer: dict[str, Any] = json.loads(done.stdout)
     assert answer.pop("loaded") is forked
@@ -57,13 +61,20 @@ def shown(arguments: list[str], forked: bool, **options: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize("kind", ["file", "module"])
-def test_a_fork_is_what_a_new_interpreter_would_be(kind: str, session: bool, tmp_path: Path) -> None:
+def test_a_fork_is_what_a_new_interpreter_would_be(
+    kind: str, session: bool, tmp_path: Path
+) -> None:
     script = tmp_path / "show.py"
     script.write_text(SHOW)
     arguments = [str(script), "x", ""] if kind == "file" else ["-m", "show", "x", ""]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "ANOTHER": "ä"}
     reading, writing = os.pipe()
-    options = {"cwd": tmp_path, "env": environment, "pass_fds": [writing], "start_new_session": session}
+    options = {
+        "cwd": tmp_path,
+        "env": environment,
+        "pass_fds": [writing],
+        "start_new_session": session,
+    }
 
     fork, new = (shown(arguments, forked, **options) for forked in (True, False))
 
@@ -91,13 +102,19 @@ def test_code_runs_in_the_folder_and_with_the_variables_of_the_moment(
         ("import torch; raise SystemExit('it fails')", 1, "it fails"),
         ("import torch; raise ValueError('it fails')", 1, "ValueError: it fails"),
         ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL, ""),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, "KeyboardInterrupt"),
+        (
+            "import os, signal; os.kill(os.getpid(), signal.SIGINT)",
+            -signal.SIGINT,
+            "KeyboardInterrupt",
+        ),
         ("import atexit, os; atexit.register(os._exit, 7)", 7, ""),
     ],
 )
 def test_its_end_is_that_of_a_process(code: str, status: int, error: str) -> None:
     with forked_python():
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
     assert done.returncode == status
     assert (done.stderr.splitlines() or [""])[-1] == error
 
@@ -105,7 +122,10 @@ def test_its_end_is_that_of_a_process(code: str, status: int, error: str) -> Non
 def test_an_orphan_that_it_leaves_is_known_by_its_variables() -> None:
     code = "import os, time; os.fork() and os._exit(0); print(os.getpid(), flush=True); time.sleep(1000)"
     before = living_children()
-    with forked_python(), subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+    with (
+        forked_python(),
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process,
+    ):
         assert process.stdout is not None
         orphan = psutil.Process(int(process.stdout.readline()))
         process.wait()

@@ -13,7 +13,9 @@ FRESH = [sys.executable, str(ROOT / "scripts" / "fresh")]
 
 def fresh(*command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, **variables}
-    return subprocess.run([*FRESH, *command], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*FRESH, *command], env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,12 @@ def test_the_command_finds_an_empty_machine_and_a_clone(allowed: None) -> None:
     done = fresh("bash", "-c", look)
     *found, linked, here = done.stdout.splitlines()
     assert found[:3] == ["/dev/shm:", "", "/tmp:"]
-    assert set(found[3:]) <= {".config", ".pip", ".gitconfig", ".netrc"}  # settings that lead to packages
+    assert set(found[3:]) <= {
+        ".config",
+        ".pip",
+        ".gitconfig",
+        ".netrc",
+    }  # settings that lead to packages
     assert linked == "wdsflow/validate/rules"
     assert not os.path.exists(here)
     assert done.returncode == 3
@@ -47,6 +54,11 @@ def test_what_the_command_leaves_is_reported(allowed: None) -> None:
 
 
 def test_where_that_is_not_allowed_the_command_runs_plainly() -> None:
-    done = fresh(sys.executable, "-c", "import os; print(os.getcwd())", PATH=os.defpath if os.geteuid() else "/nowhere")
+    done = fresh(
+        sys.executable,
+        "-c",
+        "import os; print(os.getcwd())",
+        PATH=os.defpath if os.geteuid() else "/nowhere",
+    )
     assert done.stdout == f"{ROOT}\n"
     assert "running plainly, in this checkout" in done.stderr

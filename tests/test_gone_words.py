@@ -43,5 +43,6 @@ def test_the_patterns_find_what_they_are_for():
     text = "wdsflow serve in; wdsflow score in -o x; validate --certify c; index --wids --force; --for dali; [serve]"
     assert sum(len(re.findall(pattern, text)) for pattern in GONE) == 7
     assert not any(
-        re.search(pattern, "wdsflow scores; --captions-from; --force-quick-gelu; diff -r a b") for pattern in GONE
+        re.search(pattern, "wdsflow scores; --captions-from; --force-quick-gelu; diff -r a b")
+        for pattern in GONE
     )

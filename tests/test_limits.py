@@ -23,7 +23,9 @@ def waits_in_the_parent(code):
 """
 
 
-def test_a_command_that_hangs_is_printed_with_all_its_processes_and_killed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_hangs_is_printed_with_all_its_processes_and_killed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     child = HANGS + "waits_in_the_child()"
     code = f"{HANGS}waits_in_the_parent({child!r})"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
@@ -52,7 +54,9 @@ def inner(begin: str, folder: Path, *options: str) -> "subprocess.CompletedProce
     ]
     path = os.pathsep.join([str(ROOT), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")])
     run = [sys.executable, "-c", f"{begin}; raise SystemExit(pytest.main({words!r}))"]
-    return subprocess.run(run, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        run, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
 
 
 HANGING_TEST = """
@@ -89,7 +93,9 @@ def test_a_test_that_hangs_fails_with_the_stacks_of_all_its_processes(tmp_path: 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["exit 3", "sleep 1000 & exit 3"])
 def test_processes_that_tests_leave_behind_fail_the_run(tmp_path: Path, command: str) -> None:
-    (tmp_path / "test_leaving.py").write_text(f"import os\ndef test_leaves(): assert os.system({command!r})\n")
+    (tmp_path / "test_leaving.py").write_text(
+        f"import os\ndef test_leaves(): assert os.system({command!r})\n"
+    )
     done = inner("from tests import processes; processes.PATIENCE = 0.1; import pytest", tmp_path)
     assert done.returncode == ("sleep" in command), done.stdout
     assert ("tests have left processes behind" in done.stdout) == ("sleep" in command)
@@ -105,7 +111,12 @@ def test_of_parts_in_processes_of_their_own_each_prints_and_one_that_fails_or_di
     path = os.pathsep.join([str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")])
     run = [sys.executable, "-c", code]
     done = subprocess.run(
-        run, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+        run,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
     assert "1 passed" in done.stdout

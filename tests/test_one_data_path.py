@@ -9,7 +9,10 @@ from tests.trees import nodes
 
 # What shows that code does the work of a mechanism itself, and where that is its place.
 SIGNS = {
-    "headers of tars": (lambda node: _holds(node, b"ustar"), {"wdsflow.shards.tar", "wdsflow.pieces.pieces"}),
+    "headers of tars": (
+        lambda node: _holds(node, b"ustar"),
+        {"wdsflow.shards.tar", "wdsflow.pieces.pieces"},
+    ),
     "a walk without a rule of grouping": (
         lambda node: _calls(node, "Walk"),
         {
@@ -70,6 +73,12 @@ def test_each_mechanism_has_one_place(sign):
             continue
         if shown:
             found.add(module)
-    elsewhere = {module for module in found if not any(f"{module}.".startswith(f"{place}.") for place in places)}
+    elsewhere = {
+        module
+        for module in found
+        if not any(f"{module}.".startswith(f"{place}.") for place in places)
+    }
     assert elsewhere == set()
-    assert {place for place in places if any(f"{module}.".startswith(f"{place}.") for module in found)} == places
+    assert {
+        place for place in places if any(f"{module}.".startswith(f"{place}.") for module in found)
+    } == places

@@ -7,15 +7,22 @@ from tests.trees import nodes
 
 DATABASES = {"duckdb", "sqlite3", "dbm", "shelve", "lmdb", "polars"}
 ALLOWED = {
-    # A window of samples in memory, in a database that is sealed; Parquet files. It joins and sorts nothing.
+    # A window of samples in memory, in a database that is sealed; Parquet files. It joins and sorts
+    # nothing.
     ("wdsflow.process_database", "duckdb"),
     # Errors of its statements.
     ("wdsflow.expressions.database", "duckdb"),
-    ("wdsflow.filtering.deciding.compared_ledgers", "duckdb"),  # its errors say that a ledger cannot be read
+    (
+        "wdsflow.filtering.deciding.compared_ledgers",
+        "duckdb",
+    ),  # its errors say that a ledger cannot be read
     ("wdsflow.table_files.parquet_file", "duckdb"),
     ("wdsflow.table_files.parquet_writer", "duckdb"),
     ("wdsflow.indexing.energon_database", "sqlite3"),  # writes the index file that Energon reads
-    ("wdsflow.reshaping.graft.join_samples", "duckdb"),  # its errors say that a table has to be read in another way
+    (
+        "wdsflow.reshaping.graft.join_samples",
+        "duckdb",
+    ),  # its errors say that a table has to be read in another way
 }
 
 
@@ -28,7 +35,9 @@ def test_only_the_tables_room_imports_a_database():
         if not dots and (database := name.partition(".")[0]) in DATABASES
     }
     assert found == ALLOWED
-    assert any(name == "duckdb" for name, _ in imports_of("wdsflow.tables", MODULES["wdsflow.tables"]))
+    assert any(
+        name == "duckdb" for name, _ in imports_of("wdsflow.tables", MODULES["wdsflow.tables"])
+    )
 
 
 def test_nothing_merges_sorted_runs():
@@ -37,7 +46,11 @@ def test_nothing_merges_sorted_runs():
         for module, path in MODULES.items()
         if "heapq" in path.read_text()
         for node in nodes(path)
-        if (isinstance(node, ast.Attribute) and node.attr == "merge" and ast.unparse(node.value) == "heapq")
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == "merge"
+            and ast.unparse(node.value) == "heapq"
+        )
         or (
             isinstance(node, ast.ImportFrom)
             and node.module == "heapq"

@@ -11,7 +11,10 @@ PEER, KEEPER, RETRIES = "wdsflow.engines.peer", "wdsflow.engines.keeper", "wdsfl
 STARTS = {  # call -> who makes it
     "Popen": {PEER, "wdsflow.shards.source.streams"},  # commands of users behind pipe: urls
     "fork": {KEEPER},
-    "Process": {"wdsflow.training.workers.decoder_process", KEEPER},  # forks with shared memory; psutil's
+    "Process": {
+        "wdsflow.training.workers.decoder_process",
+        KEEPER,
+    },  # forks with shared memory; psutil's
     "posix_spawn": set(),
     "spawnv": set(),
     "ProcessPoolExecutor": set(),
@@ -20,7 +23,9 @@ STARTS = {  # call -> who makes it
     "prctl": {KEEPER},
 }
 ENDS = {"WIFSIGNALED", "WTERMSIG", "WEXITSTATUS", "waitpid", "waitid"}
-LIMIT = re.compile(r"_?(MOST_|NODE_|MAP_|TASK_)(DEATHS|LOSSES|ENDS|STARTS|LOADS|TRIES|RETRIES|RESTARTS)")
+LIMIT = re.compile(
+    r"_?(MOST_|NODE_|MAP_|TASK_)(DEATHS|LOSSES|ENDS|STARTS|LOADS|TRIES|RETRIES|RESTARTS)"
+)
 
 
 @cache
@@ -54,7 +59,10 @@ def test_only_the_peer_and_its_keeper_read_how_a_process_ended():
     assert reading == {
         (PEER, "returncode"),
         (PEER, "Signals"),
-        ("wdsflow.training.workers.decoder_process", "exitcode"),  # of a fork; ``killed_by`` explains it
+        (
+            "wdsflow.training.workers.decoder_process",
+            "exitcode",
+        ),  # of a fork; ``killed_by`` explains it
     }
 
 
@@ -62,7 +70,8 @@ def test_only_the_peer_and_the_notes_made_of_it_share_memory_with_a_process():
     mapping = {
         module
         for module, path in MODULES.items()
-        if "pack_into" in path.read_text("utf-8") and "mmap" in {name for name, _ in imports_of(module, path)}
+        if "pack_into" in path.read_text("utf-8")
+        and "mmap" in {name for name, _ in imports_of(module, path)}
     }
     assert mapping == {PEER}
 

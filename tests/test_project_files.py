@@ -15,7 +15,9 @@ from tests.test_readme import files
 from wdsflow import example_shards
 
 ROOT = Path(__file__).resolve().parent.parent
-FORMS = sorted(path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+FORMS = sorted(
+    path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml"
+)
 SCHEMAS = {
     "github-actions": [ROOT / "action.yml"],
     "github-workflows": sorted((ROOT / ".github/workflows").glob("*.yml")),
@@ -36,7 +38,9 @@ def test_files_for_github_follow_their_schema(schema, paths, capsys):
     assert against(schema, *paths) == 0, capsys.readouterr().out
 
 
-def test_workflows_on_the_pages_follow_their_schema_and_use_inputs_that_the_action_has(tmp_path, capsys):
+def test_workflows_on_the_pages_follow_their_schema_and_use_inputs_that_the_action_has(
+    tmp_path, capsys
+):
     inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
     shown = {name: text for name, text in files().items() if name.startswith(".github/workflows/")}
     assert len(shown) == 2
@@ -63,22 +67,32 @@ def against(schema, *paths):
     ("given", "status", "printed"),
     [
         ({"URLS": "shards/{000..003}.tar"}, 1, "0 of 8 samples"),
-        ({"URLS": "shards/000.tar\nshards/001.tar", "OPTIONS": "--level names  --for datasets"}, 1, "0 of 4 samples"),
+        (
+            {"URLS": "shards/000.tar\nshards/001.tar", "OPTIONS": "--level names  --for datasets"},
+            1,
+            "0 of 4 samples",
+        ),
         ({"URLS": "$(touch hacked) shards/000.tar; touch hacked"}, 2, "wdsflow: "),
         ({"URLS": "shards/{000..003}.tar", "FORMAT": "sarif"}, 1, "0 of 8 samples"),
     ],
 )
-def test_the_command_of_the_action_reports_and_runs_nothing_of_its_inputs(given, status, printed, shards):
+def test_the_command_of_the_action_reports_and_runs_nothing_of_its_inputs(
+    given, status, printed, shards
+):
     (shards / "some shards").rename(shards / "shards")
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     install, validate = action["runs"]["steps"][1:]
     assert install["run"] == 'python -m pip install "$GITHUB_ACTION_PATH"'
     defaults = {name.upper(): value.get("default", "") for name, value in action["inputs"].items()}
-    assert {f"${{{{ inputs.{name.lower()} }}}}" for name in validate["env"]} == set(validate["env"].values())
+    assert {f"${{{{ inputs.{name.lower()} }}}}" for name in validate["env"]} == set(
+        validate["env"].values()
+    )
     environment = {**os.environ, **defaults, **given, "GITHUB_OUTPUT": str(shards / "outputs")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", validate["run"]]
-    done = subprocess.run(shell, cwd=shards, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        shell, cwd=shards, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == status, done
     assert printed in done.stdout + done.stderr
     assert not (shards / "hacked").exists()
@@ -89,7 +103,11 @@ def test_the_command_of_the_action_reports_and_runs_nothing_of_its_inputs(given,
 
 def test_the_hook_of_pre_commit_judges_the_shards_that_it_is_given(shards):
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    assert (hook["id"], hook["language"], hook["require_serial"]) == ("wdsflow-validate", "python", True)
+    assert (hook["id"], hook["language"], hook["require_serial"]) == (
+        "wdsflow-validate",
+        "python",
+        True,
+    )
     (used,) = yaml.safe_load(files()[".pre-commit-config.yaml"])["repos"]
     assert [each["id"] for each in used["hooks"]] == [hook["id"]]
     names = ["some shards/000.tar", "some shards/001.tar", "notes.md", "a.tar.gz.txt"]
@@ -106,8 +124,12 @@ def test_the_citation_has_the_version():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == wdsflow.__version__
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/code-map.md", "docs/extending.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/architecture.md", "docs/code-map.md", "docs/extending.md", "CONTRIBUTING.md"]
+)
 def test_pages_for_developers_name_files_that_there_are(page):
-    named = re.findall(r"`((?:wdsflow|stages|validate|tests|scripts|docs)/[\w./]*)`", (ROOT / page).read_text())
+    named = re.findall(
+        r"`((?:wdsflow|stages|validate|tests|scripts|docs)/[\w./]*)`", (ROOT / page).read_text()
+    )
     assert len(named) > 10
     assert [name for name in dict.fromkeys(named) if not (ROOT / name).exists()] == []

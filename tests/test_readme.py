@@ -1,7 +1,8 @@
 """What the README and the pages under docs/ show is what the program does.
 
-A page's blocks run one after the other, in a folder with a small set of shards: Python, and commands with what they
-print. A page names its set in a comment, ``<!-- set: truncated -->``; most use that with captions in json.
+A page's blocks run one after the other, in a folder with a small set of shards: Python, and
+commands with what they print. A page names its set in a comment, ``<!-- set: truncated -->``; most
+use that with captions in json.
 """
 
 import io
@@ -63,7 +64,9 @@ def blocks(*languages: str, marks: Collection[str] = ("",)) -> list[tuple[str, s
 
 def files(*pages: Path) -> dict[str, str]:
     """Return the contents of the files that pages (by default all) show: fenced blocks with a name."""
-    found = (each for page in pages or PAGES for each in FENCE.finditer(page.read_text(encoding="utf-8")))
+    found = (
+        each for page in pages or PAGES for each in FENCE.finditer(page.read_text(encoding="utf-8"))
+    )
     return {each[2].strip(): each[3] for each in found if "." in each[2]}
 
 
@@ -90,7 +93,9 @@ def install(folder: Path) -> None:
             group: "\n".join(f"{name} = {place}" for name, place in entries.items())
             for group, entries in project["entry-points"].items()
         }
-        (info / "entry_points.txt").write_text("\n".join(f"[{group}]\n{text}\n" for group, text in groups.items()))
+        (info / "entry_points.txt").write_text(
+            "\n".join(f"[{group}]\n{text}\n" for group, text in groups.items())
+        )
 
 
 def img2dataset(folder: Path, drawn: list[example_shards.Scene]) -> None:
@@ -101,8 +106,14 @@ def img2dataset(folder: Path, drawn: list[example_shards.Scene]) -> None:
             for number, scene in enumerate(drawn[shard::4]):
                 key = f"{shard:03d}{number:04d}"
                 facts = {"uid": f"{shard:016x}{number:016x}", "caption": scene.caption, "key": key}
-                described = json.dumps({**facts, "original_width": 1024, "original_height": 768}).encode()
-                for field, data in {"jpg": scene.jpeg, "json": described, "txt": scene.caption.encode()}.items():
+                described = json.dumps(
+                    {**facts, "original_width": 1024, "original_height": 768}
+                ).encode()
+                for field, data in {
+                    "jpg": scene.jpeg,
+                    "json": described,
+                    "txt": scene.caption.encode(),
+                }.items():
                     info = tarfile.TarInfo(f"{key}.{field}")
                     info.size = len(data)
                     tar.addfile(info, io.BytesIO(data))
@@ -139,7 +150,11 @@ def marks_of(page: str) -> list[pytest.MarkDecorator]:
 
 @cache
 def scores_of_pages() -> set[str]:
-    projects = [tomllib.loads(text)["project"] for name, text in files().items() if name.endswith("pyproject.toml")]
+    projects = [
+        tomllib.loads(text)["project"]
+        for name, text in files().items()
+        if name.endswith("pyproject.toml")
+    ]
     return {name for project in projects for name in project["entry-points"]["wdsflow.scores"]}
 
 
@@ -148,14 +163,18 @@ def printed_by(command: str, folder: Path, environment: dict[str, str]) -> Done:
     if not any(name in command for name in scores_of_pages()):
         return paste(command, folder)
     run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *words(command)]
-    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        run, cwd=folder, capture_output=True, text=True, env=environment, check=False
+    )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves shards open
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # of Lightning
-@pytest.mark.parametrize("page", [pytest.param(page, marks=marks_of(page)) for page in pages_to_run()])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=marks_of(page)) for page in pages_to_run()]
+)
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed, monkeypatch):
     """Each line of output that a block shows is in the real output, in that order; `...` skips lines."""
     text = (ROOT / page).read_text(encoding="utf-8")
@@ -167,9 +186,15 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed,
         if "/" not in name:
             (tmp_path / name).write_text(contents)
     monkeypatch.chdir(tmp_path)
-    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}"}.items():
+    for name, value in {
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}",
+    }.items():
         monkeypatch.setenv(name, value)
-    for _, language, block in (each for each in blocks("console", "python", "sh") if each[0] == page):
+    for _, language, block in (
+        each for each in blocks("console", "python", "sh") if each[0] == page
+    ):
         if language == "python":
             exec(compile(block, page, "exec"), {"__name__": "__main__"})
             continue
@@ -195,7 +220,9 @@ def test_a_custom_score_is_packed_even_if_shards_are_in_the_same_folder(tmp_path
     assert "my_scores.py" in ZipFile(wheel).namelist()
 
 
-@pytest.mark.parametrize("picture", sorted((ROOT / "docs").rglob("*.svg")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "picture", sorted((ROOT / "docs").rglob("*.svg")), ids=lambda path: path.name
+)
 def test_pictures_load_nothing_and_name_no_folder_of_a_machine(picture):
     text = picture.read_text(encoding="utf-8")
     assert re.findall(r"url\((?!#)[^)]*\)|@import|href=|/(?:tmp|home|root|var)/", text) == []
@@ -204,12 +231,20 @@ def test_pictures_load_nothing_and_name_no_folder_of_a_machine(picture):
 def lines_to_type() -> list[tuple[str, str]]:
     """Return (page, line) for each command of ours that a page tells to type; synopses are none."""
     typed = [
-        (page, line) for page, _, block in blocks("sh", "bash", marks=("", "no-run")) for line in block.splitlines()
+        (page, line)
+        for page, _, block in blocks("sh", "bash", marks=("", "no-run"))
+        for line in block.splitlines()
     ]
     typed += [
-        (page, line) for page, _, block in blocks("text") for line in re.findall(r"^\$ (.*)", block, re.MULTILINE)
+        (page, line)
+        for page, _, block in blocks("text")
+        for line in re.findall(r"^\$ (.*)", block, re.MULTILINE)
     ]
-    return [(page, line) for page, line in typed if re.search(r"\bwdsflow [a-z]", line) and "URL..." not in line]
+    return [
+        (page, line)
+        for page, line in typed
+        if re.search(r"\bwdsflow [a-z]", line) and "URL..." not in line
+    ]
 
 
 @pytest.mark.parametrize("page", sorted({page for page, _ in lines_to_type()}))

@@ -10,7 +10,8 @@ import pytest
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 EXPLAINED = ["bench", "demo", "docs", "fresh", "gpu_check", "picture", "tiny_clip"]
-# They install or resolve packages before they look at words, have steps in place of options, or are run by other tests.
+# They install or resolve packages before they look at words, have steps in place of options, or are
+# run by other tests.
 OTHERS = ["conformance", "make_locks", "test", "gen_reference.py", "simulate"]
 
 
@@ -21,8 +22,15 @@ def purpose(script: str) -> str:
 
 
 def test_each_script_is_tested_and_enters_an_environment_that_can_be_made():
-    assert sorted(path.name for path in SCRIPTS.iterdir() if path.is_file()) == sorted(EXPLAINED + OTHERS)
-    purposes = (SCRIPTS / "support" / "environment.py").read_text().partition("\nPURPOSES = {")[2].partition("\n}")[0]
+    assert sorted(path.name for path in SCRIPTS.iterdir() if path.is_file()) == sorted(
+        EXPLAINED + OTHERS
+    )
+    purposes = (
+        (SCRIPTS / "support" / "environment.py")
+        .read_text()
+        .partition("\nPURPOSES = {")[2]
+        .partition("\n}")[0]
+    )
     known = set(re.findall(r'^ +"(\w+)": \[', purposes, re.MULTILINE))
     assert {purpose(script) for script in (*EXPLAINED, *OTHERS)} == known | {""}
 

@@ -18,7 +18,10 @@ FILES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if not (folder == "wdsflow" and path.relative_to(ROOT).parts[1] in {"stages", "validate"})
 ]
-PUBLIC = [f"wdsflow.{name}" for name in ("filtering", "mapping", "repair", "stages", "training", "validate")]
+PUBLIC = [
+    f"wdsflow.{name}"
+    for name in ("filtering", "mapping", "repair", "stages", "training", "validate")
+]
 # Lines of code: neither comments nor docstrings count.
 LONGEST_FUNCTION = 60
 HEAVY = {
@@ -44,7 +47,10 @@ def test_functions_are_short():
     too_long: dict[str, set[str]] = {}
     for path in FILES:
         for node in nodes(path):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node, path) > LONGEST_FUNCTION:
+            if (
+                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                and length(node, path) > LONGEST_FUNCTION
+            ):
                 too_long.setdefault(str(path.relative_to(ROOT)), set()).add(node.name)
     assert too_long == {}
 
@@ -61,7 +67,10 @@ def length(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> int:
 def imported_by(statement: str) -> set[str]:
     """Return the top-level modules that a fresh interpreter holds after a statement."""
     script = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
     run = [sys.executable, "-c", script]
     done = subprocess.run(run, capture_output=True, text=True, check=True, env=environment)
     return set(done.stdout.splitlines()[-1].split())

@@ -17,16 +17,29 @@ def scenes(number, *, held_out=False, seed=0):
 def test_what_is_held_out_is_not_trained_on_however_it_is_told(tmp_path):
     shards.write_training(tmp_path / "train", shards=2, samples=2000, seed=0)
     shards.write_held_out(tmp_path / "held-out.tar", hundreds=3, seed=0)
-    trained = {caption for path in sorted((tmp_path / "train").iterdir()) for _, caption in shards.read(path)}
+    trained = {
+        caption
+        for path in sorted((tmp_path / "train").iterdir())
+        for _, caption in shards.read(path)
+    }
     held_out = [caption for _, caption in shards.read(tmp_path / "held-out.tar")]
     assert len(held_out) == 300
     assert all(len(set(held_out[start : start + 100])) == 100 for start in (0, 100, 200))
-    told = {told: scene for scene in scenes(4000, held_out=True, seed=1) for told in captions.phrasings(scene)}
+    told = {
+        told: scene
+        for scene in scenes(4000, held_out=True, seed=1)
+        for told in captions.phrasings(scene)
+    }
     assert not trained & (set(held_out) | set(told))
 
 
 def result(*shares):
-    figures = {"image_to_text": list(shares), "text_to_image": list(shares), "matching": 0.9, "others": 0.1}
+    figures = {
+        "image_to_text": list(shares),
+        "text_to_image": list(shares),
+        "matching": 0.9,
+        "others": 0.1,
+    }
     return {
         "fingerprint": recipe.Recipe().fingerprint,
         "figures": figures,

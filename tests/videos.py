@@ -70,7 +70,11 @@ def sampled(data, count):
         stream = container.streams.video[0]
         duration = stream.duration * stream.time_base
         count = min(count, stream.frames)
-    wanted = [duration / 2] if count == 1 else [duration * number / (count - 1) for number in range(count)]
+    wanted = (
+        [duration / 2]
+        if count == 1
+        else [duration * number / (count - 1) for number in range(count)]
+    )
     found = []
     for time, image in frames:
         if len(found) < len(wanted) and time >= wanted[len(found)]:

@@ -114,7 +114,10 @@ class CheckOptions:
         metavar="LEVEL",
     )
     select: Sequence[str] = option(
-        (), "Run only these rules: codes or their first letters, such as W001,F.", metavar="CODES", parse=several
+        (),
+        "Run only these rules: codes or their first letters, such as W001,F.",
+        metavar="CODES",
+        parse=several,
     )
     ignore: Mapping[str, str] | None = option(
         None,

@@ -77,7 +77,10 @@ def this_machine() -> Machine:
     from wdsflow.memory.usage import control_groups
 
     # The default method comes first; get_start_method() alone would set it.
-    start_method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    start_method = (
+        multiprocessing.get_start_method(allow_none=True)
+        or multiprocessing.get_all_start_methods()[0]
+    )
     shm_total, shm_free = _space("/dev/shm")  # noqa: S108 -- only its size
     soft, hard = _file_limits()
     temp, overcommit = tempfile.gettempdir(), _read("/proc/sys/vm/overcommit_memory")
@@ -97,7 +100,9 @@ def this_machine() -> Machine:
         temp=temp,
         temp_free=_space(temp)[1],
         overcommit=int(overcommit) if overcommit.isdigit() else None,
-        huge_pages=_read("/sys/kernel/mm/transparent_hugepage/enabled").partition("[")[2].partition("]")[0],
+        huge_pages=_read("/sys/kernel/mm/transparent_hugepage/enabled")
+        .partition("[")[2]
+        .partition("]")[0],
         libc=" ".join(platform.libc_ver()).strip(),
     )
 
@@ -149,12 +154,18 @@ def examine(machine: Machine | None = None) -> list[Diagnosis]:
 
 def _installed(machine: Machine) -> Iterator[CheckResult]:
     shown = ("python", "open_clip_torch", "webdataset", "torch", "torchvision", "pillow", "numpy")
-    yield "ok", ", ".join(f"{name} {machine.versions[name]}" for name in shown if name in machine.versions)
+    yield (
+        "ok",
+        ", ".join(f"{name} {machine.versions[name]}" for name in shown if name in machine.versions),
+    )
     if "open_clip_torch" in machine.versions and "webdataset" not in machine.versions:
         fix = install_extras("openclip")
         yield "error", "open_clip_torch without webdataset: open_clip_train cannot be imported", fix
     elif "open_clip_torch" not in machine.versions:
-        yield "info", "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for names another reader"
+        yield (
+            "info",
+            "OpenCLIP is not installed here: shards are judged for 3.3.0 unless --for names another reader",
+        )
 
 
 def _conflicts(machine: Machine) -> Iterator[CheckResult]:
@@ -175,7 +186,10 @@ def _start_method(machine: Machine) -> Iterator[CheckResult]:
             why = f"{machine.start_method}: OpenCLIP 3's pipeline holds a lambda that worker processes cannot unpickle"
             yield "error", why, "train with --workers 0, or on Linux"
     else:
-        yield "info", f"{machine.start_method}: everything in a pipeline must be picklable: no lambdas"
+        yield (
+            "info",
+            f"{machine.start_method}: everything in a pipeline must be picklable: no lambdas",
+        )
 
 
 def _shared_memory(machine: Machine) -> Iterator[CheckResult]:
@@ -187,7 +201,11 @@ def _shared_memory(machine: Machine) -> Iterator[CheckResult]:
         why = f"OpenCLIP's default of 4 workers x 64 images needs {size(_DEFAULT_NEED)} per rank: workers die of 'Bus error'"
         yield "error", f"{space}; {why}", fix
     elif machine.shm_free < _USUAL_NEED:
-        yield "warning", f"{space}; 8 workers x 256 images of 224 pixels need {size(_USUAL_NEED)} per rank", fix
+        yield (
+            "warning",
+            f"{space}; 8 workers x 256 images of 224 pixels need {size(_USUAL_NEED)} per rank",
+            fix,
+        )
     else:
         yield "ok", space
 
@@ -232,7 +250,11 @@ def _threads(machine: Machine) -> Iterator[CheckResult]:
     if value is None:
         return
     if not value.isdigit() or int(value) < 1:
-        yield "warning", f"OMP_NUM_THREADS={value} is not a number of threads", Command("unset OMP_NUM_THREADS")
+        yield (
+            "warning",
+            f"OMP_NUM_THREADS={value} is not a number of threads",
+            Command("unset OMP_NUM_THREADS"),
+        )
     elif int(value) > machine.cores:
         why = f"OMP_NUM_THREADS={value} with {machine.cores} cores: threads wait for each other"
         yield "warning", why, Command("export OMP_NUM_THREADS=1")
@@ -251,9 +273,15 @@ def _allocator(machine: Machine) -> Iterator[CheckResult]:
     if other:
         yield "ok", f"{other} by LD_PRELOAD"
         if "glibc.malloc" in tunables:
-            yield "info", f"GLIBC_TUNABLES has no effect on {other}", Command("unset GLIBC_TUNABLES")
+            yield (
+                "info",
+                f"GLIBC_TUNABLES has no effect on {other}",
+                Command("unset GLIBC_TUNABLES"),
+            )
         return
-    names = sorted(name for name in variables if name.startswith("MALLOC_") and name not in _MALLOC_DEBUG)
+    names = sorted(
+        name for name in variables if name.startswith("MALLOC_") and name not in _MALLOC_DEBUG
+    )
     if "glibc.malloc" in tunables:
         names.append("GLIBC_TUNABLES")
     modern = machine.libc.startswith("glibc") and release(machine.libc.partition(" ")[2]) >= (2, 35)
@@ -265,14 +293,17 @@ def _allocator(machine: Machine) -> Iterator[CheckResult]:
 
 
 def _gpu_allocator(machine: Machine) -> Iterator[CheckResult]:
-    old, new = machine.variables.get("PYTORCH_CUDA_ALLOC_CONF"), machine.variables.get("PYTORCH_ALLOC_CONF")
+    old, new = (
+        machine.variables.get("PYTORCH_CUDA_ALLOC_CONF"),
+        machine.variables.get("PYTORCH_ALLOC_CONF"),
+    )
     version, why = machine.versions.get("torch", ""), ""
     if old and new and old != new:
-        why = (
-            "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and the version of torch decides which one it reads"
-        )
+        why = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and the version of torch decides which one it reads"
     elif new and not old and () < release(version) < (2, 10):
-        why = f"torch {version} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
+        why = (
+            f"torch {version} reads only PYTORCH_CUDA_ALLOC_CONF; PYTORCH_ALLOC_CONF has no effect"
+        )
     if why:
         yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
     elif either := old or new:
@@ -294,7 +325,11 @@ def _temporary(machine: Machine) -> Iterator[CheckResult]:
         return
     space = f"{size(machine.temp_free)} free in {machine.temp}"
     if machine.temp_free < _GIB:
-        yield "warning", f"{space}: caches and checkpoints end half-written", "set TMPDIR to a folder on a larger disk"
+        yield (
+            "warning",
+            f"{space}: caches and checkpoints end half-written",
+            "set TMPDIR to a folder on a larger disk",
+        )
     else:
         yield "ok", space
 

@@ -14,8 +14,9 @@ ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 class Repair:
     """A way to fix a finding. ``command`` can be pasted into a shell; ``safe`` means that it loses no data.
 
-    The command with another flag of a training command, or with a predicate, is set when the whole report is known: see
-    ``advice.settle``. A repair of shards is planned for all findings together: see ``Advice``.
+    The command with another flag of a training command, or with a predicate, is set when the whole
+    report is known: see ``advice.settle``. A repair of shards is planned for all findings together:
+    see ``Advice``.
     """
 
     command: str
@@ -100,5 +101,6 @@ class Finding:
     rate: float | None = None
     readers: tuple[str, ...] = ()
     repair: Repair | None = None
-    # Reader -> samples that it loses by this and that no other finding counts: over all findings they add up to its losses.
+    # Reader -> samples that it loses by this and that no other finding counts: over all findings
+    # they add up to its losses.
     lost: Mapping[str, int] = field(default_factory=dict)

@@ -58,11 +58,16 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
     if checks(options.check) and options.pipeline is None:
         raise ValueError("check asks about a loader: name it by pipeline, such as train.py:make")
-    if options.samples is not None and (options.pipeline is None or options.check or options.level == "full"):
-        raise ValueError("samples limits how much of a pipeline is run: name one, without check and without level full")
+    if options.samples is not None and (
+        options.pipeline is None or options.check or options.level == "full"
+    ):
+        raise ValueError(
+            "samples limits how much of a pipeline is run: name one, without check and without level full"
+        )
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
     given = [
-        each if isinstance(each, str) else str(each) for each in ([urls] if isinstance(urls, str | Path) else urls)
+        each if isinstance(each, str) else str(each)
+        for each in ([urls] if isinstance(urls, str | Path) else urls)
     ]
     expansion = expand(given, allow_pipe=options.allow_pipe)
     written = tuple(map(redact, given))
@@ -77,12 +82,20 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     judged = _context(evidence, readers, options.max_loss, written, parsed, plan, scan)
     context = _with_pipeline(judged, options, plan)
     findings, ignored = run_rules(context, options.select, ignore)
-    findings, accepted = split_by_baseline(findings, () if options.baseline is None else options.baseline)
+    findings, accepted = split_by_baseline(
+        findings, () if options.baseline is None else options.baseline
+    )
     findings = try_settings(findings, judged)
     repairs = RepairForecast(evidence, readers, plan, scan)
     advice = [*advise(judged, repairs), *read_on(context.verdicts)]
     invocation = Invocation(
-        written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe, options.pipeline
+        written,
+        tuple(options.readers),
+        options.level,
+        arguments,
+        world_size,
+        options.allow_pipe,
+        options.pipeline,
     )
     findings, advice = settle(findings, advice, invocation)
     evidence.seconds = time.perf_counter() - start
@@ -114,7 +127,9 @@ def _context(
 ) -> Context:
     """Return the input of rules; it has verdicts and forecasts if there is a sample to judge."""
     sidecars = read_sidecars([shard.url for shard in evidence.shards], evidence)
-    context = Context(evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=versions())
+    context = Context(
+        evidence, readers, (), max_loss, urls, parsed, sidecars=sidecars, environment=versions()
+    )
     if no_verdict_text(evidence.shards):
         return context
     forecasts: dict[str, Forecast] = {}
@@ -125,11 +140,16 @@ def _context(
             for reader in readers
             if reader.name.startswith("open-clip")
         }
-    verdicts = [_overrule(judge(evidence, reader, max_loss), forecasts.get(reader.name)) for reader in readers]
+    verdicts = [
+        _overrule(judge(evidence, reader, max_loss), forecasts.get(reader.name))
+        for reader in readers
+    ]
     # A training command says itself how OpenCLIP opens its shards.
     is_named = parsed is not None and parsed.train_data is not None
     verdicts = [
-        verdict if is_named and reader.name in forecasts else _by_commands(verdict, reader, evidence)
+        verdict
+        if is_named and reader.name in forecasts
+        else _by_commands(verdict, reader, evidence)
         for verdict, reader in zip(verdicts, readers, strict=True)
     ]
     return replace(context, verdicts=verdicts, forecasts=tuple(forecasts.values()))
@@ -160,12 +180,18 @@ def _readers(
 ) -> tuple[Arguments | None, list[Reader]]:
     environment = versions()
     names = list(dict.fromkeys(name for each in requested for name in resolve(each, environment)))
-    parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
+    parsed = (
+        None
+        if arguments is None
+        else parse_arguments(arguments, world_size=world_size, readers=names)
+    )
     # How ranks divide shards depends on their workers, which only the training command states.
     return parsed, [READERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
-def readers_of(options: CheckOptions, level: Level, urls: Sequence[Shard]) -> tuple[list[Reader], ScanOptions]:
+def readers_of(
+    options: CheckOptions, level: Level, urls: Sequence[Shard]
+) -> tuple[list[Reader], ScanOptions]:
     """Return the readers of a check, without a training command, and what a scan looks for. Raises UnknownReader."""
     check_engine(options.engine, options.address)
     _, readers = _readers(options.readers, None, options.world_size)
@@ -227,4 +253,6 @@ def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
         return verdict
     if verdict.outcome == outcome:
         return verdict
-    return replace(verdict, outcome=outcome, reasons=(Reason("forecast", 0, text), *verdict.reasons))
+    return replace(
+        verdict, outcome=outcome, reasons=(Reason("forecast", 0, text), *verdict.reasons)
+    )

@@ -1,14 +1,16 @@
 """Proves from random samples that few samples are lost, without reading the others.
 
-**Draws.** Each draw takes a shard, and in it a sample, at random, independently of all other draws and with replacement. So
-draws are independent although the samples of one shard are alike, and the number of lost ones among n draws is binomial with
-p, the share of lost samples: of all samples if ``sizes.json`` lists every shard (shards are drawn by their samples), otherwise
-the mean over shards of the share in each (all shards are drawn alike).
+**Draws.** Each draw takes a shard, and in it a sample, at random, independently of all other draws
+and with replacement. So draws are independent although the samples of one shard are alike, and the
+number of lost ones among n draws is binomial with p, the share of lost samples: of all samples if
+``sizes.json`` lists every shard (shards are drawn by their samples), otherwise the mean over shards
+of the share in each (all shards are drawn alike).
 
-**Test.** After a planned number of draws, at each look, "p > max_loss" is rejected if P(X <= lost) under p = max_loss is at most
-the share of the error that this look may spend: the exact bound of Clopper and Pearson (Biometrika 26, 1934). The shares
-of all looks add up to at most 1 - confidence, so that repeated looks do not increase the error (Bonferroni; alpha spending,
-Lan and DeMets, Biometrika 70, 1983). "p <= max_loss" is rejected in the same way, with an error of its own.
+**Test.** After a planned number of draws, at each look, "p > max_loss" is rejected if P(X <= lost)
+under p = max_loss is at most the share of the error that this look may spend: the exact bound of
+Clopper and Pearson (Biometrika 26, 1934). The shares of all looks add up to at most 1 - confidence,
+so that repeated looks do not increase the error (Bonferroni; alpha spending, Lan and DeMets,
+Biometrika 70, 1983). "p <= max_loss" is rejected in the same way, with an error of its own.
 """
 
 import math
@@ -64,20 +66,33 @@ class SampledReport:
 
     def lines(self) -> Iterator[str]:
         """Yield the report: what is guaranteed, and what is not."""
-        more = {"proven": "at most", "refuted": "more than", "undecided": "not decided whether at most"}[self.outcome]
+        more = {
+            "proven": "at most",
+            "refuted": "more than",
+            "undecided": "not decided whether at most",
+        }[self.outcome]
         readers = ", ".join(self.readers)
         yield f"{self.outcome}: {more} {self.max_loss:.4g} of the samples are lost by {readers}, at confidence {self.confidence:.4g}"
         drawn = f"{self.draws:,} random samples of {self.drawn_shards:,} of {how_many(self.shards, 'shard')}"
         at_most = f"; by them the share is at most {self.bound:.4g}" if self.bound < 1 else ""
         yield f"  {drawn}, {len(self.lost):,} lost{at_most}"
-        which = "all samples, as sizes.json counts them" if self.by_samples else "each shard, averaged over the shards"
+        which = (
+            "all samples, as sizes.json counts them"
+            if self.by_samples
+            else "each shard, averaged over the shards"
+        )
         yield f"  the share is that of {which}; if it is above {self.max_loss:.4g}, at most {1 - self.confidence:.4g} of such checks prove the opposite"
         yield f"  samples were judged individually, at level {self.level}; not judged: the set as a whole, such as repeated keys,"
         yield "  types of columns, missing shards and the forecast of a training run; for these, leave out --confidence"
-        yield from (f"  lost: {escape(shard, 300)}: {escape(reason, 300)}" for shard, reason in self.lost[:10])
+        yield from (
+            f"  lost: {escape(shard, 300)}: {escape(reason, 300)}"
+            for shard, reason in self.lost[:10]
+        )
 
 
-def sampled_check(urls: str | Sequence[str], sampled: SampledOptions, options: CheckOptions) -> SampledReport:
+def sampled_check(
+    urls: str | Sequence[str], sampled: SampledOptions, options: CheckOptions
+) -> SampledReport:
     """Draw and judge random samples until the share of lost ones is known to be below or above a limit.
 
     Samples of a shard that cannot be read, or whose tar is damaged, count as lost.
@@ -109,19 +124,29 @@ def sampled_check(urls: str | Sequence[str], sampled: SampledOptions, options: C
     # An earlier call may have seen other shards there.
     _samples_of.cache_clear()
     titles = [reader.title for reader in readers]
-    report = SampledReport("undecided", titles, confidence, limit, shards=len(found), by_samples=bool(weights))
+    report = SampledReport(
+        "undecided", titles, confidence, limit, shards=len(found), by_samples=bool(weights)
+    )
     report.level, chance, drawn = level, random.Random(sampled.seed), set[str]()
     for look, (draws, may_err) in enumerate(looks(1 - confidence, limit), 1):
         chosen = sorted(chance.choices(found, weights, k=draws - report.draws))
         ways = [partial(scan_drawn, place=chance.random()) for _ in chosen]
-        for shard in scan_shards(chosen, plan, options.jobs, how=ways, engine=options.engine, address=options.address):
+        for shard in scan_shards(
+            chosen, plan, options.jobs, how=ways, engine=options.engine, address=options.address
+        ):
             verdicts = [judge(Evidence(level, [shard]), reader) for reader in readers]
             if lossy := next((each for each in verdicts if not each.usable), None):
-                reasons = [shard.error_detail, *(each.message for each in lossy.reasons), lossy.outcome]
+                reasons = [
+                    shard.error_detail,
+                    *(each.message for each in lossy.reasons),
+                    lossy.outcome,
+                ]
                 report.lost.append((shard.url, next(filter(None, reasons))))
         drawn.update(chosen)
         report.draws, report.drawn_shards = draws, len(drawn)
-        report.outcome = decide(len(report.lost), draws, limit, may_err, (1 - confidence) / (look * (look + 1)))
+        report.outcome = decide(
+            len(report.lost), draws, limit, may_err, (1 - confidence) / (look * (look + 1))
+        )
         report.bound = upper_bound(len(report.lost), draws, may_err) if may_err else 1.0
         if report.outcome != "undecided":
             break
@@ -131,8 +156,8 @@ def sampled_check(urls: str | Sequence[str], sampled: SampledOptions, options: C
 def looks(error: float, limit: float) -> Iterator[tuple[int, float]]:
     """Yield the numbers of draws after which the test looks, and the error that it may spend on "proven" there.
 
-    The first look that can prove is the first at which a set without a lost sample passes. The errors are error / 2,
-    error / 4 and so on.
+    The first look that can prove is the first at which a set without a lost sample passes. The
+    errors are error / 2, error / 4 and so on.
 
     >>> list(looks(0.01, 0.1))[:4]
     [(32, 0.0), (51, 0.005), (102, 0.0025), (204, 0.00125)]
@@ -160,7 +185,9 @@ def at_most(lost: int, draws: int, share: float) -> float:
     if share >= 1:
         return 0.0
     fixed, odds = math.lgamma(draws + 1), math.log(share) - math.log1p(-share)
-    terms = (fixed - math.lgamma(k + 1) - math.lgamma(draws - k + 1) + k * odds for k in range(lost + 1))
+    terms = (
+        fixed - math.lgamma(k + 1) - math.lgamma(draws - k + 1) + k * odds for k in range(lost + 1)
+    )
     return min(1.0, math.fsum(math.exp(term + draws * math.log1p(-share)) for term in terms))
 
 

@@ -43,7 +43,9 @@ else:
         __name__,
         {
             **dict.fromkeys(("check", "plan_repair", "trace"), "validate"),
-            **dict.fromkeys(("Recipe", "RunOptions", "filter_shards", "measure_shards"), "filtering"),
+            **dict.fromkeys(
+                ("Recipe", "RunOptions", "filter_shards", "measure_shards"), "filtering"
+            ),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
             "WeightedSource": "training.sources",
             "bounded_map": "mapping",

@@ -2,8 +2,9 @@
 
     python -m wdsflow.example_shards shards
 
-writes four shards of ten samples each. Their captions are in json members, as many downloaders write them, so OpenCLIP's
-default settings would hang on them. All pages of the documentation use these shards.
+writes four shards of ten samples each. Their captions are in json members, as many downloaders
+write them, so OpenCLIP's default settings would hang on them. All pages of the documentation use
+these shards.
 """
 
 import io
@@ -24,7 +25,12 @@ from wdsflow.text.shell import quote_path
 SAMPLES, SHARDS = 40, 4
 SIZE = (256, 192)
 SKIES = {"clear": ((120, 180, 245), (220, 235, 250)), "evening": ((70, 50, 110), (250, 160, 90))}
-COLOURS = {"red": (200, 60, 50), "blue": (60, 90, 190), "white": (240, 235, 225), "yellow": (230, 190, 60)}
+COLOURS = {
+    "red": (200, 60, 50),
+    "blue": (60, 90, 190),
+    "white": (240, 235, 225),
+    "yellow": (230, 190, 60),
+}
 WORDS = ["no", "one", "two", "three", "four"]
 
 
@@ -91,7 +97,11 @@ def _gradient(top: tuple[int, int, int], bottom: tuple[int, int, int]) -> Image.
 
 
 def _scene(rng: random.Random, skies: dict[str, Image.Image]) -> Scene:
-    sky, colour, trees = rng.choice(sorted(skies)), rng.choice(sorted(COLOURS)), rng.randrange(len(WORDS))
+    sky, colour, trees = (
+        rng.choice(sorted(skies)),
+        rng.choice(sorted(COLOURS)),
+        rng.randrange(len(WORDS)),
+    )
     image = skies[sky].copy()
     pen = ImageDraw.Draw(image)
     width, height = SIZE
@@ -100,7 +110,10 @@ def _scene(rng: random.Random, skies: dict[str, Image.Image]) -> Scene:
     for shade in (90, 120):
         top = rng.randrange(100, 130)
         hill = rng.randrange(-60, 60)
-        pen.ellipse((hill - 80, top, hill + width + 60, height + 160), fill=(50, shade + rng.randrange(20), 60))
+        pen.ellipse(
+            (hill - 80, top, hill + width + 60, height + 160),
+            fill=(50, shade + rng.randrange(20), 60),
+        )
     x, y = rng.randrange(20, width - 80), rng.randrange(115, 140)
     pen.rectangle((x, y, x + 44, y + 32), fill=COLOURS[colour])
     pen.polygon([(x - 6, y), (x + 22, y - 22), (x + 50, y)], fill=(90, 60, 50))
@@ -113,7 +126,10 @@ def _scene(rng: random.Random, skies: dict[str, Image.Image]) -> Scene:
     image.save(buffer, "JPEG", quality=88)
     tree = "tree" if trees == 1 else "trees"
     sky_words = "in the evening" if sky == "evening" else "under a clear sky"
-    return Scene(buffer.getvalue(), f"a {colour} house with {WORDS[trees]} {tree} on a green hill {sky_words}")
+    return Scene(
+        buffer.getvalue(),
+        f"a {colour} house with {WORDS[trees]} {tree} on a green hill {sky_words}",
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,9 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = modules[name]
-        return getattr(import_module(module if module.startswith("wdsflow.") else f"{package}.{module}"), name)
+        return getattr(
+            import_module(module if module.startswith("wdsflow.") else f"{package}.{module}"), name
+        )
 
     return getter
 
@@ -31,9 +33,11 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 def leave_pandas_out() -> None:
     """Hide pandas from Arrow and DuckDB when wdsflow calls them, in a process that is wdsflow's own.
 
-    Arrow, and DuckDB before 2.0, import pandas with the first list that they convert, only to recognise objects of pandas,
-    which wdsflow does not have. That takes half a second. Others can still import pandas, and ``to_pandas`` and ``from_pandas`` work. But after a
-    list of ours ``pa.array`` takes their Series for any sequence: NaN stays NaN. So it is not for processes that train.
+    Arrow, and DuckDB before 2.0, import pandas with the first list that they convert, only to
+    recognise objects of pandas, which wdsflow does not have. That takes half a second. Others can
+    still import pandas, and ``to_pandas`` and ``from_pandas`` work. But after a list of ours
+    ``pa.array`` takes their Series for any sequence: NaN stays NaN. So it is not for processes that
+    train.
     """
     if not any(isinstance(finder, _LeftOut) for finder in sys.meta_path):
         sys.meta_path.insert(0, _LeftOut())

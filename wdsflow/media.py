@@ -67,10 +67,18 @@ _OF_VIDEO = {
     "flv": "flv",
 }
 _PROMISED = _OF_AUDIO | _OF_VIDEO
-_TITLES = {"mp4": "MP4 or MOV", "matroska": "Matroska or WebM", "ogg": "Ogg", "mpeg": "MPEG", "asf": "WMA or WMV"}
+_TITLES = {
+    "mp4": "MP4 or MOV",
+    "matroska": "Matroska or WebM",
+    "ogg": "Ogg",
+    "mpeg": "MPEG",
+    "asf": "WMA or WMV",
+}
 
 # Types of the first box of an MP4, MOV or M4A. Old MOV files have no ftyp.
-_BOXES = frozenset((b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"moof", b"sidx"))
+_BOXES = frozenset(
+    (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"moof", b"sidx")
+)
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"fLaC", "flac"),
     (b"OggS", "ogg"),
@@ -127,7 +135,10 @@ def media_format(head: bytes) -> str:
     for magic, name in _MAGIC:
         if head.startswith(magic):
             return name
-    if head[:1] == b"G" and head[_PACKET : _PACKET + 1] == b"G" == head[2 * _PACKET : 2 * _PACKET + 1]:
+    if (
+        head[:1] == b"G"
+        and head[_PACKET : _PACKET + 1] == b"G" == head[2 * _PACKET : 2 * _PACKET + 1]
+    ):
         return "mpeg"
     # Encoders may pad with zeros, and decoders skip them.
     return _frame_format(head.lstrip(b"\0")[:4])
@@ -165,8 +176,9 @@ _UNKNOWN = 0x7FFF0000
 def least_size(head: bytes) -> int:
     """Return the least size in bytes of a complete file by its header, 0 if the header lacks it.
 
-    Matroska and WebM: the end of the segment. AVI: the end of the first RIFF chunk. WAV: the same, unless it was
-    written into a pipe, where encoders do not know the length. For others see ``is_cut``.
+    Matroska and WebM: the end of the segment. AVI: the end of the first RIFF chunk. WAV: the same,
+    unless it was written into a pipe, where encoders do not know the length. For others see
+    ``is_cut``.
 
     >>> least_size(b"RIFF" + (1000).to_bytes(4, "little") + b"AVI LIST")
     1008

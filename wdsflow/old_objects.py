@@ -12,8 +12,9 @@ _FROZEN_BY_PYTHON = 1000
 def old_objects_kept() -> Iterator[None]:
     """Let the garbage collector look only at objects that the block makes; afterwards at all again.
 
-    Libraries have some 300,000 objects. To look for garbage among them takes 0.05 s each time, which is often where a
-    block makes many objects. Nested blocks, and blocks in several threads, change nothing but the time.
+    Libraries have some 300,000 objects. To look for garbage among them takes 0.05 s each time,
+    which is often where a block makes many objects. Nested blocks, and blocks in several threads,
+    change nothing but the time.
     """
     # Somebody else's objects are frozen: they stay so.
     if gc.get_freeze_count() > _FROZEN_BY_PYTHON:

@@ -20,8 +20,8 @@ _COMMON: Settings = (
     # In notebooks and `python -c`, a bar would be shown.
     ("enable_progress_bar", "false"),
     ("threads", "1"),
-    # New in DuckDB 2.0, and 8 by default. A forked process inherits the database without its threads: it would wait for
-    # them, or crash, when it forgets the database or ends.
+    # New in DuckDB 2.0, and 8 by default. A forked process inherits the database without its
+    # threads: it would wait for them, or crash, when it forgets the database or ends.
     ("async_threads", "0"),
     ("temp_directory", "''"),
     ("autoinstall_known_extensions", "false"),
@@ -34,10 +34,11 @@ _COMMON: Settings = (
 def connection(settings: Settings) -> "DuckDBPyConnection":
     """Return a new connection to the database of this process with these settings. Its tables and variables are its own.
 
-    ``settings``: names and values in SQL, made in this order after the common ones; those that this DuckDB does not know
-    are left out.
+    ``settings``: names and values in SQL, made in this order after the common ones; those that this
+    DuckDB does not know are left out.
     """
-    # A forked process has one of its own: what it inherits is shared with nobody, but may be in the middle of a query.
+    # A forked process has one of its own: what it inherits is shared with nobody, but may be in the
+    # middle of a query.
     return _database(os.getpid(), settings).cursor()
 
 
@@ -58,8 +59,8 @@ def _database(_process: int, settings: Settings) -> "DuckDBPyConnection":
 def call(connection: "DuckDBPyConnection", do: Callable[..., Result], *given: object) -> Result:
     """Call a method of a connection, so that signals raise their exceptions as anywhere else, and end it within a moment.
 
-    DuckDB looks at signals too rarely, and hides their exceptions: in the main thread, which gets them, the call is made
-    in a thread of its own.
+    DuckDB looks at signals too rarely, and hides their exceptions: in the main thread, which gets
+    them, the call is made in a thread of its own.
     """
     if threading.current_thread() is not threading.main_thread():
         return do(*given)

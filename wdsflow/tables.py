@@ -1,9 +1,10 @@
 """Joins, sorts and groups of more rows than fit into memory, by DuckDB.
 
-Some questions concern all samples of a set at once: which row of a table belongs to which sample, which sample is the
-duplicate of an earlier one, which of two sets has a key, which 30 % have the best score. The answers need a join, a
-sort or a group over hundreds of millions of rows, on machines that have a few GiB to spare. This room asks DuckDB, and
-no other code of the project sorts or joins on disk.
+Some questions concern all samples of a set at once: which row of a table belongs to which sample,
+which sample is the duplicate of an earlier one, which of two sets has a key, which 30 % have the
+best score. The answers need a join, a sort or a group over hundreds of millions of rows, on
+machines that have a few GiB to spare. This room asks DuckDB, and no other code of the project sorts
+or joins on disk.
 
 `Tables` is a database for the time of one run::
 
@@ -15,20 +16,25 @@ no other code of the project sorts or joins on disk.
 
 Rules for all users:
 
-* **Memory.** Rows are kept in memory up to a limit, 512 MiB by default, and beyond it in files of the scratch folder.
-  Results are read some thousand rows at a time. Joins, sorts, groups and windows continue on disk; aggregates that
-  collect values (`list`, `string_agg`) do not: sort instead, and collect in Python. Keep rows that are sorted below
-  2 KiB, and split larger values into several rows. Sorts of rows of some hundred bytes and more need `SET threads = 1`:
-  with several threads and little memory they end with ENOMEM.
-* **Scratch.** The folder is given: next to the output, or a temporary folder. DuckDB's files in it are removed when the
-  block ends. A killed run leaves them, so the folder has to be one that the next run empties (`scratch_folder`).
-* **Order.** A result has the order of its ORDER BY and no other. Whatever is written or shown has one, down to the
-  last column in which two rows differ; the same input gives the same bytes with any number of threads.
-* **Values.** Text is Unicode without lone surrogates. Bytes are BLOB, which sort as unsigned bytes. NUL is a character
-  like any other. `?` in a statement stands for a value; names of columns are put in by `name`.
+* **Memory.** Rows are kept in memory up to a limit, 512 MiB by default, and beyond it in files of
+  the scratch folder. Results are read some thousand rows at a time. Joins, sorts, groups and
+  windows continue on disk; aggregates that collect values (`list`, `string_agg`) do not: sort
+  instead, and collect in Python. Keep rows that are sorted below 2 KiB, and split larger values
+  into several rows. Sorts of rows of some hundred bytes and more need `SET threads = 1`: with
+  several threads and little memory they end with ENOMEM.
+* **Scratch.** The folder is given: next to the output, or a temporary folder. DuckDB's files in it
+  are removed when the block ends. A killed run leaves them, so the folder has to be one that the
+  next run empties (`scratch_folder`).
+* **Order.** A result has the order of its ORDER BY and no other. Whatever is written or shown has
+  one, down to the last column in which two rows differ; the same input gives the same bytes with
+  any number of threads.
+* **Values.** Text is Unicode without lone surrogates. Bytes are BLOB, which sort as unsigned bytes.
+  NUL is a character like any other. `?` in a statement stands for a value; names of columns are put
+  in by `name`.
 * **Interruption.** Ctrl-C and other signals end a statement within a moment.
-* **Errors.** `TablesError`, an OSError that names the scratch folder: the disk is full (ENOSPC), the limit of memory is
-  too small for a statement (ENOMEM), or a file cannot be read or written (EIO).
+* **Errors.** `TablesError`, an OSError that names the scratch folder: the disk is full (ENOSPC),
+  the limit of memory is too small for a statement (ENOMEM), or a file cannot be read or written
+  (EIO).
 * **Network.** DuckDB neither loads nor installs extensions.
 """
 
@@ -51,8 +57,12 @@ if TYPE_CHECKING:
 MEMORY = 512 << 20  # bytes
 _THREADS = 2
 _LEAST = 64 << 20  # bytes, with which DuckDB sorts rows of some hundred bytes on disk in one thread
-_PER_THREAD = 128 << 20  # bytes: with less, and several threads, large sorts end with "failed to pin block"
-_ADDRESSES = 1 << 30  # bytes that DuckDB and its threads reserve on top of its memory; without them the process dies
+_PER_THREAD = (
+    128 << 20
+)  # bytes: with less, and several threads, large sorts end with "failed to pin block"
+_ADDRESSES = (
+    1 << 30
+)  # bytes that DuckDB and its threads reserve on top of its memory; without them the process dies
 _AT_ONCE = 4096  # rows of a result
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -86,10 +96,13 @@ class Tables:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        # Statements run in a thread of their own: DuckDB looks at signals too rarely, and hides their exceptions.
+        # Statements run in a thread of their own: DuckDB looks at signals too rarely, and hides
+        # their exceptions.
         self._thread = ThreadPoolExecutor(1, "wdsflow-tables")
         self._connection = duckdb.connect(":memory:", config=settings)
-        self._connection.execute("SET enable_progress_bar = false")  # in notebooks and `python -c` it is on
+        self._connection.execute(
+            "SET enable_progress_bar = false"
+        )  # in notebooks and `python -c` it is on
         # All values of an object array decide its type, not a sample of them.
         self._connection.execute("SET pandas_analyze_sample = 1000000000")
 
@@ -130,7 +143,11 @@ class Tables:
 
         arrays: dict[str, NDArray[Any]] = {}
         for each, column in columns.items():
-            arrays[each] = column if isinstance(column, np.ndarray) else np.fromiter(column, object, len(column))
+            arrays[each] = (
+                column
+                if isinstance(column, np.ndarray)
+                else np.fromiter(column, object, len(column))
+            )
         self.run_over(arrays, f"INSERT INTO {name(table)} SELECT * FROM added")
 
     def run_over(self, arrays: "Mapping[str, NDArray[Any]]", statement: str) -> None:
@@ -144,7 +161,9 @@ class Tables:
         finally:
             self._connection.unregister("added")
 
-    def _do(self, connection: "DuckDBPyConnection", do: Callable[..., Result], *given: object) -> Result:
+    def _do(
+        self, connection: "DuckDBPyConnection", do: Callable[..., Result], *given: object
+    ) -> Result:
         import duckdb
 
         try:
@@ -187,7 +206,11 @@ def system_error(error: Exception, path: Path) -> Exception:
 
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
-        number = errno.ENOSPC if "max_temp_directory_size" in text.partition("Possible solutions")[0] else errno.ENOMEM
+        number = (
+            errno.ENOSPC
+            if "max_temp_directory_size" in text.partition("Possible solutions")[0]
+            else errno.ENOMEM
+        )
     elif isinstance(error, duckdb.IOException):
         number = next((each for each in _FULL if os.strerror(each) in text), errno.EIO)
     else:

@@ -22,7 +22,8 @@ EXTRA = {
 def every_module_imports() -> None:
     """Import all of the installed package: a folder missing from the wheel shows here.
 
-    Without the extra `openclip`, what makes batches cannot be imported; nothing else may be missing, nor elsewhere.
+    Without the extra `openclip`, what makes batches cannot be imported; nothing else may be
+    missing, nor elsewhere.
     """
     import wdsflow
 
@@ -85,7 +86,9 @@ print(*wdsflow.bounded_map(["tree", "oak"], longest, "2GiB", 1), *wdsflow.bounde
 def a_script_maps_rows() -> None:
     """`bounded_map` takes a function that a script defines, and a closure."""
     Path("program.py").write_text(PROGRAM)
-    done = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "program.py"], capture_output=True, text=True, check=False
+    )
     assert done.stdout == "tre oak 2\n", done.stderr
 
 

@@ -43,13 +43,19 @@ def reference() -> str:
     pages = [_HEAD]
     for title, package in SECTIONS.items():
         pages.append(f"## {title}\n")
-        for name in sorted(_offered(package), key=lambda name: (name not in wdsflow.__all__, name.lower())):
+        for name in sorted(
+            _offered(package), key=lambda name: (name not in wdsflow.__all__, name.lower())
+        ):
             node, options = _definition(package, name), None
             for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
                 if isinstance(each, ast.Call) and ast.unparse(each.func) == "keywords":
                     options = _definition(_place(package, name), ast.unparse(each.args[0]))
             if node is not None:
-                pages += _entry(node, f"wdsflow.{name}" if name in wdsflow.__all__ else f"{package}.{name}", options)
+                pages += _entry(
+                    node,
+                    f"wdsflow.{name}" if name in wdsflow.__all__ else f"{package}.{name}",
+                    options,
+                )
     return "\n".join(pages)
 
 
@@ -79,8 +85,14 @@ def _place(module: str, name: str) -> str:
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             spec = find_spec(module)
-            package = module if spec is not None and spec.submodule_search_locations else module.rpartition(".")[0]
-            parents = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            package = (
+                module
+                if spec is not None and spec.submodule_search_locations
+                else module.rpartition(".")[0]
+            )
+            parents = (
+                package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            )
             return _place(".".join([*parents, *([node.module] if node.module else [])]), name)
     return module
 
@@ -90,7 +102,11 @@ def _entry(node: Definition, name: str, options: Definition | None) -> Iterator[
     if isinstance(node, ast.FunctionDef):
         yield f"```python no-run\n{_call(node, name.rpartition('.')[2], options=options)}\n```\n"
     elif fields := list(_fields(node)):
-        yield "```python no-run\n" + "\n".join([f"class {node.name}:", *(f"    {each}" for each in fields)]) + "\n```\n"
+        yield (
+            "```python no-run\n"
+            + "\n".join([f"class {node.name}:", *(f"    {each}" for each in fields)])
+            + "\n```\n"
+        )
     yield _markdown(_documented(node, options if isinstance(options, ast.ClassDef) else node))
     for method in _methods(node):
         is_property = "property" in map(ast.unparse, method.decorator_list)
@@ -105,9 +121,13 @@ def _documented(node: Definition, options: Definition) -> str:
     if not described:
         return text
     if options is not node:
-        others = (ast.get_docstring(options) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+        others = (
+            (ast.get_docstring(options) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+        )
         return re.sub(
-            r"    \w+: each is a keyword argument\.", lambda _: "\n".join([*described, others]).rstrip(), text
+            r"    \w+: each is a keyword argument\.",
+            lambda _: "\n".join([*described, others]).rstrip(),
+            text,
         )
     head, mark, rest = text.partition("Attributes:\n")
     return "\n".join([head.rstrip(), "", "Attributes:", *described, *([rest] if mark else [])])
@@ -124,7 +144,11 @@ def _option(node: ast.AnnAssign) -> ast.Call | None:
     made = node.value
     if isinstance(made, ast.Call) and (name := ast.unparse(made.func)).endswith("_option"):
         shared = _definition("wdsflow.text.options", name)
-        made = next(each.value for each in shared.body if isinstance(each, ast.Return)) if shared else made
+        made = (
+            next(each.value for each in shared.body if isinstance(each, ast.Return))
+            if shared
+            else made
+        )
     is_option = isinstance(made, ast.Call) and ast.unparse(made.func) in ("option", "required")
     return made if is_option and isinstance(made, ast.Call) else None
 
@@ -133,7 +157,11 @@ def _methods(node: Definition) -> Iterator[ast.FunctionDef]:
     """Yield the public methods and properties of a class that have a docstring."""
     told = _OF_EVERY_STAGE if node.name not in {"Stage", "SampleStage"} else frozenset()
     for each in node.body if isinstance(node, ast.ClassDef) else ():
-        if isinstance(each, ast.FunctionDef) and each.name not in told and not each.name.startswith("_"):
+        if (
+            isinstance(each, ast.FunctionDef)
+            and each.name not in told
+            and not each.name.startswith("_")
+        ):
             yield each
 
 
@@ -159,13 +187,19 @@ def _field(node: ast.AnnAssign) -> str:
     return f"{ast.unparse(node.target)}: {_source(node.annotation)}{default}"
 
 
-def _call(node: ast.FunctionDef, name: str, width: int = _WIDTH, options: Definition | None = None) -> str:
+def _call(
+    node: ast.FunctionDef, name: str, width: int = _WIDTH, options: Definition | None = None
+) -> str:
     """Return a signature, on one line if it fits; ``options``: the class whose fields are keyword arguments."""
     if isinstance(options, ast.ClassDef):
         own = [_source(each) for each in node.args.args[:-1]]
         fields = [_field(each) for each in options.body if isinstance(each, ast.AnnAssign)]
         is_open = "_: KW_ONLY" in fields
-        every = [*own, *([] if is_open else ["*"]), *("*" if each == "_: KW_ONLY" else each for each in fields)]
+        every = [
+            *own,
+            *([] if is_open else ["*"]),
+            *("*" if each == "_: KW_ONLY" else each for each in fields),
+        ]
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
         return "\n".join([f"{name}(", *(f"    {each}," for each in every), f"){returns}"])
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""

@@ -22,9 +22,10 @@ WORK = ROOT / ".test"
 # Seconds for all steps; on an idle machine they take a few minutes.
 LIMIT = 3 * 3600.0
 MARK = "mark.webdataset"
-# Of the tests, each for one process, with the seconds of processor time that it takes: those that take longest begin
-# first, so that all cores are busy to the end. What is in none of these folders, the doctests, and the tests with
-# webdataset 1.x are parts of their own, with 50 and 25 seconds, and begin in between.
+# Of the tests, each for one process, with the seconds of processor time that it takes: those that
+# take longest begin first, so that all cores are busy to the end. What is in none of these folders,
+# the doctests, and the tests with webdataset 1.x are parts of their own, with 50 and 25 seconds,
+# and begin in between.
 PARTS = (
     # 80
     ("tests/filtering",),
@@ -47,14 +48,24 @@ PARTS = (
     # 20
     ("tests/validate/pipeline",),
     # 10
-    ("tests/test_readme.py", "tests/test_demo.py", "tests/test_examples.py", "tests/test_tiny_clip.py"),
+    (
+        "tests/test_readme.py",
+        "tests/test_demo.py",
+        "tests/test_examples.py",
+        "tests/test_tiny_clip.py",
+    ),
 )
 # So many parts begin before the rest does.
 LONG = 4
 # Others run beside it in the same folder.
 ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")
-# Processes that share cores: threads of one operation would wait for each other, and memory go back and forth to the system.
-SHARING = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 28)}
+# Processes that share cores: threads of one operation would wait for each other, and memory go back
+# and forth to the system.
+SHARING = {
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 28),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
+}
 SHM = Path("/dev/shm")  # noqa: S108 - memory, on Linux
 # Bytes.
 ROOM = 4 << 30
@@ -78,7 +89,9 @@ def main(names: list[str]) -> int:
         return 2
     start = time.monotonic()
     asked = names or GATE
-    beside, after = [[name for name in asked if (name in BESIDE) == quick] for quick in (True, False)]
+    beside, after = [
+        [name for name in asked if (name in BESIDE) == quick] for quick in (True, False)
+    ]
     # Tests wait much of the time: the other steps fit in between.
     with ThreadPoolExecutor(1) as thread:
         told = thread.submit(_beside, beside) if after else None
@@ -88,7 +101,9 @@ def main(names: list[str]) -> int:
         print(text, end="")
         failed = more + failed
     total = f"{len(asked)} steps in {time.monotonic() - start:.0f} s"
-    print(f"\nscripts/test: {'FAILED in ' + ', '.join(failed) if failed else 'all passed'}; {total}")
+    print(
+        f"\nscripts/test: {'FAILED in ' + ', '.join(failed) if failed else 'all passed'}; {total}"
+    )
     return 1 if failed else 0
 
 
@@ -135,7 +150,15 @@ def wheel(out: TextIO) -> None:
     with tempfile.TemporaryDirectory(dir=WORK) as folder:
         dist, venv = Path(folder, "dist"), Path(folder, "venv")
         # An sdist, and a wheel from it.
-        build = ["uv", "build", "--quiet", "--out-dir", str(dist), "--build-constraint", "scripts/locks/wdsflow.txt"]
+        build = [
+            "uv",
+            "build",
+            "--quiet",
+            "--out-dir",
+            str(dist),
+            "--build-constraint",
+            "scripts/locks/wdsflow.txt",
+        ]
         # uv leaves lock files in the folder for temporary files.
         call(out, PYTHON, "-m", *build, environment={"TMPDIR": folder})
         built = next(dist.glob("*.whl"))
@@ -159,7 +182,9 @@ def site(out: TextIO) -> None:
 def tests(out: TextIO) -> None:
     """Doctests, README blocks and tests; with webdataset 1.x too, those that look at webdataset."""
     parts = _parts()
-    pytest_in_parts(out, [*parts[: LONG + 1], _with_webdataset1(), *parts[LONG + 1 :]], "-m", "not deep")
+    pytest_in_parts(
+        out, [*parts[: LONG + 1], _with_webdataset1(), *parts[LONG + 1 :]], "-m", "not deep"
+    )
 
 
 def webdataset1(out: TextIO) -> None:
@@ -194,7 +219,8 @@ def pytest_in_parts(out: TextIO, parts: list[str], *options: str) -> None:
     lanes = 2 * (os.cpu_count() or 1)
     script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
     seed = f"--randomly-seed={random.randrange(1 << 32)}"
-    # Files that are gone when their test ends need not reach a disk: thousands of times, a test would wait for it.
+    # Files that are gone when their test ends need not reach a disk: thousands of times, a test
+    # would wait for it.
     quick = SHM if SHM.is_dir() and shutil.disk_usage(SHM).free >= ROOM else None
     # A short name: sockets below it have paths of at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="wt-", dir=quick) as folder:
@@ -202,7 +228,9 @@ def pytest_in_parts(out: TextIO, parts: list[str], *options: str) -> None:
         call(out, *script, *ONCE, seed, *options, environment=environment)
 
 
-def call(out: TextIO, *command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> None:
+def call(
+    out: TextIO, *command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None
+) -> None:
     """Run a command; raise `StepError` if it fails, or if the time for all steps is over."""
     shown = " ".join(Path(word).name if index == 0 else word for index, word in enumerate(command))
     print(f"$ {shown}", file=out, flush=True)

@@ -78,9 +78,13 @@ def _help(command: str) -> str:
 
 def scores() -> str:
     """Return the manual pages of all scores, the cheap ones first."""
-    known: list[Any] = sorted({**FACTS, **SCORES}.values(), key=lambda score: (TIERS.index(score.tier), score.name))
+    known: list[Any] = sorted(
+        {**FACTS, **SCORES}.values(), key=lambda score: (TIERS.index(score.tier), score.name)
+    )
     links = "[filter](filter.md) and [predicates](predicates.md); how to add some: [custom scores](scores.md#a-custom-score)"
-    parts = [f"# Scores\n\nWhat `wdsflow scores NAME` prints. How to use them: {links}.\n{_WRITTEN}\n"]
+    parts = [
+        f"# Scores\n\nWhat `wdsflow scores NAME` prints. How to use them: {links}.\n{_WRITTEN}\n"
+    ]
     for tier, title in _TITLES.items():
         parts.append(f"## {title}\n")
         parts += [_score(score) for score in known if score.tier == tier]
@@ -92,16 +96,30 @@ def _score(score: Any) -> str:
     ends = ["" if end is None else f"{end:g}" for end in (score.low, score.high)]
     about += f", {' .. '.join(ends).strip()}" if any(ends) else ""
     about += f"; needs the extra `{', '.join(score.needs)}`" if score.needs else ""
-    about += "" if score.cpu_seconds is None else f"; about {score.cpu_seconds:g} s of a CPU core for a sample"
-    lines = [f"### {score.name}\n", f"*{about}*\n", _markdown(inspect.cleandoc(score.__doc__ or "")), ""]
-    settings = [f"`{each.name}={each.default!r}`" for each in fields(score) if each.default is not MISSING]
+    about += (
+        ""
+        if score.cpu_seconds is None
+        else f"; about {score.cpu_seconds:g} s of a CPU core for a sample"
+    )
+    lines = [
+        f"### {score.name}\n",
+        f"*{about}*\n",
+        _markdown(inspect.cleandoc(score.__doc__ or "")),
+        "",
+    ]
+    settings = [
+        f"`{each.name}={each.default!r}`" for each in fields(score) if each.default is not MISSING
+    ]
     return "\n".join([*lines, *([f"Settings: {', '.join(settings)}\n"] if settings else [])])
 
 
 def _markdown(docstring: str) -> str:
     """Return a docstring with its code between single backticks, and no other sign that Markdown takes for its own."""
     parts = re.split(r"``(.*?)``", docstring)
-    text = [re.sub(r"([<>*_\[\]])", r"\\\1", part) if at % 2 == 0 else f"`{part}`" for at, part in enumerate(parts)]
+    text = [
+        re.sub(r"([<>*_\[\]])", r"\\\1", part) if at % 2 == 0 else f"`{part}`"
+        for at, part in enumerate(parts)
+    ]
     return "".join(text)
 
 
@@ -109,8 +127,16 @@ def recipe() -> str:
     """Return how recipes are used, and their keys as a table."""
     rows = []
     for name, about in json.loads(schema())["properties"].items():
-        kind = " or ".join(f"`{each}`" for each in about.get("enum", ())) or str(about.get("type", "")).replace("|", "")
-        default = f"`{json.dumps(about['default'])}`".replace("|", "\\|") if about.get("default") else ""
-        rows.append(f"| `{name}` | {kind} | {default} | {about['description']} |".replace("txt|json", "txt\\|json"))
+        kind = " or ".join(f"`{each}`" for each in about.get("enum", ())) or str(
+            about.get("type", "")
+        ).replace("|", "")
+        default = (
+            f"`{json.dumps(about['default'])}`".replace("|", "\\|") if about.get("default") else ""
+        )
+        rows.append(
+            f"| `{name}` | {kind} | {default} | {about['description']} |".replace(
+                "txt|json", "txt\\|json"
+            )
+        )
     head = f"{_RECIPE}\n| key | type | default | |\n|---|---|---|---|\n"
     return head + "\n".join(rows) + "\n"

@@ -14,8 +14,12 @@ COMMAND = Path(sys.executable).parent / "wdsflow"
 def wdsflow(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Show a command, and run it."""
     print(f"$ wdsflow {' '.join(shell_word(word) for word in arguments)}", flush=True)
-    environment = os.environ | {"COLUMNS": str(min(shutil.get_terminal_size((100, 40)).columns, 110))}
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False)
+    environment = os.environ | {
+        "COLUMNS": str(min(shutil.get_terminal_size((100, 40)).columns, 110))
+    }
+    return subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, env=environment, check=False
+    )
 
 
 def shell_word(word: str) -> str:
@@ -32,7 +36,9 @@ def indent(text: str) -> str:
 
 def bold(text: str) -> str:
     """Return the text in bold on a terminal."""
-    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+    return (
+        f"\033[1m{text}\033[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+    )
 
 
 def heading(text: str) -> None:

@@ -44,20 +44,39 @@ class Scenario:
     @property
     def training(self) -> list[str]:
         """The command line of the training run."""
-        words = f"--train-data {self.name}/{URLS} --train-num-samples {SAMPLES} --batch-size {BATCH}"
+        words = (
+            f"--train-data {self.name}/{URLS} --train-num-samples {SAMPLES} --batch-size {BATCH}"
+        )
         return [*words.split(), "--workers", str(self.workers)]
 
 
 SCENARIOS = [
     Scenario("sound", "Nothing is wrong", faults.sound, "TRAINS", status=0),
     Scenario("json", "The captions are in json files", faults.captions_in_json, "STALLS"),
-    Scenario("truncated", "A download broke off: shard 002 ends in the middle", faults.truncated, "TRAINS"),
-    Scenario("interleaved", "All pictures of a shard first, then all its captions", faults.interleaved, "STALLS"),
+    Scenario(
+        "truncated",
+        "A download broke off: shard 002 ends in the middle",
+        faults.truncated,
+        "TRAINS",
+    ),
+    Scenario(
+        "interleaved",
+        "All pictures of a shard first, then all its captions",
+        faults.interleaved,
+        "STALLS",
+    ),
     Scenario("dotted", "A dot inside the names: photo.000123.jpg", faults.dotted_names, "STALLS"),
     Scenario("macos", "Packed on a Mac: each file has a ._ twin", faults.macos_twins, "STALLS"),
     Scenario("bomb", "One picture has 200 megapixels", faults.huge_png, "TRAINS", status=0),
     Scenario("latin1", "One caption is not UTF-8", faults.latin1_caption, "TRAINS", status=0),
-    Scenario("sound", "Fewer shards than workers", faults.sound, "CRASHES", workers=8, with_arguments=True),
+    Scenario(
+        "sound",
+        "Fewer shards than workers",
+        faults.sound,
+        "CRASHES",
+        workers=8,
+        with_arguments=True,
+    ),
 ]
 
 
@@ -75,7 +94,11 @@ def main() -> int:
     print(f"They are in .demo/, {faults.SHARDS} shards a set: once valid, and once for each fault.")
     print("Below each report: what OpenCLIP's own loader does with the same shards.")
     try:
-        wrong = [each.title for number, each in enumerate(SCENARIOS, 1) if not show(number, each, drawn, open_clip)]
+        wrong = [
+            each.title
+            for number, each in enumerate(SCENARIOS, 1)
+            if not show(number, each, drawn, open_clip)
+        ]
         wrong += repair(open_clip)
         wrong += train()
     finally:
@@ -90,13 +113,21 @@ def show(number: int, scenario: Scenario, drawn: list[Scene], open_clip: OpenCli
     if not Path(scenario.name).exists():
         scenario.make(Path(scenario.name), drawn)
     done = wdsflow(
-        "validate", f"{scenario.name}/{URLS}", *(["--", *scenario.training] if scenario.with_arguments else [])
+        "validate",
+        f"{scenario.name}/{URLS}",
+        *(["--", *scenario.training] if scenario.with_arguments else []),
     )
     print(essence(done.stdout))
     real = ask(open_clip, scenario.training)
-    if done.returncode == scenario.status and scenario.outcome in done.stdout and agrees(scenario.outcome, real):
+    if (
+        done.returncode == scenario.status
+        and scenario.outcome in done.stdout
+        and agrees(scenario.outcome, real)
+    ):
         return True
-    print(f"{done.stderr}!! expected {scenario.outcome} and exit status {scenario.status}, got {done.returncode}")
+    print(
+        f"{done.stderr}!! expected {scenario.outcome} and exit status {scenario.status}, got {done.returncode}"
+    )
     return False
 
 
@@ -118,7 +149,9 @@ def repair(open_clip: OpenClip) -> list[str]:
 
 def train() -> list[str]:
     """Train on the json shards as they are; return what went wrong."""
-    heading(f"{len(SCENARIOS) + 2}. Training on the shards of number 2 as they are, by OpenCLIP's own code")
+    heading(
+        f"{len(SCENARIOS) + 2}. Training on the shards of number 2 as they are, by OpenCLIP's own code"
+    )
     model = Path("model")
     model.mkdir()
     (model / CONFIG_FILE).write_text(json.dumps(CONFIG))
@@ -128,7 +161,9 @@ def train() -> list[str]:
     print(indent(refused.stderr))
     done = wdsflow("train", "--caption", "json:description", "--", *words.split())
     told = re.findall(
-        r"(Train Epoch: \d+ .*|preflight: .*|feed: epoch .*|^  (?:seen|kept).*)$", done.stderr, re.MULTILINE
+        r"(Train Epoch: \d+ .*|preflight: .*|feed: epoch .*|^  (?:seen|kept).*)$",
+        done.stderr,
+        re.MULTILINE,
     )
     print(indent("\n".join(line[:110] for line in told)))
     if refused.returncode != 1 or "--caption json:description" not in refused.stderr:
@@ -141,7 +176,10 @@ def train() -> list[str]:
 def ask(open_clip: OpenClip, training: list[str]) -> Loaded:
     """Run OpenCLIP's loader, and print what came out."""
     real = open_clip.load(training, batches=BATCHES)
-    print(f"  {bold(f'OpenCLIP {open_clip.version} itself')}, {training[-1]} workers: {real}", flush=True)
+    print(
+        f"  {bold(f'OpenCLIP {open_clip.version} itself')}, {training[-1]} workers: {real}",
+        flush=True,
+    )
     return real
 
 
@@ -181,7 +219,11 @@ def essence(report: str) -> str:
     head, _, rest = report.partition("\nFound: ")
     head = head.partition("\nNote: ")[0].partition("\nNothing found")[0]
     lines = [line for line in head.splitlines() if line.strip()]
-    found = [line for line in rest.splitlines() if re.match(r"(error|warning|note|info)\s+[A-Z]+\d+", line)]
+    found = [
+        line
+        for line in rest.splitlines()
+        if re.match(r"(error|warning|note|info)\s+[A-Z]+\d+", line)
+    ]
     lines += found[:FINDINGS]
     if more := found[FINDINGS:]:
         lines.append(f"... and {len(more)} more finding{'s' * (len(more) > 1)}")

@@ -42,20 +42,30 @@ def provide_model(trained: Path) -> None:
     FOLDER.mkdir()
     result = tiny_clip.found(trained, Recipe())
     if result and tiny_clip.worst(result) >= recipe.BAR:
-        print("The one that scripts/tiny_clip has trained on a world of shapes is there already; it is used.")
+        print(
+            "The one that scripts/tiny_clip has trained on a world of shapes is there already; it is used."
+        )
         shutil.copytree(trained / recipe.MODEL, FOLDER / recipe.MODEL)
         return
-    print(f"Drawing {RECIPE.samples:,} pictures of shapes with captions in .demo/{FOLDER}, and training on them there,")
+    print(
+        f"Drawing {RECIPE.samples:,} pictures of shapes with captions in .demo/{FOLDER}, and training on them there,"
+    )
     print("which takes a minute or two:")
-    shards.write_training(FOLDER / "train", shards=RECIPE.shards, samples=RECIPE.samples, seed=RECIPE.seed)
+    shards.write_training(
+        FOLDER / "train", shards=RECIPE.shards, samples=RECIPE.samples, seed=RECIPE.seed
+    )
     train.train(FOLDER, RECIPE)
 
 
 def mismatched() -> Wrong:
     """Plant shuffled captions, measure, choose a threshold, filter; return what went wrong."""
     planted_keys = planted.shuffled_captions(Path("shuffled"), samples=SAMPLES, wrong=WRONG)
-    print(f"{SAMPLES} new pictures, of meanings that the model was not trained on, are in .demo/shuffled.")
-    print(f"{WRONG} of them have the caption of another picture. Does the model tell? Every pair gets a score:")
+    print(
+        f"{SAMPLES} new pictures, of meanings that the model was not trained on, are in .demo/shuffled."
+    )
+    print(
+        f"{WRONG} of them have the caption of another picture. Does the model tell? Every pair gets a score:"
+    )
     done = wdsflow("measure", f"shuffled/{URLS}", "-o", "scored", "--scores", SCORE)
     print(indent(done.stdout))
     if done.returncode:
@@ -66,10 +76,21 @@ def mismatched() -> Wrong:
         return [f"only {len(values)} of {SAMPLES} samples have a score"]
     wrong = tells_apart(values, planted_keys)
     least = planted.threshold(np.array(list(values.values())))
-    print("Of your own shards you do not know which samples are bad. But most are good, so the middle of all scores is")
-    print(f"theirs, and three times the usual spread below it is a threshold, here {least}. Nothing is scored again:")
+    print(
+        "Of your own shards you do not know which samples are bad. But most are good, so the middle of all scores is"
+    )
+    print(
+        f"theirs, and three times the usual spread below it is a threshold, here {least}. Nothing is scored again:"
+    )
     done = wdsflow(
-        "filter", f"shuffled/{URLS}", "-o", "matching", "--ledger", "scored", "--where", f"{SCORE} > {least}"
+        "filter",
+        f"shuffled/{URLS}",
+        "-o",
+        "matching",
+        "--ledger",
+        "scored",
+        "--where",
+        f"{SCORE} > {least}",
     )
     print(indent(done.stdout))
     if done.returncode:
@@ -79,15 +100,21 @@ def mismatched() -> Wrong:
 
 def tells_apart(values: dict[str, float], planted_keys: set[str]) -> Wrong:
     """Show how good and planted pairs were scored; return what falls short."""
-    print("The scores are in scored/.wdsflow/ledger, as Parquet. Here o stands for good pairs, x for planted ones:")
+    print(
+        "The scores are in scored/.wdsflow/ledger, as Parquet. Here o stands for good pairs, x for planted ones:"
+    )
     print(indent(planted.histogram(values, planted_keys)))
     area = planted.area_under_roc(
         np.array([value for key, value in values.items() if key not in planted_keys]),
         np.array([values[key] for key in planted_keys]),
     )
-    print(f"A good pair scores higher than a planted one in {area:.1%} of all cases: the area under ROC is {area:.3f};")
+    print(
+        f"A good pair scores higher than a planted one in {area:.1%} of all cases: the area under ROC is {area:.3f};"
+    )
     print(f"expected: at least {LEAST_AREA}.")
-    return [] if area >= LEAST_AREA else [f"the area under ROC is {area:.3f}, less than {LEAST_AREA}"]
+    return (
+        [] if area >= LEAST_AREA else [f"the area under ROC is {area:.3f}, less than {LEAST_AREA}"]
+    )
 
 
 def covered(source: Path) -> Wrong:
@@ -97,7 +124,9 @@ def covered(source: Path) -> Wrong:
     print(
         f"The {len(everything)} landscapes of number 1, smaller, are in .demo/printed; {PRINTED} have their caption printed across."
     )
-    print("A CLIP rates such pictures high, and one trained on them learns to read. The detector of EasyOCR finds what")
+    print(
+        "A CLIP rates such pictures high, and one trained on them learns to read. The detector of EasyOCR finds what"
+    )
     print("share of each picture is under text:")
     done = wdsflow("filter", f"printed/{URLS}", "-o", "clean", "--where", "ocr_area < 0.1")
     print(indent(done.stdout))

@@ -1,7 +1,7 @@
 """Makes the repository's own ``.venv`` and goes on inside it. Uses the standard library only.
 
-Versions are fixed by ``scripts/locks/wdsflow.txt``, given to the installer as constraints: what a machine does not need
-(CUDA libraries next to a CPU build of PyTorch, say) is then not installed.
+Versions are fixed by ``scripts/locks/wdsflow.txt``, given to the installer as constraints: what a
+machine does not need (CUDA libraries next to a CPU build of PyTorch, say) is then not installed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ PURPOSES = {
     "docs": ["--group", "pyproject.toml:build"],
     "test": ["--editable", ".[openclip]", "--group", "pyproject.toml:dev"],
 }
-FIRST_TIME = "Installing into .venv, which takes some minutes the first time, nearly all of it for PyTorch"
+FIRST_TIME = (
+    "Installing into .venv, which takes some minutes the first time, nearly all of it for PyTorch"
+)
 AGAIN = "Bringing .venv up to date"
 
 
@@ -48,11 +50,15 @@ def python() -> Path:
 
 def enter(purpose: str) -> None:
     """Return at once inside ``.venv``; elsewhere make it, and run the calling script again inside it."""
-    if Path(sys.prefix).resolve() == VENV.resolve() and os.environ.get("_WDSFLOW_SCRIPT") == purpose:
+    if (
+        Path(sys.prefix).resolve() == VENV.resolve()
+        and os.environ.get("_WDSFLOW_SCRIPT") == purpose
+    ):
         return
     ensure(purpose)
     os.environ["_WDSFLOW_SCRIPT"] = purpose
-    # By file name, so that sys.path[0] is scripts/ again; not through PYTHONPATH, which children would inherit.
+    # By file name, so that sys.path[0] is scripts/ again; not through PYTHONPATH, which children
+    # would inherit.
     sys.stdout.flush()
     os.execv(python(), [str(python()), str(Path(sys.argv[0]).resolve()), *sys.argv[1:]])  # noqa: S606
 
@@ -65,7 +71,9 @@ def ensure(purpose: str) -> None:
         return
     # What another checkout uses would change under it.
     if VENV.is_symlink():
-        sys.exit(f"{VENV} is a link to {VENV.resolve()}: remove it, and run this again to get an environment here")
+        sys.exit(
+            f"{VENV} is a link to {VENV.resolve()}: remove it, and run this again to get an environment here"
+        )
     start = time.monotonic()
     print(f"{AGAIN if stamp.is_file() else FIRST_TIME} ... ", end="", flush=True)
     if not _has_pip():
@@ -73,10 +81,19 @@ def ensure(purpose: str) -> None:
     log = VENV / "install.log"
     with log.open("w") as out:
         base = [str(python()), "-m"]
-        run = [*base, "pip", "install", "--disable-pip-version-check", "--constraint", str(LOCK), "uv"]
+        run = [
+            *base,
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "--constraint",
+            str(LOCK),
+            "uv",
+        ]
         _call(run, out, log)
         constraints = ["--constraint", str(LOCK), "--build-constraint", str(LOCK)]
-        # Compiled once: where PYTHONDONTWRITEBYTECODE is set, each process would else compile torch again for 8 s.
+        # Compiled once: where PYTHONDONTWRITEBYTECODE is set, each process would else compile torch
+        # again for 8 s.
         install = [*base, "uv", "pip", "install", "--compile-bytecode", "--python", str(python())]
         _call([*install, *constraints, *PURPOSES[purpose]], out, log)
     stamp.write_text(wanted)
@@ -112,7 +129,9 @@ def _ensure_alone(folder: Path, lock: Path) -> Path:
         log = folder / "install.log"
         with log.open("w") as out:
             uv = [str(python()), "-m", "uv"]
-            _call([*uv, "venv", "--allow-existing", "--python", str(python()), str(folder)], out, log)
+            _call(
+                [*uv, "venv", "--allow-existing", "--python", str(python()), str(folder)], out, log
+            )
             install = [*uv, "pip", "install", "--compile-bytecode", "--python", str(inside)]
             _call([*install, "--requirement", str(lock)], out, log)
         stamp.write_text(wanted)
@@ -127,7 +146,17 @@ def _ensure_beside(folder: Path, lock: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "install.log"
         with log.open("w") as out:
-            run = [str(python()), "-m", "uv", "pip", "install", "--python", str(python()), "--no-deps", "--upgrade"]
+            run = [
+                str(python()),
+                "-m",
+                "uv",
+                "pip",
+                "install",
+                "--python",
+                str(python()),
+                "--no-deps",
+                "--upgrade",
+            ]
             _call([*run, "--target", str(folder), "--requirement", str(lock)], out, log)
         stamp.write_text(wanted)
     return folder
@@ -149,7 +178,9 @@ def _has_pip() -> bool:
 
 def _make_venv() -> None:
     """Make ``.venv`` with pip in it, also where Debian has split ensurepip off into a package of its own."""
-    made = subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", VENV], capture_output=True, text=True, check=False
+    )
     if made.returncode == 0:
         return
     subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", VENV], check=True)
@@ -166,7 +197,9 @@ def _call(run: list[str], out: object, log: Path) -> None:
     # uv leaves lock files in the folder for temporary files.
     with tempfile.TemporaryDirectory(prefix="wt-") as temporary:
         environment = {**os.environ, "TMPDIR": temporary}
-        done = subprocess.run(run, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, check=False, env=environment)  # type: ignore[call-overload]
+        done = subprocess.run(
+            run, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, check=False, env=environment
+        )  # type: ignore[call-overload]
     if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
         sys.exit(f"failed.\n\n{' '.join(run)}\n\n{tail}\n\nThe whole output is in {log}.")

@@ -46,7 +46,11 @@ def truncated(folder: Path, scenes: list[Scene]) -> None:
 
 def interleaved(folder: Path, scenes: list[Scene]) -> None:
     """Write all pictures of a shard first and its captions after them, as `tar --sort=...` by extension does."""
-    _write(folder, scenes, lambda part: sorted(members(part), key=lambda member: member[0].rsplit(".", 1)[1]))
+    _write(
+        folder,
+        scenes,
+        lambda part: sorted(members(part), key=lambda member: member[0].rsplit(".", 1)[1]),
+    )
 
 
 def dotted_names(folder: Path, scenes: list[Scene]) -> None:
@@ -70,7 +74,9 @@ def huge_png(folder: Path, scenes: list[Scene]) -> None:
 
     def with_bomb(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
-            yield ("000100.png", white_png(20_000, 10_000)) if name == "000100.jpg" else (name, data)
+            yield (
+                ("000100.png", white_png(20_000, 10_000)) if name == "000100.jpg" else (name, data)
+            )
 
     _write(folder, scenes, with_bomb)
 
@@ -80,7 +86,11 @@ def latin1_caption(folder: Path, scenes: list[Scene]) -> None:
 
     def latin1(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
-            yield (name, "un café près de la forêt".encode("latin-1")) if name == "000042.txt" else (name, data)
+            yield (
+                (name, "un café près de la forêt".encode("latin-1"))
+                if name == "000042.txt"
+                else (name, data)
+            )
 
     _write(folder, scenes, latin1)
 
@@ -92,7 +102,11 @@ def labels_by_other_name(folder: Path, scenes: list[Scene]) -> None:
         for name, data in members(part):
             stem, _, suffix = name.rpartition(".")
             if suffix in ("jpg", "txt"):
-                yield (name, data) if suffix == "jpg" else (f"{stem}.label", str(len(data) % 10).encode())
+                yield (
+                    (name, data)
+                    if suffix == "jpg"
+                    else (f"{stem}.label", str(len(data) % 10).encode())
+                )
 
     _write(folder, scenes, labelled)
 
@@ -108,16 +122,29 @@ def layouts(folder: Path, scenes: list[Scene]) -> None:
     ]
 
     def with_texts(field: str, text: Callable[[int, int, Scene], bytes]) -> list[Member]:
-        texts = [(f"{number:03d}.{field}", text(number, 1 + number % 3, scene)) for number, scene in numbered]
+        texts = [
+            (f"{number:03d}.{field}", text(number, 1 + number % 3, scene))
+            for number, scene in numbered
+        ]
         return sorted(several + texts)
 
-    _write_tar(folder / "several.tar", with_texts("txt", lambda _number, _images, scene: scene.caption.encode()))
-    talks = with_texts("json", lambda number, images, scene: _conversation(images + (number == 7), scene))
+    _write_tar(
+        folder / "several.tar",
+        with_texts("txt", lambda _number, _images, scene: scene.caption.encode()),
+    )
+    talks = with_texts(
+        "json", lambda number, images, scene: _conversation(images + (number == 7), scene)
+    )
     _write_tar(folder / "conversations.tar", talks)
-    _write_tar(folder / "documents.tar", with_texts("json", lambda _number, images, scene: _document(images, scene)))
+    _write_tar(
+        folder / "documents.tar",
+        with_texts("json", lambda _number, images, scene: _document(images, scene)),
+    )
     clips = (("mp4", _clip(scene)) for _, scene in numbered)
     _write_tar(folder / "video.tar", _with_captions(clips, numbered))
-    sounds = (("flac" if number == 3 else "wav", _tone(200 + 50 * number)) for number, _ in numbered)
+    sounds = (
+        ("flac" if number == 3 else "wav", _tone(200 + 50 * number)) for number, _ in numbered
+    )
     _write_tar(folder / "audio.tar", _with_captions(sounds, numbered))
 
 
@@ -131,7 +158,9 @@ def photos(folder: Path, scenes: list[Scene]) -> None:
     rows = []
     for number, scene in enumerate(scenes):
         path = f"img/{number:03d}.jpg"
-        rows.append({"image": path, "caption": scene.caption, "id": f"photo.{number}", "licence": "CC0"})
+        rows.append(
+            {"image": path, "caption": scene.caption, "id": f"photo.{number}", "licence": "CC0"}
+        )
         (images / path).write_bytes(b"<html>404</html>" if number == 7 else scene.jpeg)
         group = flags / ("left" if number % 2 else "right") / f"{number:03d}.jpg"
         group.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +178,9 @@ def _with_captions(files: Iterable[Member], numbered: list[tuple[int, Scene]]) -
 
 def _conversation(images: int, scene: Scene) -> bytes:
     question = {"from": "human", "value": "<image>\n" * images + "What is there?"}
-    return json.dumps({"conversations": [question, {"from": "gpt", "value": scene.caption}]}).encode()
+    return json.dumps(
+        {"conversations": [question, {"from": "gpt", "value": scene.caption}]}
+    ).encode()
 
 
 def _document(images: int, scene: Scene) -> bytes:
@@ -169,7 +200,9 @@ def _clip(scene: Scene) -> bytes:
     with av.open(stream, "w", format="mp4") as container:
         track = container.add_stream("mpeg4", rate=10)
         track.width, track.height, track.pix_fmt = 64, 48, "yuv420p"
-        frame = av.VideoFrame.from_image(Image.open(io.BytesIO(scene.jpeg)).convert("RGB").resize((64, 48)))
+        frame = av.VideoFrame.from_image(
+            Image.open(io.BytesIO(scene.jpeg)).convert("RGB").resize((64, 48))
+        )
         for each in (*[frame] * 5, None):
             container.mux(track.encode(each))
     return stream.getvalue()
@@ -198,11 +231,18 @@ def white_png(width: int, height: int) -> bytes:
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )
 
 
 def _write(
-    folder: Path, scenes: list[Scene], layout: Callable[[Iterable[tuple[int, Scene]]], Iterable[Member]]
+    folder: Path,
+    scenes: list[Scene],
+    layout: Callable[[Iterable[tuple[int, Scene]]], Iterable[Member]],
 ) -> None:
     folder.mkdir(parents=True)
     numbered = list(enumerate(scenes))

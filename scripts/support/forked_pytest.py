@@ -2,10 +2,10 @@
 
     python scripts/support/forked_pytest.py LANES [PATH:]FOLDER[,FOLDER...] ... -- OPTION...
 
-Each group of folders is one process, LANES of them at a time: they print when they end, and the status is 1 if one failed.
-A group may have options of its own among its folders, and a PATH in which it finds other versions of modules.
-PyTorch, OpenCLIP and transformers take ten seconds of processor time to import, and what is tested another one: here
-they are imported once.
+Each group of folders is one process, LANES of them at a time: they print when they end, and the
+status is 1 if one failed. A group may have options of its own among its folders, and a PATH in
+which it finds other versions of modules. PyTorch, OpenCLIP and transformers take ten seconds of
+processor time to import, and what is tested another one: here they are imported once.
 """
 
 import atexit
@@ -68,7 +68,9 @@ def main(arguments: list[str]) -> int:
                 path, _, folders = part.rpartition(":")
                 if path:
                     if early := {name for name in os.listdir(path) if name in sys.modules}:
-                        sys.exit(f"{path} comes too late for {', '.join(sorted(early))}: imported before the fork")
+                        sys.exit(
+                            f"{path} comes too late for {', '.join(sorted(early))}: imported before the fork"
+                        )
                     sys.path.insert(0, path)
                     # Of the processes that tests start.
                     os.environ["PYTHONPATH"] = path
@@ -100,8 +102,20 @@ def _collect_one() -> None:
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         test = Path(folder, "test_nothing.py")
-        test.write_text("from hypothesis import given, strategies\ntest = given(strategies.none())(lambda _: None)\n")
-        status = pytest.main(["-c", os.devnull, "--noconftest", "--collect-only", "-p", "no:cacheprovider", str(test)])
+        test.write_text(
+            "from hypothesis import given, strategies\ntest = given(strategies.none())(lambda _: None)\n"
+        )
+        status = pytest.main(
+            [
+                "-c",
+                os.devnull,
+                "--noconftest",
+                "--collect-only",
+                "-p",
+                "no:cacheprovider",
+                str(test),
+            ]
+        )
     assert status == 0, status
     del sys.modules[test.stem]
 

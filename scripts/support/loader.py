@@ -36,7 +36,11 @@ class OpenClip:
     def __init__(self) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
-            [sys.executable, str(PROBE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+            [sys.executable, str(PROBE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
         )
         self._version = ""
         # Seconds; how long a valid set takes on this machine is not known yet.

@@ -1,11 +1,12 @@
 """Runs OpenCLIP's own training loader over shards, and says what comes out of it.
 
-Nothing in here is wdsflow: arguments go through open_clip_train's own parser, the data through its own
-``get_data``, with its own picture transform and tokenizer.
+Nothing in here is wdsflow: arguments go through open_clip_train's own parser, the data through its
+own ``get_data``, with its own picture transform and tokenizer.
 
-Reads one request a line, ``{"arguments": [...], "batches": 8, "seconds": 6}``, and answers each with one line,
-``{"batches": 8, "images": [16, 3, 224, 224], "texts": [16, 77], "seconds": 0.9, "error": ""}``. Each loader runs in
-a forked process and is ended in time with all its workers: a starved one never ends by itself.
+Reads one request a line, ``{"arguments": [...], "batches": 8, "seconds": 6}``, and answers each
+with one line, ``{"batches": 8, "images": [16, 3, 224, 224], "texts": [16, 77], "seconds": 0.9,
+"error": ""}``. Each loader runs in a forked process and is ended in time with all its workers: a
+starved one never ends by itself.
 """
 
 import contextlib
@@ -25,7 +26,8 @@ Answer = dict[str, Any]
 def main() -> None:
     """Import OpenCLIP once, say so, and answer requests until there are no more."""
     warnings.simplefilter("ignore")
-    # Python 3.14 starts workers in another way, and OpenCLIP 3.3's pipeline holds a lambda, which that way refuses.
+    # Python 3.14 starts workers in another way, and OpenCLIP 3.3's pipeline holds a lambda, which
+    # that way refuses.
     multiprocessing.set_start_method("fork")
     import open_clip
     import open_clip_train.data
@@ -34,7 +36,10 @@ def main() -> None:
     print(json.dumps({"open_clip": open_clip.__version__}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        print(json.dumps(answer(request["arguments"], request["batches"], request["seconds"])), flush=True)
+        print(
+            json.dumps(answer(request["arguments"], request["batches"], request["seconds"])),
+            flush=True,
+        )
 
 
 def answer(arguments: list[str], batches: int, seconds: float) -> Answer:
@@ -97,7 +102,9 @@ def loader(arguments: list[str]) -> Any:
     args = parse_args(arguments)
     args.distributed, args.world_size, args.rank = False, 1, 0
     transforms = [open_clip.image_transform(224, is_train=train) for train in (True, False)]
-    train = get_data(args, transforms, epoch=0, tokenizer=open_clip.get_tokenizer("ViT-B-32"))["train"]
+    train = get_data(args, transforms, epoch=0, tokenizer=open_clip.get_tokenizer("ViT-B-32"))[
+        "train"
+    ]
     train.set_epoch(0)
     return train.dataloader
 

@@ -18,11 +18,25 @@ def run() -> int:
     tests = Path(sources).resolve().parent / "tests"
     files = [name for name in _FILES if (tests / name).is_file()]
     if not sources or not files:
-        print(f"{HEAD} must name the folder src of a checkout of OpenCLIP, with its folder tests next to it")
+        print(
+            f"{HEAD} must name the folder src of a checkout of OpenCLIP, with its folder tests next to it"
+        )
         print(f"  {HEAD}=open_clip/src scripts/conformance --openclip-tests")
         return 2
     path = [str(Path(sources).resolve()), str(ROOT / "scripts")]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "support.openclip_on_our_feed", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "support.openclip_on_our_feed",
+        "-p",
+        "no:cacheprovider",
+    ]
     return subprocess.run(
-        [*command, *files], cwd=tests, env=os.environ | {"PYTHONPATH": os.pathsep.join(path)}, check=False
+        [*command, *files],
+        cwd=tests,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+        check=False,
     ).returncode

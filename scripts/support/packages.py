@@ -17,7 +17,8 @@ def code_map() -> str:
         f"| `{path.parent.relative_to(ROOT)}/` | {_first_line(path)} |"
         for folder in ("wdsflow", "validate", "stages")
         for path in sorted((ROOT / folder).rglob("__init__.py"))
-        if path.parent != ROOT / "wdsflow" and path.relative_to(ROOT / folder).parts[0] not in _LINKS
+        if path.parent != ROOT / "wdsflow"
+        and path.relative_to(ROOT / folder).parts[0] not in _LINKS
     ]
     return "\n".join((text + heading, "| folder | contents |", "|---|---|", *rows, ""))
 

@@ -56,9 +56,15 @@ _TIME = re.compile(r"(level \w+), [\d.]+ m?s")
 
 def main(argv: Sequence[str]) -> int:
     """Write the pictures, or compare them with ``--check``; return 1 if one is out of date."""
-    parser = argparse.ArgumentParser(prog="scripts/picture", description="Draws the pictures of terminals in the docs.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a picture is out of date")
-    parser.add_argument("--pages", action="store_true", help="also take pictures of HTML pages, by Chromium")
+    parser = argparse.ArgumentParser(
+        prog="scripts/picture", description="Draws the pictures of terminals in the docs."
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if a picture is out of date"
+    )
+    parser.add_argument(
+        "--pages", action="store_true", help="also take pictures of HTML pages, by Chromium"
+    )
     given = parser.parse_args(argv)
     check = given.check
     if given.pages:
@@ -91,14 +97,24 @@ def _printed(picture: Picture) -> str:
     """Return what the command prints on a terminal, without the time that it took."""
     with tempfile.TemporaryDirectory() as folder:
         drawn = example_shards.draw(SAMPLES)
-        # All of one length: offsets and sizes in the report do not depend on the version of the JPEG encoder.
+        # All of one length: offsets and sizes in the report do not depend on the version of the
+        # JPEG encoder.
         padded = [scene._replace(jpeg=scene.jpeg.ljust(BYTES, b"\0")) for scene in drawn]
         picture.make(Path(folder, "shards"), padded)
         run = [sys.executable, "-m", "wdsflow", *shlex.split(picture.command), *picture.options]
-        terminal = {"FORCE_COLOR": "1", "COLORTERM": "", "TERM": "xterm-256color", "COLUMNS": str(WIDTH)}
-        environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | terminal
+        terminal = {
+            "FORCE_COLOR": "1",
+            "COLORTERM": "",
+            "TERM": "xterm-256color",
+            "COLUMNS": str(WIDTH),
+        }
+        environment = {
+            name: value for name, value in os.environ.items() if name != "NO_COLOR"
+        } | terminal
         environment["PYTHONPATH"] = str(ROOT)
-        done = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            run, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
     if done.returncode != picture.status:
         raise RuntimeError(f"{' '.join(run)} ended with status {done.returncode}: {done.stderr}")
     return _TIME.sub(r"\1", done.stdout)
@@ -132,8 +148,16 @@ def take_pages() -> None:
             "report kept -o report.html",
             "validate damaged --for open-clip-3.3 --format html --output validation.html",
         ):
-            subprocess.run([*run, *shlex.split(words)], cwd=folder, env=environment, check=False, stdout=sys.stderr)
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            subprocess.run(
+                [*run, *shlex.split(words)],
+                cwd=folder,
+                env=environment,
+                check=False,
+                stdout=sys.stderr,
+            )
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         for name in ("report", "validation"):
             page = browser.new_page(viewport={"width": 1000, "height": 900})
             page.goto(Path(folder, f"{name}.html").as_uri())

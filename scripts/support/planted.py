@@ -27,7 +27,9 @@ def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) 
     drawn = [choose(rng, held_out=True) for _ in range(samples)]
     planted = _no_two_alike(drawn, wrong, rng)
     told = dict(enumerate(drawn))
-    told.update({here: drawn[there] for here, there in zip(planted, planted[1:] + planted[:1], strict=True)})
+    told.update(
+        {here: drawn[there] for here, there in zip(planted, planted[1:] + planted[:1], strict=True)}
+    )
     folder.mkdir(parents=True, exist_ok=True)
     for shard in range(SHARDS):
         members: list[tuple[str, bytes]] = []
@@ -41,7 +43,8 @@ def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) 
 def printed_captions(source: Path, folder: Path, *, printed: int, seed: int = 0) -> set[str]:
     """Copy shards with pictures of half the width and height, and print ``printed`` captions across theirs.
 
-    Returns the keys of those. Half the size is a quarter of the time that it takes to look for text.
+    Returns the keys of those. Half the size is a quarter of the time that it takes to look for
+    text.
     """
     shards = {path.name: list(contents(path)) for path in sorted(source.glob("*.tar"))}
     everything = [key for shard in shards.values() for key, _, _ in shard]
@@ -70,7 +73,12 @@ def print_across(image: Image.Image, text: str) -> None:
             lines[-1] = longer
         else:
             lines.append(word)
-    look: dict[str, Any] = {"font": font, "fill": "white", "stroke_width": 1, "stroke_fill": "black"}
+    look: dict[str, Any] = {
+        "font": font,
+        "fill": "white",
+        "stroke_width": 1,
+        "stroke_fill": "black",
+    }
     pen.multiline_text((MARGIN, MARGIN), "\n".join(lines), **look)
 
 
@@ -90,7 +98,9 @@ def histogram(values: dict[str, float], planted: set[str]) -> str:
         bad = sum(tenths[key] == tenth for key in planted)
         good = sum(each == tenth for each in tenths.values()) - bad
         marks = "o" * -(-good // 10) + "x" * -(-bad // 10)
-        lines.append(f"{tenth / 10:4.1f} to {(tenth + 1) / 10:4.1f} {good:5} {bad:7}  {marks}".rstrip())
+        lines.append(
+            f"{tenth / 10:4.1f} to {(tenth + 1) / 10:4.1f} {good:5} {bad:7}  {marks}".rstrip()
+        )
     return "\n".join(lines)
 
 
@@ -103,8 +113,8 @@ def area_under_roc(good: np.ndarray[Any, Any], bad: np.ndarray[Any, Any]) -> flo
 def threshold(scores: np.ndarray[Any, Any]) -> float:
     """Return three times the usual spread below the middle: where most are good, few good ones lie below it.
 
-    The middle is the median, and the spread 1.4826 times the median distance from it, which is the standard deviation
-    of a normal distribution; bad ones far below hardly move either.
+    The middle is the median, and the spread 1.4826 times the median distance from it, which is the
+    standard deviation of a normal distribution; bad ones far below hardly move either.
     """
     middle = np.median(scores)
     return round(float(middle - 3 * 1.4826 * np.median(abs(scores - middle))), 2)

@@ -8,7 +8,9 @@ from typing import Any
 Tower = Mapping[str, int]
 
 
-def write_clip(folder: Path, *, base: str = "ViT-B-32", vision: Tower | None = None, text: Tower | None = None) -> str:
+def write_clip(
+    folder: Path, *, base: str = "ViT-B-32", vision: Tower | None = None, text: Tower | None = None
+) -> str:
     """Write a model in the geometry of one of OpenCLIP's, and return the name by which OpenCLIP finds it.
 
     ``vision`` and ``text``: settings of the towers that differ, say ``{"layers": 1}``.
@@ -22,7 +24,9 @@ def write_clip(folder: Path, *, base: str = "ViT-B-32", vision: Tower | None = N
     if not (folder / "open_clip_pytorch_model.bin").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(0)
-        model = open_clip.model.CLIP(**{name: config[name] for name in ("embed_dim", "vision_cfg", "text_cfg")})
+        model = open_clip.model.CLIP(
+            **{name: config[name] for name in ("embed_dim", "vision_cfg", "text_cfg")}
+        )
         described = {"model_cfg": config, "preprocess_cfg": {}}
         (folder / "open_clip_config.json").write_text(json.dumps(described))
         part = folder / "weights.part"

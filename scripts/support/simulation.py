@@ -1,6 +1,7 @@
 """A run over pretended shards: only the work on each shard is pretended, the scheduler and the record are real.
 
-The workers are threads in place of processes, behind the interface of those; some die, as processes do.
+The workers are threads in place of processes, behind the interface of those; some die, as processes
+do.
 """
 
 import argparse
@@ -79,9 +80,12 @@ class PretendedWorkers(LocalEngine[ShardTask]):
         super().__init__(run_shard, simulation.workers)
         chance = random.Random(simulation.seed)
         # Each kills one worker: a shard that kills two is given up.
-        self.deadly = {shard for shard in range(simulation.shards) if chance.random() < simulation.fail_rate}
+        self.deadly = {
+            shard for shard in range(simulation.shards) if chance.random() < simulation.fail_rate
+        }
         self.deaths = 0
-        # One pretends to work at a time: hundreds of threads would fight for the interpreter's lock; processes do not.
+        # One pretends to work at a time: hundreds of threads would fight for the interpreter's
+        # lock; processes do not.
         self.turn = threading.Lock()
 
     def start_worker(self) -> Worker:
@@ -97,15 +101,26 @@ class PretendedWorkers(LocalEngine[ShardTask]):
 
     def pretended_work(self, task: ShardTask) -> ShardRecord:
         """Write an empty ledger, and return the record of a shard of which most is kept."""
-        with open(f"{task.layout.folder}/.wdsflow/ledger/{task.name[:-4]}.parquet", "wb", buffering=0):
+        with open(
+            f"{task.layout.folder}/.wdsflow/ledger/{task.name[:-4]}.parquet", "wb", buffering=0
+        ):
             pass
-        record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url), samples=SAMPLES)
+        record = ShardRecord(
+            task.shard,
+            task.url,
+            task.name,
+            task.identity,
+            input_identity(task.url),
+            samples=SAMPLES,
+        )
         record.kept, record.dropped = SAMPLES - 100, {"caption_words >= 3": 100}
         record.members = 2 * SAMPLES
         return record
 
 
-def simulate(folder: Path, simulation: Simulation, index: int = 0, count: int = 1) -> tuple[RunReport, int]:
+def simulate(
+    folder: Path, simulation: Simulation, index: int = 0, count: int = 1
+) -> tuple[RunReport, int]:
     """Run, or resume; return the report, and how many pretended processes died."""
     # What threads do here, processes do in a real run: they keep no lock of the interpreter.
     sys.setswitchinterval(1e-4)
@@ -166,7 +181,9 @@ def compare(folder: Path, simulation: Simulation) -> bool:
     """Return whether a run that was not killed writes the same record."""
     os.rename(folder / "out", folder / "first")
     in_a_process(folder, simulation)
-    one, other = ((folder / name / ".wdsflow" / "manifest.jsonl").read_bytes() for name in ("first", "out"))
+    one, other = (
+        (folder / name / ".wdsflow" / "manifest.jsonl").read_bytes() for name in ("first", "out")
+    )
     print(f"a run without a kill writes {'the same record' if one == other else 'ANOTHER RECORD'}")
     return one == other
 
@@ -184,12 +201,18 @@ def report_on(folder: Path, simulation: Simulation, given: argparse.Namespace) -
     seconds += in_a_process(folder, simulation)
     found = json.loads((folder / "figures.json").read_text())
     each = 1000 * seconds / simulation.shards
-    print(f"resumed: {found['resumed']:,} shards were done; {found['deaths']:,} workers died, no shard is missing")
-    print(f"overhead: {each:.2f} ms per shard with {simulation.workers:,} workers, {seconds:.1f} s in all")
+    print(
+        f"resumed: {found['resumed']:,} shards were done; {found['deaths']:,} workers died, no shard is missing"
+    )
+    print(
+        f"overhead: {each:.2f} ms per shard with {simulation.workers:,} workers, {seconds:.1f} s in all"
+    )
     inside = folder / "out" / ".wdsflow"
     lines = (inside / "manifest.jsonl").read_bytes()
     compact = lines.count(b"\n") == simulation.shards and not list(inside.glob("manifest-*"))
-    print(f"record: {len(lines) / 1e6:.1f} MB, {'compacted: a line for each shard' if compact else 'NOT COMPACTED'}")
+    print(
+        f"record: {len(lines) / 1e6:.1f} MB, {'compacted: a line for each shard' if compact else 'NOT COMPACTED'}"
+    )
     print(f"memory: {found['memory'] / 1e6:.0f} MB at most, of the process that runs the workers")
     right = compact and found["resumed"] == done and found["samples"] == simulation.shards * SAMPLES
     if given.compare:
@@ -205,13 +228,24 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--shards", type=int, default=Simulation.shards)
     parser.add_argument("--workers", type=int, default=Simulation.workers)
     parser.add_argument(
-        "--fail-rate", type=float, default=Simulation.fail_rate, help="of shards, at which a worker dies"
+        "--fail-rate",
+        type=float,
+        default=Simulation.fail_rate,
+        help="of shards, at which a worker dies",
     )
     parser.add_argument("--seed", type=int, default=Simulation.seed)
-    parser.add_argument("--most", type=float, default=5.0, help="milliseconds of overhead per shard; more fails")
-    parser.add_argument("--compare", action="store_true", help="run again without a kill, and compare the records")
+    parser.add_argument(
+        "--most", type=float, default=5.0, help="milliseconds of overhead per shard; more fails"
+    )
+    parser.add_argument(
+        "--compare", action="store_true", help="run again without a kill, and compare the records"
+    )
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 -- a folder in memory
-    parser.add_argument("--folder", default=memory, help="where to write; by default in memory, where syncs are free")
+    parser.add_argument(
+        "--folder",
+        default=memory,
+        help="where to write; by default in memory, where syncs are free",
+    )
     given = parser.parse_args(words)
     simulation = Simulation(given.shards, given.workers, given.fail_rate, given.seed)
     with tempfile.TemporaryDirectory(prefix="wdsflow-simulate-", dir=given.folder) as name:

@@ -21,7 +21,9 @@ def write_small_shards(folder: Path, shards: int, samples: int, different: int =
             with tarfile.open(part, "w") as tar:
                 for number in range(samples):
                     caption = random_caption(rng)
-                    picture = with_comment(pictures[number % len(pictures)], b"%d %d" % (shard, number))
+                    picture = with_comment(
+                        pictures[number % len(pictures)], b"%d %d" % (shard, number)
+                    )
                     _add(tar, f"{shard:04d}{number:05d}.jpg", picture)
                     _add(tar, f"{shard:04d}{number:05d}.txt", caption.encode())
             part.replace(path)

@@ -21,7 +21,9 @@ def print_stacks(process: psutil.Process, to: TextIO) -> None:
             print(f"\n== process {each.pid}: {' '.join(each.cmdline())[:200]}", file=to, flush=True)
             if "python" in Path(each.exe()).name:
                 dump = [tool, "dump", "--nonblocking", "--pid", str(each.pid)]
-                done = subprocess.run(dump, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+                done = subprocess.run(
+                    dump, capture_output=True, text=True, timeout=_PATIENCE, check=False
+                )
                 print(done.stdout or done.stderr, file=to, flush=True)
         except (psutil.Error, OSError, subprocess.SubprocessError) as error:
             print(error, file=to, flush=True)

@@ -30,7 +30,8 @@ _CONVERTED = 4
 _ALPHA = 8
 # 16 bits and more, scaled: copies in numpy.
 _DEEP = 12
-# Bytes a pixel that decoders keep next to the image: planes, canvas, earlier frames. Measured, rounded up.
+# Bytes a pixel that decoders keep next to the image: planes, canvas, earlier frames. Measured,
+# rounded up.
 _DECODER = {"webp": 13, "gif": 5, "avif": 16, "jp2": 28, "tiff": 8, "png": 0, "bmp": 0, "jpeg": 0}
 _ANY_DECODER = 8
 # Formats whose RGB images Pillow decodes into place.
@@ -40,7 +41,9 @@ _ROWS = 200
 _FIXED = 1 << 20
 
 
-def scale_of(width: int, height: int, target: Target, k: float = 2.0, most: int = _DCT_SCALE) -> int:
+def scale_of(
+    width: int, height: int, target: Target, k: float = 2.0, most: int = _DCT_SCALE
+) -> int:
     """Return the power of two by which an image can be reduced and still be ``k`` times the target on both sides.
 
     ``target`` is (height, width) in pixels, or one number for both.
@@ -58,12 +61,17 @@ def scale_of(width: int, height: int, target: Target, k: float = 2.0, most: int 
 
 
 def peak_bytes(
-    header: ImageHeader, mode: Mode, target: Target = None, *, k: float = 2.0, coefficients: int | None = None
+    header: ImageHeader,
+    mode: Mode,
+    target: Target = None,
+    *,
+    k: float = 2.0,
+    coefficients: int | None = None,
 ) -> int:
     """Return an upper bound of the memory for decoding, in bytes, including the result but not the encoded bytes.
 
-    ``coefficients``: ``coefficient_bytes`` of a JPEG; without it a progressive file counts as one without
-    subsampling. 0 if the header has no size.
+    ``coefficients``: ``coefficient_bytes`` of a JPEG; without it a progressive file counts as one
+    without subsampling. 0 if the header has no size.
     """
     width, height = header.width, header.height
     working = _ROWS * width + _FIXED if width else 0
@@ -99,10 +107,10 @@ _AT_ONCE = 1 << 15
 def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
     """Return an RGB image, the same object if it is already RGB.
 
-    ``alpha`` "drop" keeps the colours of transparent pixels, as ``convert("RGB")`` does; a colour replaces them; "keep"
-    returns RGBA if any pixel may be transparent.
-    ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``; their
-    transparency is ignored.
+    ``alpha`` "drop" keeps the colours of transparent pixels, as ``convert("RGB")`` does; a colour
+    replaces them; "keep" returns RGBA if any pixel may be transparent.
+    ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see
+    ``scaled``; their transparency is ignored.
     """
     from PIL import Image as Images
 
@@ -122,7 +130,8 @@ def plain_rgb(image: "Image") -> "Image":
     """Convert as ``convert("RGB")`` does, without its warning and without copying an RGB image."""
     if image.mode == "RGB":
         return image
-    # convert() would only look up the new transparent colour, and warn if there are many: no pixel depends on it.
+    # convert() would only look up the new transparent colour, and warn if there are many: no pixel
+    # depends on it.
     image.info.pop("transparency", None)
     return image.convert("RGB")
 
@@ -130,8 +139,9 @@ def plain_rgb(image: "Image") -> "Image":
 def scaled(image: "Image") -> "Pixels":
     """Return an array (height, width) of uint8 from an image of one channel with more than 8 bits.
 
-    Integers from 0 to 65535 are 16-bit levels, floats from 0 to 1 are shares of white, floats from 0 to 255 are
-    levels; any other range is stretched from its lowest to its highest value. Values that are not finite are black.
+    Integers from 0 to 65535 are 16-bit levels, floats from 0 to 1 are shares of white, floats from
+    0 to 255 are levels; any other range is stretched from its lowest to its highest value. Values
+    that are not finite are black.
     """
     import numpy as np
 
@@ -151,7 +161,9 @@ def scaled(image: "Image") -> "Pixels":
         with np.errstate(invalid="ignore"):
             part = values[row : row + step].astype(np.float64)
         part = np.where(np.isfinite(part), part, floor)
-        result[row : row + step] = np.clip((part - floor) * (255 / span if span else 0.0) + 0.5, 0, 255)
+        result[row : row + step] = np.clip(
+            (part - floor) * (255 / span if span else 0.0) + 0.5, 0, 255
+        )
     return result
 
 
@@ -216,13 +228,21 @@ _PIXELS_ONLY = ("JPEG", "PNG")
 
 
 def decode_with_pillow(
-    data: bytes, mode: Mode, k: float, alpha: Alpha, high_depth: HighDepth, gate: "Gate", *, upright: bool = False
+    data: bytes,
+    mode: Mode,
+    k: float,
+    alpha: Alpha,
+    high_depth: HighDepth,
+    gate: "Gate",
+    *,
+    upright: bool = False,
 ) -> "tuple[Image, Box, int]":
     """Return the first frame as an RGB image, the part of it that is the picture, and the EXIF orientation.
 
-    In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after decoding. ``gate`` is called
-    with the image before any pixel is decoded: it returns the target, or raises. The orientation is 1 unless
-    ``upright``. Raises StageError, or Dropped if Pillow refuses the number of pixels.
+    In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after
+    decoding. ``gate`` is called with the image before any pixel is decoded: it returns the target,
+    or raises. The orientation is 1 unless ``upright``. Raises StageError, or Dropped if Pillow
+    refuses the number of pixels.
     """
     with _errors_named():
         image = open_image(data)
@@ -230,7 +250,11 @@ def decode_with_pillow(
     with _errors_named():
         width, height = image.size
         jpeg = image.format in ("JPEG", "MPO")
-        scale = scale_of(width, height, target, k, 8 if jpeg else _MOST_REDUCED) if mode == "fast" else 1
+        scale = (
+            scale_of(width, height, target, k, 8 if jpeg else _MOST_REDUCED)
+            if mode == "fast"
+            else 1
+        )
         if jpeg and scale > 1 and image.draft(None, (width // scale, height // scale)) is None:
             scale = 1
         with no_programs():
@@ -241,7 +265,11 @@ def decode_with_pillow(
         elif result is image and image.format not in _PIXELS_ONLY:
             # It would keep its decoder and the file alive.
             result = image.copy()
-        return result, (0, 0, width / scale, height / scale), orientation_of(image) if upright else 1
+        return (
+            result,
+            (0, 0, width / scale, height / scale),
+            orientation_of(image) if upright else 1,
+        )
 
 
 @contextmanager

@@ -23,9 +23,10 @@ _EVEN = 0.577
 class Span(NamedTuple):
     """Pixels ``begin`` to ``end`` of one axis, to be resized at ``step`` source pixels for an output pixel.
 
-    A resize starts at a whole pixel. If the part does not, the span begins ``extra`` output pixels earlier, close to a
-    whole pixel; these are cut off afterwards. With ``flip``, positions count from the other end of the axis. The
-    remaining error is spread over both edges: ``shift`` is its root mean square, in output pixels.
+    A resize starts at a whole pixel. If the part does not, the span begins ``extra`` output pixels
+    earlier, close to a whole pixel; these are cut off afterwards. With ``flip``, positions count
+    from the other end of the axis. The remaining error is spread over both edges: ``shift`` is its
+    root mean square, in output pixels.
     """
 
     begin: int
@@ -82,7 +83,8 @@ _KEY = "wdsflow.box"
 class Scaled(np.ndarray):
     """Pixels of a picture that was decoded at a reduced scale; ``box`` is the part of them that is the picture.
 
-    A picture 4001 pixels wide at a quarter of its size fills 1000.25 of 1001 columns. Views and copies have no box.
+    A picture 4001 pixels wide at a quarter of its size fills 1000.25 of 1001 columns. Views and
+    copies have no box.
     """
 
     box: Box | None = None
@@ -131,7 +133,8 @@ _STRIP = 1 << 15
 def to_array(image: "Image") -> Pixels:
     """Return the pixels of a PIL image of one byte a channel: an array (height, width, channels), or without channels.
 
-    Made in strips: ``np.array(image)`` takes twice the time, and three times the memory of the result.
+    Made in strips: ``np.array(image)`` takes twice the time, and three times the memory of the
+    result.
     """
     width, height = image.size
     rows = max(1, _STRIP // width)
@@ -179,18 +182,23 @@ def has_torch() -> bool:
 
 
 def resize(
-    pixels: Pixels, box: Box, size: tuple[int, int], crop: tuple[int, int] | None, kernel: Kernel = "bicubic"
+    pixels: Pixels,
+    box: Box,
+    size: tuple[int, int],
+    crop: tuple[int, int] | None,
+    kernel: Kernel = "bicubic",
 ) -> Pixels:
     """Resize the part of an array (height, width, 3) within ``box`` to (height, width); crop that to its centre.
 
-    Uses torch's kernel for uint8 if torch can be imported: at most 2 levels from Pillow's, four times as fast.
-    Otherwise Pillow's. The result need not be contiguous.
+    Uses torch's kernel for uint8 if torch can be imported: at most 2 levels from Pillow's, four
+    times as fast. Otherwise Pillow's. The result need not be contiguous.
     """
     if (crop is not None and size[0] * size[1] > _LONG * crop[0] * crop[1]) or not has_torch():
         from PIL import Image
 
         return np.array(resize_with_pillow(Image.fromarray(pixels), box, size, crop, kernel))
-    # The kernel starts at the first pixel: if the box ends at the last one instead, flip the axis, and flip it back.
+    # The kernel starts at the first pixel: if the box ends at the last one instead, flip the axis,
+    # and flip it back.
     flips = tuple(axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0)
     scales = (size[0] / (box[3] - box[1]), size[1] / (box[2] - box[0]))
     top, left = (0, 0) if crop is None else centre(*size, crop)
@@ -215,7 +223,8 @@ def resize_with_pillow(
 ) -> "Image":
     """Resize and crop a PIL image as ``resize`` does, with Pillow's kernel; only the crop is computed.
 
-    ``start``: the top and left of the crop, by default those of ``centre``. ``gap``: first average pixels as long as there are more than so many times as many as needed on a side.
+    ``start``: the top and left of the crop, by default those of ``centre``. ``gap``: first average
+    pixels as long as there are more than so many times as many as needed on a side.
     """
     from PIL import Image
 
@@ -229,7 +238,9 @@ def resize_with_pillow(
             min(box[1] + (top + crop[0]) * down, image.height),
         )
         size = crop
-    return image.resize((size[1], size[0]), Image.Resampling[kernel.upper()], box=box, reducing_gap=gap)
+    return image.resize(
+        (size[1], size[0]), Image.Resampling[kernel.upper()], box=box, reducing_gap=gap
+    )
 
 
 def run_kernel(
@@ -242,8 +253,8 @@ def run_kernel(
 ) -> Pixels:
     """Resize an array (height, width, 3) to (height, width) with torch's kernel.
 
-    It starts at the first pixel, at 1 / scale source pixels for each output pixel. It rounds to levels after each of
-    its two passes: across, then down, unless ``down_first``.
+    It starts at the first pixel, at 1 / scale source pixels for each output pixel. It rounds to
+    levels after each of its two passes: across, then down, unless ``down_first``.
     """
     import torch
 
@@ -251,12 +262,16 @@ def run_kernel(
         # torch warns about read-only arrays.
         pixels = _copied(pixels)
     height, width = pixels.shape[:2]
-    # The kernel skips a pass if the sizes are equal, whatever the scale: compute one more row or column then.
+    # The kernel skips a pass if the sizes are equal, whatever the scale: compute one more row or
+    # column then.
     rows = size[0] + (size[0] == height and scales[0] != 1)
     columns = size[1] + (size[1] == width and scales[1] != 1)
-    # Channels-last strides, of the first axis too: then the result has them, and is not rearranged. Reordered by numpy:
-    # each call of torch releases the GIL, which other threads may be waiting for.
-    tensor = torch.from_numpy(pixels.view(np.ndarray).reshape(1, height, width, 3).transpose(0, 3, 1, 2))
+    # Channels-last strides, of the first axis too: then the result has them, and is not rearranged.
+    # Reordered by numpy: each call of torch releases the GIL, which other threads may be waiting
+    # for.
+    tensor = torch.from_numpy(
+        pixels.view(np.ndarray).reshape(1, height, width, 3).transpose(0, 3, 1, 2)
+    )
     aten = torch.ops.aten
     run = aten._upsample_bicubic2d_aa if kernel == "bicubic" else aten._upsample_bilinear2d_aa  # noqa: SLF001
     if down_first:
@@ -287,11 +302,14 @@ def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
     return int(PIL.__version__.partition(".")[0]) >= 13
 
 
-def resize_part(pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel = "bicubic") -> Pixels:
+def resize_part(
+    pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel = "bicubic"
+) -> Pixels:
     """Resize the part of an array (height, width, 3) to (height, width); it need not be contiguous then.
 
-    ``part`` is left, top, right and bottom, in pixels. A part of whole pixels is resized as if it had been cropped
-    before; otherwise pixels around it affect its edges, and it may be shifted by ``Span.shift``.
+    ``part`` is left, top, right and bottom, in pixels. A part of whole pixels is resized as if it
+    had been cropped before; otherwise pixels around it affect its edges, and it may be shifted by
+    ``Span.shift``.
     """
     left, top, right, bottom = part
     if not has_torch():
@@ -304,7 +322,9 @@ def resize_part(pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel
     pixels = pixels[down.begin : down.end, across.begin : across.end]
     more = size[0] + down.extra, size[1] + across.extra
     down_first = goes_down_first(pixels, size)
-    resized = run_kernel(pixels, more, (1 / down.step, 1 / across.step), kernel, down_first=down_first)
+    resized = run_kernel(
+        pixels, more, (1 / down.step, 1 / across.step), kernel, down_first=down_first
+    )
     resized = resized[down.extra :, across.extra :]
     return np.flip(resized, flips) if flips else resized
 
@@ -318,4 +338,6 @@ def _resize_with_pillow(pixels: Pixels, part: Box, size: tuple[int, int], kernel
         part = 0, 0, pixels.shape[1], pixels.shape[0]
     else:
         part = left, top, min(right, pixels.shape[1]), min(bottom, pixels.shape[0])
-    return np.array(resize_with_pillow(Image.fromarray(np.ascontiguousarray(pixels)), part, size, None, kernel))
+    return np.array(
+        resize_with_pillow(Image.fromarray(np.ascontiguousarray(pixels)), part, size, None, kernel)
+    )

@@ -45,10 +45,11 @@ _WHITE = (255, 255, 255)
 class SizeRule(NamedTuple):
     """The largest size of an image; smaller ones stay as they are.
 
-    ``long``: the long side is at most ``most`` pixels. ``short``: the short side. ``pixels``: width times height.
-    ``square``: as ``long``, and filled up with white to ``most`` x ``most``. ``center-crop``: as ``short``, and the long
-    side is cut to ``most``, the same on both ends. img2dataset calls these keep_ratio_largest, keep_ratio, border and
-    center_crop, each with ``resize_only_if_bigger``; it has nothing like ``pixels``.
+    ``long``: the long side is at most ``most`` pixels. ``short``: the short side. ``pixels``: width
+    times height. ``square``: as ``long``, and filled up with white to ``most`` x ``most``.
+    ``center-crop``: as ``short``, and the long side is cut to ``most``, the same on both ends.
+    img2dataset calls these keep_ratio_largest, keep_ratio, border and center_crop, each with
+    ``resize_only_if_bigger``; it has nothing like ``pixels``.
     """
 
     way: Way
@@ -67,11 +68,15 @@ class SizeRule(NamedTuple):
         way = (match[1] or "long") if match else ""
         if match is None or way not in get_args(Way) or (match[3] and way != "pixels"):
             name, _, number = text.partition(":")
-            ways = f"{_OTHER_NAMES[name]}:{number}" if name in _OTHER_NAMES else ", ".join(_EXAMPLES)
+            ways = (
+                f"{_OTHER_NAMES[name]}:{number}" if name in _OTHER_NAMES else ", ".join(_EXAMPLES)
+            )
             raise ValueError(f"{text!r} is not a size of images: use {ways}")
         most = Decimal(match[2]) * (1_000_000 if match[3] else 1)
         if most < 1 or most != int(most):
-            raise ValueError(f"{text!r} is not a size of images: give a whole number of pixels, at least 1")
+            raise ValueError(
+                f"{text!r} is not a size of images: give a whole number of pixels, at least 1"
+            )
         return cls(way, int(most))  # type: ignore[arg-type]
 
     def holds(self, width: int, height: int) -> bool:
@@ -102,7 +107,11 @@ class SizeRule(NamedTuple):
         if self.way == "square":
             return self.most, self.most
         across, down = self.scaled(width, height)
-        return (min(across, self.most), min(down, self.most)) if self.way == "center-crop" else (across, down)
+        return (
+            (min(across, self.most), min(down, self.most))
+            if self.way == "center-crop"
+            else (across, down)
+        )
 
 
 # The size at which scores look at pictures.
@@ -135,7 +144,9 @@ class Small(NamedTuple):
         before, dot, _ = name.rpartition(".")
         new = name if self.was == self.format else f"{before}{dot}{_ENDINGS[self.format]}"
         if new != name and new in others:
-            raise StageError("field-taken", f"field {name!r} would become {new!r}, which the sample has already")
+            raise StageError(
+                "field-taken", f"field {name!r} would become {new!r}, which the sample has already"
+            )
         return new
 
 
@@ -149,14 +160,16 @@ _GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
 class Shrinker:
     """Makes encoded images smaller. An image that is small enough is not even decoded.
 
-    ``image_format``: "same" keeps JPEG, PNG and WebP; GIF, BMP and TIFF become PNG, all others JPEG. ``quality``: of JPEG
-    (4:2:0) and WebP, 1 to 100. ``orientation``: "apply" turns the pixels as EXIF says, "keep" writes that into the new
-    file; no other EXIF is kept. ``mode``: "fast" decodes a JPEG at 1/2, 1/4 or 1/8 of its size, as long as that is at
-    least one and a half times the wanted one and 512 pixels long; "exact" at its full size.
+    ``image_format``: "same" keeps JPEG, PNG and WebP; GIF, BMP and TIFF become PNG, all others
+    JPEG. ``quality``: of JPEG (4:2:0) and WebP, 1 to 100. ``orientation``: "apply" turns the pixels
+    as EXIF says, "keep" writes that into the new file; no other EXIF is kept. ``mode``: "fast"
+    decodes a JPEG at 1/2, 1/4 or 1/8 of its size, as long as that is at least one and a half times
+    the wanted one and 512 pixels long; "exact" at its full size.
 
-    Resized by Pillow's bicubic filter, antialiased. Transparency stays, and is laid on white in a JPEG. A colour profile
-    of RGB is converted to sRGB and left out; others, such as those of CMYK, are ignored, as in training. Values of more
-    than 8 bits are scaled to 0..255. Of an animation the first frame stays, which is the one that training sees.
+    Resized by Pillow's bicubic filter, antialiased. Transparency stays, and is laid on white in a
+    JPEG. A colour profile of RGB is converted to sRGB and left out; others, such as those of CMYK,
+    are ignored, as in training. Values of more than 8 bits are scaled to 0..255. Of an animation
+    the first frame stays, which is the one that training sees.
     """
 
     rule: SizeRule
@@ -167,16 +180,22 @@ class Shrinker:
 
     def __post_init__(self) -> None:
         """Refuse impossible settings."""
-        for name, kind in (("image_format", ImageFormat), ("orientation", Orientation), ("mode", ShrinkMode)):
+        for name, kind in (
+            ("image_format", ImageFormat),
+            ("orientation", Orientation),
+            ("mode", ShrinkMode),
+        ):
             check_choice("resize", name, getattr(self, name), kind)
         if not 1 <= self.quality <= 100:
             raise ValueError(f"resize: quality={self.quality!r} must be from 1 to 100")
 
-    def of(self, data: bytes, header: ImageHeader, budget: int, picture: "Image | None" = None) -> Small | None:
+    def of(
+        self, data: bytes, header: ImageHeader, budget: int, picture: "Image | None" = None
+    ) -> Small | None:
         """Return a smaller image, or None if it is small enough.
 
-        ``budget``: bytes for decoding it. ``picture``: it, decoded already, if ``shares`` allows that. Raises StageError
-        as ``Decode``, and "unencodable"; Dropped "over-budget".
+        ``budget``: bytes for decoding it. ``picture``: it, decoded already, if ``shares`` allows
+        that. Raises StageError as ``Decode``, and "unencodable"; Dropped "over-budget".
         """
         if not header.width:
             header = _measured(data, header)
@@ -198,11 +217,17 @@ class Shrinker:
         if header.icc or header.format not in _ENDINGS:
             small = _in_srgb(small, data)
         kind = self._format_for(header.format)
-        return Small(self._encoded(small, kind, self._exif(data, header)), *small.size, header.format, kind)
+        return Small(
+            self._encoded(small, kind, self._exif(data, header)), *small.size, header.format, kind
+        )
 
     def shares(self, header: ImageHeader) -> bool:
         """Return whether the picture that scores decode has the pixels that are needed here: of a JPEG, at the same scale."""
-        if header.format != "jpeg" or self.mode != "fast" or (self.orientation == "apply" and header.orientation != 1):
+        if (
+            header.format != "jpeg"
+            or self.mode != "fast"
+            or (self.orientation == "apply" and header.orientation != 1)
+        ):
             return False
         size = header.width, header.height
         return scale_of(*size, self._aim(*size), 1.0) == scale_of(*size, aim_of_scores(*size), 1.0)
@@ -218,7 +243,9 @@ class Shrinker:
         from ..decode import Decode
 
         turn: Literal["apply", "ignore"] = "apply" if self.orientation == "apply" else "ignore"
-        return Decode(mode=self.mode, k=1.0, alpha="keep", orientation=turn, max_pixels=None, budget=None)
+        return Decode(
+            mode=self.mode, k=1.0, alpha="keep", orientation=turn, max_pixels=None, budget=None
+        )
 
     def _copies(self, header: ImageHeader) -> int:
         """Return bytes for copies of the decoded image: one in grey, and two while it is turned."""
@@ -286,7 +313,9 @@ _EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
 def _measured(data: bytes, header: ImageHeader) -> ImageHeader:
     """Return the header of an image that has its size elsewhere, such as an icon. Raises StageError if it is unknown."""
     if header.format in UNREADABLE:
-        raise StageError("undecodable", f"{header.format} cannot be decoded here, and its size is unknown")
+        raise StageError(
+            "undecodable", f"{header.format} cannot be decoded here, and its size is unknown"
+        )
     try:
         with quiet(), open_image(data) as image:
             return header._replace(width=image.width, height=image.height, mode=image.mode)
@@ -309,7 +338,12 @@ def _in_srgb(image: "Image", data: bytes) -> "Image":
         if profile.profile.xcolor_space.strip() != "RGB":
             return image
         plain = image.convert("RGB")
-        plain = ImageCms.profileToProfile(plain, profile, ImageCms.createProfile("sRGB"), outputMode="RGB") or plain
+        plain = (
+            ImageCms.profileToProfile(
+                plain, profile, ImageCms.createProfile("sRGB"), outputMode="RGB"
+            )
+            or plain
+        )
     except (ImageCms.PyCMSError, OSError, ValueError, AttributeError, TypeError):
         # A damaged profile.
         return image

@@ -33,7 +33,9 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            **dict.fromkeys(("TIERS", "DatasetScore", "Kind", "Score", "ScoreError", "Tier", "Value"), "base"),
+            **dict.fromkeys(
+                ("TIERS", "DatasetScore", "Kind", "Score", "ScoreError", "Tier", "Value"), "base"
+            ),
             **dict.fromkeys(("Fields", "Held"), "sample_fields"),
             "BatchScore": "model.model_score",
             **dict.fromkeys(("View", "ViewOptions"), "sample_view"),

@@ -1,7 +1,8 @@
 """Base classes of scores: a named number, truth value or text for each sample, with its cost tier.
 
-A score is a frozen dataclass whose fields are its settings, or, if it has none of its own, a function: see
-``simple_score``. It reads a sample through a ``View``, which reads and decodes each part once, and only if needed.
+A score is a frozen dataclass whose fields are its settings, or, if it has none of its own, a
+function: see ``simple_score``. It reads a sample through a ``View``, which reads and decodes each
+part once, and only if needed.
 """
 
 from abc import abstractmethod
@@ -39,7 +40,12 @@ MEMORY = 256 << 20
 Value = Scalar | list[Scalar]
 # Cheap first.
 TIERS: tuple[Tier, ...] = get_args(Tier)
-_PLAIN: dict[object, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
+_PLAIN: dict[object, tuple[type, ...]] = {
+    bool: (bool,),
+    int: (int,),
+    float: (float, int),
+    str: (str,),
+}
 
 
 class Tolerance(NamedTuple):
@@ -58,13 +64,15 @@ SEEN_PIXELS = Tolerance(0.5, "levels of 255 in the pixels that the model sees, o
 class Score(ClassFacts):
     """Base of all scores.
 
-    ``name`` is its name in predicates. ``low`` and ``high`` bound the values of a number, if there are bounds.
-    ``needs`` names the required extras of wdsflow. ``packages`` are the distributions whose versions affect a value,
-    and ``optional`` those that may be missing; "unicode" is Python's table of characters. ``revision`` counts changes
-    of the definition. Versions and revision belong to the identity. ``gpus`` is the share of a GPU for each process:
-    0.25 if four may share one. ``scale_tolerance``: None if nothing is decoded at a reduced scale, or if that does not
-    change values. ``small_is_good``: whether a threshold usually keeps the smaller numbers; suggestions follow it.
-    ``cpu_seconds``: about how long one core takes for a sample with the default model, if that is known to be long.
+    ``name`` is its name in predicates. ``low`` and ``high`` bound the values of a number, if there
+    are bounds. ``needs`` names the required extras of wdsflow. ``packages`` are the distributions
+    whose versions affect a value, and ``optional`` those that may be missing; "unicode" is Python's
+    table of characters. ``revision`` counts changes of the definition. Versions and revision belong
+    to the identity. ``gpus`` is the share of a GPU for each process: 0.25 if four may share one.
+    ``scale_tolerance``: None if nothing is decoded at a reduced scale, or if that does not change
+    values. ``small_is_good``: whether a threshold usually keeps the smaller numbers; suggestions
+    follow it. ``cpu_seconds``: about how long one core takes for a sample with the default model,
+    if that is known to be long.
     """
 
     name: ClassVar[str]
@@ -100,7 +108,9 @@ class Score(ClassFacts):
             parse_captions(caption)
         for setting, (low, high) in self.ranges.items():
             if not low <= (value := getattr(self, setting)) <= high:
-                raise ValueError(f"{self.name}: {setting}={value!r} must be from {low:,} to {high:,}")
+                raise ValueError(
+                    f"{self.name}: {setting}={value!r} must be from {low:,} to {high:,}"
+                )
 
     if TYPE_CHECKING:
         # BatchScore takes other arguments.
@@ -134,7 +144,12 @@ class Score(ClassFacts):
 
     def identity(self) -> dict[str, object]:
         """Return all that a value depends on besides the sample: name, revision, settings, versions of libraries."""
-        return {"name": self.name, "revision": self.revision, "settings": self.settings(), "versions": self.versions()}
+        return {
+            "name": self.name,
+            "revision": self.revision,
+            "settings": self.settings(),
+            "versions": self.versions(),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,13 +225,15 @@ class DatasetScore(Score):
     """A score that compares each sample with all others, in two passes.
 
     1. ``gather(view)`` reads one sample and returns a few bytes, which the ledger stores.
-    2. ``resolve(records, folder)`` is called once with the records of all shards, in any order. It uses bounded memory
-       and yields the values in the order of (shard, sample), independent of the order of the records. The first of
-       several samples is the one of the smallest (shard, sample).
+    2. ``resolve(records, folder)`` is called once with the records of all shards, in any order. It
+       uses bounded memory and yields the values in the order of (shard, sample), independent of the
+       order of the records. The first of several samples is the one of the smallest (shard,
+       sample).
 
-    ``among``: the samples that are compared, "all" that can be read, or "kept", those that the rest of a predicate
-    keeps. A filter run passes only the records of these. ``compares`` names the settings that only ``resolve`` uses:
-    data gathered with other values can be used. ``score`` raises TypeError.
+    ``among``: the samples that are compared, "all" that can be read, or "kept", those that the rest
+    of a predicate keeps. A filter run passes only the records of these. ``compares`` names the
+    settings that only ``resolve`` uses: data gathered with other values can be used. ``score``
+    raises TypeError.
     """
 
     compares: ClassVar[frozenset[str]] = frozenset({"among"})
@@ -235,12 +252,14 @@ class DatasetScore(Score):
         """Return the bytes by which a sample is compared. Raises ScoreError."""
 
     @abstractmethod
-    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+    def resolve(
+        self, records: Records, folder: Path, *, memory: int = MEMORY
+    ) -> Iterator[tuple[int, int, Value]]:
         """Yield (shard, sample, value) for each (shard, sample, what ``gather`` returned), in order.
 
-        Shards and samples are numbers below 2**32, each pair given once. ``folder`` must exist; it holds temporary
-        files if more than ``memory`` bytes are needed: some 50 to 100 bytes for each image or caption. They are removed
-        when the iteration ends.
+        Shards and samples are numbers below 2**32, each pair given once. ``folder`` must exist; it
+        holds temporary files if more than ``memory`` bytes are needed: some 50 to 100 bytes for
+        each image or caption. They are removed when the iteration ends.
         """
 
 
@@ -254,7 +273,9 @@ class QueryScore(DatasetScore):
         Other tables may be created. ``memory``: bytes for what is not in tables.
         """
 
-    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+    def resolve(
+        self, records: Records, folder: Path, *, memory: int = MEMORY
+    ) -> Iterator[tuple[int, int, Value]]:
         from .compared_table import compared_records
 
         with compared_records(records, folder, memory) as tables:
@@ -265,7 +286,9 @@ class ModelDatasetScore(DatasetScore):
     """A score that compares samples by what a model returns for each: ``record`` takes the place of ``gather``."""
 
     def gather(self, view: "View") -> bytes:
-        raise TypeError(f"{self.name} needs the outputs of a model: call requests, run them, then record")
+        raise TypeError(
+            f"{self.name} needs the outputs of a model: call requests, run them, then record"
+        )
 
     @abstractmethod
     def record(self, view: "View", outputs: Sequence[Any]) -> bytes:
@@ -291,12 +314,14 @@ def versions_of(*names: str) -> dict[str, str | None]:
 _KINDS: dict[str, Kind] = {"bool": "boolean", "str": "text"}
 
 
-def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[..., Scalar]], type[Score]]:
+def simple_score(
+    name: str = "", /, **facts: object
+) -> Callable[[Callable[..., Scalar]], type[Score]]:
     """Return a decorator that makes a score from a function of one image, caption or video.
 
-    The annotation of the argument selects the input: ``ImageHeader``, ``ImageField``, ``Picture``, ``str`` (a caption),
-    ``VideoFacts``; that of the result the kind of value. Keyword arguments are settings. ``facts``: class attributes of
-    ``Score``. The docstring is the manual page.
+    The annotation of the argument selects the input: ``ImageHeader``, ``ImageField``, ``Picture``,
+    ``str`` (a caption), ``VideoFacts``; that of the result the kind of value. Keyword arguments are
+    settings. ``facts``: class attributes of ``Score``. The docstring is the manual page.
     """
 
     def score_of(of: Callable[..., Scalar]) -> type[Score]:

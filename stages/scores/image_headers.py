@@ -46,7 +46,8 @@ class Bytes(ImageScore, name="bytes", tier="header", unit="bytes", low=0):
 def format_(header: ImageHeader) -> str:
     """Format of the image by its first bytes, never by the field's name: "jpeg", "png", "webp", "gif", "bmp", "tiff", ...
 
-    Formats that are recognized only by their mark are included ("heic", "svg", "pdf"). Source: the header.
+    Formats that are recognized only by their mark are included ("heic", "svg", "pdf"). Source: the
+    header.
     """
     return header.format
 
@@ -76,7 +77,9 @@ def mode(header: ImageHeader) -> str:
     Source: the header; equal to the mode of ``PIL.Image.open`` for JPEG, PNG, GIF, WebP and BMP.
     """
     if not header.mode:
-        raise ScoreError("unknown-mode", f"the header of this {header.format} has no mode, or cannot be decoded")
+        raise ScoreError(
+            "unknown-mode", f"the header of this {header.format} has no mode, or cannot be decoded"
+        )
     return header.mode
 
 
@@ -84,8 +87,9 @@ def mode(header: ImageHeader) -> str:
 def orientation(image: ImageField) -> int:
     """EXIF orientation of the image: 1 is upright, 3 upside down, 6 and 8 are turned by a quarter.
 
-    1 to 8, and 1 if the file has none; any other number is returned unchanged. Unknown ("unknown-orientation") for
-    AVIF, HEIC and JPEG XL. Source: EXIF 2.32, tag 274, or XMP if EXIF has none.
+    1 to 8, and 1 if the file has none; any other number is returned unchanged. Unknown
+    ("unknown-orientation") for AVIF, HEIC and JPEG XL. Source: EXIF 2.32, tag 274, or XMP if EXIF
+    has none.
     """
     return image.orientation()
 

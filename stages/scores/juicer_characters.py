@@ -1,9 +1,10 @@
 """Data-Juicer's special characters, as data: its filters of captions strip and count these, whatever Unicode says of them.
 
-Data-Juicer 1.6.1, ``data_juicer/ops/common/special_characters.py`` (Apache License 2.0, after BigScience's
-text-data-filtering): ASCII punctuation, digits and white space, a table of other characters, which has letters such as
-"ø" and "一", and the emoji of one code point in the package emoji 2.2.0 (BSD License, from Unicode's data files), which
-Data-Juicer pins. Emoji of several code points are never equal to a character.
+Data-Juicer 1.6.1, ``data_juicer/ops/common/special_characters.py`` (Apache License 2.0, after
+BigScience's text-data-filtering): ASCII punctuation, digits and white space, a table of other
+characters, which has letters such as "ø" and "一", and the emoji of one code point in the package
+emoji 2.2.0 (BSD License, from Unicode's data files), which Data-Juicer pins. Emoji of several code
+points are never equal to a character.
 """
 
 import string
@@ -42,4 +43,6 @@ def _characters(ranges: str) -> str:
     return "".join(found)
 
 
-JUICER_SPECIAL = string.punctuation + string.digits + string.whitespace + _characters(f"{_TABLE} {_EMOJI}")
+JUICER_SPECIAL = (
+    string.punctuation + string.digits + string.whitespace + _characters(f"{_TABLE} {_EMOJI}")
+)

@@ -35,9 +35,9 @@ def bits_of(mask: int) -> list[int]:
 def plan(count: int, free: int, distance: int) -> tuple[int, list[int]]:
     """Return the number m of blocks that have to be equal, and the blocks, which are masks of the ``free`` bits.
 
-    Hashes within ``distance`` differ in at most that many of m + distance blocks, and are equal in m of them: Manku,
-    Jain and Das Sarma, Detecting near-duplicates for web crawling, WWW 2007. A larger m makes smaller buckets, and
-    more tables.
+    Hashes within ``distance`` differ in at most that many of m + distance blocks, and are equal in
+    m of them: Manku, Jain and Das Sarma, Detecting near-duplicates for web crawling, WWW 2007. A
+    larger m makes smaller buckets, and more tables.
     """
     bits = bits_of(free)
     equal = 1
@@ -56,8 +56,8 @@ def plan(count: int, free: int, distance: int) -> tuple[int, list[int]]:
 def tables(equal: int, blocks: list[int]) -> Iterator[tuple[int, list[int]]]:
     """Yield for each choice of ``equal`` blocks: their bits, and the unchosen blocks before the last chosen one.
 
-    A pair may be found by several choices. It counts only for the first blocks in which it is equal, which is where it
-    differs in all of these unchosen blocks.
+    A pair may be found by several choices. It counts only for the first blocks in which it is
+    equal, which is where it differs in all of these unchosen blocks.
     """
     for chosen in combinations(range(len(blocks)), equal):
         key = sum(blocks[number] for number in chosen)
@@ -67,7 +67,8 @@ def tables(equal: int, blocks: list[int]) -> Iterator[tuple[int, list[int]]]:
 def pairs(hashes: Hashes, distance: int, free: int = (1 << 64) - 1) -> Iterator[Pair]:
     """Yield (i, j), arrays of numbers of distinct hashes that differ in at most ``distance`` bits, each pair once.
 
-    All hashes are equal except in the bits ``free``. Memory grows with the number of hashes, not of pairs.
+    All hashes are equal except in the bits ``free``. Memory grows with the number of hashes, not of
+    pairs.
     """
     if len(hashes) <= _FEW or free.bit_count() <= distance + 1:
         yield from _all_pairs(hashes, distance)
@@ -91,14 +92,18 @@ def _pays(hashes: Hashes, equal: int, blocks: list[int]) -> bool:
     return True
 
 
-def bucket_pairs(hashes: Hashes, key: int, differing: list[int], distance: int, free: int) -> Iterator[Pair]:
+def bucket_pairs(
+    hashes: Hashes, key: int, differing: list[int], distance: int, free: int
+) -> Iterator[Pair]:
     """Yield the pairs of hashes that are equal in the bits ``key`` and differ in each of the blocks ``differing``."""
     keys = hashes & np.uint64(key)
     order = np.argsort(keys, kind="stable")
     ordered, keys = hashes[order], keys[order]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     sizes = np.diff(starts, append=len(keys))
-    for start, size in zip(starts[sizes > _FEW].tolist(), sizes[sizes > _FEW].tolist(), strict=True):
+    for start, size in zip(
+        starts[sizes > _FEW].tolist(), sizes[sizes > _FEW].tolist(), strict=True
+    ):
         for one, other in pairs(ordered[start : start + size], distance, free & ~key):
             yield from _checked(ordered, order, one + start, other + start, differing, 64)
     small = (sizes > 1) & (sizes <= _FEW)
@@ -115,7 +120,12 @@ def bucket_pairs(hashes: Hashes, key: int, differing: list[int], distance: int, 
 
 
 def _checked(
-    ordered: Hashes, order: Numbers, one: Numbers, other: Numbers, differing: list[int], distance: int
+    ordered: Hashes,
+    order: Numbers,
+    one: Numbers,
+    other: Numbers,
+    differing: list[int],
+    distance: int,
 ) -> Iterator[Pair]:
     bits = ordered[one] ^ ordered[other]
     fits = count_ones(bits) <= distance if distance < 64 else np.ones(len(bits), bool)
@@ -141,7 +151,9 @@ def count_ones(values: Hashes) -> NDArray[np.uint8]:
         ones: NDArray[np.uint8] = np.bitwise_count(values)
         return ones
     values = values - ((values >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    values = (values & np.uint64(0x3333333333333333)) + ((values >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    values = (values & np.uint64(0x3333333333333333)) + (
+        (values >> np.uint64(2)) & np.uint64(0x3333333333333333)
+    )
     values = (values + (values >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return ((values * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.uint8)
 
@@ -157,8 +169,8 @@ _CHUNK = "SELECT {1} FROM {0} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
 def kept(database: Tables, distance: int, memory: int) -> bytearray:
     """Return 1 for each hash to keep, by number, 0 for those within ``distance`` of an earlier one that is kept.
 
-    The result takes one byte per hash, in addition to ``memory``. The table ``hashes`` of the database has distinct
-    hashes, whose rowids are their numbers.
+    The result takes one byte per hash, in addition to ``memory``. The table ``hashes`` of the
+    database has distinct hashes, whose rowids are their numbers.
     """
     count: int = database.one("SELECT count(*) FROM hashes")[0]
     result = bytearray(b"\1") * count
@@ -188,7 +200,9 @@ def _add(database: Tables, held: list[Pair]) -> None:
 
 def _pairs(database: Tables, count: int, distance: int, most: int) -> Iterator[Pair]:
     if count <= most:
-        yield from pairs(database.arrays(_CHUNK.format("hashes", "hash"), 0, count)["hash"], distance)
+        yield from pairs(
+            database.arrays(_CHUNK.format("hashes", "hash"), 0, count)["hash"], distance
+        )
         return
     equal, blocks = plan(count, _ALL, distance)
     for key, differing in tables(equal, blocks):
@@ -206,7 +220,10 @@ def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tupl
     hashes, numbers = np.zeros(0, np.uint64), np.zeros(0, np.int64)
     for start in range(0, count, most):
         found = database.arrays(_CHUNK.format("ordered", "hash, number"), start, start + most)
-        hashes, numbers = np.concatenate([hashes, found["hash"]]), np.concatenate([numbers, found["number"]])
+        hashes, numbers = (
+            np.concatenate([hashes, found["hash"]]),
+            np.concatenate([numbers, found["number"]]),
+        )
         keys = hashes & np.uint64(key)
         end = int(np.searchsorted(keys, keys[-1])) if start + most < count else len(keys)
         if end:

@@ -30,9 +30,10 @@ _JPEG = b"\xff\xd8\xff"
 class Picture:
     """An image, decoded once and no larger than is needed.
 
-    RGB, of full size if the longer side has less than 1024 pixels, otherwise at 1/2, 1/4, 1/8 ... of it, the least at
-    which no side of ``luma`` has to be enlarged (libjpeg's scales for JPEG, means of blocks for others). Transparency
-    is dropped and EXIF's orientation ignored, as in training. The effect on scores: ``scale_tolerance``.
+    RGB, of full size if the longer side has less than 1024 pixels, otherwise at 1/2, 1/4, 1/8 ...
+    of it, the least at which no side of ``luma`` has to be enlarged (libjpeg's scales for JPEG,
+    means of blocks for others). Transparency is dropped and EXIF's orientation ignored, as in
+    training. The effect on scores: ``scale_tolerance``.
     """
 
     def __init__(self, decoded: "Image | NDArray[np.uint8]") -> None:
@@ -86,8 +87,8 @@ class Picture:
     def luma(self) -> "Image":
         """The image in grey, at most 512 x 512 pixels: larger ones are made smaller, with their aspect ratio kept.
 
-        0.299 R + 0.587 G + 0.114 B, ITU-R BT.601, rounded to 0..255. Pillow's bilinear filter, antialiased; images
-        of at most 512 x 512 keep their pixels.
+        0.299 R + 0.587 G + 0.114 B, ITU-R BT.601, rounded to 0..255. Pillow's bilinear filter,
+        antialiased; images of at most 512 x 512 keep their pixels.
         """
         from PIL.Image import Resampling
 
@@ -95,7 +96,11 @@ class Picture:
 
         # Pillow's kernel, even if torch is installed: values must not depend on optional libraries.
         grey, size = self.image.convert("L"), SCORED.scaled(*self.image.size)
-        return grey if size == grey.size else grey.resize(size, Resampling.BILINEAR, box=box_of(self.image))
+        return (
+            grey
+            if size == grey.size
+            else grey.resize(size, Resampling.BILINEAR, box=box_of(self.image))
+        )
 
     @cached_property
     def histogram(self) -> list[int]:
@@ -132,11 +137,14 @@ def shrunk(
 ) -> "Small | None":
     """Return an encoded image made smaller, None if it is small enough. Raises ScoreError.
 
-    ``picture``: the same image if it is decoded already; it is used if it has the pixels that the result needs.
+    ``picture``: the same image if it is decoded already; it is used if it has the pixels that the
+    result needs.
     """
     shared = picture is not None and shrinker.shares(header)
     with _as_score_errors(budget):
-        return shrinker.of(data, header, budget, picture.image if picture is not None and shared else None)
+        return shrinker.of(
+            data, header, budget, picture.image if picture is not None and shared else None
+        )
 
 
 @contextmanager
@@ -146,11 +154,15 @@ def _as_score_errors(budget: int) -> Iterator[None]:
     except StageError as error:
         raise ScoreError(error.slug, str(error)) from None
     except Dropped as error:
-        raise ScoreError(error.reason, f"decoding it would take more than {budget:,} bytes") from None
+        raise ScoreError(
+            error.reason, f"decoding it would take more than {budget:,} bytes"
+        ) from None
 
 
 @lru_cache(maxsize=8)
-def _decoder(budget: int, mode: Literal["fast", "exact"], k: float, output: Literal["pil", "numpy"]) -> "Decode":
+def _decoder(
+    budget: int, mode: Literal["fast", "exact"], k: float, output: Literal["pil", "numpy"]
+) -> "Decode":
     from ..decode import Decode
 
     return Decode(mode=mode, k=k, max_pixels=None, budget=budget, output=output)
@@ -169,16 +181,19 @@ def full_size(data: bytes, budget: int) -> "Pixels":
 def blur(picture: Picture) -> float:
     """Variance of the Laplacian of the luma (levels 0 to 255): low is blurred or empty, high is sharp or noisy.
 
-    Kernel [[0, 1, 0], [1, -4, 1], [0, 1, 0]], borders mirrored, as OpenCV's ``Laplacian(grey, CV_64F).var()``, on the
-    luma of at most 512 pixels per side: thresholds for full-size images do not apply. From 0 on. Images that are more
-    than twice as large are decoded at a reduced scale, which leaves more detail: on photographs the value is 20 %
-    higher on average, and at most 32 %, than without. Source: Pech-Pacheco et al., Diatom autofocusing in brightfield
-    microscopy, ICPR 2000.
+    Kernel [[0, 1, 0], [1, -4, 1], [0, 1, 0]], borders mirrored, as OpenCV's ``Laplacian(grey,
+    CV_64F).var()``, on the luma of at most 512 pixels per side: thresholds for full-size images do
+    not apply. From 0 on. Images that are more than twice as large are decoded at a reduced scale,
+    which leaves more detail: on photographs the value is 20 % higher on average, and at most 32 %,
+    than without. Source: Pech-Pacheco et al., Diatom autofocusing in brightfield microscopy, ICPR
+    2000.
     """
     import numpy as np
 
     luma = np.pad(np.asarray(picture.luma, np.int16), 1, mode="reflect")
-    edges = luma[:-2, 1:-1] + luma[2:, 1:-1] + luma[1:-1, :-2] + luma[1:-1, 2:] - 4 * luma[1:-1, 1:-1]
+    edges = (
+        luma[:-2, 1:-1] + luma[2:, 1:-1] + luma[1:-1, :-2] + luma[1:-1, 2:] - 4 * luma[1:-1, 1:-1]
+    )
     count, total = edges.size, int(edges.sum(dtype=np.int64))
     squares = int(np.square(edges, dtype=np.int32).sum(dtype=np.int64))
     # Integers, divided once: the same value on every machine.
@@ -199,7 +214,8 @@ def brightness(picture: Picture) -> float:
 def contrast(picture: Picture) -> float:
     """Standard deviation of the luma, as a share of white (RMS contrast): 0 is one tone, 0.5 is half black, half white.
 
-    0 to 0.5, on the luma of at most 512 pixels per side. Source: Peli, Contrast in complex images, JOSA A 1990.
+    0 to 0.5, on the luma of at most 512 pixels per side. Source: Peli, Contrast in complex images,
+    JOSA A 1990.
     """
     counts = picture.histogram
     size = sum(counts)
@@ -212,8 +228,8 @@ def contrast(picture: Picture) -> float:
 def entropy(picture: Picture) -> float:
     """Shannon entropy of the luma's histogram of 256 levels, in bits: 0 is one tone; photographs have 6 to 8.
 
-    0 to 8, on the luma of at most 512 pixels per side, rounded to 12 decimal places. Source: Pillow's ``Image.entropy``
-    of the grey image.
+    0 to 8, on the luma of at most 512 pixels per side, rounded to 12 decimal places. Source:
+    Pillow's ``Image.entropy`` of the grey image.
     """
     counts = [count for count in picture.histogram if count]
     size = sum(counts)
@@ -229,13 +245,15 @@ _ROWS = 16
 def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
     """Whether the image has one colour: nearly all pixels are close to the median, in each of red, green and blue.
 
-    At least ``share`` of the values of each channel are within ``tolerance`` levels of its median. Source: our own.
+    At least ``share`` of the values of each channel are within ``tolerance`` levels of its median.
+    Source: our own.
     """
     import numpy as np
 
     width, height = picture.size
     rows = picture.rows(_ROWS)
-    # Not blank if these rows alone have more pixels far from any median than a blank image may have.
+    # Not blank if these rows alone have more pixels far from any median than a blank image may
+    # have.
     for channel in range(3):
         counts = np.bincount(rows[..., channel].ravel(), minlength=256)
         if width * height - _least_off(counts, tolerance) < share * width * height:
@@ -263,8 +281,9 @@ def _even(counts: list[int], tolerance: int, share: float) -> bool:
 def greyscale(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
     """Whether the image has no colours, whatever the mode of its file: red, green and blue are nearly the same.
 
-    They differ by at most ``tolerance`` levels in at least ``share`` of the pixels. Source: cleanvision's grayscale, which
-    goes by the mode, and finds no grey image that is stored in colours.
+    They differ by at most ``tolerance`` levels in at least ``share`` of the pixels. Source:
+    cleanvision's grayscale, which goes by the mode, and finds no grey image that is stored in
+    colours.
     """
     import numpy as np
 
@@ -281,10 +300,10 @@ _FIXED_POINT = 1 << 20
 def phash(picture: Picture) -> str:
     """Perceptual hash: 16 hexadecimal digits that differ in few bits if images look alike.
 
-    The luma at 32 x 32 pixels (Lanczos), its discrete cosine transform, the 8 x 8 lowest frequencies, a bit for each
-    that is above their median. Equal to ``imagehash.phash`` of the luma of at most 512 pixels per side; for larger
-    images it may differ from that of the full size by a few bits. See near_duplicate. Source: ImageHash; Krawetz, Looks
-    like it, 2011.
+    The luma at 32 x 32 pixels (Lanczos), its discrete cosine transform, the 8 x 8 lowest
+    frequencies, a bit for each that is above their median. Equal to ``imagehash.phash`` of the luma
+    of at most 512 pixels per side; for larger images it may differ from that of the full size by a
+    few bits. See near_duplicate. Source: ImageHash; Krawetz, Looks like it, 2011.
     """
     return phash_bytes(picture).hex()
 
@@ -294,9 +313,12 @@ def phash_bytes(picture: Picture) -> bytes:
     import numpy as np
     from PIL import Image
 
-    small = np.asarray(picture.luma.resize((_HASHED_SIDE, _HASHED_SIDE), Image.Resampling.LANCZOS), np.int64)
+    small = np.asarray(
+        picture.luma.resize((_HASHED_SIDE, _HASHED_SIDE), Image.Resampling.LANCZOS), np.int64
+    )
     waves = _waves()
-    # Integers: in floating point, the bits of a flat image would be rounding errors, which depend on the machine.
+    # Integers: in floating point, the bits of a flat image would be rounding errors, which depend
+    # on the machine.
     frequencies = (waves @ small @ waves.T).ravel()
     middle = np.sort(frequencies)[31:33].sum()
     return np.packbits(2 * frequencies > middle).tobytes()
@@ -308,5 +330,7 @@ def _waves() -> "NDArray[np.int64]":
     import numpy as np
 
     steps = np.outer(np.arange(_LOWEST), 2 * np.arange(_HASHED_SIDE) + 1)
-    waves: NDArray[np.int64] = np.rint(np.cos(np.pi * steps / (2 * _HASHED_SIDE)) * _FIXED_POINT).astype(np.int64)
+    waves: NDArray[np.int64] = np.rint(
+        np.cos(np.pi * steps / (2 * _HASHED_SIDE)) * _FIXED_POINT
+    ).astype(np.int64)
     return waves

@@ -32,8 +32,12 @@ class ReferenceList(NamedTuple):
         """Raise ValueError unless the list was made with this model."""
         now = json.loads(json.dumps(identity, default=str))
         if self.about.get("model") != now:
-            made, given = (json.dumps(each, sort_keys=True)[:500] for each in (self.about.get("model"), now))
-            raise ValueError(f"{name}: the list was made with another model: {made}; the score has {given}")
+            made, given = (
+                json.dumps(each, sort_keys=True)[:500] for each in (self.about.get("model"), now)
+            )
+            raise ValueError(
+                f"{name}: the list was made with another model: {made}; the score has {given}"
+            )
 
 
 def bytes_of_list(kind: Kind, values: "NDArray[Any]", about: dict[str, Any]) -> bytes:
@@ -43,7 +47,9 @@ def bytes_of_list(kind: Kind, values: "NDArray[Any]", about: dict[str, Any]) -> 
     import numpy as np
 
     file = io.BytesIO()
-    np.savez(file, values=values, about=np.array(json.dumps({"kind": kind, **about}, sort_keys=True)))
+    np.savez(
+        file, values=values, about=np.array(json.dumps({"kind": kind, **about}, sort_keys=True))
+    )
     return file.getvalue()
 
 
@@ -51,7 +57,9 @@ def path_of(name: str, text: str) -> Path:
     """Return the path of a list. Raises ValueError, for the score ``name``, if there is no such file."""
     path = local_path(text)
     if path is None:
-        raise ValueError(f"{name} needs a list: file='hashes.npz', which wdsflow measure ... {_MADE['phash']} writes")
+        raise ValueError(
+            f"{name} needs a list: file='hashes.npz', which wdsflow measure ... {_MADE['phash']} writes"
+        )
     return path
 
 
@@ -64,7 +72,9 @@ def load_list(name: str, text: str, kind: Kind) -> ReferenceList:
     """Return a list of this kind. Raises ValueError as ``read_list``."""
     found = read_list(name, text)
     if found.kind != kind:
-        raise ValueError(f"{name}: {text} is a list of {found.kind}; one of {kind}: wdsflow measure ... {_MADE[kind]}")
+        raise ValueError(
+            f"{name}: {text} is a list of {found.kind}; one of {kind}: wdsflow measure ... {_MADE[kind]}"
+        )
     return found
 
 
@@ -87,18 +97,26 @@ def _read(path: Path) -> ReferenceList:
     if kind == "phash":
         return ReferenceList(kind, values.astype(np.uint64), about)
     plain = values.astype(np.float32)
-    return ReferenceList(kind, plain / np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-12), about)
+    return ReferenceList(
+        kind, plain / np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-12), about
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhashDistance(
-    PixelScore, name="phash_distance", unit="bits", low=0, high=64, scale_tolerance=Tolerance(2, "bits")
+    PixelScore,
+    name="phash_distance",
+    unit="bits",
+    low=0,
+    high=64,
+    scale_tolerance=Tolerance(2, "bits"),
 ):
     """In how many bits the phash of an image differs from the nearest one of a list: 0 looks the same, 64 is the most.
 
-    ``file`` is one that ``wdsflow measure URL... -o OUT --scores phash --export hashes.npz`` wrote. Of copies of 171
-    photographs, at a half to a tenth of their size and of low quality, 99 % differ in 0 to 4 bits, and none in more than
-    10; of 13,600 pairs of different ones, one in less than 12. Source: see phash.
+    ``file`` is one that ``wdsflow measure URL... -o OUT --scores phash --export hashes.npz`` wrote.
+    Of copies of 171 photographs, at a half to a tenth of their size and of low quality, 99 % differ
+    in 0 to 4 bits, and none in more than 10; of 13,600 pairs of different ones, one in less than
+    12. Source: see phash.
     """
 
     file: str = ""

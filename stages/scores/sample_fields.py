@@ -6,9 +6,22 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from wdsflow.images.header import MAX_HEADER, ImageHeader, exif_orientation, webp_metadata, xmp_orientation
+from wdsflow.images.header import (
+    MAX_HEADER,
+    ImageHeader,
+    exif_orientation,
+    webp_metadata,
+    xmp_orientation,
+)
 from wdsflow.images.image_header import HEAD, first_header, read_header, tiff_header
-from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_in, look_up, parse_caption_field, parse_json
+from wdsflow.shards.caption_field import (
+    LARGEST,
+    CaptionField,
+    caption_in,
+    look_up,
+    parse_caption_field,
+    parse_json,
+)
 from wdsflow.shards.shard_names import alternatives, natural
 
 if TYPE_CHECKING:
@@ -28,7 +41,8 @@ class ScoreError(Exception):
         self.slug, self.detail = slug, detail
 
     def __reduce__(self) -> tuple[type["ScoreError"], tuple[str, str]]:
-        # By default only the message is pickled: an error without slug would break the process pool.
+        # By default only the message is pickled: an error without slug would break the process
+        # pool.
         return type(self), (self.slug, self.detail)
 
 
@@ -46,8 +60,8 @@ class FieldNames(NamedTuple):
 def parse_images(text: str) -> FieldNames:
     """Parse ``jpg;png``: the first field that exists is the image. Raises ValueError.
 
-    If none exists, all numbered fields of these names are images, ``0.jpg``, ``1.png``, in the order of their numbers.
-    A pattern, ``*.jpg``, selects all fields that match, in natural order.
+    If none exists, all numbered fields of these names are images, ``0.jpg``, ``1.png``, in the
+    order of their numbers. A pattern, ``*.jpg``, selects all fields that match, in natural order.
     """
     return FieldNames(alternatives(text))
 
@@ -56,14 +70,15 @@ def parse_images(text: str) -> FieldNames:
 def parse_captions(text: str) -> tuple[FieldNames | CaptionField, ...]:
     """Parse ``txt``, ``txt;text``, ``json:caption;alt``, or several of these, tried in order: ``txt|json:caption``.
 
-    Fields are chosen as for images (``0.txt``, ``1.txt`` are several captions); a list in json is several captions.
-    Raises ValueError.
+    Fields are chosen as for images (``0.txt``, ``1.txt`` are several captions); a list in json is
+    several captions. Raises ValueError.
 
     >>> parse_captions("txt|json:caption;alt")
     (FieldNames(names=('txt',)), CaptionField(member='json', names=('caption', 'alt')))
     """
     return tuple(
-        parse_caption_field(part) if ":" in part else FieldNames(alternatives(part)) for part in text.split("|")
+        parse_caption_field(part) if ":" in part else FieldNames(alternatives(part))
+        for part in text.split("|")
     )
 
 
@@ -88,7 +103,9 @@ def chosen(wanted: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
             return (name,)
     parts = ((field, *field.partition(".")) for field in there if field[:1].isdigit())
     numbered = [
-        field for field, number, _, rest in parts if rest in wanted.names and number.isascii() and number.isdigit()
+        field
+        for field, number, _, rest in parts
+        if rest in wanted.names and number.isascii() and number.isdigit()
     ]
     return tuple(sorted(numbered, key=natural))
 
@@ -209,7 +226,10 @@ class ImageField(NamedTuple):
         """Return the EXIF orientation. Pixels are not read, even if it is after them, as in WebP."""
         header = self.reader.header(self.name)
         if header.format in _OWN_ORIENTATION:
-            raise ScoreError("unknown-orientation", f"field {self.name!r}: that of {header.format} is not looked for")
+            raise ScoreError(
+                "unknown-orientation",
+                f"field {self.name!r}: that of {header.format} is not looked for",
+            )
         if header.format != "webp":
             return header.orientation
         found: dict[bytes, int | None] = {}
@@ -217,7 +237,9 @@ class ImageField(NamedTuple):
             data = self.reader.read(self.name, start, min(length, MAX_HEADER))
             exif = data.removeprefix(b"Exif\0\0")
             found[chunk] = exif_orientation(exif) if chunk == b"EXIF" else xmp_orientation(data)
-        return next((each for name in (b"EXIF", b"XMP ") if (each := found.get(name)) is not None), 1)
+        return next(
+            (each for name in (b"EXIF", b"XMP ") if (each := found.get(name)) is not None), 1
+        )
 
 
 def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, ...]) -> list[str]:
@@ -235,11 +257,15 @@ def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, 
 def _text(reader: FieldReader, name: str) -> str:
     size = reader.fields.size(name)
     if size > _LONGEST:
-        raise ScoreError("large-text", f"field {name!r} has {size:,} bytes, at most {_LONGEST:,} are read")
+        raise ScoreError(
+            "large-text", f"field {name!r} has {size:,} bytes, at most {_LONGEST:,} are read"
+        )
     data = reader.read(name)
     try:
         if data[:1] > b"z" or data[:1] == b"\0":
-            encoding = next((encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8")
+            encoding = next(
+                (encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8"
+            )
             return data.decode(encoding)
         return data.decode()
     except UnicodeDecodeError as error:
@@ -250,7 +276,9 @@ def json_tree(reader: FieldReader, name: str) -> object:
     """Return a field's json, parsed."""
     size = reader.fields.size(name)
     if size > LARGEST:
-        raise ScoreError("large-json", f"field {name!r} has {size:,} bytes, at most {LARGEST:,} are read")
+        raise ScoreError(
+            "large-json", f"field {name!r} has {size:,} bytes, at most {LARGEST:,} are read"
+        )
     try:
         return parse_json(reader.read(name))
     except ValueError as error:
@@ -265,12 +293,21 @@ def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
     for name in place.names:
         value = look_up(tree, name)
         items: list[object] = value if isinstance(value, list) else [value]
-        texts = [text for item in items if not isinstance(item, list) and (text := caption_in(item)) is not None]
+        texts = [
+            text
+            for item in items
+            if not isinstance(item, list) and (text := caption_in(item)) is not None
+        ]
         if any(len(text) > _LONGEST for text in texts):
-            raise ScoreError("large-text", f"{place.member!r} holds a caption of more than {_LONGEST:,} characters")
+            raise ScoreError(
+                "large-text",
+                f"{place.member!r} holds a caption of more than {_LONGEST:,} characters",
+            )
         if texts:
             return texts
-        others.update(type(item).__name__ for item in items if isinstance(item, (bool, int, float, dict)))
+        others.update(
+            type(item).__name__ for item in items if isinstance(item, (bool, int, float, dict))
+        )
     if others:
         text = f"{place.member!r} holds no text under {';'.join(place.names)!r} but {', '.join(sorted(others))}"
         raise ScoreError("not-text", text)

@@ -39,8 +39,9 @@ T = TypeVar("T")
 class ViewOptions:
     """Options for the views of all samples of a run.
 
-    ``images`` and ``captions``: see ``parse_images`` and ``parse_captions``. ``budget``: bytes for an encoded image,
-    and for decoding a sample's images; a larger image is an error ("over-budget").
+    ``images`` and ``captions``: see ``parse_images`` and ``parse_captions``. ``budget``: bytes for
+    an encoded image, and for decoding a sample's images; a larger image is an error
+    ("over-budget").
     """
 
     images: str = IMAGES
@@ -61,17 +62,25 @@ class ViewOptions:
 class View:
     """A sample: ``key``, ``url``, and the data that scores read. Methods raise ScoreError.
 
-    Slugs: "no-image", "no-video", "no-caption" (no such field), "not-an-image", "truncated", "undecodable",
-    "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard
-    ends before it). Those of videos: see ``video_frames``. ``bytes_read`` counts the bytes read so far.
+    Slugs: "no-image", "no-video", "no-caption" (no such field), "not-an-image", "truncated",
+    "undecodable", "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json",
+    "large-json", "not-text", "unread" (the shard ends before it). Those of videos: see
+    ``video_frames``. ``bytes_read`` counts the bytes read so far.
     """
 
     __slots__ = ("_cache", "_held", "bytes_read", "fields", "key", "options", "url")
 
     def __init__(
-        self, fields: Fields | dict[str, bytes], options: ViewOptions | None = None, *, key: str = "", url: str = ""
+        self,
+        fields: Fields | dict[str, bytes],
+        options: ViewOptions | None = None,
+        *,
+        key: str = "",
+        url: str = "",
     ) -> None:
-        self.fields: Fields = Held(fields) if isinstance(fields, dict) and not isinstance(fields, Held) else fields
+        self.fields: Fields = (
+            Held(fields) if isinstance(fields, dict) and not isinstance(fields, Held) else fields
+        )
         self.options = options or _DEFAULTS
         self.key, self.url = key, url
         self.bytes_read = self._held = 0
@@ -84,7 +93,10 @@ class View:
         if names is None:
             names = chosen(parse_images(image) if image else self.options.names, self.fields)
             if not names:
-                raise ScoreError("no-image", f"no field {image or self.options.images!r}; it has {named(self.fields)}")
+                raise ScoreError(
+                    "no-image",
+                    f"no field {image or self.options.images!r}; it has {named(self.fields)}",
+                )
             cache["names", image] = names
         return names
 
@@ -114,13 +126,17 @@ class View:
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
         """Return ``prepare(data, budget)`` of an image field; equal calls share the result while it is referenced."""
-        return self._shared(prepare, name, lambda *_: prepare(self.read(name), self.options.budget - self._held))
+        return self._shared(
+            prepare, name, lambda *_: prepare(self.read(name), self.options.budget - self._held)
+        )
 
     def video_names(self, video: str = "") -> tuple[str, ...]:
         """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
         names = chosen(parse_images(video or VIDEOS), self.fields)
         if not names:
-            raise ScoreError("no-video", f"no field {video or VIDEOS!r}; it has {named(self.fields)}")
+            raise ScoreError(
+                "no-video", f"no field {video or VIDEOS!r}; it has {named(self.fields)}"
+            )
         return names
 
     def videos(self, video: str = "") -> list[VideoFacts]:
@@ -178,7 +194,9 @@ class View:
         """Return a part of a field, all of it by default. Raises ScoreError "over-budget", "unread"."""
         whole = self.fields.size(name)
         if size is None and whole > self.options.budget:
-            raise ScoreError("over-budget", f"it has {whole:,} bytes; the budget is {self.options.budget:,}")
+            raise ScoreError(
+                "over-budget", f"it has {whole:,} bytes; the budget is {self.options.budget:,}"
+            )
         size = whole - start if size is None else min(size, whole - start)
         data = self.fields.read(name, start, size)
         self.bytes_read += len(data)
@@ -223,7 +241,8 @@ class View:
                 value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
             self._cache[what, name] = value
         if isinstance(value, ScoreError):
-            # A copy: the traceback of an exception that is raised again grows, and keeps its frames alive.
+            # A copy: the traceback of an exception that is raised again grows, and keeps its frames
+            # alive.
             raise ScoreError(value.slug, value.detail)
         return value
 

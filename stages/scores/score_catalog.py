@@ -20,8 +20,17 @@ GROUP = "wdsflow.scores"
 def _found() -> Iterator[type[Score]]:
     for files in _FILES:
         modules = [import_module(f"{__package__}.{file}") for file in files]
-        found = ((module, each) for module in modules for each in vars(module).values() if _is_score(each))
-        own = (each for module, each in found if each.__module__ == module.__name__ and hasattr(each, "name"))
+        found = (
+            (module, each)
+            for module in modules
+            for each in vars(module).values()
+            if _is_score(each)
+        )
+        own = (
+            each
+            for module, each in found
+            if each.__module__ == module.__name__ and hasattr(each, "name")
+        )
         yield from sorted(own, key=lambda score: score.name)
 
 
@@ -46,7 +55,9 @@ def all_scores() -> dict[str, type[Score]]:
     for entry in entry_points(group=GROUP):
         score = entry.load()
         if not _is_score(score) or score.name != entry.name:
-            raise ValueError(f"the entry point {entry.name!r} ({entry.value}) in {GROUP!r} is not a score of that name")
+            raise ValueError(
+                f"the entry point {entry.name!r} ({entry.value}) in {GROUP!r} is not a score of that name"
+            )
         found[entry.name] = score
     return {**found, **SCORES}
 

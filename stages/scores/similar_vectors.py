@@ -51,7 +51,9 @@ class VectorFile:
         # The same for any order of the records.
         self._order = np.lexsort((np.array(items, np.int64), self.places))
         self.places = self.places[self._order]
-        self._data = np.memmap(path, "<f2", "r", shape=(len(places), self.dimensions)) if places else None
+        self._data = (
+            np.memmap(path, "<f2", "r", shape=(len(places), self.dimensions)) if places else None
+        )
 
     def __len__(self) -> int:
         return len(self.places)
@@ -66,18 +68,22 @@ class VectorFile:
 
 def packed(vectors: "list[NDArray[np.float32]]") -> bytes:
     """Return a record of ``VectorFile``: the number of vectors in two bytes, and half floats."""
-    return len(vectors).to_bytes(2, "little") + b"".join(each.astype("<f2").tobytes() for each in vectors)
+    return len(vectors).to_bytes(2, "little") + b"".join(
+        each.astype("<f2").tobytes() for each in vectors
+    )
 
 
 def centroids_of(file: VectorFile, memory: int) -> Vectors:
     """Return the centroids of spherical k-means, k the square root of the number of vectors; one for up to 10,000.
 
-    Learnt from vectors that are evenly spaced in the set, and begun with such, as many as three copies of which fit into
-    ``memory`` bytes. Deterministic.
+    Learnt from vectors that are evenly spaced in the set, and begun with such, as many as three
+    copies of which fit into ``memory`` bytes. Deterministic.
     """
     fit = max(1, memory // (3 * 4 * file.dimensions))
     count = 1 if len(file) <= _ALONE else min(isqrt(len(file)), fit)
-    chosen = np.unique(np.linspace(0, len(file) - 1, min(len(file), _LEARNT * count, fit)).astype(np.int64))
+    chosen = np.unique(
+        np.linspace(0, len(file) - 1, min(len(file), _LEARNT * count, fit)).astype(np.int64)
+    )
     vectors = file.take(chosen)
     centroids = vectors[np.linspace(0, len(vectors) - 1, count).astype(np.int64)]
     for _ in range(_ROUNDS):
@@ -86,7 +92,9 @@ def centroids_of(file: VectorFile, memory: int) -> Vectors:
         there, starts = np.unique(nearest[order], return_index=True)
         sums = np.add.reduceat(vectors[order], starts, axis=0, dtype=np.float64)
         before = centroids.copy()
-        centroids[there] = (sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)).astype(np.float32)
+        centroids[there] = (
+            sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+        ).astype(np.float32)
         if np.array_equal(before, centroids):
             break
     return centroids
@@ -101,11 +109,13 @@ def nearest_of(vectors: Vectors, centroids: Vectors) -> Numbers:
     return found
 
 
-def duplicates(file: VectorFile, eps: float, keep: str, memory: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+def duplicates(
+    file: VectorFile, eps: float, keep: str, memory: int
+) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """Yield for each place, in order, which of its vectors have a cosine of more than 1 - eps to one that stays.
 
-    Only vectors of the same cluster are compared, in the order of ``keep``: "first" is that of the set, "hardest" begins
-    with the one farthest from the centroid, "easiest" with the nearest.
+    Only vectors of the same cluster are compared, in the order of ``keep``: "first" is that of the
+    set, "hardest" begins with the one farthest from the centroid, "easiest" with the nearest.
     """
     result = np.zeros(len(file), bool)
     if len(file):

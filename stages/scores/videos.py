@@ -27,15 +27,17 @@ if TYPE_CHECKING:
 VideoStream = Any
 VideoFrame = Any
 
-# No playlists, manifests and the like: they make FFmpeg open the files and addresses that they name.
+# No playlists, manifests and the like: they make FFmpeg open the files and addresses that they
+# name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 
 
 class VideoFacts(NamedTuple):
     """Facts of the first video stream; None if the header lacks one.
 
-    ``duration`` is in seconds. It is the stream's own; if Matroska has only that of the whole file, ``exact`` is
-    False. ``width`` and ``height`` are those of the stored frames: rotation is ignored.
+    ``duration`` is in seconds. It is the stream's own; if Matroska has only that of the whole file,
+    ``exact`` is False. ``width`` and ``height`` are those of the stored frames: rotation is
+    ignored.
     """
 
     duration: Fraction | None
@@ -47,11 +49,14 @@ class VideoFacts(NamedTuple):
 
 
 @contextmanager
-def opened(reader: FieldReader, name: str) -> "Iterator[tuple[InputContainer, VideoStream, VideoFacts]]":
+def opened(
+    reader: FieldReader, name: str
+) -> "Iterator[tuple[InputContainer, VideoStream, VideoFacts]]":
     """Open a field with PyAV; yield the container, the first video stream that is not a cover picture, and its facts.
 
-    Raises ScoreError, also for PyAV's errors in the block. Slugs: "not-a-video" (not MP4, MOV, Matroska, WebM or AVI),
-    "truncated", "undecodable", "unknown-size", "no-video-stream", "not-installed".
+    Raises ScoreError, also for PyAV's errors in the block. Slugs: "not-a-video" (not MP4, MOV,
+    Matroska, WebM or AVI), "truncated", "undecodable", "unknown-size", "no-video-stream",
+    "not-installed".
     """
     try:
         import av
@@ -67,15 +72,25 @@ def opened(reader: FieldReader, name: str) -> "Iterator[tuple[InputContainer, Vi
         raise ScoreError("truncated", f"it has {size:,} of {least:,} bytes")
     options = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
     try:
-        with av.open(FieldFile(reader, name), "r", options=options, metadata_errors="replace") as container:
-            streams = (each for each in container.streams.video if "attached_pic" not in str(each.disposition))
+        with av.open(
+            FieldFile(reader, name), "r", options=options, metadata_errors="replace"
+        ) as container:
+            streams = (
+                each
+                for each in container.streams.video
+                if "attached_pic" not in str(each.disposition)
+            )
             stream: VideoStream = next(streams, None)
             if stream is None:
                 count = len(container.streams)
-                raise ScoreError("no-video-stream", f"there are {count} streams, none of them a video")
+                raise ScoreError(
+                    "no-video-stream", f"there are {count} streams, none of them a video"
+                )
             yield container, stream, _facts_of(container, stream, size)
     except av.error.FFmpegError as error:
-        raise ScoreError(_slug(reader, name, error), f"{size:,} bytes: {str(error)[:200]}") from None
+        raise ScoreError(
+            _slug(reader, name, error), f"{size:,} bytes: {str(error)[:200]}"
+        ) from None
 
 
 def _slug(reader: FieldReader, name: str, error: Exception) -> str:
@@ -105,10 +120,15 @@ def _facts_of(container: "InputContainer", stream: VideoStream, size: int) -> Vi
         raise ScoreError("unknown-size", "the header has no width and height")
     index = stream.index_entries
     if len(index) and index[-1].pos + index[-1].size > size:
-        raise ScoreError("truncated", f"its last frame ends at byte {index[-1].pos + index[-1].size:,} of {size:,}")
+        raise ScoreError(
+            "truncated",
+            f"its last frame ends at byte {index[-1].pos + index[-1].size:,} of {size:,}",
+        )
     duration, exact = _duration(container, stream)
     rate = stream.average_rate or stream.guessed_rate
-    return VideoFacts(duration, exact, rate or None, context.width, context.height, stream.frames or None)
+    return VideoFacts(
+        duration, exact, rate or None, context.width, context.height, stream.frames or None
+    )
 
 
 def _duration(container: "InputContainer", stream: VideoStream) -> tuple[Fraction | None, bool]:
@@ -129,8 +149,9 @@ def _duration(container: "InputContainer", stream: VideoStream) -> tuple[Fractio
 def duration(facts: VideoFacts) -> float:
     """Duration of the video in seconds, to the microsecond, by its header.
 
-    That of the first video stream, or of the whole file if the header has no other. "unknown-duration" if it has none,
-    as in live recordings. From 0 on. Source: PyAV; Data-Juicer's video_duration rounds it to seconds.
+    That of the first video stream, or of the whole file if the header has no other.
+    "unknown-duration" if it has none, as in live recordings. From 0 on. Source: PyAV; Data-Juicer's
+    video_duration rounds it to seconds.
     """
     if facts.duration is None:
         raise ScoreError("unknown-duration", "the header has no duration")
@@ -210,17 +231,22 @@ class Frames(list[InMemory]):
     """The frames of a video in order, or model inputs made from them. Unlike a list, it can be weakly referenced."""
 
 
-def video_frames(reader: FieldReader, name: str, sampling: Sampling, budget: int, make: Make | None = None) -> Frames:
+def video_frames(
+    reader: FieldReader, name: str, sampling: Sampling, budget: int, make: Make | None = None
+) -> Frames:
     """Return frames of a field, RGB as of PyAV's ``to_image``. Never empty.
 
-    ``make`` converts each frame as soon as it is decoded, so that only one of full size is in memory.
+    ``make`` converts each frame as soon as it is decoded, so that only one of full size is in
+    memory.
 
-    "uniform": ``frames`` times are evenly spaced over the duration, including both ends (a single one is in the
-    middle). For each, the first frame that is not before it, and after the previous frame; if there is none, the last
-    frame. Fewer if the video has fewer frames. Source: Data-Juicer's ``extract_video_frames_uniformly``. "key":
-    ``frames`` evenly chosen key frames, the middle one for 1, all for 0; without key frames, the first frame.
+    "uniform": ``frames`` times are evenly spaced over the duration, including both ends (a single
+    one is in the middle). For each, the first frame that is not before it, and after the previous
+    frame; if there is none, the last frame. Fewer if the video has fewer frames. Source:
+    Data-Juicer's ``extract_video_frames_uniformly``. "key": ``frames`` evenly chosen key frames,
+    the middle one for 1, all for 0; without key frames, the first frame.
 
-    Raises ScoreError: "over-budget" if the frames would take more than ``budget`` bytes, "truncated", "undecodable".
+    Raises ScoreError: "over-budget" if the frames would take more than ``budget`` bytes,
+    "truncated", "undecodable".
     """
     with opened(reader, name) as (container, stream, facts):
         taker = _Taker(container, stream, facts, budget, make)
@@ -237,7 +263,12 @@ class _Taker:
     """Takes frames of an open video, within a budget."""
 
     def __init__(
-        self, container: "InputContainer", stream: VideoStream, facts: VideoFacts, budget: int, make: Make | None
+        self,
+        container: "InputContainer",
+        stream: VideoStream,
+        facts: VideoFacts,
+        budget: int,
+        make: Make | None,
     ) -> None:
         self.container, self.stream, self.facts = container, stream, facts
         self.taken = Frames()
@@ -256,7 +287,9 @@ class _Taker:
         """Take frames at times evenly over the duration."""
         facts, base = self.facts, self.stream.time_base
         if facts.duration is None:
-            raise ScoreError("unknown-duration", "the header has no duration, so frames cannot be chosen by time")
+            raise ScoreError(
+                "unknown-duration", "the header has no duration, so frames cannot be chosen by time"
+            )
         count = min(count, facts.frames or count)
         step = facts.duration / 2 if count == 1 else facts.duration / (count - 1)
         times = [step] if count == 1 else [step * number for number in range(count)]
@@ -305,7 +338,9 @@ class _Taker:
         """Yield frames from the container's position on. Raises ScoreError after 20,000."""
         for number, frame in enumerate(self.container.decode(self.stream)):
             if number >= _MOST_DECODED:
-                raise ScoreError("few-key-frames", f"{_MOST_DECODED:,} frames were decoded to reach one")
+                raise ScoreError(
+                    "few-key-frames", f"{_MOST_DECODED:,} frames were decoded to reach one"
+                )
             if frame.pts is not None:
                 yield frame
 
@@ -313,7 +348,11 @@ class _Taker:
         """Return whether seeking saves decoding."""
         index = self.stream.index_entries
         place = index.search_timestamp(int(wanted)) if len(index) else -1
-        far: bool = index[place].timestamp > before if place >= 0 else (wanted - before) * self.stream.time_base > _NEAR
+        far: bool = (
+            index[place].timestamp > before
+            if place >= 0
+            else (wanted - before) * self.stream.time_base > _NEAR
+        )
         return far
 
     def _sought(self, wanted: Fraction, before: int | None) -> Iterator[VideoFrame]:
@@ -348,7 +387,9 @@ class _Taker:
         early = (wanted - last.pts) * self.stream.time_base
         allowed = max(_ENDS_EARLY, 10 / self.facts.fps) if self.facts.fps else _ENDS_EARLY
         if self.facts.exact and early > allowed:
-            raise ScoreError("truncated", f"frames end {float(early):.1f} seconds before the video should")
+            raise ScoreError(
+                "truncated", f"frames end {float(early):.1f} seconds before the video should"
+            )
         self._take(last)
 
     def _take(self, frame: VideoFrame | None) -> None:

@@ -30,7 +30,10 @@ def with_txt(folder: Path, shards: int = 2, samples: int = 8) -> str:
         members: dict[str, bytes] = {}
         for sample in range(samples):
             key = f"{shard:02d}{sample:04d}"
-            members |= {f"{key}.jpg": image, f"{key}.txt": f"picture number {sample} of {shard}".encode()}
+            members |= {
+                f"{key}.jpg": image,
+                f"{key}.txt": f"picture number {sample} of {shard}".encode(),
+            }
         write(folder / f"{shard:04d}.tar", members)
     return f"{folder}/{{0000..{shards - 1:04d}}}.tar"
 

@@ -8,7 +8,12 @@ from wdsflow.text.shell import Command
 from wdsflow.validate.checkup import Diagnosis
 
 BROKEN = [
-    Diagnosis("versions", "error", "a\x1b[31m fails with b", Command("pip install " + "very-long-name " * 20)),
+    Diagnosis(
+        "versions",
+        "error",
+        "a\x1b[31m fails with b",
+        Command("pip install " + "very-long-name " * 20),
+    ),
     Diagnosis("shared memory", "ok", "plenty"),
 ]
 
@@ -23,12 +28,17 @@ def test_what_will_break_is_status_1_with_its_fix_on_one_line(monkeypatch, capsy
     monkeypatch.setattr(wdsflow.validate.checkup, "examine", lambda: BROKEN)
     assert run() == 1
     shown = capsys.readouterr().out
-    assert any(line.strip().startswith("run: pip install " + "very-long-name " * 19) for line in shown.splitlines())
+    assert any(
+        line.strip().startswith("run: pip install " + "very-long-name " * 19)
+        for line in shown.splitlines()
+    )
     assert "\x1b" not in shown
 
 
 def test_warnings_alone_are_status_0(monkeypatch, capsys):
-    monkeypatch.setattr(wdsflow.validate.checkup, "examine", lambda: [Diagnosis("cores", "warning", "few", "buy")])
+    monkeypatch.setattr(
+        wdsflow.validate.checkup, "examine", lambda: [Diagnosis("cores", "warning", "few", "buy")]
+    )
     assert run() == 0
     assert "warning" in capsys.readouterr().out
 

@@ -48,7 +48,9 @@ def test_output_into_a_closed_pipe_ends_quietly(tmp_path, words):
 @pytest.mark.parametrize("words", [["--help"], ["explain"], ["doctor", "--json"]], ids=" ".join)
 def test_output_onto_a_full_disk_is_wrong_use_in_one_line(words):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*WDSFLOW, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [*WDSFLOW, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert done.stderr == "wdsflow: the output cannot be written: No space left on device\n"
     assert done.returncode == 2
 
@@ -71,8 +73,12 @@ AT_WORK = {
     ids=["as usual", "ignored, as in the background"],
 )
 @pytest.mark.parametrize("words", [["validate", "0.tar"], ["--help"], ["train"]], ids=str)
-def test_an_interrupt_while_a_command_is_loaded_ends_it_with_one_line(tmp_path, words, handler, status, errors):
-    (tmp_path / "click.py").write_text("import os, signal, sys; os.kill(os.getpid(), signal.SIGINT); sys.exit(7)")
+def test_an_interrupt_while_a_command_is_loaded_ends_it_with_one_line(
+    tmp_path, words, handler, status, errors
+):
+    (tmp_path / "click.py").write_text(
+        "import os, signal, sys; os.kill(os.getpid(), signal.SIGINT); sys.exit(7)"
+    )
     done = subprocess.run(
         [sys.executable, "-m", "wdsflow", *words],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
@@ -86,7 +92,9 @@ def test_an_interrupt_while_a_command_is_loaded_ends_it_with_one_line(tmp_path, 
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("command", ["validate", "inspect", *AT_WORK])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"]
+)
 def test_a_command_that_is_stopped_reports_it_and_leaves_nothing(tmp_path, command, number):
     """The shard begins, and ends only after the signal was sent: the command is at work when it comes."""
     begun, stopped = tmp_path / "begun", tmp_path / "stopped"
@@ -146,7 +154,14 @@ def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, 
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 
     line = [sys.executable, "-c", REPAIR, how]
-    process = subprocess.Popen(line, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=at_terminal)  # noqa: PLW1509
+    process = subprocess.Popen(
+        line,
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=at_terminal,  # noqa: PLW1509
+    )
     os.close(theirs)
     try:
         while not (tmp_path / "begun").exists() and process.poll() is None:
@@ -158,7 +173,11 @@ def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, 
     if how == "default":
         assert process.returncode == 128 + signal.SIGHUP
         assert not (tmp_path / "out/sizes.json").exists()
-        assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".tmp" or path.name == "lock"]
+        assert not [
+            path
+            for path in (tmp_path / "out").rglob("*")
+            if path.suffix == ".tmp" or path.name == "lock"
+        ]
     else:
         assert (tmp_path / "out/sizes.json").exists()
 

@@ -34,9 +34,13 @@ entry_point.run()
 
 
 @pytest.mark.parametrize("loaded", ["sys.modules['torch'] = sys", "pass"])
-def test_with_torch_loaded_it_ends_as_python_does_without_a_search_through_all_objects(loaded: str) -> None:
+def test_with_torch_loaded_it_ends_as_python_does_without_a_search_through_all_objects(
+    loaded: str,
+) -> None:
     run = [sys.executable, "-c", ENDS.format(loaded=loaded)]
-    done = subprocess.run(run, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        run, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 3, done.stderr
     said = ["unflushed", "the thread has ended", "at exit"]
     assert done.stdout.splitlines() == said + ["found by the collector"] * (loaded == "pass")

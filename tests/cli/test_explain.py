@@ -32,8 +32,12 @@ def test_a_page_in_the_terminal_has_no_markup(words, capsys):
     assert ("'--pipeline'" if words[0] == "explain" else "runs of 'n' words") in page
 
 
-@pytest.mark.parametrize(("code", "meant"), [("W06", "W006"), ("f0101", "F101"), ("X999", ""), ("W999", ""), ("6", "")])
-def test_an_unknown_code_is_wrong_use_and_names_another_only_where_one_is_like_it(capsys, code, meant):
+@pytest.mark.parametrize(
+    ("code", "meant"), [("W06", "W006"), ("f0101", "F101"), ("X999", ""), ("W999", ""), ("6", "")]
+)
+def test_an_unknown_code_is_wrong_use_and_names_another_only_where_one_is_like_it(
+    capsys, code, meant
+):
     assert run(code) == 2
     hint = f"; did you mean {meant}?" if meant else ""
     assert (

@@ -39,7 +39,10 @@ def test_the_funnel_adds_up_and_the_next_step_is_shown(tmp_path: Path, capsys):
     assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--jobs", 0) == 0
     shown = capsys.readouterr().out
     lines = shown.splitlines()
-    numbers = [int(re.match(r" *(-? *[\d,]+)  ", line)[1].replace(",", "").replace(" ", "")) for line in lines[:4]]
+    numbers = [
+        int(re.match(r" *(-? *[\d,]+)  ", line)[1].replace(",", "").replace(" ", ""))
+        for line in lines[:4]
+    ]
     assert lines[0].endswith("samples in 3 shards")
     assert numbers[0] + numbers[1] + numbers[2] == numbers[3] == 24
     assert f"next: wdsflow validate {tmp_path / 'out'}" in shown
@@ -54,7 +57,9 @@ def test_validate_finds_nothing_in_the_output(tmp_path: Path, capsys):
     capsys.readouterr()
     assert run("validate", tmp_path / "out", *words) == 0
     report = json.loads(capsys.readouterr().out)
-    assert [finding for finding in report["findings"] if finding["severity"] in {"error", "warning"}] == []
+    assert [
+        finding for finding in report["findings"] if finding["severity"] in {"error", "warning"}
+    ] == []
     assert report["samples"] == 16
 
 
@@ -68,7 +73,10 @@ def test_a_predicate_that_is_empty_keeps_nothing_by_mistake(tmp_path: Path, caps
 
 def test_a_recipe_means_what_the_flags_mean(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in", shards=1)
-    assert run("filter", "--print-recipe", *WHERE, "--unknown", "drop", "--scores", "blur,brightness") == 0
+    assert (
+        run("filter", "--print-recipe", *WHERE, "--unknown", "drop", "--scores", "blur,brightness")
+        == 0
+    )
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(capsys.readouterr().out)
     assert yaml.safe_load(recipe.read_text())["scores"] == ["blur", "brightness"]
@@ -77,16 +85,32 @@ def test_a_recipe_means_what_the_flags_mean(tmp_path: Path, capsys):
     assert run("filter", source, "-o", tmp_path / "two", *words) == 0
     one, two = (tmp_path / name / ".wdsflow/ledger/00000.parquet" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
-    assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--unknown", "keep") == 2
-    assert "holds a filter with --unknown drop; this run has --unknown keep" in capsys.readouterr().err
+    assert (
+        run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--unknown", "keep") == 2
+    )
+    assert (
+        "holds a filter with --unknown drop; this run has --unknown keep" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("r.yaml", "where: a\nwheer: b\n", "r.yaml, line 2: unknown key 'wheer'; did you mean where?"),
-        ("r.yaml", "where: a\n\nunknown: perhaps\n", "r.yaml, line 3: unknown: input should be 'quarantine'"),
-        ("r.yaml", "where: a\nwhere: b\n", "r.yaml, line 2: 'where' is given twice, first in line 1"),
+        (
+            "r.yaml",
+            "where: a\nwheer: b\n",
+            "r.yaml, line 2: unknown key 'wheer'; did you mean where?",
+        ),
+        (
+            "r.yaml",
+            "where: a\n\nunknown: perhaps\n",
+            "r.yaml, line 3: unknown: input should be 'quarantine'",
+        ),
+        (
+            "r.yaml",
+            "where: a\nwhere: b\n",
+            "r.yaml, line 2: 'where' is given twice, first in line 1",
+        ),
         ("r.yaml", "where: [a\n", "r.yaml, line 2: "),
         ("r.yaml", "- a\n", "a recipe is a mapping"),
         ("r.toml", 'where = "a"\nhash = true\n', "r.toml, line 2: unknown key 'hash'"),
@@ -117,7 +141,21 @@ def test_scores_are_computed_once_and_cut_twice(tmp_path: Path, capsys):
     for least, kept in ((100, 45), (250, 15)):
         out = tmp_path / f"cut{least}"
         where = f"min_side >= {least}"
-        assert run("filter", source, "-o", out, "--ledger", tmp_path / "scores", "--where", where, "--jobs", 0) == 0
+        assert (
+            run(
+                "filter",
+                source,
+                "-o",
+                out,
+                "--ledger",
+                tmp_path / "scores",
+                "--where",
+                where,
+                "--jobs",
+                0,
+            )
+            == 0
+        )
         assert json.loads((out / "__len__").read_text()) == kept
     assert pq.read_table(tmp_path / "scores/.wdsflow/ledger/00002.parquet").num_rows == 20
 
@@ -132,7 +170,9 @@ def test_the_plan_is_explained_with_costs_and_shares(tmp_path: Path, capsys):
     assert "measured on 20 samples" in shown[3]
 
 
-def test_the_plan_of_a_filter_by_ledger_names_the_scores_that_the_ledger_has(tmp_path: Path, capsys, monkeypatch):
+def test_the_plan_of_a_filter_by_ledger_names_the_scores_that_the_ledger_has(
+    tmp_path: Path, capsys, monkeypatch
+):
     source, scored = write_shards(tmp_path / "in", shards=1), tmp_path / "scored"
     assert run("measure", source, "-o", scored, "--scores", "blur", "--jobs", 0) == 0
     # It is not computed again.
@@ -156,7 +196,12 @@ def test_the_catalog_lists_scores_and_shows_a_page(capsys):
     assert run("scores") == 0
     shown = capsys.readouterr().out
     lines = shown.splitlines()
-    assert [line.partition(":")[0] for line in lines if line[:1].strip()][:4] == ["header", "text", "pixels", "model"]
+    assert [line.partition(":")[0] for line in lines if line[:1].strip()][:4] == [
+        "header",
+        "text",
+        "pixels",
+        "model",
+    ]
     assert sum(line.startswith("  min_side  ") for line in lines) == 1
     names = {line.split()[0] for line in lines if line.startswith("  ")}
     assert names == set(all_scores()) | set(FACTS)
@@ -168,7 +213,11 @@ def test_the_catalog_lists_scores_and_shows_a_page(capsys):
 
 def test_the_catalog_says_which_scores_are_dear(capsys):
     assert run("scores") == 0
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
+    lines = {
+        line.split()[0]: line
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("  ")
+    }
     assert "~6 s, needs wdsflow[ocr]: " in lines["ocr_area"]
     assert "~0.2 s, needs" in lines["clip_similarity"]
     assert "~" not in lines["blur"]
@@ -194,11 +243,18 @@ def test_a_page_says_whether_what_a_score_needs_is_installed(capsys):
     ("words", "lines"),
     [
         (["filter"], ["no shards given: ", "no output folder given: ", "no predicate given: "]),
-        (["measure"], ["no shards given: ", "no output folder given: ", "no scores given: ", "all scores: "]),
+        (
+            ["measure"],
+            ["no shards given: ", "no output folder given: ", "no scores given: ", "all scores: "],
+        ),
         (["filter", "-o", "kept"], ["no shards given: ", "no predicate given: "]),
         (
             ["filter", "in.tar"],
-            ["no output folder given: ", "no predicate given: ", "wdsflow filter in.tar -o kept --where True"],
+            [
+                "no output folder given: ",
+                "no predicate given: ",
+                "wdsflow filter in.tar -o kept --where True",
+            ],
         ),
         (
             ["measure", "in.tar"],
@@ -209,7 +265,10 @@ def test_a_page_says_whether_what_a_score_needs_is_installed(capsys):
                 "wdsflow measure in.tar -o scored --scores caption_words,min_side",
             ],
         ),
-        (["filter", "in.tar", "--dry-run"], ["no predicate given: ", "wdsflow filter in.tar --where True --dry-run"]),
+        (
+            ["filter", "in.tar", "--dry-run"],
+            ["no predicate given: ", "wdsflow filter in.tar --where True --dry-run"],
+        ),
     ],
 )
 def test_all_that_a_command_lacks_is_one_message(tmp_path: Path, monkeypatch, capsys, words, lines):
@@ -217,7 +276,9 @@ def test_all_that_a_command_lacks_is_one_message(tmp_path: Path, monkeypatch, ca
     assert run(*words) == 2
     printed = capsys.readouterr().err.removeprefix("wdsflow: ").splitlines()
     assert len(printed) == len(lines)
-    assert all(line.strip().startswith(start) for line, start in zip(printed, lines, strict=True)), printed
+    assert all(
+        line.strip().startswith(start) for line, start in zip(printed, lines, strict=True)
+    ), printed
 
 
 @pytest.mark.parametrize(
@@ -227,15 +288,35 @@ def test_all_that_a_command_lacks_is_one_message(tmp_path: Path, monkeypatch, ca
         (("filter", "x.tar"), "no output folder given: name one with -o"),
         (("filter", "nothing-*.tar", "-o", "out", "--where", "True"), "no shards match"),
         (("filter", "{in}", "-o", "out", "--where", "minside > 3"), "did you mean min_side?"),
-        (("filter", "{in}", "-o", "out", "--where", "True", "--memory", "1MiB"), "too little memory"),
+        (
+            ("filter", "{in}", "-o", "out", "--where", "True", "--memory", "1MiB"),
+            "too little memory",
+        ),
         (("filter", "{in}", "-o", "out", "--where", "True", "--memory", "4G"), "two meanings"),
         (
-            ("filter", "{in}", "-o", "out", "--where", "True", "--shard-index", "3", "--shard-count", "3"),
+            (
+                "filter",
+                "{in}",
+                "-o",
+                "out",
+                "--where",
+                "True",
+                "--shard-index",
+                "3",
+                "--shard-count",
+                "3",
+            ),
             "slice 3 of 3 does not exist",
         ),
-        (("filter", "{in}", "-o", "out", "--where", "True", "--shard-count", "3", "--restart"), "other slices"),
+        (
+            ("filter", "{in}", "-o", "out", "--where", "True", "--shard-count", "3", "--restart"),
+            "other slices",
+        ),
         (("measure", "{in}", "-o", "out"), "no scores given"),
-        (("filter", "{in}", "-o", "out", "--ledger", "none", "--where", "True"), "none has no ledgers"),
+        (
+            ("filter", "{in}", "-o", "out", "--ledger", "none", "--where", "True"),
+            "none has no ledgers",
+        ),
     ],
 )
 def test_wrong_use_is_status_2_and_one_message(tmp_path: Path, monkeypatch, capsys, words, message):
@@ -251,12 +332,18 @@ def test_wrong_use_is_status_2_and_one_message(tmp_path: Path, monkeypatch, caps
 def test_a_shard_that_cannot_be_read_is_status_1(tmp_path: Path, capsys):
     write_tar(tmp_path / "0.tar", [("a.jpg", picture(300, 300))])
     (tmp_path / "1.tar").write_bytes(b"<!doctype html>")
-    assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0) == 1
+    assert (
+        run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0)
+        == 1
+    )
     shown = capsys.readouterr().out
     assert "1.tar: not a tar: looks like HTML page" in shown
     assert "1 shard is not done: fix this, and the same command resumes with it" in shown
     write_tar(tmp_path / "1.tar", [("b.jpg", picture(300, 300))])
-    assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0) == 0
+    assert (
+        run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0)
+        == 0
+    )
     assert "2  kept" in capsys.readouterr().out
 
 
@@ -266,7 +353,10 @@ def test_a_shard_that_is_cut_is_filtered_up_to_there_and_status_1(tmp_path: Path
     with tarfile.open(whole) as tar:
         caption = tar.getmember("0000007.txt")
     whole.write_bytes(whole.read_bytes()[: caption.offset_data])
-    assert run("filter", source, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0) == 1
+    assert (
+        run("filter", source, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0)
+        == 1
+    )
     shown = capsys.readouterr().out
     assert "damaged: " in shown
     assert "quarantined: beside-damage" in shown
@@ -276,9 +366,20 @@ def test_a_shard_that_is_cut_is_filtered_up_to_there_and_status_1(tmp_path: Path
 def test_each_pass_has_a_bar_that_says_what_is_done(tmp_path):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
     terminal, other = os.openpty()
-    words = ["filter", source, "-o", str(tmp_path / "out"), "--where", "not duplicate", "--jobs", "0"]
+    words = [
+        "filter",
+        source,
+        "-o",
+        str(tmp_path / "out"),
+        "--where",
+        "not duplicate",
+        "--jobs",
+        "0",
+    ]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    process = subprocess.Popen([sys.executable, "-m", "wdsflow", *words], stderr=other, stdout=-3, env=environment)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wdsflow", *words], stderr=other, stdout=-3, env=environment
+    )
     os.close(other)
     shown = b""
     with contextlib.suppress(OSError):  # how a terminal ends
@@ -306,7 +407,9 @@ def test_a_bar_counts_samples_kept_ones_and_the_term_that_drops_most_and_a_shard
 
     looking = threading.Thread(target=look)
     looking.start()
-    monkeypatch.setattr(time, "monotonic", lambda: 5.0)  # no time passes: at least a thousandth of a second is assumed
+    monkeypatch.setattr(
+        time, "monotonic", lambda: 5.0
+    )  # no time passes: at least a thousandth of a second is assumed
     with os.fdopen(other, "w") as screen:
         monkeypatch.setattr(sys, "stderr", screen)
         assert run("filter", source, "-o", tmp_path / "out", "--where", where, "--jobs", 0) == 1

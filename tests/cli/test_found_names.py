@@ -17,7 +17,9 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import PipeNotAllowed, expand
 from wdsflow.shards.written_names import spelled
 
-needs_openclip = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+needs_openclip = pytest.mark.skipif(
+    importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
+)
 
 # Names that look like commands, urls, lists, patterns, options and comments; and odd ones.
 NAMES = [
@@ -72,12 +74,25 @@ def ended_well(*words: object) -> Done:
 
 def through_lists(folder: Path) -> str:
     """List the shards, one a line, as far as a line can name them."""
-    lines = [spelled(shard) for shard in expand(["*.tar"], allow_pipe=False).urls if "\n" not in shard]
+    lines = [
+        spelled(shard) for shard in expand(["*.tar"], allow_pipe=False).urls if "\n" not in shard
+    ]
     (folder / "list.txt").write_text("\n".join(lines), encoding="utf-8", errors="surrogateescape")
     return f"@{folder / 'list.txt'}"
 
 
-WALKED = {"validate", "inspect", "repair", "measure", "scores", "report", "filter", "status", "merge", "reshard"}
+WALKED = {
+    "validate",
+    "inspect",
+    "repair",
+    "measure",
+    "scores",
+    "report",
+    "filter",
+    "status",
+    "merge",
+    "reshard",
+}
 WALKED |= {"graft", "index", "pack", "train"}
 WITHOUT_SHARDS = {"explain", "doctor"}
 
@@ -92,7 +107,9 @@ def test_shards_are_judged_and_shown(odd: Path, named: str):
     shown = ended_well("inspect", named, "--keys", "100", "--json")
     assert {sample["key"] for sample in json.loads(shown.out)["first_samples"]} == KEYS
     one = ended_well("inspect", named, "--show", "0000001", "--json")
-    assert [sample["shard"] for sample in json.loads(one.out)["samples"]] == ["./pipe:touch PWNED #.tar"]
+    assert [sample["shard"] for sample in json.loads(one.out)["samples"]] == [
+        "./pipe:touch PWNED #.tar"
+    ]
     page = odd / "page.html"
     ended_well("validate", named, "--format", "html", "--output", page)
     assert page.exists()
@@ -106,8 +123,21 @@ def test_a_list_names_files(odd: Path):
 def test_shards_are_written_again(odd: Path, named: str):
     ended_well("repair", named, "-o", odd / "repaired")
     ended_well("reshard", named, "-o", odd / "even", "--samples", "10")
-    (odd / "table.csv").write_text("".join(["key,alt\n", *(f"{key},new {key}\n" for key in sorted(KEYS))]))
-    ended_well("graft", named, "--from", odd / "table.csv", "--on", "key", "--set", "alt=alt", "-o", odd / "grafted")
+    (odd / "table.csv").write_text(
+        "".join(["key,alt\n", *(f"{key},new {key}\n" for key in sorted(KEYS))])
+    )
+    ended_well(
+        "graft",
+        named,
+        "--from",
+        odd / "table.csv",
+        "--on",
+        "key",
+        "--set",
+        "alt=alt",
+        "-o",
+        odd / "grafted",
+    )
     for out in ("repaired", "even", "grafted"):
         assert read_by(odd / out) == len(KEYS)
 
@@ -122,7 +152,9 @@ def test_shards_are_scored_and_filtered_and_resumed(odd: Path, named: str):
     again = ended_well("measure", named, "-o", odd / "scored", *scores)
     assert f"{len(NAMES)} of them done before" in again.out
     ended_well("scores", "--ledger", odd / "scored")
-    ended_well("filter", named, "-o", odd / "cut", "--ledger", odd / "scored", "--where", "width >= 10")
+    ended_well(
+        "filter", named, "-o", odd / "cut", "--ledger", odd / "scored", "--where", "width >= 10"
+    )
     ended_well("filter", named, "-o", odd / "kept", "--where", "width >= 10", "--jobs", "0")
     ended_well("report", odd / "kept")
     for out in ("cut", "kept"):
@@ -131,7 +163,16 @@ def test_shards_are_scored_and_filtered_and_resumed(odd: Path, named: str):
 
 def test_slices_of_a_job_array_read_files(odd: Path):
     for index in range(3):
-        words = ("--where", "width >= 10", "--shard-index", index, "--shard-count", 3, "--jobs", "0")
+        words = (
+            "--where",
+            "width >= 10",
+            "--shard-index",
+            index,
+            "--shard-count",
+            3,
+            "--jobs",
+            "0",
+        )
         ended_well("filter", "*.tar", "-o", odd / "kept", *words)
     ended_well("status", odd / "kept")
     ended_well("merge", odd / "kept")
@@ -172,15 +213,29 @@ def test_files_of_a_folder_are_packed(tmp_path: Path, monkeypatch: pytest.Monkey
 @needs_openclip
 @BOTH
 def test_trainings_are_checked_and_fed(odd: Path, named: str):
-    words = ("--workers", "1", "--batch-size", "4", "--train-num-samples", "60", "--dataset-type", "webdataset")
+    words = (
+        "--workers",
+        "1",
+        "--batch-size",
+        "4",
+        "--train-num-samples",
+        "60",
+        "--dataset-type",
+        "webdataset",
+    )
     dry = run("train", "--dry-run", "--", "--train-data", named, *words)
     assert f"{len(NAMES)} shards, {len(KEYS)} samples, {len(KEYS)} usable" in dry.err, dry
     feed = wdsflow.feed(named, batch_size=4, fields=("__key__", "txt"), seed=1)
     assert {key for batch in feed for key in batch[0]} == KEYS
-    args = arguments(train_data=named, train_num_samples=None, workers=1, batch_size=4, dataset_type="webdataset")
+    args = arguments(
+        train_data=named, train_num_samples=None, workers=1, batch_size=4, dataset_type="webdataset"
+    )
     options = wdsflow.FeedOptions(schedule="balanced", status_every=0.0, decoders=1)
     data = wdsflow.get_data(args, (_pixels, _pixels), tokenizer=None, options=options)
-    batches = [batch[1] if isinstance(batch, list | tuple) else batch["text"] for batch in data["train"].dataloader]
+    batches = [
+        batch[1] if isinstance(batch, list | tuple) else batch["text"]
+        for batch in data["train"].dataloader
+    ]
     assert {text for batch in batches for text in batch} == {
         f"{shard}/{number}" for shard in range(len(NAMES)) for number in range(IN_EACH)
     }
@@ -197,17 +252,27 @@ def _pixels(image: object) -> object:
 def test_mixes_and_ledgers_name_files(odd: Path):
     ended_well("measure", "*.tar", "-o", odd / "scored", "--scores", "caption_words", "--jobs", "0")
     kept = wdsflow.feed(
-        "*.tar", batch_size=4, fields=("__key__", "txt"), ledger=odd / "scored", where="caption_words > 0"
+        "*.tar",
+        batch_size=4,
+        fields=("__key__", "txt"),
+        ledger=odd / "scored",
+        where="caption_words > 0",
     )
     assert {key for batch in kept for key in batch[0]} == KEYS
-    mixed = wdsflow.feed({"*.tar": 1.0, str(odd / "in" / "#.tar"): 1.0}, batch_size=4, fields=("__key__", "txt"))
+    mixed = wdsflow.feed(
+        {"*.tar": 1.0, str(odd / "in" / "#.tar"): 1.0}, batch_size=4, fields=("__key__", "txt")
+    )
     assert {key for batch in mixed for key in batch[0]} == KEYS
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)))
 def test_each_name_is_one_shard_in_python_and_when_it_is_printed(odd: Path, number: int):
     """What is printed for a shard leads back to it, and so does what is stored."""
-    (shard,) = [found for found in expand(["*.tar"], allow_pipe=False).urls if os.path.samefile(found, NAMES[number])]
+    (shard,) = [
+        found
+        for found in expand(["*.tar"], allow_pipe=False).urls
+        if os.path.samefile(found, NAMES[number])
+    ]
     assert os.path.samefile(str(Shard.stored(str(shard)).path), NAMES[number])
     (again,) = expand([spelled(shard)], allow_pipe=False).urls
     assert os.path.samefile(again, NAMES[number])
@@ -220,7 +285,9 @@ def test_commands_that_are_printed_name_the_files(odd: Path):
         if "\n" in name or not name.isprintable():
             continue
         members = samples(number, IN_EACH)
-        write_tar(odd / "in" / name, [*members[::2], *members[1::2]])  # members of a sample are not together
+        write_tar(
+            odd / "in" / name, [*members[::2], *members[1::2]]
+        )  # members of a sample are not together
     done = run("validate", ".", "--format", "json")
     (verdict,) = json.loads(done.out)["verdicts"]
     command = verdict["advice"][0]["command"]

@@ -32,9 +32,13 @@ WHERE = ("--where", "min_side >= 200 and caption_words >= 2")
 def served(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hub")
     write_shards(folder / "set")
-    files = {f"set/{path.name}": path.read_bytes() for path in sorted((folder / "set").glob("*.tar"))}
+    files = {
+        f"set/{path.name}": path.read_bytes() for path in sorted((folder / "set").glob("*.tar"))
+    }
     with hub_server() as hub:
-        hub.commit("datasets/org/set", {**files, "README.md": b"a set", "set/notes.txt": b"no shard"})
+        hub.commit(
+            "datasets/org/set", {**files, "README.md": b"a set", "set/notes.txt": b"no shard"}
+        )
         hub.commit("datasets/org/private", files, who="readers")
         hub.commit("datasets/org/gated", files, who="members")
         hub.buckets["org/bucket"] = {name: files[name] for name in files}
@@ -94,7 +98,9 @@ def test_validate_reports_of_a_repository_what_it_reports_of_the_folder(hub, cap
     assert here["samples"] == local["samples"] == 60
     codes = [finding["code"] for finding in here["findings"]]
     assert "P332" in codes  # OpenCLIP needs a command to read these urls
-    assert [code for code in codes if code != "P332"] == [finding["code"] for finding in local["findings"]]
+    assert [code for code in codes if code != "P332"] == [
+        finding["code"] for finding in local["findings"]
+    ]
 
 
 def test_filter_keeps_what_it_keeps_of_the_folder_and_resumes(hub, tmp_path):
@@ -102,11 +108,17 @@ def test_filter_keeps_what_it_keeps_of_the_folder_and_resumes(hub, tmp_path):
     for name, source in (("there", f"{SET}/set/"), ("here", hub[0] / "set")):
         assert run("filter", source, "-o", tmp_path / name, *WHERE, "--jobs", 0) == 0
     names = sorted(path.name for path in (tmp_path / "there").glob("*.tar"))
-    assert filecmp.cmpfiles(tmp_path / "there", tmp_path / "here", names, shallow=False) == (names, [], [])
+    assert filecmp.cmpfiles(tmp_path / "there", tmp_path / "here", names, shallow=False) == (
+        names,
+        [],
+        [],
+    )
     assert len(names) == 3
     clear(server)
     commit = server.repositories["datasets/org/set"].branches["main"]
-    assert run("filter", f"{SET}@{commit}/set/", "-o", tmp_path / "there", *WHERE, "--jobs", 0) == 0  # all is done
+    assert (
+        run("filter", f"{SET}@{commit}/set/", "-o", tmp_path / "there", *WHERE, "--jobs", 0) == 0
+    )  # all is done
     assert not resolved(server)
     assert server.storage.asked == []
 
@@ -124,7 +136,9 @@ def test_a_commit_that_comes_later_changes_nothing_that_is_read(hub):
     assert expand("hf://datasets/org/moving/a.tar", allow_pipe=True).urls != [url]
 
 
-def test_a_shard_costs_one_request_to_the_hub_and_another_when_its_address_has_expired(hub, monkeypatch):
+def test_a_shard_costs_one_request_to_the_hub_and_another_when_its_address_has_expired(
+    hub, monkeypatch
+):
     server = hub[1]
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     data = bytes(range(256)) * 40_000
@@ -163,7 +177,10 @@ def test_marks_are_known_without_reading_and_change_with_the_contents_only(hub):
     assert input_identity(named(url)) != before
     assert not server.storage.asked
     assert not any("/tree/" in asked.path for asked in server.log.asked)
-    assert set(input_identity(named("hf://buckets/org/bucket/set/00000.tar"))) == {"size", "xet_hash"}
+    assert set(input_identity(named("hf://buckets/org/bucket/set/00000.tar"))) == {
+        "size",
+        "xet_hash",
+    }
 
 
 @pytest.mark.parametrize(
@@ -177,7 +194,12 @@ def test_marks_are_known_without_reading_and_change_with_the_contents_only(hub):
         ),
         ("hf://datasets/org/private/set/00000.tar", "hf_wrong", "denied", ": hf auth login$"),
         ("hf://datasets/org/none/set/00000.tar", "", "denied", "does not exist, or it is private"),
-        ("hf://datasets/org/none/set/00000.tar", TOKEN, "missing", "does not exist, or it is private"),
+        (
+            "hf://datasets/org/none/set/00000.tar",
+            TOKEN,
+            "missing",
+            "does not exist, or it is private",
+        ),
         (
             "hf://datasets/org/gated/set/00000.tar",
             "",
@@ -185,7 +207,12 @@ def test_marks_are_known_without_reading_and_change_with_the_contents_only(hub):
             "gated: ask for it on the page of .*: hf auth login$",
         ),
         ("hf://datasets/org/gated/set/00000.tar", TOKEN, "denied", "gated: ask for it on the page"),
-        ("hf://datasets/org/set@none/set/00000.tar", "", "missing", "no such branch, tag or commit"),
+        (
+            "hf://datasets/org/set@none/set/00000.tar",
+            "",
+            "missing",
+            "no such branch, tag or commit",
+        ),
         ("hf://datasets/org/set/set/none.tar", "", "missing", "no such file at this revision"),
         ("hf://buckets/org/none/00000.tar", "", "missing", "does not exist"),
         ("hf://datasets/org", "", "refused", "hf://datasets/ORGANIZATION/NAME/FILE"),
@@ -242,7 +269,10 @@ def test_connections_that_are_cut_cost_nothing(hub, capsys):
 
     server.log.cut = lambda asked: cut(asked) if "/resolve/" in asked.path else None
     server.storage.cut = cut
-    assert run("validate", f"{SET}/set/00000.tar", "--format", "json", "--level", "full", "--jobs", 1) == 0
+    assert (
+        run("validate", f"{SET}/set/00000.tar", "--format", "json", "--level", "full", "--jobs", 1)
+        == 0
+    )
     assert len(broken) == 3
     assert report(capsys)["samples"] == 20
 
@@ -254,7 +284,9 @@ def test_an_object_of_a_bucket_that_is_replaced_is_never_read_as_one(hub):
     server.keep({"a.tar": old, "b.tar": old[::-1]})
     with open_source(named("hf://buckets/org/changing/a.tar")) as source:
         server.buckets["org/changing"]["a.tar"] = old[::-1]
-        assert source.read_at(4_000_000, 100) == old[4_000_000:4_000_100]  # by the address of the old one
+        assert (
+            source.read_at(4_000_000, 100) == old[4_000_000:4_000_100]
+        )  # by the address of the old one
         del server.stored[hashlib.sha256(old).hexdigest()]
         with pytest.raises(SourceError, match="it changed while it was read"):
             source.read_at(8_000_000, 100)
@@ -278,14 +310,52 @@ def test_scores_hold_after_a_commit_that_changes_other_files(hub, tmp_path, caps
     server, files = hub[1:]
     server.commit("datasets/org/scored", files)
     url = "hf://datasets/org/scored/set/"
-    assert run("measure", url, "-o", tmp_path / "scores", "--scores", "min_side,caption_words", "--jobs", 0) == 0
+    assert (
+        run(
+            "measure",
+            url,
+            "-o",
+            tmp_path / "scores",
+            "--scores",
+            "min_side,caption_words",
+            "--jobs",
+            0,
+        )
+        == 0
+    )
     server.commit("datasets/org/scored", {**files, "README.md": b"about"})
     forget()
-    assert run("filter", url, "-o", tmp_path / "cut", "--ledger", tmp_path / "scores", *WHERE, "--jobs", 0) == 0
+    assert (
+        run(
+            "filter",
+            url,
+            "-o",
+            tmp_path / "cut",
+            "--ledger",
+            tmp_path / "scores",
+            *WHERE,
+            "--jobs",
+            0,
+        )
+        == 0
+    )
     server.commit("datasets/org/scored", {**files, "set/00001.tar": files["set/00002.tar"]})
     forget()
     capsys.readouterr()
-    assert run("filter", url, "-o", tmp_path / "again", "--ledger", tmp_path / "scores", *WHERE, "--jobs", 0) == 1
+    assert (
+        run(
+            "filter",
+            url,
+            "-o",
+            tmp_path / "again",
+            "--ledger",
+            tmp_path / "scores",
+            *WHERE,
+            "--jobs",
+            0,
+        )
+        == 1
+    )
     told = capsys.readouterr()
     assert "00001.tar" in told.out + told.err
 
@@ -293,12 +363,29 @@ def test_scores_hold_after_a_commit_that_changes_other_files(hub, tmp_path, caps
 @pytest.mark.deep
 def test_several_workers_list_once_and_need_only_the_environment(hub, tmp_path):
     clear(hub[1])
-    settings = {**os.environ, "HF_ENDPOINT": hub[1].url, "HF_HOME": str(tmp_path), "PYTHONWARNINGS": ""}
-    words = [sys.executable, "-m", "wdsflow", "validate", f"{SET}/set/*.tar", "--format", "json", "--jobs", "3"]
+    settings = {
+        **os.environ,
+        "HF_ENDPOINT": hub[1].url,
+        "HF_HOME": str(tmp_path),
+        "PYTHONWARNINGS": "",
+    }
+    words = [
+        sys.executable,
+        "-m",
+        "wdsflow",
+        "validate",
+        f"{SET}/set/*.tar",
+        "--format",
+        "json",
+        "--jobs",
+        "3",
+    ]
     done = subprocess.run(words, env=settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["samples"] == 60
-    listings = [asked for asked in hub[1].log.asked if "/tree/" in asked.path and "cursor" not in asked.path]
+    listings = [
+        asked for asked in hub[1].log.asked if "/tree/" in asked.path and "cursor" not in asked.path
+    ]
     assert len({asked.path for asked in listings}) == len(listings)
 
 
@@ -312,10 +399,14 @@ def test_the_training_feed_gives_the_same_batches_from_the_hub(hub):
     from wdsflow.training.openclip import get_wds_dataset
 
     def batches(data):
-        args = arguments(train_data=data, val_data=data, train_num_samples=60, workers=1, batch_size=5)
+        args = arguments(
+            train_data=data, val_data=data, train_num_samples=60, workers=1, batch_size=5
+        )
         preprocess = open_clip.image_transform(32, is_train=False)
         options = FeedOptions(status_every=0.0, decoders=1)
-        loader = get_wds_dataset(args, preprocess, False, tokenizer=as_text, options=options).dataloader
+        loader = get_wds_dataset(
+            args, preprocess, False, tokenizer=as_text, options=options
+        ).dataloader
         return [(batch[0].numpy().tobytes(), texts(batch)) for batch in loader]
 
     found = batches(f"{SET}/set/{{00000..00002}}.tar")

@@ -15,7 +15,13 @@ def run(*words: str) -> int:
 def test_fields_captions_and_images_are_on_the_screen(tmp_path, capsys):
     assert run(shards.with_json(tmp_path)) == 0
     shown = capsys.readouterr().out
-    for wanted in ("2 shards, 16 samples, 32 members", "16  jpg json", "caption", "picture number 0 of 0", "jpeg 16"):
+    for wanted in (
+        "2 shards, 16 samples, 32 members",
+        "16  jpg json",
+        "caption",
+        "picture number 0 of 0",
+        "jpeg 16",
+    ):
         assert wanted in shown
 
 
@@ -46,6 +52,9 @@ def test_what_cannot_be_read_is_status_2(tmp_path, capsys):
     assert run(str(tmp_path / "a.tar")) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err == f"wdsflow: nothing could be read: {tmp_path}/a.tar: not a tar: looks like HTML page\n"
+    assert (
+        shown.err
+        == f"wdsflow: nothing could be read: {tmp_path}/a.tar: not a tar: looks like HTML page\n"
+    )
     assert run(str(tmp_path / "none*.tar")) == 2
     assert "no shards match" in capsys.readouterr().err

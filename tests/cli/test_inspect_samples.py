@@ -29,15 +29,32 @@ HOSTILE = '</dd><script>alert(1)</script>\x1b]0;owned\x07\x1b[31m\u202e" onload=
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_shards(tmp_path / "in", shards=3, samples=20)
-    members = [(".jpg", picture(500, 200)), (".txt", HOSTILE.encode()), (".json", json.dumps({"a": HOSTILE}).encode())]
+    members = [
+        (".jpg", picture(500, 200)),
+        (".txt", HOSTILE.encode()),
+        (".json", json.dumps({"a": HOSTILE}).encode()),
+    ]
     write_tar(
-        tmp_path / "odd.tar", [(f"a<b>\x1b[31m{name}", data) for name, data in members] + [("c.png", b"no picture")]
+        tmp_path / "odd.tar",
+        [(f"a<b>\x1b[31m{name}", data) for name, data in members] + [("c.png", b"no picture")],
     )
     return tmp_path
 
 
 def test_a_sample_is_shown_by_its_key_with_its_scores(here):
-    assert run("measure", "in", "-o", "scored", "--scores", "min_side,caption_words,format", "--jobs", 0).status == 0
+    assert (
+        run(
+            "measure",
+            "in",
+            "-o",
+            "scored",
+            "--scores",
+            "min_side,caption_words,format",
+            "--jobs",
+            0,
+        ).status
+        == 0
+    )
     done = run("inspect", "in", "--show", "0010003", "--ledger", "scored")
     assert done.status == 0, done
     for line in (
@@ -95,8 +112,13 @@ def test_a_contact_sheet_is_one_page_in_which_captions_are_only_text(here):
     assert page.tags.count("img") == 61
     assert page.tags.count("script") == 0
     assert not {name for name, _ in page.values if name.startswith("on")}
-    assert ("content", "default-src 'none'; img-src data:; style-src 'unsafe-inline'") in page.values
-    assert {value.partition(",")[0] for name, value in page.values if name == "src"} == {"data:image/jpeg;base64"}
+    assert (
+        "content",
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'",
+    ) in page.values
+    assert {value.partition(",")[0] for name, value in page.values if name == "src"} == {
+        "data:image/jpeg;base64"
+    }
     assert not re.search(r"https?://|[\x00-\x08\x0b-\x1f\x7f]|\u202e", text)
     assert any("<script>alert(1)</script>\\x1b]0;owned" in data for data in page.data)
     assert any("no picture: not-an-image" in data for data in page.data)
@@ -114,11 +136,19 @@ def test_hostile_texts_are_escaped_on_the_terminal(here):
 @pytest.mark.parametrize(
     ("words", "said", "command"),
     [
-        (("in", "--show", "nobody"), "no sample has the key 'nobody' in 3 shards", "wdsflow inspect in --keys 20"),
+        (
+            ("in", "--show", "nobody"),
+            "no sample has the key 'nobody' in 3 shards",
+            "wdsflow inspect in --keys 20",
+        ),
         (("in", "--html", "x.html"), "for single samples", "wdsflow inspect in --sample 20"),
         (("in", "--show", "0010003", "--ledger", "in"), "in has no ledgers", None),
         (("in", "--sample", "3", "--html", "no/x.html"), "the folder no does not exist", None),
-        (("in", "--sample", "3", "--html", "in"), "in is a folder", "wdsflow inspect in --sample 3 --html in-2"),
+        (
+            ("in", "--sample", "3", "--html", "in"),
+            "in is a folder",
+            "wdsflow inspect in --sample 3 --html in-2",
+        ),
         (("hurt.tar", "--sample", "3"), "nothing could be read: hurt.tar: not a tar", None),
     ],
 )
@@ -141,7 +171,18 @@ def in_terminal(answers: dict[bytes, bytes], **environment: str) -> bytes:
     ours, theirs = pty.openpty()
     tty.setraw(ours)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    command = [sys.executable, "-c", LEAD, sys.executable, "-m", "wdsflow", "inspect", "odd.tar", "--sample", "5"]
+    command = [
+        sys.executable,
+        "-c",
+        LEAD,
+        sys.executable,
+        "-m",
+        "wdsflow",
+        "inspect",
+        "odd.tar",
+        "--sample",
+        "5",
+    ]
 
     child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env={**os.environ, "TERM": "xterm-256color", **environment})  # fmt: skip
     os.close(theirs)

@@ -51,7 +51,8 @@ def test_the_command_packs_the_lines(here: Path):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["*.jsonl", "*", "a[b].jsonl::a b.jsonl", "@list.txt", "file:a b.jsonl", "{a b,c}.jsonl"]
+    "pattern",
+    ["*.jsonl", "*", "a[b].jsonl::a b.jsonl", "@list.txt", "file:a b.jsonl", "{a b,c}.jsonl"],
 )
 def test_however_they_are_named(pattern: str, here: Path):
     (here / "list.txt").write_text("a b.jsonl\n")

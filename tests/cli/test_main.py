@@ -40,14 +40,14 @@ def test_the_list_of_commands_has_the_first_lines_of_their_docstrings(name):
 
 
 def test_help_imports_no_command_and_parsing_no_pydantic():
-    script = (
-        "import sys; from wdsflow.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: print(*sys.modules)"
-    )
+    script = "import sys; from wdsflow.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: print(*sys.modules)"
     for words, names in (
         (["--help"], {"wdsflow.cli.shared.typed", "rich", "pydantic"}),
         (["filter", "--help"], {"pydantic", "rich"}),
     ):
-        done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words], capture_output=True, text=True, check=True
+        )
         assert names.isdisjoint(done.stdout.splitlines()[-1].split())
 
 
@@ -70,13 +70,17 @@ def test_help_groups_all_options_and_begins_with_the_dozen_most_used(capsys, nam
     assert 8 <= sum(each.panel == MAIN for each in options) <= 12
     assert run(name, "--help") == 0
     titles = [
-        line.rstrip(":") for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "
+        line.rstrip(":")
+        for line in capsys.readouterr().out.splitlines()
+        if line.endswith(":") and line[0] != " "
     ]
     assert next(title for title in titles if title != "Arguments") == MAIN
     assert {each.panel for each in options} <= set(titles)
 
 
-@pytest.mark.parametrize("words", [["valdate"], ["validate", "--nonsense"], ["inspect"], ["doctor", "x"]])
+@pytest.mark.parametrize(
+    "words", [["valdate"], ["validate", "--nonsense"], ["inspect"], ["doctor", "x"]]
+)
 def test_wrong_use_is_status_2_and_no_traceback(capsys, words):
     assert run(*words) == 2
     shown = capsys.readouterr().err
@@ -91,12 +95,16 @@ def test_a_wrong_command_names_the_nearest(capsys):
 
 def test_the_command_runs_as_a_program_of_its_own():
     script = "from wdsflow.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", script, "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("wdsflow ")
 
 
 def test_the_package_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "wdsflow", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "wdsflow", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == f"wdsflow {wdsflow.__version__}\n"
 
 
@@ -112,15 +120,33 @@ def test_an_interrupt_is_reported_in_one_line_with_status_130(monkeypatch, capsy
 
 
 @pytest.mark.parametrize(
-    "words", [("filter", "x", "-o", "y", "--where", "a", "--where", "b"), ("filter", "x", "-o", "y", "--output", "z")]
+    "words",
+    [
+        ("filter", "x", "-o", "y", "--where", "a", "--where", "b"),
+        ("filter", "x", "-o", "y", "--output", "z"),
+    ],
 )
 def test_an_option_with_two_values_is_refused(capsys, words):
     assert run(*words) == 2
-    assert "is given twice, and can have one value: leave one of them out" in capsys.readouterr().err
+    assert (
+        "is given twice, and can have one value: leave one of them out" in capsys.readouterr().err
+    )
 
 
 def test_an_option_that_is_a_list_and_a_flag_may_be_given_twice(capsys):
-    assert run("validate", "none.tar", "--ignore", "W001", "--ignore", "W002", "--allow-pipe", "--allow-pipe") == 2
+    assert (
+        run(
+            "validate",
+            "none.tar",
+            "--ignore",
+            "W001",
+            "--ignore",
+            "W002",
+            "--allow-pipe",
+            "--allow-pipe",
+        )
+        == 2
+    )
     assert "none.tar: no such file" in capsys.readouterr().err
 
 

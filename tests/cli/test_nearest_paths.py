@@ -31,13 +31,18 @@ def test_what_is_meant_by_a_path_that_is_not_there(tmp_path, monkeypatch):
         Path(name).touch()
     Path("list.txt").write_text("shards/00000.tar\n")
     lines = [f"{asked!r}: {nearest_shards(asked)!r}" for asked in ASKED]
-    lines += [f"{tmp_path / asked}: {nearest_shards(str(tmp_path / asked))}" for asked in ("shrads", "odd/00000.tar")]
+    lines += [
+        f"{tmp_path / asked}: {nearest_shards(str(tmp_path / asked))}"
+        for asked in ("shrads", "odd/00000.tar")
+    ]
     lines += [f"ledgers of {asked!r}: {nearest_ledger(Path(asked))}" for asked in LEDGERS]
     monkeypatch.chdir("deep")
     lines += [
-        f"in deep, {asked!r}: {nearest_shards(asked)!r}" for asked in ("tran", "trian/*.tar", "0.tar", "../odd/x.tar")
+        f"in deep, {asked!r}: {nearest_shards(asked)!r}"
+        for asked in ("tran", "trian/*.tar", "0.tar", "../odd/x.tar")
     ]
     lines += [
-        f"in deep, ledgers of {asked!r}: {nearest_ledger(Path(asked))}" for asked in ("scored", "../scord", "../x/y")
+        f"in deep, ledgers of {asked!r}: {nearest_ledger(Path(asked))}"
+        for asked in ("scored", "../scord", "../x/y")
     ]
     check_text(GOLDEN, "nearest", "\n".join(lines).replace(str(tmp_path), "/PLACE"))

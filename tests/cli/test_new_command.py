@@ -27,7 +27,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The start of the command line."""
     folder, block = (
         tmp_path_factory.mktemp("command"),
-        re.search(r"^```python no-run thin.py\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL),
+        re.search(
+            r"^```python no-run thin.py\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL
+        ),
     )
     assert block
     assert block[1].count("\n") < 60
@@ -42,20 +44,33 @@ def test_the_command_of_the_page_keeps_a_tenth_and_counts(command: list[str], tm
     done = subprocess.run([*command, urls, "-o", local], capture_output=True, text=True, check=True)
     assert f"0001.tar: samples: {SAMPLES} in = 3 out + 22 left out" in done.stdout
     with tarfile.open(local / "0001.tar") as tar:
-        assert [name for name in tar.getnames() if name.endswith("txt")] == ["010000.txt", "010010.txt", "010020.txt"]
+        assert [name for name in tar.getnames() if name.endswith("txt")] == [
+            "010000.txt",
+            "010010.txt",
+            "010020.txt",
+        ]
     assert json.loads((local / "sizes.json").read_text()) == {"0000.tar": 3, "0001.tar": 3}
     with http_server(files) as (url, _):
         subprocess.run([*command, f"{url}/{{0000..0001}}.tar", "-o", remote], check=True)
-    assert all((remote / name).read_bytes() == (local / name).read_bytes() for name in (*files, "sizes.json"))
+    assert all(
+        (remote / name).read_bytes() == (local / name).read_bytes()
+        for name in (*files, "sizes.json")
+    )
     (tmp_path / "0000.tar").write_bytes(bytes(10_240))
     (tmp_path / "0001.tar").write_bytes(files["0001.tar"][:-20_000])
-    again = subprocess.run([*command, urls, "-o", local], capture_output=True, text=True, check=False)
+    again = subprocess.run(
+        [*command, urls, "-o", local], capture_output=True, text=True, check=False
+    )
     assert (again.returncode, again.stdout.count("lost: ")) == (1, 1)
     assert not (local / "0000.tar").exists()
 
 
 def test_the_command_of_the_page_resumes_after_a_kill(command: list[str], tmp_path: Path):
-    urls, whole, killed = with_txt(tmp_path, SHARDS, SAMPLES), tmp_path / "whole", tmp_path / "killed"
+    urls, whole, killed = (
+        with_txt(tmp_path, SHARDS, SAMPLES),
+        tmp_path / "whole",
+        tmp_path / "killed",
+    )
     subprocess.run([*command, urls, "-o", whole], check=True, capture_output=True)
     with subprocess.Popen([*command, urls, "-o", killed], stderr=subprocess.DEVNULL) as run:
         lines, until = killed / ".wdsflow" / "thin.jsonl", time.monotonic() + 60

@@ -14,7 +14,10 @@ from tests.packing.tables import jpeg
 from tests.printed.pasted import run
 from tests.shards.archives import JPEG, write_tar
 
-READ, DROP = (1, 2), 24  # Linux: the capabilities by which root reads every file; prctl's PR_CAPBSET_DROP
+READ, DROP = (
+    (1, 2),
+    24,
+)  # Linux: the capabilities by which root reads every file; prctl's PR_CAPBSET_DROP
 TYPED = {
     "validate locked": "the folder locked cannot be read: Permission denied",
     "validate locked/0.tar": "locked/0.tar: no permission to read it",
@@ -57,7 +60,14 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "wdsflow", *shlex.split(command)]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, preexec_fn=without_privileges)
+    return subprocess.run(
+        words,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=without_privileges,
+    )
 
 
 @pytest.mark.sample(7)
@@ -70,7 +80,9 @@ def test_a_folder_without_permission_is_named_with_its_reason(place: Path, comma
     assert not (place / "out").exists()
     for line in done.stderr.splitlines():
         if "to see who may: " in line:
-            look = subprocess.run(line.partition(": ")[2], shell=True, cwd=place, check=True, capture_output=True)
+            look = subprocess.run(
+                line.partition(": ")[2], shell=True, cwd=place, check=True, capture_output=True
+            )
             assert look.stdout.startswith(b"d---------")
 
 

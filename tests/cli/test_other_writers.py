@@ -25,7 +25,11 @@ def write(path: Path, keys: list[str], image: str = "jpg", data: bytes = b"") ->
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
         for key in keys:
-            for kind, content in ((image, data or jpeg()), ("txt", b"a picture"), ("json", b'{"width": 32}')):
+            for kind, content in (
+                (image, data or jpeg()),
+                ("txt", b"a picture"),
+                ("json", b'{"width": 32}'),
+            ):
                 member = tarfile.TarInfo(f"{key}.{kind}")
                 member.size, member.mtime = len(content), 1_700_000_000.25
                 tar.addfile(member, io.BytesIO(content))
@@ -33,10 +37,14 @@ def write(path: Path, keys: list[str], image: str = "jpg", data: bytes = b"") ->
 
 def energon(folder: Path, *, deeper: bool = False) -> list[Path]:
     """A set prepared by Megatron-Energon 7: an index of 8 bytes a sample beside each shard, and a folder of its own."""
-    shards = [folder / (f"parts/data-{n}" if deeper else "") / f"shard_{n:03d}.tar" for n in range(2)]
+    shards = [
+        folder / (f"parts/data-{n}" if deeper else "") / f"shard_{n:03d}.tar" for n in range(2)
+    ]
     for number, shard in enumerate(shards):
         write(shard, [f"{number}{sample:05d}" for sample in range(SAMPLES)])
-        shard.with_name(f"{shard.name}.idx").write_bytes(b"".join(n.to_bytes(8, "little") for n in range(SAMPLES + 1)))
+        shard.with_name(f"{shard.name}.idx").write_bytes(
+            b"".join(n.to_bytes(8, "little") for n in range(SAMPLES + 1))
+        )
     (folder / ".nv-meta").mkdir()
     for name in ("dataset.yaml", "split.yaml", "index.uuid", "index.sqlite", "old.tar"):
         (folder / ".nv-meta" / name).write_bytes(b"sample_type:\n")
@@ -45,7 +53,10 @@ def energon(folder: Path, *, deeper: bool = False) -> list[Path]:
 
 def ray(folder: Path, **member: object) -> list[Path]:
     """A set by Ray's ``write_webdataset``, as Data-Juicer 1.6 exports one: names of 64 characters, keys by chance."""
-    shards = [folder / f"03521Bg0GrWQggJPiFHWul_314c9eae391d4062a867b02d375612db_{n:06d}.tar" for n in range(3)]
+    shards = [
+        folder / f"03521Bg0GrWQggJPiFHWul_314c9eae391d4062a867b02d375612db_{n:06d}.tar"
+        for n in range(3)
+    ]
     for number, shard in enumerate(shards):
         write(shard, [f"{number}{sample:031x}" for sample in range(SAMPLES)], **member)  # type: ignore[arg-type]
     return shards
@@ -60,7 +71,10 @@ def ray(folder: Path, **member: object) -> list[Path]:
 def test_the_shards_and_nothing_beside_them_are_read(make, pattern, tmp_path: Path, capsys):
     count = len(make(tmp_path / "in"))
     named = f"{tmp_path}/in{pattern}"
-    assert run("validate", named, "--for", "open-clip-3.3", "--for", "datasets", "--format", "json") == 0
+    assert (
+        run("validate", named, "--for", "open-clip-3.3", "--for", "datasets", "--format", "json")
+        == 0
+    )
     report = json.loads(capsys.readouterr().out)
     assert (len(report["shards"]), report["samples"]) == (count, count * SAMPLES)
     assert {verdict["usable"] for verdict in report["verdicts"]} == {count * SAMPLES}
@@ -90,7 +104,9 @@ def test_long_names_of_shards_keep_the_number_at_their_end(tmp_path: Path, capsy
     assert all(f"...{shard.name[-32:]}:" in shown for shard in shards)
 
 
-def test_shards_in_folders_of_a_folder_are_named_with_a_pattern_that_finds_them(tmp_path: Path, monkeypatch, capsys):
+def test_shards_in_folders_of_a_folder_are_named_with_a_pattern_that_finds_them(
+    tmp_path: Path, monkeypatch, capsys
+):
     energon(tmp_path / "[1] in", deeper=True)
     monkeypatch.chdir(tmp_path)
     assert run("validate", "[1] in") == 2

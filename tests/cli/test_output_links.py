@@ -31,7 +31,10 @@ def test_a_folder_that_is_a_link_to_nothing_is_refused_with_commands(command: st
     os.symlink("no where", "link")
     done = run(command, "a.tar", "-o", out, *COMMANDS[command])
     assert done.status == 2
-    assert "wdsflow: link is a link that leads nowhere: choose another folder, or create it: mkdir -p '" in done.err
+    assert (
+        "wdsflow: link is a link that leads nowhere: choose another folder, or create it: mkdir -p '"
+        in done.err
+    )
     assert not os.path.exists("no where")
     assert pasted(done.commands[-1]).status == 0
 

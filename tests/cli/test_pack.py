@@ -57,12 +57,18 @@ REFUSED = {
         "has no column 'imgae'",
         "such as: wdsflow pack t.jsonl -o out --image image",
     ],
-    "pack t.jsonl -o out --key no_such": ["has no column 'no_such'", "it has image, caption, id, width"],
+    "pack t.jsonl -o out --key no_such": [
+        "has no column 'no_such'",
+        "it has image, caption, id, width",
+    ],
     "pack two.jsonl -o out": [
         "several columns could hold captions: caption, text",
         "wdsflow pack two.jsonl -o out --caption text",
     ],
-    "pack odd.jsonl -o out": ["which column holds images or videos? It has words, photo_file", "--image photo_file"],
+    "pack odd.jsonl -o out": [
+        "which column holds images or videos? It has words, photo_file",
+        "--image photo_file",
+    ],
     "pack t.json -o out": ["there is no table t.json", "such as: wdsflow pack t.jsonl -o out"],
     "pack t.jsonl -o out --samples 2 --size 1GB": ["--samples and --size both decide"],
     "pack t.jsonl -o out --size 1G": ["has two meanings"],
@@ -98,13 +104,22 @@ def test_a_table_its_files_and_the_shards_may_be_in_an_object_store(folder: Path
         system = fsspec.filesystem("s3")
         for path in ("t.jsonl", *(f"img/{n}.jpg" for n in (0, 2, 3, 4))):
             system.pipe(f"bucket/set/{path}", Path(path).read_bytes())
-        done = run(["pack", "s3://bucket/set/t.jsonl", "-o", "s3://bucket/out", "--samples", "2"], folder)
+        done = run(
+            ["pack", "s3://bucket/set/t.jsonl", "-o", "s3://bucket/out", "--samples", "2"], folder
+        )
         assert done.status == 1
-        assert "left out: 1 x missing file\n    s3://bucket/set/t.jsonl, row 2, column image: " in done.out
+        assert (
+            "left out: 1 x missing file\n    s3://bucket/set/t.jsonl, row 2, column image: "
+            in done.out
+        )
         assert "in s3://bucket/out\n" in done.out
         system.invalidate_cache()
-        there = {name.rpartition("/")[2]: system.cat_file(name) for name in system.find("bucket/out")}
-        again = run(["pack", "s3://bucket/set/t.jsonl", "-o", "s3://bucket/out", "--samples", "2"], folder)
+        there = {
+            name.rpartition("/")[2]: system.cat_file(name) for name in system.find("bucket/out")
+        }
+        again = run(
+            ["pack", "s3://bucket/set/t.jsonl", "-o", "s3://bucket/out", "--samples", "2"], folder
+        )
         assert "(2 shards done before)" in again.out
         local = run(["pack", "s3://bucket/set/t.jsonl", "-o", "local", "--samples", "2"], folder)
         assert local.status == 1
@@ -114,14 +129,18 @@ def test_a_table_its_files_and_the_shards_may_be_in_an_object_store(folder: Path
     assert {name: there[name] for name in ("00000.tar", "00001.tar")} == {
         path.name: path.read_bytes() for path in Path("local").glob("*.tar")
     }
-    assert [sample["jpg"] for sample in packed(Path("tree")).values()] == [jpeg(n) for n in (0, 2, 3, 4)]
+    assert [sample["jpg"] for sample in packed(Path("tree")).values()] == [
+        jpeg(n) for n in (0, 2, 3, 4)
+    ]
 
 
 def test_files_in_another_folder_are_found_and_the_printed_command_packs_them(tmp_path: Path):
     (tmp_path / "other").mkdir()
     (tmp_path / "my images").mkdir()
     (tmp_path / "my images" / "a.jpg").write_bytes(jpeg())
-    (tmp_path / "t.jsonl").write_text('{"image": "none.jpg", "caption": "x"}\n{"image": "a.jpg", "caption": "a"}\n')
+    (tmp_path / "t.jsonl").write_text(
+        '{"image": "none.jpg", "caption": "x"}\n{"image": "a.jpg", "caption": "a"}\n'
+    )
     done = run(["pack", "t.jsonl", "-o", "out"], tmp_path)
     assert done.status == 1
     (line,) = [line for line in done.out.splitlines() if "the missing files" in line]
@@ -145,7 +164,10 @@ def test_files_of_a_folder_with_metadata_are_found_below_it(tmp_path: Path):
 
 def test_the_printed_command_packs_the_tables_of_a_folder(tmp_path: Path):
     for name in ("a", "b"):
-        write_lines(tmp_path / "ph" / name / "captions.jsonl", usual_rows(write_images(tmp_path / "ph" / name, 2)))
+        write_lines(
+            tmp_path / "ph" / name / "captions.jsonl",
+            usual_rows(write_images(tmp_path / "ph" / name, 2)),
+        )
     done = run(["pack", "ph", "-o", "out", "--samples", "3"], tmp_path)
     assert (done.status, done.out) == (2, "")
     assert "ph holds 2 tables: a/captions.jsonl, b/captions.jsonl" in done.errors
@@ -153,7 +175,10 @@ def test_the_printed_command_packs_the_tables_of_a_folder(tmp_path: Path):
     again = paste(line.partition(": ")[2], tmp_path)
     assert (again.status, len(packed(tmp_path / "out"))) == (0, 4)
     done = run(["pack", "p*", "-o", "new"], tmp_path)
-    assert "to pack them: wdsflow pack ph/a/captions.jsonl ph/b/captions.jsonl -o new" in done.errors.replace("'", "")
+    assert (
+        "to pack them: wdsflow pack ph/a/captions.jsonl ph/b/captions.jsonl -o new"
+        in done.errors.replace("'", "")
+    )
 
 
 @pytest.mark.parametrize("lost", [1, 4])
@@ -170,7 +195,9 @@ def test_finished_shards_are_kept_if_their_files_are_missing_now(folder: Path, l
     left = {1: "2 would be left: 2 rows", 4: "none would be left: 4 rows"}[lost]
     assert f"out holds shards of 3 rows, and now {left} of a missing file" in done.errors
     assert {path: path.read_bytes() for path in Path("out").iterdir() if path.is_file()} == before
-    (line,) = [line for line in done.errors.splitlines() if "to replace them all the same: " in line]
+    (line,) = [
+        line for line in done.errors.splitlines() if "to replace them all the same: " in line
+    ]
     assert paste(line.partition(": ")[2], folder).status == 1
     assert len(packed(Path("out"))) == 3 - min(lost, 3)
 
@@ -195,12 +222,16 @@ def test_finished_shards_are_kept_if_a_folder_has_fewer_images_now(tmp_path: Pat
     assert digests(tmp_path / "out") == before
     if left:
         assert "img had more files; nothing was removed" in done.errors
-        (line,) = [line for line in done.errors.splitlines() if "to replace them all the same: " in line]
+        (line,) = [
+            line for line in done.errors.splitlines() if "to replace them all the same: " in line
+        ]
         assert paste(line.partition(": ")[2], tmp_path).status == int(left == 3)
         assert len(packed(tmp_path / "out")) == left
 
 
-@pytest.mark.parametrize("name", ["out{1..2}", "a::b", "@list", "pipe:x", "a*b", "a[1]b", "s3://bucket/{x}"])
+@pytest.mark.parametrize(
+    "name", ["out{1..2}", "a::b", "@list", "pipe:x", "a*b", "a[1]b", "s3://bucket/{x}"]
+)
 def test_a_name_that_readers_take_for_a_pattern_is_refused_with_one_that_works(folder: Path, name):
     before = sorted(folder.rglob("*"))
     done = run(["pack", "t.jsonl", "-o", name], folder)
@@ -220,7 +251,11 @@ def test_a_name_that_readers_take_for_a_pattern_is_refused_with_one_that_works(f
 def test_kept_shards_are_only_named_if_there_are_any(tmp_path: Path):
     (tmp_path / "no.zip").write_bytes(b"PK")
     done = run(["pack", "no.zip", "-o", "out"], tmp_path)
-    assert (done.status, "no.zip is not a zip" in done.errors, "kept" in done.errors) == (2, True, False)
+    assert (done.status, "no.zip is not a zip" in done.errors, "kept" in done.errors) == (
+        2,
+        True,
+        False,
+    )
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
         file.writestr("a.jpg", jpeg())
     assert run(["pack", "a.zip", "-o", "out"], tmp_path).status == 0

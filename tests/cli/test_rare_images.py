@@ -19,7 +19,10 @@ from tests.rare_images import RARE, deep_png, eps, iptc
 from tests.training.shards import arguments, as_text, plain, texts, write_tar
 from wdsflow.training import FeedOptions
 
-IMAGES = {name: make() for name, make in RARE.items()} | {"png16": deep_png(), "iptc": iptc(deep_png())}
+IMAGES = {name: make() for name, make in RARE.items()} | {
+    "png16": deep_png(),
+    "iptc": iptc(deep_png()),
+}
 IMAGES |= {f"half-{name}": data[: len(data) // 2] for name, data in IMAGES.items()}
 IMAGES |= {"eps": eps(), "iptc-eps": iptc(eps()), "text": b"<html>no image</html>"}
 
@@ -73,13 +76,17 @@ def test_commands_agree_on_which_images_decode(shard: Path):
     assert keys_in("repaired") == usable
 
 
-@pytest.mark.parametrize(("decode", "known"), [("fast", True), ("exact", True), ("reference", True), ("exact", False)])
+@pytest.mark.parametrize(
+    ("decode", "known"), [("fast", True), ("exact", True), ("reference", True), ("exact", False)]
+)
 def test_the_feed_trains_on_what_openclip_decodes(shard: Path, decode: str, known: bool):
     """``known``: the transform is one of OpenCLIP's, which the feed computes itself."""
     usable = {key for key, data in IMAGES.items() if decodes(data)}
     transform = open_clip.image_transform(16, is_train=False) if known else plain
     options = FeedOptions(decode=decode, schedule="balanced", decoders=1, status_every=0.0)
     args = arguments(train_data=str(shard), workers=1, batch_size=len(usable))
-    loader = wdsflow.get_data(args, (transform, transform), tokenizer=as_text, options=options)["train"].dataloader
+    loader = wdsflow.get_data(args, (transform, transform), tokenizer=as_text, options=options)[
+        "train"
+    ].dataloader
     fed = [text if isinstance(text, str) else text[0] for batch in loader for text in texts(batch)]
     assert set(fed) == usable

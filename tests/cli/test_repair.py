@@ -32,7 +32,9 @@ def test_json_captions_become_txt_and_the_next_step_is_shown(tmp_path: Path, cap
 def test_captions_in_json_are_found_by_auto_and_named(tmp_path: Path, capsys):
     assert run(shards.with_json(tmp_path), "-o", str(tmp_path / "new"), "--caption", "auto") == 0
     shown = capsys.readouterr()
-    assert shown.err.startswith("wdsflow: --caption auto: 16 of 16 checked samples have one in json:caption")
+    assert shown.err.startswith(
+        "wdsflow: --caption auto: 16 of 16 checked samples have one in json:caption"
+    )
     assert "16 of 16 samples written" in shown.out
     assert names(tmp_path / "new" / "0000.tar")[:3] == ["000000.jpg", "000000.json", "000000.txt"]
 
@@ -46,18 +48,37 @@ def test_captions_in_json_are_found_by_auto_and_named(tmp_path: Path, capsys):
         ("a{}.v1.json", []),
     ],
 )
-def test_captions_may_be_in_a_field_that_another_step_names(name: str, options: list[str], tmp_path: Path):
-    image, caption = name.replace("json", "jpg").replace("jsn", "jpg").strip(), b'{"caption": "a cat"}'
-    members = [member for n in range(3) for member in ((image.format(n), b"x"), (name.format(n), caption))]
+def test_captions_may_be_in_a_field_that_another_step_names(
+    name: str, options: list[str], tmp_path: Path
+):
+    image, caption = (
+        name.replace("json", "jpg").replace("jsn", "jpg").strip(),
+        b'{"caption": "a cat"}',
+    )
+    members = [
+        member for n in range(3) for member in ((image.format(n), b"x"), (name.format(n), caption))
+    ]
     write_tar(tmp_path / "0.tar", members)
-    assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new"), *options, "--caption", "json:caption") == 0
+    assert (
+        run(
+            str(tmp_path / "0.tar"),
+            "-o",
+            str(tmp_path / "new"),
+            *options,
+            "--caption",
+            "json:caption",
+        )
+        == 0
+    )
     assert sum(member.endswith(".txt") for member in names(tmp_path / "new/0.tar")) == 3
 
 
 def test_auto_without_captions_in_json_is_wrong_use_and_writes_nothing(tmp_path: Path, capsys):
     write_tar(tmp_path / "0.tar", [("a.jpg", b"x"), ("a.json", b'{"width": 3}')])
     assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new"), "--caption", "auto") == 2
-    assert capsys.readouterr().err.startswith("wdsflow: --caption auto: no json member holds captions")
+    assert capsys.readouterr().err.startswith(
+        "wdsflow: --caption auto: no json member holds captions"
+    )
     assert not (tmp_path / "new").exists()
 
 
@@ -78,7 +99,9 @@ def test_losses_are_exit_status_one(tmp_path: Path, capsys):
 
 
 def test_fields_are_renamed_and_dropped(tmp_path: Path):
-    write_tar(tmp_path / "0.tar", [("a.jpg", b"x"), ("a.caption", b"y"), ("a.npy", b"z"), ("a.cls", b"1")])
+    write_tar(
+        tmp_path / "0.tar", [("a.jpg", b"x"), ("a.caption", b"y"), ("a.npy", b"z"), ("a.cls", b"1")]
+    )
     out = str(tmp_path / "new")
     words = ["--rename", "caption=txt", "--drop-field", "npy,cls"]
     assert run(str(tmp_path / "0.tar"), "-o", out, *words) == 0
@@ -89,11 +112,16 @@ def test_fields_are_renamed_and_dropped(tmp_path: Path):
     ("words", "why"),
     [
         (["--rename", "jpgg=png"], "--rename jpgg=png changed nothing: no sample has a field jpgg"),
-        (["--drop-field", "nosuch"], "--drop-field nosuch changed nothing: no sample has a field nosuch"),
+        (
+            ["--drop-field", "nosuch"],
+            "--drop-field nosuch changed nothing: no sample has a field nosuch",
+        ),
         (["--rename", "jpg=txt"], "--rename jpg=txt changed nothing: txt already exists"),
     ],
 )
-def test_an_option_that_changes_nothing_is_status_one_and_says_so(tmp_path: Path, capsys, words, why):
+def test_an_option_that_changes_nothing_is_status_one_and_says_so(
+    tmp_path: Path, capsys, words, why
+):
     assert run(shards.with_txt(tmp_path), "-o", str(tmp_path / "new"), *words) == 1
     shown = capsys.readouterr().err
     assert f"wdsflow: {why}" in shown
@@ -106,12 +134,17 @@ def test_an_option_that_changes_nothing_is_status_one_and_says_so(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rename", "caption"], "Invalid value for '--rename': caption is not of the form OLD=NEW"),
+        (
+            ["--rename", "caption"],
+            "Invalid value for '--rename': caption is not of the form OLD=NEW",
+        ),
         (["--caption", "caption"], "is not of the form json:FIELD"),
         (["--drop-field", "a/b"], "is not a field name"),
     ],
 )
-def test_wrong_use_is_exit_status_two_in_one_line(tmp_path: Path, capsys, words: list[str], message: str):
+def test_wrong_use_is_exit_status_two_in_one_line(
+    tmp_path: Path, capsys, words: list[str], message: str
+):
     urls = shards.with_txt(tmp_path)
     assert run(urls, "-o", str(tmp_path / "new"), *words) == 2
     shown = capsys.readouterr().err
@@ -127,10 +160,14 @@ def test_existing_outputs_and_inputs_are_refused(tmp_path: Path, capsys):
     (tmp_path / "new").mkdir()
     (tmp_path / "new/0000.tar").write_bytes(b"of somebody else")
     assert run(urls, "-o", str(tmp_path / "new")) == 2
-    assert "exists already, and no repair wrote it: choose another folder" in capsys.readouterr().err
+    assert (
+        "exists already, and no repair wrote it: choose another folder" in capsys.readouterr().err
+    )
 
 
-def test_the_same_command_again_keeps_what_is_done_and_another_one_is_refused(tmp_path: Path, capsys):
+def test_the_same_command_again_keeps_what_is_done_and_another_one_is_refused(
+    tmp_path: Path, capsys
+):
     urls, out = shards.with_json(tmp_path), str(tmp_path / "new")
     assert run(urls, "-o", out, "--structure-only") == 0
     capsys.readouterr()
@@ -138,7 +175,10 @@ def test_the_same_command_again_keeps_what_is_done_and_another_one_is_refused(tm
     assert "16 of 16 samples written (2 shards done before)" in capsys.readouterr().out
     assert run(urls, "-o", out, "--caption", "json:caption;alt", "--drop-bad") == 2
     told = capsys.readouterr().err
-    assert "--caption was not given, now it is json:caption;alt; --drop-bad was not given, now it is given" in told
+    assert (
+        "--caption was not given, now it is json:caption;alt; --drop-bad was not given, now it is given"
+        in told
+    )
     assert "--restart" in told
     assert "-o" in told
     assert run(urls, "-o", out, "--caption", "json:caption;alt", "--restart") == 0
@@ -152,7 +192,9 @@ def test_nothing_readable_is_exit_status_two(tmp_path: Path, capsys):
 
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
-def test_a_repair_that_writes_no_sample_says_so_first_and_leaves_nothing(tmp_path: Path, capsys, dry: list[str]):
+def test_a_repair_that_writes_no_sample_says_so_first_and_leaves_nothing(
+    tmp_path: Path, capsys, dry: list[str]
+):
     urls, out = shards.with_json(tmp_path), tmp_path / "new"
     assert run(urls, "-o", str(out), "--drop-bad", *dry) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
@@ -204,7 +246,11 @@ def test_the_recorded_plan_resumes_and_its_promise_is_kept(tmp_path: Path, capsy
     assert run(urls, "-o", str(out)) == 0
     assert "16 of 16 samples written (1 shard done before)" in capsys.readouterr().out
     record = json.loads((out / ".wdsflow/repair.json").read_text())
-    assert record["planned"] == {"guessed_from": 0, "expected_samples": 16, "readers": ["open-clip"]}
+    assert record["planned"] == {
+        "guessed_from": 0,
+        "expected_samples": 16,
+        "readers": ["open-clip"],
+    }
     record["planned"]["expected_samples"] = 15
     (out / ".wdsflow/repair.json").write_text(json.dumps(record))
     assert run(urls, "-o", str(out)) == 1

@@ -36,7 +36,9 @@ def test_the_page_is_in_the_folder_of_the_run_or_where_it_is_asked_for(folder, m
 
 
 @pytest.mark.parametrize("words", [("report",), ("report", "in"), ("report", "scorse")])
-def test_a_folder_without_a_run_is_refused_with_the_nearest_that_has_one(folder, monkeypatch, words):
+def test_a_folder_without_a_run_is_refused_with_the_nearest_that_has_one(
+    folder, monkeypatch, words
+):
     monkeypatch.chdir(folder)
     done = run(*words)
     assert done.status == 2
@@ -52,7 +54,9 @@ def test_a_page_that_cannot_be_written_says_where_it_could(folder, monkeypatch):
     assert "out" in run("report", "scores", "-o", ".").commands[0]
 
 
-def test_a_page_is_written_though_the_shards_are_gone_and_says_what_the_run_lacks(folder, monkeypatch, tmp_path):
+def test_a_page_is_written_though_the_shards_are_gone_and_says_what_the_run_lacks(
+    folder, monkeypatch, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     Path("in").mkdir()
     for name in "abcde":
@@ -81,7 +85,10 @@ def test_a_run_that_cannot_be_understood_is_refused_in_words(folder, monkeypatch
 
 def test_a_run_without_numbers_has_a_page_with_boxes_to_tick(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert run("measure", folder / "in", "-o", "formats", "--scores", "format", "--jobs", 0).status == 0
+    assert (
+        run("measure", folder / "in", "-o", "formats", "--scores", "format", "--jobs", 0).status
+        == 0
+    )
     assert run("report", "formats").status == 0
     text = Path("formats/.wdsflow/report.html").read_text()
     assert 'class="low"' not in text

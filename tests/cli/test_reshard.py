@@ -27,7 +27,10 @@ def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
     done = reshard(here, "--divisible-by", "2x4", "--shuffle", "1", "--split", "train=0.5,val=0.3")
     assert done.status == 0
     lines = done.out.splitlines()
-    assert lines[0] == "before: uneven: 4 shards for 2 ranks x 4 workers; 4 workers of 8 would get no shard"
+    assert (
+        lines[0]
+        == "before: uneven: 4 shards for 2 ranks x 4 workers; 4 workers of 8 would get no shard"
+    )
     assert lines[2].startswith("train: after: even: 8 shards for 2 ranks x 4 workers; 1 shard and ")
     counts = {name: int((here / "out" / name / "__len__").read_text()) for name in ("train", "val")}
     out = sum(counts.values())
@@ -40,9 +43,9 @@ def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
         f"to train on it: --train-data 'out/val/{{00000..00007}}.tar' --train-num-samples {counts['val']}",
         "next: wdsflow validate out/val",
     ]
-    assert [json.loads((here / f"out/{name}/sizes.json").read_text()).keys() for name in counts] == [
-        {f"0000{number}.tar" for number in range(8)}
-    ] * 2
+    assert [
+        json.loads((here / f"out/{name}/sizes.json").read_text()).keys() for name in counts
+    ] == [{f"0000{number}.tar" for number in range(8)}] * 2
     again = reshard(here, "--divisible-by", "2x4", "--shuffle", "1", "--split", "train=0.5,val=0.3")
     assert "4 inputs -> 16 shards (16 shards done before)" in again.out
 
@@ -58,16 +61,25 @@ def test_a_shard_that_is_named_twice_is_reported_by_any_of_its_names(tmp_path: P
 
 def test_ranks_and_workers_of_the_report_are_those_asked_for(here: Path):
     done = reshard(here, "--samples", "10", "--even-for", "5x2")
-    assert "after: even: 10 shards for 5 ranks x 2 workers; 1 shard and 10 samples for each worker" in done.out
+    assert (
+        "after: even: 10 shards for 5 ranks x 2 workers; 1 shard and 10 samples for each worker"
+        in done.out
+    )
     done = run(["reshard", "s", "-o", "other", "--shards", "3", "--even-for", "1x2"], here)
-    assert "after: uneven: 3 shards for 1 rank x 2 workers; 33 to 67 samples for each worker" in done.out
+    assert (
+        "after: uneven: 3 shards for 1 rank x 2 workers; 33 to 67 samples for each worker"
+        in done.out
+    )
 
 
 def test_renamed_samples_are_counted_and_shown(here: Path):
     write_tar(here / "s/4.tar", entries(["000000001", "\x1b[31m"], "again"))
     write_tar(here / "s/5.tar", entries(["\x1b[31m"], "again"))
     done = reshard(here, "--shards", "1")
-    assert "renamed: 2 samples whose key was in the shard already, such as 000000001 -> 000000001-2" in done.out
+    assert (
+        "renamed: 2 samples whose key was in the shard already, such as 000000001 -> 000000001-2"
+        in done.out
+    )
     assert "\x1b" not in done.out
     assert sum(members(in_folder(here / "out")).values()) == 206
 
@@ -84,12 +96,18 @@ def test_damage_is_status_1_and_the_printed_commands_work(here: Path):
     assert "left out: 1 x next to damage: it may have lost members" in done.out
     found = commands(done.out)
     assert len(found) == 2
-    assert [paste(command, here).status for command in found] == [1, 0]  # a repair reports what is lost, too
+    assert [paste(command, here).status for command in found] == [
+        1,
+        0,
+    ]  # a repair reports what is lost, too
 
 
 REFUSED = {
     "members that are apart": ([], "members that are not next to each other"),
-    "keys that repeat": (["--repeated-keys", "refuse"], "would share a shard with another sample of the same key"),
+    "keys that repeat": (
+        ["--repeated-keys", "refuse"],
+        "would share a shard with another sample of the same key",
+    ),
     "other options": (["--shuffle", "1"], "holds shards resharded with other options"),
     "a folder with other shards": ([], "exists already, and no reshard wrote it"),
     "an output folder with inputs": (["-o", "s"], "is an input, and in a folder for outputs"),
@@ -98,7 +116,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused_is_status_2_and_the_printed_commands_work(here: Path, request, words, message):
+def test_what_is_refused_is_status_2_and_the_printed_commands_work(
+    here: Path, request, words, message
+):
     what = request.node.callspec.id
     if what == "members that are apart":
         names = ["a.jpg", "b.jpg", "a.txt", "b.txt"]
@@ -124,13 +144,18 @@ def test_what_is_refused_is_status_2_and_the_printed_commands_work(here: Path, r
     if what == "other options":
         advised = advised[::-1]  # what replaces comes before what keeps
     for command in advised:
-        assert paste(command, here).status == (2 if what == "nothing that can be read" else 0), command
+        assert paste(command, here).status == (2 if what == "nothing that can be read" else 0), (
+            command
+        )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--samples", "3", "--shards", "2"], "--samples and --shards both decide how large shards are"),
+        (
+            ["--samples", "3", "--shards", "2"],
+            "--samples and --shards both decide how large shards are",
+        ),
         (["--split", "train:0.9"], "--split train:0.9 is not of the form NAME=SHARE"),
         (["--even-for", "x"], "--even-for x is not of the form RANKSxWORKERS"),
         (["--shards", "1000"], "1,000 shards cannot be made of 100 samples"),

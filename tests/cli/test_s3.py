@@ -27,7 +27,12 @@ WHERE = ("--where", "min_side >= 200 and caption_words >= 2")
 DENIED = {
     "Version": "2012-10-17",
     "Statement": [
-        {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/secret.tar"}
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:GetObject",
+            "Resource": "arn:aws:s3:::bucket/secret.tar",
+        }
     ],
 }
 
@@ -37,7 +42,11 @@ def stored(tmp_path_factory):
     """Three shards of pictures, one of large members, and one that nobody may read; what is asked is counted."""
     folder = tmp_path_factory.mktemp("s3")
     write_shards(folder / "set")
-    members = [(f"{n:03}.{kind}", data(n)) for n in range(12) for kind, data in (("png", _large), ("txt", _text))]
+    members = [
+        (f"{n:03}.{kind}", data(n))
+        for n in range(12)
+        for kind, data in (("png", _large), ("txt", _text))
+    ]
     write_tar(folder / "large.tar", members)
     with pytest.MonkeyPatch.context() as patch, s3_server() as (url, port, log):
         use_s3(patch, url, folder)
@@ -72,11 +81,18 @@ def _text(number):
 
 def test_braces_globs_and_folders_are_lists_of_shards(s3):
     shards = [f"s3://bucket/set/0000{number}.tar" for number in range(3)]
-    for pattern in (SET, "s3://bucket/set/*.tar", "s3://bucket/set/", "s3://bucket/s*/0000[0-2].tar"):
+    for pattern in (
+        SET,
+        "s3://bucket/set/*.tar",
+        "s3://bucket/set/",
+        "s3://bucket/s*/0000[0-2].tar",
+    ):
         assert expand(pattern, allow_pipe=True).urls == shards
 
 
-@pytest.mark.parametrize("pattern", ["s3://bucket/none/*.tar", "s3://nowhere/*.tar", "s3://bucket/none/"])
+@pytest.mark.parametrize(
+    "pattern", ["s3://bucket/none/*.tar", "s3://nowhere/*.tar", "s3://bucket/none/"]
+)
 def test_a_glob_that_matches_nothing_says_so(s3, pattern):
     with pytest.raises(NoShards) as caught:
         expand(pattern, allow_pipe=True)
@@ -91,10 +107,14 @@ def test_validate_tells_of_the_bucket_what_it_tells_of_the_folder(s3, capsys, le
     local = report(capsys)
     for name in ("samples", "fields"):
         assert here.get(name) == local.get(name)
-    assert [verdict["outcome"] for verdict in here["verdicts"]] == [verdict["outcome"] for verdict in local["verdicts"]]
+    assert [verdict["outcome"] for verdict in here["verdicts"]] == [
+        verdict["outcome"] for verdict in local["verdicts"]
+    ]
     codes = [finding["code"] for finding in here["findings"]]
     assert "P332" in codes  # OpenCLIP needs a command to read these urls
-    assert [code for code in codes if code != "P332"] == [finding["code"] for finding in local["findings"]]
+    assert [code for code in codes if code != "P332"] == [
+        finding["code"] for finding in local["findings"]
+    ]
 
 
 def test_open_clip_needs_a_command_for_urls_that_webdataset_does_not_open(s3, capsys):
@@ -102,20 +122,43 @@ def test_open_clip_needs_a_command_for_urls_that_webdataset_does_not_open(s3, ca
     said = " ".join(capsys.readouterr().out.split())
     assert "(webdataset <= 0.2.86) through pipe: urls MAY TRAIN up to 60 of 60 samples" in said
     assert (
-        "OpenCLIP 3.3.0 opens none of 3 shards, first s3://bucket/set/00000.tar: webdataset opens no s3: urls" in said
+        "OpenCLIP 3.3.0 opens none of 3 shards, first s3://bucket/set/00000.tar: webdataset opens no s3: urls"
+        in said
     )
-    assert "wdsflow train does; a command does as well, such as 'pipe:aws s3 cp s3://bucket/set/00000.tar -'" in said
+    assert (
+        "wdsflow train does; a command does as well, such as 'pipe:aws s3 cp s3://bucket/set/00000.tar -'"
+        in said
+    )
 
-    training = ("--jobs", 1, "--", "--train-num-samples", 60, "--batch-size", 4, "--workers", 1, "--train-data")
+    training = (
+        "--jobs",
+        1,
+        "--",
+        "--train-num-samples",
+        60,
+        "--batch-size",
+        4,
+        "--workers",
+        1,
+        "--train-data",
+    )
     assert run("validate", *training, SET) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "(webdataset <= 0.2.86) STALLS up to 60 of 60 samples are usable: rank 0 worker 0 gets 0 batches" in said
-    assert f"OpenCLIP 3.3.0 does not open --train-data {SET}: webdataset opens no s3: urls; wdsflow train does" in said
+    assert (
+        "(webdataset <= 0.2.86) STALLS up to 60 of 60 samples are usable: rank 0 worker 0 gets 0 batches"
+        in said
+    )
+    assert (
+        f"OpenCLIP 3.3.0 does not open --train-data {SET}: webdataset opens no s3: urls; wdsflow train does"
+        in said
+    )
     piped = f"pipe:aws s3 cp {SET} -"
     assert f"--train-data '{piped}' --dataset-type webdataset" in said
 
     # The shards are scanned where they are, and the command reads them in its own way.
-    assert run("validate", SET, *training, piped, "--dataset-type", "webdataset", "--warmup", 0) == 0
+    assert (
+        run("validate", SET, *training, piped, "--dataset-type", "webdataset", "--warmup", 0) == 0
+    )
     said = " ".join(capsys.readouterr().out.split())
     assert "(webdataset <= 0.2.86) MAY TRAIN up to 60 of 60 samples" in said
     assert "P332" not in said
@@ -133,8 +176,21 @@ def test_of_large_members_validate_fetches_little(s3, capsys, level):
 
 def test_what_is_missing_or_forbidden_is_a_finding_with_its_reason(s3, capsys):
     words = ("--format", "json", "--jobs", 1)
-    assert run("validate", "s3://bucket/set/00000.tar", "s3://bucket/none.tar", "s3://bucket/secret.tar", *words) == 1
-    found = {finding["shard"]: finding["message"] for finding in report(capsys)["findings"] if finding.get("shard")}
+    assert (
+        run(
+            "validate",
+            "s3://bucket/set/00000.tar",
+            "s3://bucket/none.tar",
+            "s3://bucket/secret.tar",
+            *words,
+        )
+        == 1
+    )
+    found = {
+        finding["shard"]: finding["message"]
+        for finding in report(capsys)["findings"]
+        if finding.get("shard")
+    }
     assert "no such file" in found["s3://bucket/none.tar"]
     assert "403" in found["s3://bucket/secret.tar"]
     with pytest.raises(SourceError) as caught:
@@ -151,15 +207,36 @@ def test_filter_score_and_cut_write_what_they_write_from_the_folder(s3, tmp_path
     for name, source in (("there", SET), ("here", s3[0] / "set")):
         out = tmp_path / name
         assert run("filter", source, "-o", out / "filtered", *WHERE, "--jobs", 0) == 0
-        assert run("measure", source, "-o", out / "scores", "--scores", "min_side,caption_words", "--jobs", 0) == 0
-        assert run("filter", source, "-o", out / "cut", "--ledger", out / "scores", *WHERE, "--jobs", 0) == 0
+        assert (
+            run(
+                "measure",
+                source,
+                "-o",
+                out / "scores",
+                "--scores",
+                "min_side,caption_words",
+                "--jobs",
+                0,
+            )
+            == 0
+        )
+        assert (
+            run(
+                "filter", source, "-o", out / "cut", "--ledger", out / "scores", *WHERE, "--jobs", 0
+            )
+            == 0
+        )
     for kind in ("filtered", "cut"):
         names = sorted(path.name for path in (tmp_path / "there" / kind).glob("*.tar"))
         assert len(names) == 3
-        same = filecmp.cmpfiles(tmp_path / "there" / kind, tmp_path / "here" / kind, names, shallow=False)
+        same = filecmp.cmpfiles(
+            tmp_path / "there" / kind, tmp_path / "here" / kind, names, shallow=False
+        )
         assert same == (names, [], [])
     s3[1].clear()
-    assert run("filter", SET, "-o", tmp_path / "there" / "filtered", *WHERE, "--jobs", 0) == 0  # all is done
+    assert (
+        run("filter", SET, "-o", tmp_path / "there" / "filtered", *WHERE, "--jobs", 0) == 0
+    )  # all is done
     assert s3[1].sent("0.tar") == 0
 
 
@@ -173,7 +250,9 @@ def test_indexes_go_to_local_folders_only_and_that_is_said_at_once(s3, capsys):
 
 @pytest.mark.deep
 def test_a_shard_that_is_replaced_while_it_is_filtered_is_told(s3, tmp_path, capsys):
-    assert run("filter", "s3://bucket/none.tar", SET, "-o", tmp_path / "out", *WHERE, "--jobs", 0) == 1
+    assert (
+        run("filter", "s3://bucket/none.tar", SET, "-o", tmp_path / "out", *WHERE, "--jobs", 0) == 1
+    )
     told = capsys.readouterr()
     assert "no such file" in told.out + told.err
     assert len(list((tmp_path / "out").glob("*.tar"))) == 3
@@ -212,7 +291,19 @@ def test_a_connection_cut_in_the_middle_of_a_shard_costs_nothing(s3, tmp_path, c
         return None
 
     s3[1].cut = cut
-    assert run("validate", "s3://bucket/set/00000.tar", "--format", "json", "--level", "full", "--jobs", 1) == 0
+    assert (
+        run(
+            "validate",
+            "s3://bucket/set/00000.tar",
+            "--format",
+            "json",
+            "--level",
+            "full",
+            "--jobs",
+            1,
+        )
+        == 0
+    )
     assert len(broken) == 2
     assert report(capsys)["samples"] == 20
 
@@ -220,7 +311,13 @@ def test_a_connection_cut_in_the_middle_of_a_shard_costs_nothing(s3, tmp_path, c
 def test_the_command_that_is_printed_for_a_pipe_reads_the_same_shards(s3, capsys, monkeypatch):
     endpoint = os.environ["AWS_ENDPOINT_URL"]
     monkeypatch.delenv("AWS_ENDPOINT_URL")  # the command of the pipe names it
-    run("validate", f"pipe:aws s3 cp --endpoint-url {endpoint} {SET} - || true", "--allow-pipe", "--format", "json")
+    run(
+        "validate",
+        f"pipe:aws s3 cp --endpoint-url {endpoint} {SET} - || true",
+        "--allow-pipe",
+        "--format",
+        "json",
+    )
     [finding] = [found for found in report(capsys)["findings"] if found["code"] == "P312"]
     setting, program, *words = shlex.split(finding["repair"]["command"])
     assert program == "wdsflow"
@@ -239,13 +336,21 @@ def test_the_training_feed_gives_the_same_batches_from_the_bucket(s3, way):
     from wdsflow.training.openclip import get_wds_dataset
 
     code = "import fsspec,shutil,sys; shutil.copyfileobj(fsspec.open(sys.argv[1]).open(), sys.stdout.buffer)"
-    url = SET if way == "s3" else f"pipe:{sys.executable} -c '{code}' s3://bucket/set/{{00000..00002}}.tar"
+    url = (
+        SET
+        if way == "s3"
+        else f"pipe:{sys.executable} -c '{code}' s3://bucket/set/{{00000..00002}}.tar"
+    )
 
     def batches(data):
-        args = arguments(train_data=data, val_data=data, train_num_samples=60, workers=1, batch_size=5)
+        args = arguments(
+            train_data=data, val_data=data, train_num_samples=60, workers=1, batch_size=5
+        )
         preprocess = open_clip.image_transform(32, is_train=False)
         options = FeedOptions(status_every=0.0, decoders=1, allow_pipe=True)
-        loader = get_wds_dataset(args, preprocess, False, tokenizer=as_text, options=options).dataloader
+        loader = get_wds_dataset(
+            args, preprocess, False, tokenizer=as_text, options=options
+        ).dataloader
         return [(batch[0].numpy().tobytes(), texts(batch)) for batch in loader]
 
     found = batches(url)

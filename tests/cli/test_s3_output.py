@@ -91,9 +91,12 @@ def printed(capsys):
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.deep) for name in COMMANDS]
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.deep) for name in COMMANDS],
 )
-def test_the_objects_are_the_files_of_a_local_run_and_the_messages_name_the_url(s3, tmp_path, capsys, name):
+def test_the_objects_are_the_files_of_a_local_run_and_the_messages_name_the_url(
+    s3, tmp_path, capsys, name
+):
     assert run(*words(name, tmp_path / "out")) == 0
     local = capsys.readouterr().out
     assert run(*words(name, "s3://bucket/out")) == 0
@@ -102,7 +105,9 @@ def test_the_objects_are_the_files_of_a_local_run_and_the_messages_name_the_url(
     swapped = there.replace("s3://bucket/out", str(tmp_path / "out"))
     swapped = re.sub(r"(validate \S+)/$", r"\1", swapped, flags=re.MULTILINE)
     needs_folder = ("to choose", "next: wdsflow scores")  # further commands for ledgers
-    assert swapped == "".join(line for line in local.splitlines(keepends=True) if not line.startswith(needs_folder))
+    assert swapped == "".join(
+        line for line in local.splitlines(keepends=True) if not line.startswith(needs_folder)
+    )
 
 
 def test_lists_of_samples_are_those_of_a_local_run(s3, tmp_path):
@@ -138,8 +143,12 @@ def killed(log, name, after):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("name", "kills"), [(name, 20 if name == "filter" else 6) for name in COMMANDS])
-def test_after_kills_at_any_time_the_same_command_leaves_the_same_objects(s3, tmp_path, name, kills):
+@pytest.mark.parametrize(
+    ("name", "kills"), [(name, 20 if name == "filter" else 6) for name in COMMANDS]
+)
+def test_after_kills_at_any_time_the_same_command_leaves_the_same_objects(
+    s3, tmp_path, name, kills
+):
     run(*words(name, tmp_path / "out"))
     right = tree(tmp_path / "out")
     draw = Random(name)
@@ -169,7 +178,10 @@ def fails(status, code, key):
     [
         ("filter", 400, "ExpiredToken", 1),
         ("repair", 500, "InternalError", 3),
-        *(pytest.param(name, 403, "AccessDenied", 1, marks=pytest.mark.deep) for name in ("filter", "repair", "graft")),
+        *(
+            pytest.param(name, 403, "AccessDenied", 1, marks=pytest.mark.deep)
+            for name in ("filter", "repair", "graft")
+        ),
     ],
 )
 def test_a_store_that_fails_ends_the_run_with_a_message_and_the_same_command_resumes(
@@ -180,7 +192,9 @@ def test_a_store_that_fails_ends_the_run_with_a_message_and_the_same_command_res
     told = printed(capsys)
     assert f"cannot write: {'' if tries > 1 else f'status {status}: '}" in told
     assert "says no: s3://bucket/out/00001.tar" in told.replace("[Errno 121] ", "")
-    assert f"to resume when that is fixed: wdsflow {words(name, '')[0]} set -o s3://bucket/out" in told
+    assert (
+        f"to resume when that is fixed: wdsflow {words(name, '')[0]} set -o s3://bucket/out" in told
+    )
     assert sum(asked.method == "PUT" for asked in s3[1].of("00001.tar")) == tries
     s3[1].clear()
     assert run(*words(name, "s3://bucket/out")) == 0
@@ -218,7 +232,9 @@ def test_uploads_that_a_killed_run_began_are_aborted_and_others_are_not(s3):
     left = system.call_s3("list_multipart_uploads", Bucket="bucket").get("Uploads", ())
     assert [each["Key"] for each in left] == ["out/other.tar"]
     for each in left:
-        system.call_s3("abort_multipart_upload", Bucket="bucket", Key=each["Key"], UploadId=each["UploadId"])
+        system.call_s3(
+            "abort_multipart_upload", Bucket="bucket", Key=each["Key"], UploadId=each["UploadId"]
+        )
 
 
 @pytest.mark.deep
@@ -244,7 +260,9 @@ def test_the_status_of_a_run_is_read_without_its_lock(s3, capsys):
     capsys.readouterr()
     assert run("status", "s3://bucket/out") == 1
     told = capsys.readouterr().out
-    assert re.search(r"^repair: ([12]) of 3 shards done; .*\n  dead, \1 of 3 shards done \(process", told)
+    assert re.search(
+        r"^repair: ([12]) of 3 shards done; .*\n  dead, \1 of 3 shards done \(process", told
+    )
     again = shlex.split(told.splitlines()[-1])[1:]
     assert run(*again) == 0
     before = objects()
@@ -269,7 +287,9 @@ def test_a_pack_that_was_killed_while_it_read_its_table_is_known(s3, tmp_path, c
         rows.append(f'{{"image": "images/{number}.jpg", "caption": "picture {number}"}}\n')
     (tmp_path / "rows.jsonl").write_text("".join(rows))
     pack = ("pack", str(tmp_path / "rows.jsonl"), "-o", "s3://bucket/out")
-    killed = subprocess.run([sys.executable, "-c", _KILLED_IN_FIRST_PASS, *pack], check=False, capture_output=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED_IN_FIRST_PASS, *pack], check=False, capture_output=True
+    )
     assert killed.returncode == -signal.SIGKILL
     assert run("status", "s3://bucket/out") == 1
     told = capsys.readouterr().out

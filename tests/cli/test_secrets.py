@@ -31,7 +31,19 @@ COMMANDS = [
     ("validate", "URL", "--format", "json"),
     ("validate", "URL", "--format", "sarif"),
     ("validate", "URL", "--format", "html", "--output", "report.html"),
-    ("validate", "URL", "--", "--train-data", "URL", "--workers", "1", "--batch-size", "2", "--model", "RN50"),
+    (
+        "validate",
+        "URL",
+        "--",
+        "--train-data",
+        "URL",
+        "--workers",
+        "1",
+        "--batch-size",
+        "2",
+        "--model",
+        "RN50",
+    ),
     ("inspect", "URL"),
     ("trace", "URL"),
     ("repair", "URL", "-o", "repaired"),
@@ -46,7 +58,19 @@ COMMANDS = [
     ("pack", "TABLE", "-o", "packed"),
     ("validate", "MISSING"),
     ("repair", "MISSING", "-o", "nothing"),
-    ("train", "--dry-run", "--", "--train-data", "URL", "--workers", "1", "--batch-size", "2", "--model", "RN50"),
+    (
+        "train",
+        "--dry-run",
+        "--",
+        "--train-data",
+        "URL",
+        "--workers",
+        "1",
+        "--batch-size",
+        "2",
+        "--model",
+        "RN50",
+    ),
 ]
 
 
@@ -91,9 +115,16 @@ def test_the_feed_reads_a_url_with_a_secret_and_hides_it(server: str):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
-def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(tmp_path: Path, server: str, forked_programs: None):
+def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(
+    tmp_path: Path, server: str, forked_programs: None
+):
     write_model(tmp_path)
-    data = ("--train-data", f"http://me:{SECRET}@{server}/0.tar", "--val-data", f"http://{server}/0.tar?token={SECRET}")
+    data = (
+        "--train-data",
+        f"http://me:{SECRET}@{server}/0.tar",
+        "--val-data",
+        f"http://{server}/0.tar?token={SECRET}",
+    )
     sizes = (
         "--train-num-samples",
         "4",
@@ -117,9 +148,13 @@ def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(tmp_path: Pa
         "run",
     )
     words = ["train", "--", *data, *sizes, *place, "--dataset-type", "webdataset"]
-    done = subprocess.run([sys.executable, "-m", "wdsflow", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "wdsflow", *words], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done
-    written = {path.name: path.read_bytes() for path in (tmp_path / "logs").rglob("*") if path.is_file()}
+    written = {
+        path.name: path.read_bytes() for path in (tmp_path / "logs").rglob("*") if path.is_file()
+    }
     assert b"train_data: http://***@" in written["params.txt"]
     assert b"Train Epoch: 0" in written["out.log"]
     assert {name for name, content in written.items() if SECRET.encode() in content} == set()

@@ -11,7 +11,9 @@ from tests.cli import shards
 from wdsflow.cli.main import _split, main
 from wdsflow.text.install import install_extras
 
-needs_openclip = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+needs_openclip = pytest.mark.skipif(
+    importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
+)
 
 
 def run(*words: str) -> int:
@@ -68,7 +70,10 @@ def test_openclip_explains_its_own_arguments(capsys):
     ("words", "kind"),
     [
         (("--train-data", "pictures.csv"), "pictures.csv is read as --dataset-type csv"),
-        (("--train-data", "{0..1}.tar", "--dataset-type", "csv"), "{0..1}.tar is read as --dataset-type csv"),
+        (
+            ("--train-data", "{0..1}.tar", "--dataset-type", "csv"),
+            "{0..1}.tar is read as --dataset-type csv",
+        ),
         (("--dataset-type", "synthetic"), "data are made as --dataset-type synthetic"),
     ],
 )
@@ -93,7 +98,10 @@ def test_a_refusal_is_status_1_and_goes_to_standard_error(tmp_path, capsys):
     assert run("train", "--", "--train-data", shards.with_json(tmp_path)) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert f": wdsflow train --caption json:caption -- --train-data '{tmp_path}/{{0000..0001}}.tar'\n" in shown.err
+    assert (
+        f": wdsflow train --caption json:caption -- --train-data '{tmp_path}/{{0000..0001}}.tar'\n"
+        in shown.err
+    )
 
 
 @needs_openclip
@@ -122,7 +130,16 @@ def test_shards_that_cannot_be_read_are_status_2_in_one_line(tmp_path, capsys):
 def test_a_dry_run_fails_for_an_error_that_training_survives(tmp_path, capsys, last, status):
     shards.with_txt(tmp_path)
     data = f"{tmp_path}/{{0000..{last:04d}}}.tar"
-    words = ["--train-data", data, "--train-num-samples", "16", "--workers", "1", "--batch-size", "8"]
+    words = [
+        "--train-data",
+        data,
+        "--train-num-samples",
+        "16",
+        "--workers",
+        "1",
+        "--batch-size",
+        "8",
+    ]
     assert run("train", "--dry-run", "--", *words) == status
     assert ("(exit status 1)" in capsys.readouterr().out) == bool(status)
 
@@ -132,24 +149,40 @@ def test_a_dry_run_fails_for_an_error_that_training_survives(tmp_path, capsys, l
     ("variables", "launcher"),
     [
         ({}, ""),
-        ({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, "torchrun --nproc_per_node 2 -m "),
+        (
+            {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"},
+            "torchrun --nproc_per_node 2 -m ",
+        ),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, "srun --ntasks 2 "),
     ],
     ids=["alone", "torchrun", "srun"],
 )
-def test_what_is_advised_starts_as_many_ranks_as_there_are(tmp_path, capsys, monkeypatch, variables, launcher):
+def test_what_is_advised_starts_as_many_ranks_as_there_are(
+    tmp_path, capsys, monkeypatch, variables, launcher
+):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("wdsflow.training.launch.launch.launch", lambda *_, **__: 1)
     assert run("train", "--", "--train-data", shards.with_json(tmp_path)) == 1
     shown = capsys.readouterr().err
     assert f": {launcher}wdsflow train --caption json:caption -- " in shown
-    assert f": {'env RANK=0 WORLD_SIZE=2 ' if variables else ''}wdsflow train --dry-run -- " in shown
+    assert (
+        f": {'env RANK=0 WORLD_SIZE=2 ' if variables else ''}wdsflow train --dry-run -- " in shown
+    )
 
 
 @needs_openclip
 def test_a_shard_that_gives_nothing_ends_the_look_at_shards():
-    words = ["--allow-pipe", "--stall-after", "1", "--", "--train-data", "pipe:sleep 600", "--workers", "1"]
+    words = [
+        "--allow-pipe",
+        "--stall-after",
+        "1",
+        "--",
+        "--train-data",
+        "pipe:sleep 600",
+        "--workers",
+        "1",
+    ]
     program = [sys.executable, "-m", "wdsflow", "train", *words]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 1

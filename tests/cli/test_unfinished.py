@@ -23,7 +23,20 @@ COMMANDS = {
     "repair": ("repair", "in", "-o", "out", "--jobs", 1),
     "reshard": ("reshard", "in", "-o", "out", "--jobs", 1),
     "pack": ("pack", "p.jsonl", "-o", "out", "--samples", 8, "--jobs", 1),
-    "graft": ("graft", "in", "-o", "out", "--from", "t.jsonl", "--on", "key", "--set", "txt=c", "--jobs", 1),
+    "graft": (
+        "graft",
+        "in",
+        "-o",
+        "out",
+        "--from",
+        "t.jsonl",
+        "--on",
+        "key",
+        "--set",
+        "txt=c",
+        "--jobs",
+        1,
+    ),
     "filter": ("filter", "in", "-o", "out", "--where", "bytes > 0", "--jobs", 0),
 }
 RECORDS = {".wdsflow/run.json", ".wdsflow/manifest.jsonl", ".wdsflow/unfinished.json"}
@@ -58,7 +71,11 @@ def is_record(name: str, command: str) -> bool:
     """Return whether a file in an unfinished folder has a use: a whole shard, or what is known of it."""
     states = {f".wdsflow/state-{name}.json" for name in (command, "manifest")}
     ours = {f".wdsflow/{command}.json", f".wdsflow/{command}.jsonl"} | RECORDS | states
-    return name in ours or (name.endswith(".tar") and "/" not in name) or name.startswith(".wdsflow/ledger/")
+    return (
+        name in ours
+        or (name.endswith(".tar") and "/" not in name)
+        or name.startswith(".wdsflow/ledger/")
+    )
 
 
 def unfinished(folder: str = "out") -> list[str]:
@@ -87,7 +104,9 @@ def test_after_a_full_disk_a_folder_is_known_as_unfinished_until_the_printed_com
     assert run(*shlex.split(fix)[1:]) == 0
     assert digests(shards / "out") == whole
     assert unfinished() == []
-    assert json.loads((shards / "out/sizes.json").read_text()) == {f"0000{n}.tar": 8 for n in range(4)}
+    assert json.loads((shards / "out/sizes.json").read_text()) == {
+        f"0000{n}.tar": 8 for n in range(4)
+    }
 
 
 def test_counts_of_a_finished_folder_go_while_it_is_written_again(shards: Path):
@@ -112,14 +131,18 @@ def test_a_run_that_wrote_no_shard_leaves_the_counts_of_others_as_they_were(comm
     assert (shards / "out/sizes.json").read_text() == '{"mine.tar":3}'
 
 
-def test_a_command_is_printed_from_another_folder_and_nothing_that_runs_programs(shards: Path, monkeypatch):
+def test_a_command_is_printed_from_another_folder_and_nothing_that_runs_programs(
+    shards: Path, monkeypatch
+):
     with full_disk(ROOM):
         run(*COMMANDS["repair"])
     (fix,) = unfinished()
     monkeypatch.chdir("/")
     assert unfinished(str(shards / "out")) == [f"cd {shards} && {fix}"]
     done = subprocess.run(
-        unfinished(str(shards / "out"))[0].replace("wdsflow", f"{sys.executable} -m wdsflow"), shell=True, check=False
+        unfinished(str(shards / "out"))[0].replace("wdsflow", f"{sys.executable} -m wdsflow"),
+        shell=True,
+        check=False,
     )
     assert done.returncode == 0
     assert unfinished(str(shards / "out")) == []
@@ -144,7 +167,9 @@ def test_a_command_is_printed_from_another_folder_and_nothing_that_runs_programs
 
 def killed(command: list[str], mark: Path) -> None:
     """Kill a command as soon as a file exists."""
-    process = subprocess.Popen([sys.executable, "-m", "wdsflow", *command], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wdsflow", *command], stdout=subprocess.DEVNULL
+    )
     while not mark.exists():
         assert process.poll() is None
         time.sleep(0.002)
@@ -153,7 +178,9 @@ def killed(command: list[str], mark: Path) -> None:
 
 
 @pytest.mark.parametrize("named", ["out", "out/", "out/{00000..00003}.tar", "out/*.tar"])
-def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfinished(named, shards: Path, capsys):
+def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfinished(
+    named, shards: Path, capsys
+):
     rows = Path("p.jsonl").read_text()
     Path("p.jsonl").write_text(rows * 20_000)
     killed(["pack", "p.jsonl", "-o", "out"], shards / "out/.wdsflow/unfinished.json")
@@ -168,11 +195,15 @@ def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfin
     assert run("validate", named.replace("00003", "00000"), "--level", "names") in (0, 1)
 
 
-def test_the_status_of_a_pack_that_was_killed_before_its_first_shard_has_the_command_that_resumes(shards: Path, capsys):
+def test_the_status_of_a_pack_that_was_killed_before_its_first_shard_has_the_command_that_resumes(
+    shards: Path, capsys
+):
     rows = Path("p.jsonl").read_text()
     Path("p.jsonl").write_text(rows * 20_000)
     mark = shards / "out/.wdsflow/unfinished.json"
-    process = subprocess.Popen([sys.executable, "-m", "wdsflow", "pack", "p.jsonl", "-o", "out"], stdout=-3)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wdsflow", "pack", "p.jsonl", "-o", "out"], stdout=-3
+    )
     while not mark.exists():
         assert process.poll() is None
         time.sleep(0.002)
@@ -208,7 +239,11 @@ LEFT = {  # of a run that was killed, and of its processes
     "reshard": ["", ".wdsflow", ".wdsflow/reshard-scratch", ".wdsflow/reshard-scratch/copies"],
     "pack": ["", ".wdsflow", ".wdsflow/pack-scratch"],
     "graft": ["", ".wdsflow", ".wdsflow/graft", ".wdsflow/graft/table"],
-    "filter": ["", ".wdsflow", *(f".wdsflow/{name}" for name in ("ledger", "resolved", "spool", "quarantine"))],
+    "filter": [
+        "",
+        ".wdsflow",
+        *(f".wdsflow/{name}" for name in ("ledger", "resolved", "spool", "quarantine")),
+    ],
 }
 
 
@@ -220,7 +255,10 @@ def test_the_next_run_removes_all_that_a_killed_one_left(command, shards: Path):
     for folder in LEFT[command]:
         (shards / "out" / folder).mkdir(parents=True, exist_ok=True)
         (shards / "out" / folder / "00000.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"a part")
-    for name in ("lock", *(["lock-prepare", "lock-finish", "lock.workers"] if command == "filter" else [])):
+    for name in (
+        "lock",
+        *(["lock-prepare", "lock-finish", "lock.workers"] if command == "filter" else []),
+    ):
         (shards / "out/.wdsflow" / name).touch()
     if command == "graft":
         (shards / "out/.wdsflow/graft/00000.rows").write_bytes(b"1")

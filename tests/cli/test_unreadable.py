@@ -33,7 +33,11 @@ def unreadable(tmp_path, monkeypatch):
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         down = f"http://127.0.0.1:{nobody.getsockname()[1]}/0.tar"
         yield {
-            "a path that does not exist": ("nowhere.tar", f"{tmp_path}/nowhere.tar", "no such file"),
+            "a path that does not exist": (
+                "nowhere.tar",
+                f"{tmp_path}/nowhere.tar",
+                "no such file",
+            ),
             "a page": ("page.tar", f"{tmp_path}/page.tar", "not a tar: looks like HTML page"),
             "an empty file": ("empty.tar", f"{tmp_path}/empty.tar", ""),
             "a server that is down": (down, down, "Cannot connect"),
@@ -49,12 +53,17 @@ def test_one_line_tells_that_nothing_could_be_read(unreadable, capsys, command):
         assert shown.out == ""
         line, *hints = shown.err.splitlines()
         if command == "repair" and name.endswith("nowhere.tar"):  # none of the shards exists
-            assert (line, hints[0]) == ("wdsflow: no shards match 'nowhere.tar'", f"  no such file: {name}")
+            assert (line, hints[0]) == (
+                "wdsflow: no shards match 'nowhere.tar'",
+                f"  no such file: {name}",
+            )
             continue
         assert line.startswith(f"wdsflow: nothing could be read: {name}: ")
         assert reason in line
         missing = name.endswith("nowhere.tar")  # here are others
-        advised = [f"wdsflow {'validate ' + quote(url) if command == 'repair' else command + ' .'} --allow-pipe"]
+        advised = [
+            f"wdsflow {'validate ' + quote(url) if command == 'repair' else command + ' .'} --allow-pipe"
+        ]
         advised = advised if command == "repair" or missing else []
         assert [each for hint in hints for each in commands(hint)] == advised
 
@@ -62,7 +71,9 @@ def test_one_line_tells_that_nothing_could_be_read(unreadable, capsys, command):
 @pytest.mark.parametrize("form", ["json", "sarif", "github", "html"])
 def test_reports_for_programs_have_no_verdict_either(unreadable, capsys, form):
     url, name, _ = unreadable["a page"]
-    assert run("validate", url, "--format", form, "--for", "open-clip-3.3", "--for", "datasets") == 2
+    assert (
+        run("validate", url, "--format", form, "--for", "open-clip-3.3", "--for", "datasets") == 2
+    )
     shown = capsys.readouterr()
     assert "stalls" not in shown.out.lower()
     assert "page.tar" in shown.out
@@ -89,8 +100,12 @@ def empty(tmp_path, monkeypatch):
     return tmp_path / "s"
 
 
-@pytest.mark.parametrize("words", [[], ["--ignore", "W"], ["--", "--train-data", "s/{0..1}.tar", "--workers", "1"]])
-def test_shards_that_hold_no_sample_have_no_verdict_but_a_line_with_their_paths(empty, capsys, words):
+@pytest.mark.parametrize(
+    "words", [[], ["--ignore", "W"], ["--", "--train-data", "s/{0..1}.tar", "--workers", "1"]]
+)
+def test_shards_that_hold_no_sample_have_no_verdict_but_a_line_with_their_paths(
+    empty, capsys, words
+):
     assert run("validate", "s", *words) == 1
     shown = capsys.readouterr().out
     first = shown.splitlines()[0]
@@ -111,18 +126,25 @@ def test_training_on_shards_that_hold_no_sample_is_refused_in_the_same_line(empt
     assert run("train", "--dry-run", "--", "--train-data", "s/{0..1}.tar") == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert f"preflight: the shards hold no samples; write or download them again: {empty}/0.tar" in shown.err
+    assert (
+        f"preflight: the shards hold no samples; write or download them again: {empty}/0.tar"
+        in shown.err
+    )
 
 
 @pytest.mark.deep
-def test_a_filter_does_not_advise_to_go_on_without_a_shard_where_the_others_hold_nothing(empty, capsys):
+def test_a_filter_does_not_advise_to_go_on_without_a_shard_where_the_others_hold_nothing(
+    empty, capsys
+):
     assert run("filter", "s", "-o", "kept", "--where", "min_side >= 1") == 1
     shown = capsys.readouterr().out
     assert "not done: s/1.tar" in shown
     assert "without: " not in shown
 
 
-LACKS = "import sys; sys.modules['gcsfs'] = None; from wdsflow.cli.main import main; main(sys.argv[1:])"
+LACKS = (
+    "import sys; sys.modules['gcsfs'] = None; from wdsflow.cli.main import main; main(sys.argv[1:])"
+)
 
 
 @pytest.mark.deep
@@ -131,7 +153,9 @@ def test_a_library_that_is_missing_is_reported_once_with_the_command_that_instal
     for words, status in ((["gs://b/{0..5}.tar"], 2), (["gs://b/{0..5}.tar", sound], 1)):
         run = [sys.executable, "-c", LACKS, "validate", *words, "--for", "open-clip-3.3"]
         done = subprocess.run(run, capture_output=True, text=True, check=False)
-        told = [line for line in (done.stdout + done.stderr).splitlines() if line.endswith("[remote]'")]
+        told = [
+            line for line in (done.stdout + done.stderr).splitlines() if line.endswith("[remote]'")
+        ]
         assert done.returncode == status
         assert len(told) <= 2  # the first thing to do, and the finding
         assert "install" in told[0]

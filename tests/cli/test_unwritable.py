@@ -37,7 +37,11 @@ def shards(tmp_path_factory) -> str:
         keys = [f"{shard}{n:03}-{random.randbytes(40).hex()}" for n in range(90)]
         write_tar(
             folder / f"{shard}.tar",
-            [(f"{key}.{kind}", data) for key in keys for kind, data in (("jpg", JPEG), ("txt", b"a cat"))],
+            [
+                (f"{key}.{kind}", data)
+                for key in keys
+                for kind, data in (("jpg", JPEG), ("txt", b"a cat"))
+            ],
         )
     return str(folder)
 
@@ -60,13 +64,37 @@ FILES = {
     "report": ("validate", "SHARDS", "--output", "FILE"),
     "page": ("validate", "SHARDS", "--format", "html", "--output", "FILE"),
     "baseline": ("validate", "SHARDS", "--write-baseline", "FILE"),
-    "list.txt": ("filter", "SHARDS", "-o", "OUT", "--where", "bytes > 0", "--jobs", 0, "--export", "FILE"),
-    "list.parquet": ("filter", "SHARDS", "-o", "OUT", "--where", "bytes > 0", "--jobs", 0, "--export", "FILE"),
+    "list.txt": (
+        "filter",
+        "SHARDS",
+        "-o",
+        "OUT",
+        "--where",
+        "bytes > 0",
+        "--jobs",
+        0,
+        "--export",
+        "FILE",
+    ),
+    "list.parquet": (
+        "filter",
+        "SHARDS",
+        "-o",
+        "OUT",
+        "--where",
+        "bytes > 0",
+        "--jobs",
+        0,
+        "--export",
+        "FILE",
+    ),
 }
 
 
 def words_of(name: str, shards: str, file: Path, out: Path) -> list[object]:
-    return [{"SHARDS": shards, "FILE": file, "OUT": out}.get(str(word), word) for word in FILES[name]]
+    return [
+        {"SHARDS": shards, "FILE": file, "OUT": out}.get(str(word), word) for word in FILES[name]
+    ]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -90,7 +118,8 @@ FOLDERS = {
 
 
 @pytest.mark.parametrize(
-    ("command", "room"), [("filter", 0), ("filter", 5000), ("measure", 0), ("repair", 0), ("repair", 5000)]
+    ("command", "room"),
+    [("filter", 0), ("filter", 5000), ("measure", 0), ("repair", 0), ("repair", 5000)],
 )
 def test_on_a_full_disk_no_half_file_has_its_final_name_and_the_same_command_resumes(
     command, room, shards, tmp_path: Path, capsys
@@ -105,7 +134,9 @@ def test_on_a_full_disk_no_half_file_has_its_final_name_and_the_same_command_res
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("place", ["a folder", "no/such/folder/file", "a file/in it", "/sys/file"])
-def test_a_place_where_no_file_can_be_is_refused_before_any_work(name, place, shards, tmp_path: Path, capsys):
+def test_a_place_where_no_file_can_be_is_refused_before_any_work(
+    name, place, shards, tmp_path: Path, capsys
+):
     if place == "/sys/file" and not sys.platform.startswith("linux"):
         pytest.skip("where root, too, may write no file")
     (tmp_path / "a file").write_text(OLD)
@@ -119,18 +150,42 @@ def test_a_place_where_no_file_can_be_is_refused_before_any_work(name, place, sh
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc, where root may make no file either")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="needs /proc, where root may make no file either"
+)
 @pytest.mark.parametrize(
     "words",
     [
         ("validate", "SHARDS", "--output", "/proc/x"),
-        ("validate", "--write-baseline", "/proc/x", "--", "--train-data", "SHARDS/0.tar", "--workers", 1),
+        (
+            "validate",
+            "--write-baseline",
+            "/proc/x",
+            "--",
+            "--train-data",
+            "SHARDS/0.tar",
+            "--workers",
+            1,
+        ),
         ("filter", "SHARDS", "-o", "/sys/x", "--where", "bytes > 0", "--jobs", 0),
-        ("filter", "SHARDS", "-o", "out", "--where", "bytes > 0", "--jobs", 0, "--export", "/proc/list.txt"),
+        (
+            "filter",
+            "SHARDS",
+            "-o",
+            "out",
+            "--where",
+            "bytes > 0",
+            "--jobs",
+            0,
+            "--export",
+            "/proc/list.txt",
+        ),
         ("repair", "SHARDS", "-o", "/proc/x"),
     ],
 )
-def test_the_command_that_is_printed_writes_elsewhere(words, shards, tmp_path: Path, monkeypatch, capsys):
+def test_the_command_that_is_printed_writes_elsewhere(
+    words, shards, tmp_path: Path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert run(*(str(word).replace("SHARDS", shards) for word in words)) == 2
     assert not [*tmp_path.iterdir()]
@@ -170,7 +225,8 @@ def test_training_refuses_places_where_it_could_not_write_before_it_begins(
     (tmp_path / "a file").write_text(OLD)
     (tmp_path / "a.prom").mkdir()
     words = [
-        word.replace("FOLDER", str(tmp_path)) for word in (*own, "--", "--train-data", f"{shards}/0.tar", *openclip)
+        word.replace("FOLDER", str(tmp_path))
+        for word in (*own, "--", "--train-data", f"{shards}/0.tar", *openclip)
     ]
     assert run("train", *words) == 2
     told = capsys.readouterr().err

@@ -31,7 +31,18 @@ def test_captions_in_json_stall_with_status_1_and_advice(tmp_path, capsys):
 
 
 def test_several_readers_have_a_verdict_each(tmp_path, capsys):
-    assert run(shards.with_json(tmp_path), "--for", "open-clip-3.3", "--for", "datasets", "--format", "json") == 1
+    assert (
+        run(
+            shards.with_json(tmp_path),
+            "--for",
+            "open-clip-3.3",
+            "--for",
+            "datasets",
+            "--format",
+            "json",
+        )
+        == 1
+    )
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     assert [verdict["reader"] for verdict in verdicts] == ["open-clip-3.3", "datasets"]
     assert verdicts[0]["outcome"] == "stalls"
@@ -69,13 +80,25 @@ def test_one_unreadable_shard_among_others_is_a_finding(tmp_path, capsys):
     pattern = shards.with_txt(tmp_path)
     (tmp_path / "0002.tar").write_bytes(b"<html>404</html>" * 64)
     assert run(tmp_path, "--format", "json") == 1
-    assert any("0002.tar" in (each["shard"] or "") for each in json.loads(capsys.readouterr().out)["findings"])
+    assert any(
+        "0002.tar" in (each["shard"] or "")
+        for each in json.loads(capsys.readouterr().out)["findings"]
+    )
     assert pattern
 
 
 def test_what_training_reads_is_judged_where_no_url_is_given(tmp_path, capsys):
     pattern = shards.with_txt(tmp_path, shards=4)
-    words = ["--train-data", pattern, "--batch-size", "2", "--workers", "2", "--train-num-samples", "32"]
+    words = [
+        "--train-data",
+        pattern,
+        "--batch-size",
+        "2",
+        "--workers",
+        "2",
+        "--train-num-samples",
+        "32",
+    ]
     assert run("--format", "json", "--", *words) == 0
     tree = json.loads(capsys.readouterr().out)
     assert len(tree["shards"]) == 4
@@ -84,7 +107,16 @@ def test_what_training_reads_is_judged_where_no_url_is_given(tmp_path, capsys):
 
 def test_fewer_shards_than_workers_is_foreseen(tmp_path, capsys):
     pattern = shards.with_txt(tmp_path, shards=1)
-    words = ["--train-data", pattern, "--batch-size", "2", "--workers", "4", "--train-num-samples", "8"]
+    words = [
+        "--train-data",
+        pattern,
+        "--batch-size",
+        "2",
+        "--workers",
+        "4",
+        "--train-num-samples",
+        "8",
+    ]
     assert run("--", *words) == 1
     assert "Forecast" in capsys.readouterr().out
 
@@ -93,7 +125,12 @@ def test_fewer_shards_than_workers_is_foreseen(tmp_path, capsys):
 def test_every_format_goes_to_a_file_and_a_summary_to_the_screen(tmp_path, capsys, form):
     file = tmp_path / "report.out"
     file.write_text("old")
-    assert run(shards.with_json(tmp_path), "--for", "open-clip-3.3", "--format", form, "--output", file) == 1
+    assert (
+        run(
+            shards.with_json(tmp_path), "--for", "open-clip-3.3", "--format", form, "--output", file
+        )
+        == 1
+    )
     assert "STALLS" in capsys.readouterr().out
     assert len(file.read_text()) > 200
     assert [each for each in os.listdir(tmp_path) if each.endswith(".tmp")] == []
@@ -138,7 +175,11 @@ def test_an_ignored_finding_does_not_fail_and_shows_its_reason(tmp_path, capsys)
     shards.with_txt(tmp_path)
     (tmp_path / "0002.tar").write_bytes(b"<html>404</html>" * 64)
     assert run(tmp_path, "--format", "json") == 1
-    codes = {each["code"] for each in json.loads(capsys.readouterr().out)["findings"] if each["severity"] == "error"}
+    codes = {
+        each["code"]
+        for each in json.loads(capsys.readouterr().out)["findings"]
+        if each["severity"] == "error"
+    }
     ignore = [word for code in codes for word in ("--ignore", f"{code}=the mirror is down")]
     assert run(tmp_path, *ignore) == 0
     assert "the mirror is down" in capsys.readouterr().out

@@ -24,7 +24,10 @@ GOLDEN = Path(__file__).parent / "golden" / "output.txt"
 def sample(key, number=0, *, caption=True):
     value = {"url": f"http://{key}", "width": 100 + number, "tags": ["a"]}
     fields = [("jpg", JPEG + key.encode()), ("json", json.dumps(value).encode())]
-    return [(f"{key}.{field}", data) for field, data in fields + [("txt", f"caption of {key}".encode())] * caption]
+    return [
+        (f"{key}.{field}", data)
+        for field, data in fields + [("txt", f"caption of {key}".encode())] * caption
+    ]
 
 
 def write_sets(place):
@@ -32,7 +35,9 @@ def write_sets(place):
     for folder in ("s", "d", "odd", "t"):
         (place / folder).mkdir()
     for shard in range(2):
-        members = [each for number in range(3) for each in sample(f"{shard}{'abc'[number]}", number)]
+        members = [
+            each for number in range(3) for each in sample(f"{shard}{'abc'[number]}", number)
+        ]
         write_tar(place / f"s/{shard}.tar", members)
     whole = tar_bytes([each for number in range(4) for each in sample(f"d{number}", number)])
     (place / "d/cut.tar").write_bytes(whole[: len(whole) // 2])
@@ -44,13 +49,28 @@ def write_sets(place):
     apart = [f"{key}.{field}" for field in ("jpg", "txt") for key in ("a.b", "c")]
     write_tar(place / "odd/apart.tar", [(name, JPEG) for name in apart])
     write_tar(place / "odd/twice.tar", [*sample("x"), *sample("y"), *sample("x", 1)])
-    write_tar(place / "odd/junk.tar", [("__MACOSX/._x.jpg", b"1"), *sample("x", caption=False), ("noname", b"2")])
+    write_tar(
+        place / "odd/junk.tar",
+        [("__MACOSX/._x.jpg", b"1"), *sample("x", caption=False), ("noname", b"2")],
+    )
     write_tar(place / "odd/large.TAR", [*sample("K"), ("K.JPG", b"again")])
-    rows = [(f"{shard}{key}", f"http://{shard}{key}", f"new {shard}{key}") for shard in range(2) for key in "abc"]
-    for name, chosen in {"all": rows, "few": [*rows[:2], ("no", "no", "no")], "twice": [*rows, *rows[:2]]}.items():
-        (place / f"t/{name}.csv").write_text("\n".join(["key,url,caption", *map(",".join, chosen), ""]))
+    rows = [
+        (f"{shard}{key}", f"http://{shard}{key}", f"new {shard}{key}")
+        for shard in range(2)
+        for key in "abc"
+    ]
+    for name, chosen in {
+        "all": rows,
+        "few": [*rows[:2], ("no", "no", "no")],
+        "twice": [*rows, *rows[:2]],
+    }.items():
+        (place / f"t/{name}.csv").write_text(
+            "\n".join(["key,url,caption", *map(",".join, chosen), ""])
+        )
     swapped = [(rows[0][0], rows[1][1], "a"), (rows[1][0], rows[0][1], "b")]
-    (place / "t/swapped.csv").write_text("\n".join(["key,url,caption", *map(",".join, swapped), ""]))
+    (place / "t/swapped.csv").write_text(
+        "\n".join(["key,url,caption", *map(",".join, swapped), ""])
+    )
     (place / "t/tabs.csv").write_text("key\tcaption\n0a\tnew\n")
     for path in place.rglob("*.*"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
@@ -60,22 +80,37 @@ def write_odder_sets(place):
     """Write shards with global headers, odd names and other compressions, many damaged ones, and odd tables."""
     for folder in ("g", "m"):
         (place / folder).mkdir()
-    for name, records in {"comment": {"comment": "x"}, "size": {"size": "5"}, "path": {"path": "all.txt"}}.items():
-        with tarfile.open(place / f"g/{name}.tar", "w", format=tarfile.PAX_FORMAT, pax_headers=records) as tar:
+    for name, records in {
+        "comment": {"comment": "x"},
+        "size": {"size": "5"},
+        "path": {"path": "all.txt"},
+    }.items():
+        with tarfile.open(
+            place / f"g/{name}.tar", "w", format=tarfile.PAX_FORMAT, pax_headers=records
+        ) as tar:
             for key in "ab":
                 for field, data in (("jpg", JPEG), ("txt", b"12345")):
                     info = tarfile.TarInfo(f"{key}.{field}")
                     info.size = len(data)
                     tar.addfile(info, io.BytesIO(data))
-    write_tar(place / "g/latin.tar", [*sample("0a"), ("\udce9.jpg", JPEG), ("\udce9.txt", b"latin"), *sample("0b", 1)])
+    write_tar(
+        place / "g/latin.tar",
+        [*sample("0a"), ("\udce9.jpg", JPEG), ("\udce9.txt", b"latin"), *sample("0b", 1)],
+    )
     whole = tar_bytes([each for number in range(40) for each in sample(f"{number:02}z", number)])
     (place / "g/whole.tar.gz").write_bytes(gzip.compress(whole, mtime=0))
     (place / "g/cut.tar.gz").write_bytes(gzip.compress(whole, mtime=0)[:-900])
-    (place / "g/flipped.tar.bz2").write_bytes(bz2.compress(whole)[:2000] + b"x" + bz2.compress(whole)[2001:])
+    (place / "g/flipped.tar.bz2").write_bytes(
+        bz2.compress(whole)[:2000] + b"x" + bz2.compress(whole)[2001:]
+    )
     for number in range(12):
-        (place / f"m/{number:02}.tar").write_bytes(tar_bytes(sample(f"m{number:02}"))[: 1200 if number else 3072 + 9])
+        (place / f"m/{number:02}.tar").write_bytes(
+            tar_bytes(sample(f"m{number:02}"))[: 1200 if number else 3072 + 9]
+        )
     rows = [f"{number:02}z,text {number}" for number in range(0, 40, 3)]
-    (place / "t/third.csv").write_text("\n".join(["key,caption", *rows, "0a,A", "0b,", "a,global", ""]))
+    (place / "t/third.csv").write_text(
+        "\n".join(["key,caption", *rows, "0a,A", "0b,", "a,global", ""])
+    )
     (place / "t/both.csv").write_text("key,caption\n0a,A\n0a,B\n0b,C\n0b,D\nx,E\n")
     (place / "t/names.jsonl").write_text(
         '{"key": "0a", "caption": "one", "tags": ["x"], "n": 3}\n{"key": "1c", "n": null}\n'
@@ -122,7 +157,10 @@ SCENES = {
         "repair d/none.tar -o none --jobs 1",
         "validate out --level names",
     ],
-    "repair that only shows": ["repair d odd -o out --dry-run --jobs 1", "repair s -o out --dry-run --jobs 1"],
+    "repair that only shows": [
+        "repair d odd -o out --dry-run --jobs 1",
+        "repair s -o out --dry-run --jobs 1",
+    ],
     "reshard": [
         f"reshard {S} -o out --samples 4 --jobs 1",
         f"reshard {S} -o out --samples 4 --jobs 1",
@@ -293,7 +331,11 @@ def files(place, found):
     """Yield names, sizes and digests of files, but for those of which the bytes depend on the time or on libraries."""
     for path in sorted(found):
         name = path.relative_to(place)
-        if path.is_file() and ".wdsflow" not in name.parts and path.suffix not in {".sqlite", ".parquet"}:
+        if (
+            path.is_file()
+            and ".wdsflow" not in name.parts
+            and path.suffix not in {".sqlite", ".parquet"}
+        ):
             data = path.read_bytes().replace(os.fsencode(place), b"/PLACE")
             yield f"{name}: {len(data)} bytes, {sha256(data).hexdigest()[:12]}"
 
@@ -304,9 +346,7 @@ def shown(command, place):
         subprocess.run(command[2:], shell=True, cwd=place, check=True)
         return command
     done = run(shlex.split(command), place)
-    text = (
-        f"$ wdsflow {command}\n{done.out}{done.errors and f'--- stderr{chr(10)}{done.errors}'}exit status {done.status}"
-    )
+    text = f"$ wdsflow {command}\n{done.out}{done.errors and f'--- stderr{chr(10)}{done.errors}'}exit status {done.status}"
     text = text.replace(str(place), "/PLACE")
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", "TIME", text)
     text = re.sub(r"\b\d+(\.\d+)?( m?s| shards/s| samples/s| MiB/s)\b", r"#\2", text)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 BLOCK = 512
-Kind = Literal["file", "directory", "symlink", "hardlink", "fifo", "old", "contiguous", "unknown", "sparse"]
+Kind = Literal[
+    "file", "directory", "symlink", "hardlink", "fifo", "old", "contiguous", "unknown", "sparse"
+]
 _TYPES = {
     "file": tarfile.REGTYPE,
     "directory": tarfile.DIRTYPE,
@@ -28,7 +30,9 @@ class Entry:
     name: str
     data: bytes = b""
     kind: Kind = "file"
-    pax: dict[str, str] = field(default_factory=dict)  # records of an extended header, which makes it PAX
+    pax: dict[str, str] = field(
+        default_factory=dict
+    )  # records of an extended header, which makes it PAX
 
 
 @dataclass(frozen=True, slots=True)

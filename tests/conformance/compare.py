@@ -41,9 +41,9 @@ class Environment:
 def environments(variables: Mapping[str, str]) -> list[Environment]:
     """Return how each reader is run here, by the variables that say where those not installed lie.
 
-    ``WDSFLOW_WEBDATASET1`` is a folder with webdataset 1.x, ``WDSFLOW_OPEN_CLIP_HEAD`` one with the sources of
-    open_clip's main branch, ``WDSFLOW_RAY_PYTHON`` a Python with ray where this one has none, ``WDSFLOW_INDEX_READERS`` one
-    with Energon.
+    ``WDSFLOW_WEBDATASET1`` is a folder with webdataset 1.x, ``WDSFLOW_OPEN_CLIP_HEAD`` one with the
+    sources of open_clip's main branch, ``WDSFLOW_RAY_PYTHON`` a Python with ray where this one has
+    none, ``WDSFLOW_INDEX_READERS`` one with Energon.
     """
     webdataset = variables.get("WDSFLOW_WEBDATASET1", "")
     head = variables.get("WDSFLOW_OPEN_CLIP_HEAD", "")
@@ -53,7 +53,10 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
     return [
         Environment("open-clip-3.3", "open-clip", missing=_lacks("open_clip_train")),
         Environment(
-            "webdataset-1", "webdataset", path=(webdataset,), missing=_unset("WDSFLOW_WEBDATASET1", webdataset)
+            "webdataset-1",
+            "webdataset",
+            path=(webdataset,),
+            missing=_unset("WDSFLOW_WEBDATASET1", webdataset),
         ),
         Environment("datasets", "datasets", missing=_lacks("datasets")),
         Environment("datasets-tables", "datasets-tables", missing=_lacks("datasets")),
@@ -63,12 +66,23 @@ def environments(variables: Mapping[str, str]) -> list[Environment]:
             path=(head,),
             missing=_unset("WDSFLOW_OPEN_CLIP_HEAD", head) or _lacks("open_clip_train"),
         ),
-        Environment("ray-data", "ray-data", python=ray or sys.executable, missing=without_ray, starts_more=True),
+        Environment(
+            "ray-data",
+            "ray-data",
+            python=ray or sys.executable,
+            missing=without_ray,
+            starts_more=True,
+        ),
         Environment("webdataset-0.2", "webdataset", missing=_lacks("webdataset")),
         Environment("timm", "timm", missing=_lacks("timm")),
-        Environment("energon", "energon", python=indexed, missing=_lacks_there(indexed, "megatron.energon")),
         Environment(
-            "energon-crude", "energon-crude", python=indexed, missing=_lacks_there(indexed, "megatron.energon")
+            "energon", "energon", python=indexed, missing=_lacks_there(indexed, "megatron.energon")
+        ),
+        Environment(
+            "energon-crude",
+            "energon-crude",
+            python=indexed,
+            missing=_lacks_there(indexed, "megatron.energon"),
         ),
     ]
 
@@ -87,8 +101,14 @@ def _lacks_there(python: str, module: str) -> str:
     if not python:
         return _unset("WDSFLOW_INDEX_READERS", python)
     look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
-    found = subprocess.run([python, "-c", look], check=False, stderr=subprocess.DEVNULL).returncode == 0
-    return "" if found else f"{module} is not installed; WDSFLOW_INDEX_READERS names a Python that has it"
+    found = (
+        subprocess.run([python, "-c", look], check=False, stderr=subprocess.DEVNULL).returncode == 0
+    )
+    return (
+        ""
+        if found
+        else f"{module} is not installed; WDSFLOW_INDEX_READERS names a Python that has it"
+    )
 
 
 class RealReaders:
@@ -102,7 +122,11 @@ class RealReaders:
                 self._start(each)
 
     def _start(self, environment: Environment) -> None:
-        variables = {"PYTHONSAFEPATH": "1", "HF_HOME": str(self._scratch / "hf"), "HF_HUB_OFFLINE": "1"}
+        variables = {
+            "PYTHONSAFEPATH": "1",
+            "HF_HOME": str(self._scratch / "hf"),
+            "HF_HUB_OFFLINE": "1",
+        }
         if environment.place not in self._programs:
             self._programs[environment.place] = Program(
                 _SCRIPT, self._scratch, variables, environment.python, environment.path
@@ -129,7 +153,9 @@ class RealReader:
         self._name = name
         self._program = program
 
-    def read(self, urls: Iterable[str], options: Options, code: str = "stages = []") -> dict[str, Any]:
+    def read(
+        self, urls: Iterable[str], options: Options, code: str = "stages = []"
+    ) -> dict[str, Any]:
         """Return what came of reading the shards, with stages of some code in the pipeline; see readers.py."""
         job = {"reader": self._name, "urls": list(urls), "options": asdict(options), "code": code}
         self._program.ask(json.dumps(job))
@@ -150,10 +176,16 @@ class Comparison:
     def __str__(self) -> str:
         lines = [f"seed {self.made.seed}: {'; '.join(self.differences)}", f"  {self.options}"]
         for shard in self.made.shards:
-            lines += [f"  {shard.path}: {', '.join(shard.hurts) or 'sound'}", f"    {' '.join(shard.members)}"]
+            lines += [
+                f"  {shard.path}: {', '.join(shard.hurts) or 'sound'}",
+                f"    {' '.join(shard.members)}",
+            ]
         verdict, real = self.prediction.verdict, self.real
         lines.append(f"  predicted: {verdict.outcome}, {verdict.usable} usable")
-        lines += [f"    {reason.slug}: {reason.message} ({reason.shard}, {reason.key})" for reason in verdict.reasons]
+        lines += [
+            f"    {reason.slug}: {reason.message} ({reason.shard}, {reason.key})"
+            for reason in verdict.reasons
+        ]
         lines.append(f"  real: {real['error'] or ('stall' if real['stall'] else 'no error')}")
         for index, worker in enumerate(real["keys"]):
             predicted = self.prediction.keys[index] if index < len(self.prediction.keys) else []
@@ -170,23 +202,31 @@ def options_for(reader: str, seed: int, shards: int) -> Options:
         return Options()
     world_size = rng.choice((1, 1, 1, 2))
     workers = rng.choice([count for count in (0, 0, 1, 2, 3) if count * world_size <= shards])
-    options = Options(seed=rng.randrange(5), epoch=rng.randrange(3), workers=workers, world_size=world_size)
+    options = Options(
+        seed=rng.randrange(5), epoch=rng.randrange(3), workers=workers, world_size=world_size
+    )
     if reader != "open-clip-4":
         return options
     return replace(
         options,
-        image_key=rng.choice((*["jpg;png;jpeg;webp"] * 4, "png;jpg", "seg.png;webp;jpeg;jpg", "gif;bmp;jpg")),
+        image_key=rng.choice(
+            (*["jpg;png;jpeg;webp"] * 4, "png;jpg", "seg.png;webp;jpeg;jpg", "gif;bmp;jpg")
+        ),
         text_key=rng.choice(("txt", "txt", "txt;caption", "text;txt", "caption;;txt;")),
         json_text_key=rng.choice((None, None, "caption", "title; caption", "url;caption")),
         max_image_pixels=rng.choice((25_000_000, 25_000_000, 200, 0)),
     )
 
 
-def compare(real_reader: RealReader, reader: str, seeds: Iterable[int], folder: Path) -> Iterator[Comparison]:
+def compare(
+    real_reader: RealReader, reader: str, seeds: Iterable[int], folder: Path
+) -> Iterator[Comparison]:
     """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
     for seed in seeds:
         home = folder_of(reader, seed, folder)
-        made = make_set(seed, home, tables=reader in _TABLES, labels=reader == "timm", apart=reader in INDEXED)
+        made = make_set(
+            seed, home, tables=reader in _TABLES, labels=reader == "timm", apart=reader in INDEXED
+        )
         write_index(reader, home)
         options = options_for(reader, seed, len(made.shards))
         asker = READERS[reader](options)
@@ -201,7 +241,9 @@ def compare(real_reader: RealReader, reader: str, seeds: Iterable[int], folder: 
             clear(reader, home)
 
 
-def _differences(reader: str, prediction: Prediction, real: Mapping[str, Any], *, unread: bool) -> Iterator[str]:
+def _differences(
+    reader: str, prediction: Prediction, real: Mapping[str, Any], *, unread: bool
+) -> Iterator[str]:
     """Yield where a prediction is wrong. ``unread``: contents of sparse members are taken as valid."""
     verdict = prediction.verdict
     if unread and not verdict.exact and verdict.usable > sum(map(len, real["keys"])):

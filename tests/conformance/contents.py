@@ -5,7 +5,19 @@ import io
 import json
 from random import Random
 
-_WORDS = ("a", "red", "house", "near", "the", "sea", "caf\u00e9", "\u4e2d\u6587", "\U0001f600", "&amp;", "<b>bold</b>")
+_WORDS = (
+    "a",
+    "red",
+    "house",
+    "near",
+    "the",
+    "sea",
+    "caf\u00e9",
+    "\u4e2d\u6587",
+    "\U0001f600",
+    "&amp;",
+    "<b>bold</b>",
+)
 
 
 def caption(rng: Random) -> str:
@@ -64,7 +76,9 @@ def document(rng: Random) -> bytes:
         "place": {"x": rng.random(), "names": {"en": caption(rng)}} if rng.random() < 0.8 else None,
         "boxes": [{"left": size, "label": "dog"} for size in sizes],
     }
-    return json.dumps({name: None if rng.random() < 0.1 else value for name, value in values.items()}).encode()
+    return json.dumps(
+        {name: None if rng.random() < 0.1 else value for name, value in values.items()}
+    ).encode()
 
 
 def other_document(rng: Random) -> bytes:
@@ -82,9 +96,28 @@ def _value(rng: Random, depth: int = 2) -> object:
     """Return anything that json holds."""
     if depth and rng.random() < 0.4:
         items = [_value(rng, depth - 1) for _ in range(rng.randint(0, 3))]
-        return items if rng.random() < 0.5 else dict(zip(("left", "x", "names"), items, strict=False))
+        return (
+            items if rng.random() < 0.5 else dict(zip(("left", "x", "names"), items, strict=False))
+        )
     return rng.choice(
-        (None, True, 0, 7, -1, 1.0, 2.5, 2**53 + 1, 2**63, 10**30, 1e300, "", "12", "1.5", caption(rng), float("nan"))
+        (
+            None,
+            True,
+            0,
+            7,
+            -1,
+            1.0,
+            2.5,
+            2**53 + 1,
+            2**63,
+            10**30,
+            1e300,
+            "",
+            "12",
+            "1.5",
+            caption(rng),
+            float("nan"),
+        )
     )
 
 
@@ -177,7 +210,12 @@ def other_array(rng: Random) -> bytes:
 
     stream = io.BytesIO()
     shape = rng.choice(((), (1,), (3,), (2, 2), (0, 2), (1, 1)))
-    numpy.save(stream, numpy.full(shape, rng.choice((0, 1, 2))).astype(rng.choice(("f4", "f8", "i8", "u1", "?", "U3"))))
+    numpy.save(
+        stream,
+        numpy.full(shape, rng.choice((0, 1, 2))).astype(
+            rng.choice(("f4", "f8", "i8", "u1", "?", "U3"))
+        ),
+    )
     return stream.getvalue()
 
 
@@ -193,7 +231,15 @@ def arrays(rng: Random) -> bytes:
 def odd_array(rng: Random) -> bytes:
     """Return a .npy file that is cut, holds pickled objects, or is none."""
     whole = array(rng)
-    return rng.choice((b"", b"\x93NUMPY", whole[: rng.randrange(len(whole))], array(rng, objects=True), b"no array"))
+    return rng.choice(
+        (
+            b"",
+            b"\x93NUMPY",
+            whole[: rng.randrange(len(whole))],
+            array(rng, objects=True),
+            b"no array",
+        )
+    )
 
 
 def zipped(data: bytes) -> bytes:
@@ -205,5 +251,13 @@ def odd_zip(rng: Random) -> bytes:
     """Return bytes that gzip may refuse."""
     whole = zipped(caption(rng).encode())
     return rng.choice(
-        (b"", b"plain", whole[:-4], whole[: len(whole) // 2], whole + b"tail", whole + b"\0\0", whole * 2)
+        (
+            b"",
+            b"plain",
+            whole[:-4],
+            whole[: len(whole) // 2],
+            whole + b"tail",
+            whole + b"\0\0",
+            whole * 2,
+        )
     )

@@ -14,7 +14,14 @@ from tests.conformance.tar_hurts import BYTE_HURTS, COMPRESSIONS, NO_TAR
 
 _FIELDS = (("txt",), ("txt",), ("txt",), ("txt", "json"), ("json",), ("txt", "cls"), ("cls",))
 _LABEL_FIELDS = (("cls",), ("cls",), ("cls", "txt"), ("cls", "json"), ("txt",))
-_TABLE_FIELDS = (("txt",), ("txt", "json"), ("txt", "json"), ("json",), ("txt", "cls"), ("txt", "json", "npy"))
+_TABLE_FIELDS = (
+    ("txt",),
+    ("txt", "json"),
+    ("txt", "json"),
+    ("json",),
+    ("txt", "cls"),
+    ("txt", "json", "npy"),
+)
 _RATES = (0.0, 0.05, 0.15, 0.3, 0.6, 1.0)  # how often a sample is hurt, drawn once a set
 
 
@@ -73,7 +80,9 @@ class _Style:
     calm: int  # so many samples at the beginning of the set stay sound
 
 
-def make_set(seed: int, folder: Path, *, tables: bool = False, labels: bool = False, apart: bool = False) -> ShardSet:
+def make_set(
+    seed: int, folder: Path, *, tables: bool = False, labels: bool = False, apart: bool = False
+) -> ShardSet:
     """Write the shard set of a seed into a folder, and say what is in it.
 
     Args:
@@ -85,7 +94,9 @@ def make_set(seed: int, folder: Path, *, tables: bool = False, labels: bool = Fa
         apart: for a reader that takes no key twice: in most sets, the keys of each shard are its own.
     """
     rng = Random(seed)
-    style = _style(rng, tables, _LABEL_FIELDS if labels else _TABLE_FIELDS if tables else _FIELDS, apart=apart)
+    style = _style(
+        rng, tables, _LABEL_FIELDS if labels else _TABLE_FIELDS if tables else _FIELDS, apart=apart
+    )
     made = ShardSet(seed)
     index = 0
     for number in range(rng.randint(1, 6)):
@@ -94,7 +105,13 @@ def make_set(seed: int, folder: Path, *, tables: bool = False, labels: bool = Fa
         if style.restart:
             index = 0
         count = rng.choice((rng.randint(1, style.longest), rng.randint(1, 2)))
-        _make_shard(shard, _samples(rng, style, index, count), rng, style, calm=style.calm if number == 0 else 0)
+        _make_shard(
+            shard,
+            _samples(rng, style, index, count),
+            rng,
+            style,
+            calm=style.calm if number == 0 else 0,
+        )
         index += count
     return made
 
@@ -122,7 +139,9 @@ def _style(rng: Random, tables: bool, fields: Sequence[tuple[str, ...]], *, apar
 
 
 def _samples(rng: Random, style: _Style, start: int, count: int) -> list[list[Entry]]:
-    return [_sample(rng, style, f"{style.prefix}{index:05d}") for index in range(start, start + count)]
+    return [
+        _sample(rng, style, f"{style.prefix}{index:05d}") for index in range(start, start + count)
+    ]
 
 
 def _sample(rng: Random, style: _Style, key: str) -> list[Entry]:
@@ -136,7 +155,9 @@ def _sample(rng: Random, style: _Style, key: str) -> list[Entry]:
     return entries[::-1] if style.caption_first else entries
 
 
-def _make_shard(shard: Shard, samples: list[list[Entry]], rng: Random, style: _Style, calm: int) -> None:
+def _make_shard(
+    shard: Shard, samples: list[list[Entry]], rng: Random, style: _Style, calm: int
+) -> None:
     for index, sample in enumerate(samples):
         while index >= calm and rng.random() < style.rate * 0.6:
             name = rng.choice(style.hurts)

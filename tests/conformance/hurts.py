@@ -7,7 +7,15 @@ from random import Random
 from tests.conformance import contents
 from tests.conformance.archives import Entry, Kind
 from tests.conformance.layouts import Sample, key_of, stray, suffix_of, twin
-from tests.conformance.pictures import BROKEN, BROKEN_COLOURED, COLOURED, FORMATS, SOUND, huge_png, picture
+from tests.conformance.pictures import (
+    BROKEN,
+    BROKEN_COLOURED,
+    COLOURED,
+    FORMATS,
+    SOUND,
+    huge_png,
+    picture,
+)
 
 SampleHurt = Callable[[Sample, Random], Sample]
 
@@ -35,7 +43,9 @@ def _without(wanted: Callable[[str], bool]) -> SampleHurt:
 
 def _replaced(wanted: Callable[[str], bool], make: Callable[[Random], bytes]) -> SampleHurt:
     def hurt(sample: Sample, rng: Random) -> Sample:
-        return [Entry(entry.name, make(rng)) if wanted(suffix_of(entry)) else entry for entry in sample]
+        return [
+            Entry(entry.name, make(rng)) if wanted(suffix_of(entry)) else entry for entry in sample
+        ]
 
     return hurt
 
@@ -46,13 +56,19 @@ def _renamed(rename: Callable[[str, Random], str]) -> SampleHurt:
     def hurt(sample: Sample, rng: Random) -> Sample:
         index = rng.randrange(len(sample))
         entry = sample[index]
-        return [*sample[:index], Entry(rename(entry.name, rng), entry.data, entry.kind), *sample[index + 1 :]]
+        return [
+            *sample[:index],
+            Entry(rename(entry.name, rng), entry.data, entry.kind),
+            *sample[index + 1 :],
+        ]
 
     return hurt
 
 
 def _all_renamed(rename: Callable[[str, Random], str]) -> SampleHurt:
-    return lambda sample, rng: [Entry(rename(entry.name, rng), entry.data, entry.kind) for entry in sample]
+    return lambda sample, rng: [
+        Entry(rename(entry.name, rng), entry.data, entry.kind) for entry in sample
+    ]
 
 
 def _is_image(suffix: str) -> bool:
@@ -77,7 +93,11 @@ def _link(sample: Sample, rng: Random) -> Sample:
 
 def _folder_between(sample: Sample, rng: Random) -> Sample:
     place = rng.randint(0, len(sample))
-    return [*sample[:place], Entry(rng.choice(("photos/", "x.y/")), b"", "directory"), *sample[place:]]
+    return [
+        *sample[:place],
+        Entry(rng.choice(("photos/", "x.y/")), b"", "directory"),
+        *sample[place:],
+    ]
 
 
 def _other_type(sample: Sample, rng: Random) -> Sample:
@@ -142,7 +162,15 @@ def _special_name(name: str, rng: Random) -> str:
 
 def _special_suffix(name: str, rng: Random) -> str:
     stem, _, suffix = name.rpartition(".")
-    return rng.choice((f"{stem}.", f"{stem}..{suffix}", f"{stem}.{suffix}.", f"{stem}.\n{suffix}", f"{stem}.{suffix} "))
+    return rng.choice(
+        (
+            f"{stem}.",
+            f"{stem}..{suffix}",
+            f"{stem}.{suffix}.",
+            f"{stem}.\n{suffix}",
+            f"{stem}.{suffix} ",
+        )
+    )
 
 
 def _other_key(name: str, rng: Random) -> str:
@@ -166,8 +194,12 @@ _PLAIN: dict[str, SampleHurt] = {
     "rare-image": _replaced(_is_image, _one_of(COLOURED)),
     "other-extension": _renamed(_other_image),
     "second-image": _with(picture, "jpg", "png", "jpeg", "webp", "gif", "seg.png", "thumb.jpg"),
-    "broken-second-image": _with(_one_of(BROKEN_COLOURED), "jpg", "png", "webp", "seg.png", "mask.png", "bmp", "jp2"),
-    "no-picture": _with(lambda rng: rng.randbytes(40), "mpg", "h5", "hdf", "tga", "ppm", "psd", "xbm", "eps", "ico"),
+    "broken-second-image": _with(
+        _one_of(BROKEN_COLOURED), "jpg", "png", "webp", "seg.png", "mask.png", "bmp", "jp2"
+    ),
+    "no-picture": _with(
+        lambda rng: rng.randbytes(40), "mpg", "h5", "hdf", "tga", "ppm", "psd", "xbm", "eps", "ico"
+    ),
     "dotted": _renamed(_dotted),
     "all-dotted": _all_renamed(_dotted),
     "upper-suffix": _renamed(_upper_suffix),
@@ -184,11 +216,17 @@ _PLAIN: dict[str, SampleHurt] = {
     "special-name": _renamed(_special_name),
     "special-suffix": _renamed(_special_suffix),
     "other-key": _renamed(_other_key),
-    "text-field": _with(lambda rng: contents.caption(rng).encode(), "text", "transcript", "caption", "label.txt"),
+    "text-field": _with(
+        lambda rng: contents.caption(rng).encode(), "text", "transcript", "caption", "label.txt"
+    ),
     "odd-text-field": _with(contents.odd_caption, "text", "transcript", "caption", "alt.txt"),
-    "reserved": _with(lambda rng: rng.choice((b"", b"1", b"\xff")), "__key__", "__url__", "__bad__", "__BAD__"),
+    "reserved": _with(
+        lambda rng: rng.choice((b"", b"1", b"\xff")), "__key__", "__url__", "__bad__", "__BAD__"
+    ),
     "reserved-by-others": _with(lambda rng: b"x", "__local_path__", "__worker__", "image", "path"),
-    "unknown-field": _with(lambda rng: rng.randbytes(30), "bin", "dat", "feather", "pt2", "caption"),
+    "unknown-field": _with(
+        lambda rng: rng.randbytes(30), "bin", "dat", "feather", "pt2", "caption"
+    ),
     "bulky": _with(lambda rng: bytes(rng.choice((10_000, 70_000, 1 << 20, 3 << 20))), "bin", "dat"),
     "number": _with(contents.number, "cls", "id", "index"),
     "odd-number": _with(contents.odd_number, "cls", "cls2", "id", "index", "inx"),
@@ -198,7 +236,9 @@ _PLAIN: dict[str, SampleHurt] = {
 _DEEP: dict[str, SampleHurt] = {
     "any-broken-image": _replaced(_is_image, _one_of(BROKEN)),
     "any-rare-image": _replaced(_is_image, _one_of(SOUND)),
-    "foreign-number": _with(lambda rng: rng.choice((b"\xef\xbc\x91", b"\xa05", b"\xc2\xa05")), "cls", "id"),
+    "foreign-number": _with(
+        lambda rng: rng.choice((b"\xef\xbc\x91", b"\xa05", b"\xc2\xa05")), "cls", "id"
+    ),
     "huge-number": _with(contents.huge_number, "cls", "id"),
     "json": _with(contents.metadata, "json", "json", "jsn", "meta.json"),
     "odd-json": _with(contents.odd_json, "json", "jsn", "meta.json"),
@@ -212,13 +252,27 @@ _DEEP: dict[str, SampleHurt] = {
     "no-library": _with(lambda rng: b"\x81\xa1a\x01", "mp", "msg", "cbor"),
     "tensor": _with(lambda rng: rng.randbytes(64), "ten", "tb"),
     "pickled": _with(_pickled, "pyd", "pickle"),
-    "zipped": _with(lambda rng: contents.zipped(contents.caption(rng).encode()), "txt.gz", "gz", "text.gz"),
-    "zipped-json": _with(lambda rng: contents.zipped(contents.odd_json(rng)), "json.gz", "x.json.gz"),
-    "zipped-caption": _with(lambda rng: contents.zipped(contents.odd_caption(rng)), "txt.gz", "TXT.GZ"),
+    "zipped": _with(
+        lambda rng: contents.zipped(contents.caption(rng).encode()), "txt.gz", "gz", "text.gz"
+    ),
+    "zipped-json": _with(
+        lambda rng: contents.zipped(contents.odd_json(rng)), "json.gz", "x.json.gz"
+    ),
+    "zipped-caption": _with(
+        lambda rng: contents.zipped(contents.odd_caption(rng)), "txt.gz", "TXT.GZ"
+    ),
     "zipped-image": _with(lambda rng: contents.zipped(picture(rng)), "jpg.gz"),
     "odd-zip": _with(contents.odd_zip, "txt.gz", "gz", "json.gz", "bin.gz", "jpg.gz", "txt.gz.gz"),
     "large-image": _replaced(_is_image, lambda rng: huge_png(5001, rng.choice((4999, 5000)))),
 }
 
 SAMPLE_HURTS: dict[str, SampleHurt] = {**_PLAIN, **_DEEP}
-TABLE_HURTS = ("other-json", "other-array", "huge-number", "number", "json", "array", "any-rare-image")
+TABLE_HURTS = (
+    "other-json",
+    "other-array",
+    "huge-number",
+    "number",
+    "json",
+    "array",
+    "any-rare-image",
+)

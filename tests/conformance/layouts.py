@@ -68,7 +68,10 @@ def _interleaved(samples: list[Sample], _rng: Random) -> Sample:
 
 
 def _by_field(samples: list[Sample], _rng: Random) -> Sample:
-    return sorted((entry for sample in samples for entry in sample), key=lambda entry: entry.name.rpartition(".")[2])
+    return sorted(
+        (entry for sample in samples for entry in sample),
+        key=lambda entry: entry.name.rpartition(".")[2],
+    )
 
 
 def _mixed(samples: list[Sample], rng: Random) -> Sample:

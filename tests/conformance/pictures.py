@@ -9,7 +9,15 @@ from random import Random
 
 Maker = Callable[[Random], bytes]
 
-FORMATS = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "gif": "GIF", "bmp": "BMP", "tif": "TIFF"}
+FORMATS = {
+    "jpg": "JPEG",
+    "jpeg": "JPEG",
+    "png": "PNG",
+    "webp": "WEBP",
+    "gif": "GIF",
+    "bmp": "BMP",
+    "tif": "TIFF",
+}
 
 
 def picture(rng: Random, extension: str = "jpg", mode: str = "RGB", **save: object) -> bytes:
@@ -24,12 +32,29 @@ def picture(rng: Random, extension: str = "jpg", mode: str = "RGB", **save: obje
 def _saved(image: object, image_format: str, **save: object) -> bytes:
     stream = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of rare formats, as long as Pillow writes them
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of rare formats, as long as Pillow writes them
         image.save(stream, image_format, **save)  # type: ignore[attr-defined]
     return stream.getvalue()
 
 
-_RARE = ("BMP", "DDS", "DIB", "GIF", "ICNS", "ICO", "IM", "MPO", "PCX", "PPM", "QOI", "SGI", "TGA", "TIFF")
+_RARE = (
+    "BMP",
+    "DDS",
+    "DIB",
+    "GIF",
+    "ICNS",
+    "ICO",
+    "IM",
+    "MPO",
+    "PCX",
+    "PPM",
+    "QOI",
+    "SGI",
+    "TGA",
+    "TIFF",
+)
 
 
 def _disguised(rng: Random) -> bytes:
@@ -39,11 +64,15 @@ def _disguised(rng: Random) -> bytes:
     size = (rng.randint(1, 32), rng.randint(1, 32))
     image = Image.frombytes("RGB", size, rng.randbytes(3 * size[0] * size[1]))
     image_format = rng.choice(_RARE)
-    return _saved(image.resize((16, 16)) if image_format in ("ICNS", "ICO") else image, image_format)
+    return _saved(
+        image.resize((16, 16)) if image_format in ("ICNS", "ICO") else image, image_format
+    )
 
 
 def _compressed_tiff(rng: Random) -> bytes:
-    return picture(rng, "tif", compression=rng.choice(("tiff_lzw", "packbits", "tiff_adobe_deflate", "jpeg")))
+    return picture(
+        rng, "tif", compression=rng.choice(("tiff_lzw", "packbits", "tiff_adobe_deflate", "jpeg"))
+    )
 
 
 def _bad_checksum(rng: Random) -> bytes:
@@ -79,7 +108,9 @@ def _animated(image_format: str) -> Maker:
     def make(rng: Random) -> bytes:
         from PIL import Image
 
-        frames = [Image.new("RGB", (8, 8), (rng.randrange(256), 0, index * 80)) for index in range(3)]
+        frames = [
+            Image.new("RGB", (8, 8), (rng.randrange(256), 0, index * 80)) for index in range(3)
+        ]
         return _saved(frames[0], image_format, save_all=True, append_images=frames[1:])
 
     return make
@@ -117,7 +148,9 @@ def huge_png(width: int, height: int) -> bytes:
     packer = zlib.compressobj(9)
     row = b"\0" * (1 + (width + 7) // 8)
     data = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+    )
 
 
 SOUND: dict[str, Maker] = {
@@ -147,7 +180,8 @@ SOUND: dict[str, Maker] = {
 COLOURED: dict[str, Maker] = {  # as Pillow opens them: no grey, no palette
     name: make
     for name, make in SOUND.items()
-    if name not in ("grey", "one-bit", "palette", "transparent-palette", "deep", "float", "animated-gif")
+    if name
+    not in ("grey", "one-bit", "palette", "transparent-palette", "deep", "float", "animated-gif")
     and name != "rare-in-disguise"
 }
 
@@ -168,7 +202,9 @@ def _zeroed(data: bytes, rng: Random) -> bytes:
     return data[:start] + bytes(len(data) - start)
 
 
-def _damaged(damage: Callable[[bytes, Random], bytes], sound: dict[str, Maker], formats: tuple[str, ...]) -> Maker:
+def _damaged(
+    damage: Callable[[bytes, Random], bytes], sound: dict[str, Maker], formats: tuple[str, ...]
+) -> Maker:
     def make(rng: Random) -> bytes:
         plain = rng.random() < 0.5
         data = picture(rng, rng.choice(formats)) if plain else sound[rng.choice(sorted(sound))](rng)

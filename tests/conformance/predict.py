@@ -49,7 +49,9 @@ class Prediction:
     """What should come out."""
 
     verdict: Verdict
-    keys: list[list[str]] = field(default_factory=list)  # of usable samples, worker by worker, in order
+    keys: list[list[str]] = field(
+        default_factory=list
+    )  # of usable samples, worker by worker, in order
     error: bool = False
 
     @property
@@ -70,7 +72,9 @@ def scan_all(urls: Sequence[str], options: ScanOptions) -> Scanned:
     """Scan shards, keeping every run."""
     scanned = Scanned()
     for url in urls:
-        scanned.shards.append(scan_shard(named(url), options, collector=lambda: RunLog(scanned.logs)))
+        scanned.shards.append(
+            scan_shard(named(url), options, collector=lambda: RunLog(scanned.logs))
+        )
     return scanned
 
 
@@ -86,7 +90,9 @@ def predict(scanned: Scanned, reader: Reader) -> Prediction:
     return prediction
 
 
-def _one_worker(reader: Reader, shards: Sequence[ShardEvidence], logs: Logs) -> tuple[list[str], bool]:
+def _one_worker(
+    reader: Reader, shards: Sequence[ShardEvidence], logs: Logs
+) -> tuple[list[str], bool]:
     """Walk run by run, with none of the shortcuts of the verdict's own pass."""
     keys: list[str] = []
     preparation = reader.preparation(shards)
@@ -122,7 +128,9 @@ def _one_worker(reader: Reader, shards: Sequence[ShardEvidence], logs: Logs) -> 
 
 def _take(reader: Reader, waiting: list[Run], keys: list[str]) -> bool:
     """Add the keys of the usable samples of one run, which may be in several shards; True if it raises."""
-    for fate in reader.fates(tuple(part for run in waiting for part in run.shape)) if waiting else ():
+    for fate in (
+        reader.fates(tuple(part for run in waiting for part in run.shape)) if waiting else ()
+    ):
         if fate.kind == "crash":
             return True
         if fate.kind == "usable":

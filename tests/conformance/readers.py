@@ -2,9 +2,11 @@
 
     python readers.py < jobs > results
 
-Each line in is a job, ``{"reader": ..., "urls": [...], "options": {...}}``; each line out is what came of it: ``keys`` of the samples
-that came out, worker by worker; ``error``, the exception that ended it; ``stall``, true where a worker would go on
-endlessly without a batch. A reader is a name of READERS below. A job for open-clip or webdataset may have ``code`` that makes ``stages``, which are put in front of the stage that decodes.
+Each line in is a job, ``{"reader": ..., "urls": [...], "options": {...}}``; each line out is what
+came of it: ``keys`` of the samples that came out, worker by worker; ``error``, the exception that
+ended it; ``stall``, true where a worker would go on endlessly without a batch. A reader is a name
+of READERS below. A job for open-clip or webdataset may have ``code`` that makes ``stages``, which
+are put in front of the stage that decodes.
 """
 
 import json
@@ -43,9 +45,16 @@ def open_clip() -> Reader:
         ranks, workers = options["world_size"], max(1, options["workers"])
         for rank in range(ranks):
             for worker in range(workers):
-                place = {"RANK": rank, "WORLD_SIZE": ranks, "WORKER": worker, "NUM_WORKERS": workers}
+                place = {
+                    "RANK": rank,
+                    "WORLD_SIZE": ranks,
+                    "WORKER": worker,
+                    "NUM_WORKERS": workers,
+                }
                 try:
-                    with patch.dict(os.environ, {name: str(value) for name, value in place.items()}):
+                    with patch.dict(
+                        os.environ, {name: str(value) for name, value in place.items()}
+                    ):
                         keys = one_worker(job)
                 except Exception as error:
                     result["error"] = describe(error)
@@ -63,8 +72,11 @@ def open_clip() -> Reader:
             batch_size=1,
             **{**job["options"], "workers": 0},
         )
-        data = get_wds_dataset(args, preprocess, is_train=True, epoch=args.epoch, tokenizer=tokenizer)
-        # The workers are played one after the other in this process; all else is OpenCLIP's own loader.
+        data = get_wds_dataset(
+            args, preprocess, is_train=True, epoch=args.epoch, tokenizer=tokenizer
+        )
+        # The workers are played one after the other in this process; all else is OpenCLIP's own
+        # loader.
         loader = data.dataloader.pipeline[0]
         watch = Watch()
         stages = loader.dataset.pipeline
@@ -137,7 +149,11 @@ def timm() -> Reader:
         split = "::".join(job["urls"]) + "|1000000"
         reader = create_dataset("wds/", root="/", split=split, is_training=True).reader
         # The workers are played one after the other in this process; all else is timm's own.
-        reader.dist_rank, reader.dist_num_replicas, reader.worker_id = rank, options["world_size"], worker
+        reader.dist_rank, reader.dist_num_replicas, reader.worker_id = (
+            rank,
+            options["world_size"],
+            worker,
+        )
         reader.set_loader_cfg(num_workers=options["workers"])
         reader.set_epoch(options["epoch"])
         reader._lazy_init()
@@ -206,7 +222,9 @@ def hugging_face() -> Reader:
         keys: list[list[str]] = []
         error = None
         try:
-            dataset = datasets.load_dataset("webdataset", data_files=job["urls"], split="train", streaming=True)
+            dataset = datasets.load_dataset(
+                "webdataset", data_files=job["urls"], split="train", streaming=True
+            )
             keys.extend(name(row) for row in dataset if has_both(row))
         except Exception as caught:
             error = describe(caught)
@@ -226,7 +244,9 @@ def hugging_face_tables() -> Reader:
         error = None
         with tempfile.TemporaryDirectory(dir=".") as cache:
             try:
-                dataset = datasets.load_dataset("webdataset", data_files=job["urls"], split="train", cache_dir=cache)
+                dataset = datasets.load_dataset(
+                    "webdataset", data_files=job["urls"], split="train", cache_dir=cache
+                )
                 keys.extend(name(row) for row in dataset if has_both(row))
             except Exception as caught:
                 error = describe(caught)
@@ -250,7 +270,9 @@ def ray_data() -> Reader:
     """Prepare Ray Data in this machine alone, with so many cores in its eyes that each shard is read by itself."""
     import ray
 
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL)
+    ray.init(
+        num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL
+    )
     ray.data.DataContext.get_current().enable_progress_bars = False
 
     def read(job: Job) -> Result:
@@ -269,11 +291,19 @@ def ray_data() -> Reader:
 
 def energon_crude() -> Reader:
     """Prepare Megatron-Energon for crude samples, with a cooker that wants an image and a caption."""
-    from megatron.energon import CaptioningSample, Cooker, DefaultTaskEncoder, basic_sample_keys, stateless
+    from megatron.energon import (
+        CaptioningSample,
+        Cooker,
+        DefaultTaskEncoder,
+        basic_sample_keys,
+        stateless,
+    )
 
     @stateless
     def cook(sample: Any) -> Any:
-        image = sample[next((name for name in ("jpg", "png", "jpeg", "webp") if name in sample), "jpg")]
+        image = sample[
+            next((name for name in ("jpg", "png", "jpeg", "webp") if name in sample), "jpg")
+        ]
         return CaptioningSample(**basic_sample_keys(sample), image=image, caption=sample["txt"])
 
     class Cooking(DefaultTaskEncoder):  # type: ignore[misc]
@@ -284,14 +314,24 @@ def energon_crude() -> Reader:
 
 def energon(more: Callable[[], dict[str, Any]] = dict) -> Reader:
     """Prepare Megatron-Energon, over a folder with an index, for training and validation; ``more`` gives options."""
-    from megatron.energon import WorkerConfig, get_savable_loader, get_train_dataset, get_val_dataset
+    from megatron.energon import (
+        WorkerConfig,
+        get_savable_loader,
+        get_train_dataset,
+        get_val_dataset,
+    )
 
     config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     common: dict[str, Any] = {"split_part": "train", "worker_config": config, "batch_size": 1}
 
     def training(folder: str, **options: Any) -> Any:
         data = get_train_dataset(
-            folder, shuffle_buffer_size=100, max_samples_per_sequence=100, **common, **more(), **options
+            folder,
+            shuffle_buffer_size=100,
+            max_samples_per_sequence=100,
+            **common,
+            **more(),
+            **options,
         )
         return get_savable_loader(data)
 

@@ -36,7 +36,9 @@ def cut_in_padding(archive: Archive, rng: Random) -> bytes:
 def cut_in_header(archive: Archive, rng: Random) -> bytes:
     """End the file inside a header."""
     index = _member(archive, rng)
-    return archive.data[: archive.headers[index] + rng.randint(1, BLOCK - 1)] if index >= 0 else b"\0"
+    return (
+        archive.data[: archive.headers[index] + rng.randint(1, BLOCK - 1)] if index >= 0 else b"\0"
+    )
 
 
 def cut_at_border(archive: Archive, rng: Random) -> bytes:
@@ -66,7 +68,9 @@ def damaged_header(archive: Archive, rng: Random) -> bytes:
         data[start + 148 : start + 156] = b"garbage!"
     elif damage == 3:
         block = data[start : start + BLOCK]
-        block[124:136] = rng.choice((b"99999999999\0", b"not a size!\0", b"           \0", b"-0000000007\0"))
+        block[124:136] = rng.choice(
+            (b"99999999999\0", b"not a size!\0", b"           \0", b"-0000000007\0")
+        )
         data[start : start + BLOCK] = with_checksum(block)
     else:
         data[start : start + BLOCK] = bytes(BLOCK)
@@ -159,8 +163,12 @@ BYTE_HURTS: dict[str, Hurt] = {
 NO_TAR: dict[str, Callable[[Random], bytes]] = {
     "empty-file": lambda rng: b"",
     "zero-file": lambda rng: bytes(rng.choice((1, 511, 512, 1024, 10240))),
-    "html": lambda rng: b"<html><head><title>403 Forbidden</title></head></html>\n" * rng.choice((1, 40)),
-    "lfs-pointer": lambda rng: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n",
+    "html": lambda rng: (
+        b"<html><head><title>403 Forbidden</title></head></html>\n" * rng.choice((1, 40))
+    ),
+    "lfs-pointer": lambda rng: (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n"
+    ),
     "noise": lambda rng: rng.randbytes(rng.choice((1, 100, 512, 5000))),
     "no-members": lambda rng: write([], tarfile.USTAR_FORMAT).data,
 }

@@ -20,6 +20,9 @@ def test_seeds_reach_every_hurt_and_leave_some_shards_sound(tmp_path: Path) -> N
             shards += 1
         made.remove()
 
-    assert not {*SAMPLE_HURTS, *LAYOUT_HURTS, *BYTE_HURTS, "missing", "directory", "zst", "html"} - seen
+    assert (
+        not {*SAMPLE_HURTS, *LAYOUT_HURTS, *BYTE_HURTS, "missing", "directory", "zst", "html"}
+        - seen
+    )
     assert 0.2 < sound / shards < 0.8
     assert not list(tmp_path.iterdir())

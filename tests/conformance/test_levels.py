@@ -16,7 +16,8 @@ from wdsflow.validate.run_check import check
 READER = "open-clip-3.3"
 SETS = 10
 MAX_LOSSES = (0.0, 0.05, 0.05, 0.3)
-# Sets in which a name has taken a sample's place, or the end of a shard has: once each was counted wrongly.
+# Sets in which a name has taken a sample's place, or the end of a shard has: once each was counted
+# wrongly.
 KNOWN = (3, 7, 42, 57, 96, 145)
 
 
@@ -30,7 +31,9 @@ def real(real_readers: RealReaders) -> Iterator[RealReader]:
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(30, marks=pytest.mark.deep)])
-def test_no_level_promises_more_than_the_loader_gives(times: int, real: RealReader, tmp_path: Path) -> None:
+def test_no_level_promises_more_than_the_loader_gives(
+    times: int, real: RealReader, tmp_path: Path
+) -> None:
     wrong = []
     for seed in dict.fromkeys([*KNOWN, *range(500, 500 + times * SETS)]):
         made = make_set(seed, tmp_path)

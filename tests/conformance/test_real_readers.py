@@ -23,7 +23,9 @@ SETS = {  # in the gate
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.deep)])
-@pytest.mark.parametrize("environment", environments(os.environ), ids=lambda environment: environment.reader)
+@pytest.mark.parametrize(
+    "environment", environments(os.environ), ids=lambda environment: environment.reader
+)
 def test_the_prediction_is_what_the_real_reader_does(
     environment: Environment, times: int, real_readers: RealReaders, tmp_path: Path
 ) -> None:
@@ -33,7 +35,9 @@ def test_the_prediction_is_what_the_real_reader_does(
     with real_readers.open(environment) as reader:
         wrong = [
             str(result)
-            for result in compare(reader, environment.reader, range(times * SETS[environment.reader]), tmp_path)
+            for result in compare(
+                reader, environment.reader, range(times * SETS[environment.reader]), tmp_path
+            )
             if result.differences
         ]
 

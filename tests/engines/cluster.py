@@ -16,7 +16,11 @@ class Cluster:
 
     def __init__(self, path: str) -> None:
         self.folder = tempfile.mkdtemp(prefix="ray-")  # names of sockets may not be long
-        self.environment = {"PYTHONPATH": path, "RAY_TMPDIR": self.folder, "RAY_USAGE_STATS_ENABLED": "0"}
+        self.environment = {
+            "PYTHONPATH": path,
+            "RAY_TMPDIR": self.folder,
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.engines.cluster"],
             cwd=ROOT,

@@ -35,8 +35,12 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     (folder / "killer-1.0.dist-info").mkdir()
     (folder / "killer.py").write_text(KILLER)
-    (folder / "killer-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n")
-    (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text("[wdsflow.scores]\nkiller = killer:Killer\n")
+    (folder / "killer-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n"
+    )
+    (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text(
+        "[wdsflow.scores]\nkiller = killer:Killer\n"
+    )
     own.describe(folder)
     return folder
 

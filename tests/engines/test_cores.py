@@ -11,9 +11,18 @@ from wdsflow.training.feed.memory_shares import shares
 
 @pytest.mark.parametrize(
     ("granted", "usable"),
-    [("max 100000", 6), ("250000 100000", 2), ("50000 100000", 1), ("9900000 100000", 6), ("1 0", 6), ("", 6)],
+    [
+        ("max 100000", 6),
+        ("250000 100000", 2),
+        ("50000 100000", 1),
+        ("9900000 100000", 6),
+        ("1 0", 6),
+        ("", 6),
+    ],
 )
-def test_a_container_may_grant_fewer_processors_than_it_shows(tmp_path, monkeypatch, granted, usable):
+def test_a_container_may_grant_fewer_processors_than_it_shows(
+    tmp_path, monkeypatch, granted, usable
+):
     (tmp_path / "cpu.max").write_text(granted)
     monkeypatch.setattr(cores, "_GRANTED", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
@@ -22,7 +31,14 @@ def test_a_container_may_grant_fewer_processors_than_it_shows(tmp_path, monkeypa
 
 
 def test_a_feed_takes_half_of_what_the_container_has_not_of_the_machine(monkeypatch):
-    sizes = {"batch": 8, "sample": 1 << 10, "made": 1 << 10, "decoders": 1, "chunk": 4, "streams": 1}
+    sizes = {
+        "batch": 8,
+        "sample": 1 << 10,
+        "made": 1 << 10,
+        "decoders": 1,
+        "chunk": 4,
+        "streams": 1,
+    }
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     monkeypatch.setattr(limits, "control_groups", lambda: [limits.Bound(512 << 20, 0)])
     found = shares(None, **sizes)

@@ -42,7 +42,9 @@ def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path)
     assert sorted(answered) == taken == list(range(20))
 
 
-def test_workers_find_the_modules_of_this_process_and_commands_get_no_path_of_ours(tmp_path: Path, monkeypatch) -> None:
+def test_workers_find_the_modules_of_this_process_and_commands_get_no_path_of_ours(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.delitem(sys.modules, "beside", raising=False)
     (tmp_path / "beside.py").write_text(
         "import os\ndef path(task, mark): return os.environ.get('PYTHONPATH', 'none')\n"
@@ -53,7 +55,9 @@ def test_workers_find_the_modules_of_this_process_and_commands_get_no_path_of_ou
     assert list(work_on(LocalEngine(import_module("beside").path, 1), [task])) == [(task, "none")]
 
 
-def test_all_that_a_worker_started_ends_with_it_in_whatever_session(tmp_path: Path, monkeypatch) -> None:
+def test_all_that_a_worker_started_ends_with_it_in_whatever_session(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.delitem(sys.modules, "leaving", raising=False)
     (tmp_path / "leaving.py").write_text(
         "import os, subprocess\n"
@@ -70,7 +74,14 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
     source = write_shards(tmp_path / "in", shards=1, samples=1)
     expected = {"width": {"name": "width", "versions": {"pillow": "0.1"}}}
     recipe = Recipe(where="width > 0")
-    task = ShardTask(0, named(f"{source}/00000.tar"), "0.tar", recipe, Layout(tmp_path), about={"identities": expected})
+    task = ShardTask(
+        0,
+        named(f"{source}/00000.tar"),
+        "0.tar",
+        recipe,
+        Layout(tmp_path),
+        about={"identities": expected},
+    )
     engine: Any = LocalEngine(run_shard, workers) if workers else OwnProcess(run_shard)
     with pytest.raises(EngineError, match="would compute other values"):
         list(work_on(engine, [task]))
@@ -94,14 +105,18 @@ def test_a_filter_begins_in_this_process_where_it_decodes_nothing(
     source = write_shards(tmp_path / "in", shards=2, samples=1)
     urls = [named(f"{source}/{name}.tar") for name in ("00000", "00001")]
     options = RunOptions(jobs=workers)
-    engine = engine_for(Recipe(where=where), Layout(tmp_path), options, urls, [], None, scores=scores)
+    engine = engine_for(
+        Recipe(where=where), Layout(tmp_path), options, urls, [], None, scores=scores
+    )
     engine.close()
     assert type(engine) is expected
 
 
 def test_a_machine_says_what_it_lacks(tmp_path: Path) -> None:
     assert Site().trouble() == ""
-    assert f"does not see {tmp_path}/none" in Site(sees=(str(tmp_path), f"{tmp_path}/none")).trouble()
+    assert (
+        f"does not see {tmp_path}/none" in Site(sees=(str(tmp_path), f"{tmp_path}/none")).trouble()
+    )
     assert "and 0.0 where the run was started" in Site(version="0.0").trouble()
     assert Site(folder=f"{tmp_path}/none").start_folder() is None
     assert first_local([None, f"{tmp_path}/none", str(tmp_path)]) == (str(tmp_path),)

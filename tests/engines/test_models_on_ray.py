@@ -42,10 +42,15 @@ def known(scores: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def shards(folder: Path) -> str:
     folder.mkdir()
-    for number, odd in enumerate(("", "hostile", "deadly")):  # one of each is enough: a process has to be started again
+    for number, odd in enumerate(
+        ("", "hostile", "deadly")
+    ):  # one of each is enough: a process has to be started again
         texts = [f"caption {number} {each}" for each in range(30)]
         texts[7] += f" {odd}"
-        write_tar(folder / f"{number}.tar", [(f"{at:05d}.txt", text.encode()) for at, text in enumerate(texts)])
+        write_tar(
+            folder / f"{number}.tar",
+            [(f"{at:05d}.txt", text.encode()) for at, text in enumerate(texts)],
+        )
     return str(folder)
 
 

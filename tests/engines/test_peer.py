@@ -41,7 +41,9 @@ ENDS = {
     "os.kill(os.getpid(), 9)": -signal.SIGKILL,
     "import signal; signal.signal(signal.SIGSEGV, signal.SIG_DFL); os.kill(os.getpid(), 11)": -signal.SIGSEGV,
 }
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux hands orphans to a keeper")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux hands orphans to a keeper"
+)
 
 
 def scattered(ready: int) -> list[int]:
@@ -107,7 +109,11 @@ def test_a_process_is_waited_for_no_longer_than_asked() -> None:
 
 
 def test_a_signal_has_its_name_if_it_has_one() -> None:
-    assert [killed_by(-number) for number in (signal.SIGTERM, 40, 200)] == ["SIGTERM", "signal 40", "signal 200"]
+    assert [killed_by(-number) for number in (signal.SIGTERM, 40, 200)] == [
+        "SIGTERM",
+        "signal 40",
+        "signal 200",
+    ]
 
 
 def test_values_and_arrays_come_as_they_went() -> None:
@@ -117,7 +123,13 @@ def test_values_and_arrays_come_as_they_went() -> None:
 
     one, other = socket.socketpair()
     large = np.arange(300_000, dtype=np.int32).reshape(300, 1000)
-    sent: list[Any] = [None, {"a": [1, "b"]}, (large, large[:, ::2], np.zeros((0, 3))), b"", [np.float32(2), large[:1]]]
+    sent: list[Any] = [
+        None,
+        {"a": [1, "b"]},
+        (large, large[:, ::2], np.zeros((0, 3))),
+        b"",
+        [np.float32(2), large[:1]],
+    ]
     with one, other:
         writing = threading.Thread(target=write)
         writing.start()
@@ -127,7 +139,9 @@ def test_values_and_arrays_come_as_they_went() -> None:
     assert found[3] == b""
     for made, given in ((found[2], sent[2]), (found[4], sent[4])):
         assert type(made) is type(given)
-        assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(made, given, strict=True))
+        assert all(
+            np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(made, given, strict=True)
+        )
     found[2][0][0, 0] = 7  # it is the receiver's own
 
 

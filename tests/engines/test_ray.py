@@ -44,12 +44,16 @@ def on(cluster: Cluster, **more: Any) -> RunOptions:
 class Meanwhile:
     """A ``begin`` that suspends chosen processes at a result, and acts at the next one.
 
-    A suspended worker has a shard: the engine gives each worker its next shard before it reports a result. While
-    ``choose`` finds nobody to suspend, the workers that are there are held, so that the next result comes from another.
+    A suspended worker has a shard: the engine gives each worker its next shard before it reports a
+    result. While ``choose`` finds nobody to suspend, the workers that are there are held, so that
+    the next result comes from another.
     """
 
     def __init__(
-        self, site: str, choose: Callable[[], list[psutil.Process]], act: Callable[[list[psutil.Process]], None]
+        self,
+        site: str,
+        choose: Callable[[], list[psutil.Process]],
+        act: Callable[[list[psutil.Process]], None],
     ) -> None:
         self._site, self._choose, self._act = site, choose, act
         self._held: list[psutil.Process] = []
@@ -97,10 +101,17 @@ def workers(site: str) -> list[psutil.Process]:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("where", [f"{WHERE} and aspect_ratio < 1.07", f"{WHERE} and not duplicate"])
-def test_every_file_of_a_run_has_the_bytes_of_a_run_on_one_machine(tmp_path: Path, cluster: Cluster, where: str):
+@pytest.mark.parametrize(
+    "where", [f"{WHERE} and aspect_ratio < 1.07", f"{WHERE} and not duplicate"]
+)
+def test_every_file_of_a_run_has_the_bytes_of_a_run_on_one_machine(
+    tmp_path: Path, cluster: Cluster, where: str
+):
     source = Path(write_shards(tmp_path / "in", shards=4, samples=20))
-    write_tar(source / "00004.tar", [*entries(4, 10), ("0040099.jpg", b"no picture"), ("0040099.txt", b"two words")])
+    write_tar(
+        source / "00004.tar",
+        [*entries(4, 10), ("0040099.jpg", b"no picture"), ("0040099.txt", b"two words")],
+    )
     (source / "00005.tar").write_bytes((source / "00000.tar").read_bytes()[:30_000])
     subprocess.run(["gzip", str(source / "00001.tar")], check=True)
     recipe = Recipe(where=where)
@@ -113,7 +124,9 @@ def test_every_file_of_a_run_has_the_bytes_of_a_run_on_one_machine(tmp_path: Pat
 
 
 @pytest.mark.deep
-def test_scores_and_cuts_have_the_bytes_of_runs_on_one_machine(tmp_path: Path, cluster: Cluster, monkeypatch):
+def test_scores_and_cuts_have_the_bytes_of_runs_on_one_machine(
+    tmp_path: Path, cluster: Cluster, monkeypatch
+):
     write_shards(tmp_path / "in", shards=3, samples=10)
     monkeypatch.chdir(tmp_path)  # relative paths are the same elsewhere
     scores = Recipe(scores=("blur", "caption_words"))
@@ -125,12 +138,22 @@ def test_scores_and_cuts_have_the_bytes_of_runs_on_one_machine(tmp_path: Path, c
     assert digests(Path("scores")) == digests(Path("alone-scores"))
     assert digests(Path("cut")) == digests(Path("alone"))
     tried = filter_shards("in", "tried", cut, on(cluster, dry_run=True), ledger="scores")
-    assert tried.total("kept") == sum(len(names(path)) for path in Path("cut").glob("*.tar")) / 3 > 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "alone-scores", "cut", "in", "scores"]
+    assert (
+        tried.total("kept") == sum(len(names(path)) for path in Path("cut").glob("*.tar")) / 3 > 0
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "alone",
+        "alone-scores",
+        "cut",
+        "in",
+        "scores",
+    ]
 
 
 @pytest.mark.deep
-def test_a_shard_that_cannot_be_read_is_told_and_the_others_are_done(tmp_path: Path, cluster: Cluster):
+def test_a_shard_that_cannot_be_read_is_told_and_the_others_are_done(
+    tmp_path: Path, cluster: Cluster
+):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
     urls = [f"{source}/00000.tar", f"{source}/none.tar", f"{source}/00001.tar"]
     report = filter_shards(urls, tmp_path / "out", Recipe(where="caption_words > 1"), on(cluster))
@@ -139,12 +162,18 @@ def test_a_shard_that_cannot_be_read_is_told_and_the_others_are_done(tmp_path: P
 
 
 @pytest.mark.deep
-def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, cluster: Cluster, site: str, capfd):
+def test_a_node_that_is_lost_in_the_middle_changes_nothing(
+    tmp_path: Path, cluster: Cluster, site: str, capfd
+):
     source = many_shards(tmp_path / "in", 24)
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(jobs=0))
 
     def there() -> list[psutil.Process]:
-        return [process for process in workers(site) if cluster.raylet in {parent.pid for parent in process.parents()}]
+        return [
+            process
+            for process in workers(site)
+            if cluster.raylet in {parent.pid for parent in process.parents()}
+        ]
 
     def lose(suspended: list[psutil.Process]) -> None:
         cluster.lose_node()
@@ -152,17 +181,23 @@ def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, clust
             process.kill()
 
     killing = Meanwhile(site, there, lose)
-    report = filter_shards(source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=killing))
+    report = filter_shards(
+        source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=killing)
+    )
     cluster.add_node()
     assert killing.happened
-    assert [record.name for record in report.records] == [f"{number:05d}.tar" for number in range(24)]
+    assert [record.name for record in report.records] == [
+        f"{number:05d}.tar" for number in range(24)
+    ]
     assert report.total("samples") == 24 * 30
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
     assert capfd.readouterr().out == ""  # a report may go there
 
 
 @pytest.mark.deep
-def test_a_node_that_joins_a_run_works_in_it_and_may_leave_again(tmp_path: Path, cluster: Cluster, site: str):
+def test_a_node_that_joins_a_run_works_in_it_and_may_leave_again(
+    tmp_path: Path, cluster: Cluster, site: str
+):
     source = many_shards(tmp_path / "in", 40)
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(jobs=0))
     cluster.lose_node()  # the run begins on one node
@@ -172,7 +207,11 @@ def test_a_node_that_joins_a_run_works_in_it_and_may_leave_again(tmp_path: Path,
         return seen.append
 
     def joined() -> list[psutil.Process]:
-        return [process for process in workers(site) if cluster.raylet in {parent.pid for parent in process.parents()}]
+        return [
+            process
+            for process in workers(site)
+            if cluster.raylet in {parent.pid for parent in process.parents()}
+        ]
 
     seen: list[Any] = []
     ended: list[BaseException | None] = []
@@ -186,7 +225,10 @@ def test_a_node_that_joins_a_run_works_in_it_and_may_leave_again(tmp_path: Path,
 
     running = threading.Thread(target=filter_all)
     running.start()
-    while not (first := [process for process in workers(site) if process.pid not in before]) and not ended:
+    while (
+        not (first := [process for process in workers(site) if process.pid not in before])
+        and not ended
+    ):
         time.sleep(0.01)
     for process in first:
         process.suspend()  # nothing is answered before the other node works
@@ -221,7 +263,10 @@ def mortal(task: tuple[str, int], _: object) -> int:
 
 @pytest.mark.parametrize(
     "deaths",
-    [1, *(pytest.param(deaths, marks=pytest.mark.deep) for deaths in (NODE_LOSSES - 1, 99))],  # each starts an actor
+    [
+        1,
+        *(pytest.param(deaths, marks=pytest.mark.deep) for deaths in (NODE_LOSSES - 1, 99)),
+    ],  # each starts an actor
 )
 def test_a_task_whose_actor_is_lost_is_tried_again_by_another_and_then_given_up(
     tmp_path: Path, cluster: Cluster, deaths: int
@@ -250,7 +295,9 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster
         found = workers(site)
         if len(found) < 2:
             return []
-        killed.extend((found[0], found[1].parents()[1]))  # the second is the actor that looks after one
+        killed.extend(
+            (found[0], found[1].parents()[1])
+        )  # the second is the actor that looks after one
         return [killed[1]]
 
     def kill(suspended: list[psutil.Process]) -> None:
@@ -258,7 +305,9 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster
             process.kill()
 
     killing = Meanwhile(site, one_actor, kill)
-    report = filter_shards(source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=killing))
+    report = filter_shards(
+        source, tmp_path / "out", Recipe(where=WHERE), on(cluster, begin=killing)
+    )
     assert killing.happened
     assert report.total("samples") == 24 * 30
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
@@ -280,7 +329,10 @@ def test_a_sample_that_kills_whoever_touches_it_is_put_aside_as_on_one_machine(
     tmp_path: Path, cluster: Cluster, site: str
 ):
     source = write_shards(tmp_path / "in", shards=1, samples=10)
-    for out, more in (("alone", ("--jobs", 1)), ("out", ("--engine", "ray", "--address", cluster.address))):
+    for out, more in (
+        ("alone", ("--jobs", 1)),
+        ("out", ("--engine", "ray", "--address", cluster.address)),
+    ):
         done = run(site, "filter", source, "-o", tmp_path / out, "--where", "killer == 1", *more)
         printed, errors = done.communicate()
         assert done.returncode == 0, errors
@@ -289,7 +341,9 @@ def test_a_sample_that_kills_whoever_touches_it_is_put_aside_as_on_one_machine(
 
 
 @pytest.mark.deep
-def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_path: Path, cluster: Cluster, site: str):
+def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(
+    tmp_path: Path, cluster: Cluster, site: str
+):
     source = many_shards(tmp_path / "in", 60)
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(jobs=0))
     words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE)
@@ -313,7 +367,10 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_pat
 @pytest.mark.deep
 def test_validation_finds_what_one_process_finds(tmp_path: Path, cluster: Cluster):
     source = Path(write_shards(tmp_path / "in", shards=3, samples=10))
-    write_tar(source / "00003.tar", [*entries(3, 10), ("0030099.jpg", b"no picture"), ("0030099.txt", b"")])
+    write_tar(
+        source / "00003.tar",
+        [*entries(3, 10), ("0030099.jpg", b"no picture"), ("0030099.txt", b"")],
+    )
     (source / "00004.tar").write_bytes((source / "00000.tar").read_bytes()[:10_000])
     urls = [*map(str, sorted(source.glob("*.tar"))), str(source / "none.tar")]
     alone = check(urls, ["open-clip-3.3"], jobs=1)
@@ -355,7 +412,10 @@ def test_an_address_where_nobody_listens_is_told_at_once(tmp_path: Path):
 def test_a_missing_ray_is_told_with_the_way_to_get_it(tmp_path: Path):
     (tmp_path / "ray.py").write_text("raise ImportError('no Ray here')")
     source = write_shards(tmp_path / "in", shards=1, samples=1)
-    for words in (("validate", source), ("filter", source, "-o", tmp_path / "out", "--where", "width > 1")):
+    for words in (
+        ("validate", source),
+        ("filter", source, "-o", tmp_path / "out", "--where", "width > 1"),
+    ):
         done = run(os.pathsep.join([str(tmp_path), str(ROOT)]), *words, "--engine", "ray")
         _, errors = done.communicate()
         assert done.returncode == 2

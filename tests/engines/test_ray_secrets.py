@@ -22,7 +22,16 @@ def test_no_log_of_ray_has_a_secret_of_a_url(tmp_path: Path, cluster: Cluster):
         named = [f"http://me:{SECRET}@{host}/0.tar", f"http://{host}/missing.tar?token={SECRET}"]
         words = ["measure", *named, "-o", str(tmp_path / "out"), "--scores", "width,blur"]
         done = subprocess.run(
-            [sys.executable, "-m", "wdsflow", *words, "--engine", "ray", "--address", cluster.address],
+            [
+                sys.executable,
+                "-m",
+                "wdsflow",
+                *words,
+                "--engine",
+                "ray",
+                "--address",
+                cluster.address,
+            ],
             cwd=ROOT,
             capture_output=True,
             text=True,

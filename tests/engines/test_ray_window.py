@@ -41,7 +41,9 @@ class Cluster:
         RayError=RayError, RayTaskError=RayTaskError, RuntimeEnvSetupError=RuntimeEnvSetupError
     )
 
-    def __init__(self, fates: dict[Any, list[Any]], nodes: list[tuple[bool, dict[str, float]]]) -> None:
+    def __init__(
+        self, fates: dict[Any, list[Any]], nodes: list[tuple[bool, dict[str, float]]]
+    ) -> None:
         self.fates, self.said = {what: iter(found) for what, found in fates.items()}, list[str]()
         self._nodes, self._numbers = nodes, itertools.count()
 
@@ -52,7 +54,11 @@ class Cluster:
         return SimpleNamespace(options=lambda **options: self._optioned(thing, options))
 
     def _optioned(self, thing: Any, options: dict[str, Any]) -> Any:
-        self.say("options of", thing.__name__, *(f"{name}={value}" for name, value in sorted(options.items())))
+        self.say(
+            "options of",
+            thing.__name__,
+            *(f"{name}={value}" for name, value in sorted(options.items())),
+        )
 
         def start(function: Any, site: Site) -> Any:
             name = f"actor {next(self._numbers)}"
@@ -104,10 +110,22 @@ class Actor:
 
 ONE, TWO = [(True, {"CPU": 1.0})], [(True, {"CPU": 2.0}), (False, {"CPU": 64.0})]
 READY = ["ready"] * 99
-LOST = RayError("The actor died unexpectedly before finishing this task.\n\tclass_name: X\nThe node was lost.")
+LOST = RayError(
+    "The actor died unexpectedly before finishing this task.\n\tclass_name: X\nThe node was lost."
+)
 CASES: dict[str, tuple[dict[Any, list[Any]], list[Any], list[str], dict[str, Any]]] = {
-    "an actor that is lost three times": ({"ready": READY, "a": [LOST] * 3}, ONE, ["a", "b", "c"], {}),
-    "a node without wdsflow": ({"ready": [RuntimeEnvSetupError("No module named 'wdsflow'")]}, ONE, ["a"], {}),
+    "an actor that is lost three times": (
+        {"ready": READY, "a": [LOST] * 3},
+        ONE,
+        ["a", "b", "c"],
+        {},
+    ),
+    "a node without wdsflow": (
+        {"ready": [RuntimeEnvSetupError("No module named 'wdsflow'")]},
+        ONE,
+        ["a"],
+        {},
+    ),
     "a fault of the program": (
         {"ready": READY, "a": [RayTaskError("Traceback\n  File x\nKeyError: 3")]},
         ONE,
@@ -124,10 +142,20 @@ CASES: dict[str, tuple[dict[Any, list[Any]], list[Any], list[str], dict[str, Any
         {"gpus": 0.5, "memory": 99},
     ),
     "an actor that is lost": ({"ready": READY, "a": [LOST]}, ONE, ["a", "b"], {"workers": 1}),
-    "an actor that is lost each time": ({"ready": READY, "a": [LOST] * 9}, ONE, ["a", "b"], {"workers": 2}),
+    "an actor that is lost each time": (
+        {"ready": READY, "a": [LOST] * 9},
+        ONE,
+        ["a", "b"],
+        {"workers": 2},
+    ),
     "an actor that does not start": ({"ready": [LOST, *READY]}, ONE, ["a"], {}),
     "actors that never start": ({"ready": [LOST] * 99}, ONE, ["a"], {}),
-    "an actor that cannot be made": ({"ready": [StartError("a\nImportError: no PIL")]}, ONE, ["a"], {}),
+    "an actor that cannot be made": (
+        {"ready": [StartError("a\nImportError: no PIL")]},
+        ONE,
+        ["a"],
+        {},
+    ),
     "an actor without the shards": ({"ready": ["node 7 has no /data"]}, ONE, ["a"], {}),
     "nobody answers for actors": ({"silence": []}, ONE, ["a"], {"gpus": 0.5}),
 }
@@ -144,7 +172,9 @@ def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
     try:
         for _ in tasks:
             task, answer = engine.next()
-            cluster.say("done", task, f"trouble: {answer.text}" if isinstance(answer, Trouble) else answer)
+            cluster.say(
+                "done", task, f"trouble: {answer.text}" if isinstance(answer, Trouble) else answer
+            )
             if "given up" in name:
                 break
     except EngineError as error:
@@ -159,7 +189,15 @@ def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
     ("nodes", "gpus", "count"),
     [
         ([(True, {"CPU": 3.9}), (True, {"CPU": 2.0}), (False, {"CPU": 9.0})], 0.0, 5),
-        ([(True, {"CPU": 8.0, "GPU": 2.0}), (True, {"CPU": 1.0, "GPU": 2.0}), (True, {"CPU": 4.0})], 0.5, 5),
+        (
+            [
+                (True, {"CPU": 8.0, "GPU": 2.0}),
+                (True, {"CPU": 1.0, "GPU": 2.0}),
+                (True, {"CPU": 4.0}),
+            ],
+            0.5,
+            5,
+        ),
         ([(True, {"CPU": 8.0, "GPU": 0.9})], 0.3, 3),
         ([(True, {"GPU": 2.0})], 0.0, 1),
     ],

@@ -80,7 +80,9 @@ def test_processes_that_die_at_some_items_cost_these_items_and_no_other(count, d
             assert not trials.died("begun", "died")
     blamed = deadly & set(range(count))
     assert trials.outputs() == ["died" if at in blamed else f"output {at}" for at in range(count)]
-    assert processes == (2 + 2 * len(blamed) if blamed else 0)  # twice together, then each suspect twice
+    assert processes == (
+        2 + 2 * len(blamed) if blamed else 0
+    )  # twice together, then each suspect twice
 
 
 def test_processes_that_never_get_anywhere_are_given_up():
@@ -103,7 +105,12 @@ def test_a_sample_at_which_two_shard_workers_die_is_blamed_and_other_deaths_end_
     assert deaths.too_many
 
     early = TaskDeaths()
-    assert (early.add(-1), early.too_many, early.add(-1), early.too_many) == (None, False, None, True)
+    assert (early.add(-1), early.too_many, early.add(-1), early.too_many) == (
+        None,
+        False,
+        None,
+        True,
+    )
 
     many = TaskDeaths()
     for sample in range(12):

@@ -9,9 +9,22 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_run_over_many_shards_with_dying_workers_is_killed_resumed_and_counted(tmp_path: Path):
-    words = ["--shards", "2000", "--workers", "128", "--fail-rate", "0.02", "--most", "50", "--compare"]
+    words = [
+        "--shards",
+        "2000",
+        "--workers",
+        "128",
+        "--fail-rate",
+        "0.02",
+        "--most",
+        "50",
+        "--compare",
+    ]
     line = [sys.executable, str(ROOT / "scripts" / "simulate"), *words]
-    entered = {**os.environ, "_WDSFLOW_SCRIPT": "test"}  # otherwise the script would look whether to install
+    entered = {
+        **os.environ,
+        "_WDSFLOW_SCRIPT": "test",
+    }  # otherwise the script would look whether to install
     done = subprocess.run(line, env=entered, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "killed: dead, " in done.stdout

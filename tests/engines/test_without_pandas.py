@@ -27,7 +27,9 @@ def test_what_we_convert_loads_no_pandas_and_what_others_convert_does() -> None:
 
 
 @pytest.mark.parametrize(("command", "left_out"), [("validate", True), ("train", False)])
-def test_commands_leave_it_out_but_training_in_which_others_may_want_it(command: str, left_out: bool) -> None:
+def test_commands_leave_it_out_but_training_in_which_others_may_want_it(
+    command: str, left_out: bool
+) -> None:
     code = f"""
 import sys
 sys.argv = ["wdsflow", {command!r}, "--help"]

@@ -35,9 +35,15 @@ for command in json.loads(sys.argv[1]):
 
 
 def test_a_set_is_filtered_grafted_and_packed_without_pyarrow(tmp_path: Path) -> None:
-    members = [(f"{key}.{field}", data) for key in "abc" for field, data in (("jpg", JPEG), ("txt", key.encode() * 9))]
+    members = [
+        (f"{key}.{field}", data)
+        for key in "abc"
+        for field, data in (("jpg", JPEG), ("txt", key.encode() * 9))
+    ]
     write_tar(tmp_path / "0.tar", members)
-    shard, table, images = (str(tmp_path / name) for name in ("0.tar", "t.parquet", "images.parquet"))
+    shard, table, images = (
+        str(tmp_path / name) for name in ("0.tar", "t.parquet", "images.parquet")
+    )
     with duckdb.connect() as database:
         database.execute(
             f"COPY (SELECT 'b' AS key, 'new' AS caption, [1.5::DOUBLE, NULL] AS n) TO '{table}' (FORMAT parquet)"
@@ -47,7 +53,16 @@ def test_a_set_is_filtered_grafted_and_packed_without_pyarrow(tmp_path: Path) ->
     out = {name: str(tmp_path / name) for name in ("kept", "again", "grafted", "packed")}
     graft = ["--from", table, "--on", "key", "--set", "txt=caption", "--set", "json:n=n"]
     commands = [
-        ["filter", shard, "-o", out["kept"], "--where", "width > 1 and caption != 'aaaaaaaaa'", "--jobs", "0"],
+        [
+            "filter",
+            shard,
+            "-o",
+            out["kept"],
+            "--where",
+            "width > 1 and caption != 'aaaaaaaaa'",
+            "--jobs",
+            "0",
+        ],
         [
             "filter",
             shard,
@@ -66,7 +81,12 @@ def test_a_set_is_filtered_grafted_and_packed_without_pyarrow(tmp_path: Path) ->
     run = [sys.executable, "-c", WITHOUT, json.dumps(commands)]
     done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [name for name, _ in read_tar(tmp_path / "kept/0.tar")] == ["b.jpg", "b.txt", "c.jpg", "c.txt"]
+    assert [name for name, _ in read_tar(tmp_path / "kept/0.tar")] == [
+        "b.jpg",
+        "b.txt",
+        "c.jpg",
+        "c.txt",
+    ]
     assert [name for name, _ in read_tar(tmp_path / "again/0.tar")] == ["b.jpg", "b.txt"]
     grafted = dict(read_tar(tmp_path / "grafted/0.tar"))
     assert (grafted["b.txt"], json.loads(grafted["b.json"])) == (b"new", {"n": [1.5, None]})

@@ -8,7 +8,9 @@ from wdsflow.memory.batching.attempt import PoisonedError
 
 
 def map_with_restarts(
-    call: Callable[[list[Any], list[int]], list[Any]], items: list[Any], restart: Callable[[], object]
+    call: Callable[[list[Any], list[int]], list[Any]],
+    items: list[Any],
+    restart: Callable[[], object],
 ) -> list[Any]:
     """Return what ``call(items, alone)`` returns for all items, as ``RemoteModels.map`` asks its processes."""
     trials: ItemTrials[Any] = ItemTrials(len(items))

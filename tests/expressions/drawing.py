@@ -5,11 +5,33 @@ from random import Random
 
 from tests.expressions.reference import Value
 
-NUMBERS = ["width", "height", "bytes", "blur", "similarity", "json_number(path='a.b')", "json_number(path='A.B')"]
+NUMBERS = [
+    "width",
+    "height",
+    "bytes",
+    "blur",
+    "similarity",
+    "json_number(path='a.b')",
+    "json_number(path='A.B')",
+]
 TEXTS = ["caption", "key", "language"]
 CONDITIONS = ["duplicate", "has_url", "near_duplicate(distance=4)", "has(field='json')"]
-COLUMNS = {**dict.fromkeys(NUMBERS, "number"), **dict.fromkeys(TEXTS, "text"), **dict.fromkeys(CONDITIONS, "boolean")}
-QUOTED = ["''", "'a'", "'Cat'", "'it\\'s'", "'猫 é'", '"x; DROP TABLE samples; --"', "' \\t'", "'100%_'", "'\\\\'"]
+COLUMNS = {
+    **dict.fromkeys(NUMBERS, "number"),
+    **dict.fromkeys(TEXTS, "text"),
+    **dict.fromkeys(CONDITIONS, "boolean"),
+}
+QUOTED = [
+    "''",
+    "'a'",
+    "'Cat'",
+    "'it\\'s'",
+    "'猫 é'",
+    '"x; DROP TABLE samples; --"',
+    "' \\t'",
+    "'100%_'",
+    "'\\\\'",
+]
 PATTERNS = ["'^a'", "r'\\bcat\\b'", "'(a+)+$'", "'[A-Z]'", "'.'", "r'\\s$'"]
 
 
@@ -21,7 +43,9 @@ def expression(random: Random, depth: int = 3) -> str:
 
 def condition(random: Random, depth: int) -> str:
     if depth == 0:
-        return random.choice([*CONDITIONS, "True", "False", f"{number(random, 0)} > {constant(random)}"])
+        return random.choice(
+            [*CONDITIONS, "True", "False", f"{number(random, 0)} > {constant(random)}"]
+        )
     again = depth - 1
     match random.randrange(13):
         case 0 | 1:
@@ -76,10 +100,11 @@ def number(random: Random, depth: int) -> str:
     match random.randrange(8):
         case 0 | 1 | 2:
             sign = random.choice(["+", "-", "*", "/", "//", "%"])
-            # A constant alone could be a division by zero, which is refused, and so are two constants.
-            return f"({random.choice(NUMBERS)} {sign} {number(random, again)})".replace("/ 0)", "/ 3)").replace(
-                "% 0)", "% -3)"
-            )
+            # A constant alone could be a division by zero, which is refused, and so are two
+            # constants.
+            return f"({random.choice(NUMBERS)} {sign} {number(random, again)})".replace(
+                "/ 0)", "/ 3)"
+            ).replace("% 0)", "% -3)")
         case 3:
             return f"-({number(random, again)})"
         case 4:
@@ -103,7 +128,9 @@ def compare(random: Random) -> str:
 
 
 def constant(random: Random) -> str:
-    return random.choice(["0", "1", "-2", "0.5", "3", "1e-3", "2 * KiB", "1_000", "0.1", "-7.25", "1e300"])
+    return random.choice(
+        ["0", "1", "-2", "0.5", "3", "1e-3", "2 * KiB", "1_000", "0.1", "-7.25", "1e300"]
+    )
 
 
 def sample(random: Random, several: bool) -> dict[str, list[Value]]:
@@ -122,7 +149,19 @@ def value(random: Random, kind: str) -> Value:
         return random.random() < 0.5
     if kind == "text":
         return random.choice(
-            ["", "a", "A cat", "cat", " Two\tcats\u00a0", "猫 é", "it's", "\\", "100%_", "a\nb", "\0x"]
+            [
+                "",
+                "a",
+                "A cat",
+                "cat",
+                " Two\tcats\u00a0",
+                "猫 é",
+                "it's",
+                "\\",
+                "100%_",
+                "a\nb",
+                "\0x",
+            ]
         )
     odd = [0.0, -0.0, 0.1, 1e300, -1e300, 1e-300, math.nan, math.inf, -math.inf]
     return random.choice([*map(float, range(-4, 5)), 0.5, -1.75, 2048.0, 1000.0, *odd])

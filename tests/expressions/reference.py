@@ -1,7 +1,7 @@
 """What an expression means, said in plain Python: an evaluator of its own, over Python's syntax tree.
 
-A value is a number, a text, True, False, or None if it is unknown. Values of a sample are given as lists with one item
-for each image or caption; most have one.
+A value is a number, a text, True, False, or None if it is unknown. Values of a sample are given as
+lists with one item for each image or caption; most have one.
 """
 
 import ast
@@ -62,7 +62,9 @@ def fold(how: str, tree: ast.expr, sample: Sample) -> Any:
         return decisive if decisive in results else None if None in results else not decisive
     if None in results:
         return None
-    return {"min": min, "max": max, "mean": lambda numbers: sum(numbers) / len(numbers)}[how](results)
+    return {"min": min, "max": max, "mean": lambda numbers: sum(numbers) / len(numbers)}[how](
+        results
+    )
 
 
 def names_of(tree: ast.AST) -> set[str]:
@@ -119,14 +121,20 @@ def value_of(tree: ast.expr, sample: Sample, number: int, most: int) -> Any:
     raise AssertionError(ast.dump(tree))
 
 
-def links(signs: list[ast.cmpop], parts: list[ast.expr], of: Callable[[ast.expr], Any]) -> list[bool | None]:
+def links(
+    signs: list[ast.cmpop], parts: list[ast.expr], of: Callable[[ast.expr], Any]
+) -> list[bool | None]:
     results: list[bool | None] = []
     for sign, left, right in zip(signs, parts, parts[1:], strict=False):
         if isinstance(sign, (ast.Is, ast.IsNot)):
             results.append((of(left) is None) is isinstance(sign, ast.Is))
         elif isinstance(sign, (ast.In, ast.NotIn)):
             value = of(left)
-            whole = [of(part) for part in right.elts] if isinstance(right, (ast.Tuple, ast.List)) else of(right)
+            whole = (
+                [of(part) for part in right.elts]
+                if isinstance(right, (ast.Tuple, ast.List))
+                else of(right)
+            )
             known = value is not None and whole is not None
             results.append((value in whole) is isinstance(sign, ast.In) if known else None)
         else:

@@ -31,9 +31,17 @@ def call_of(name: str) -> ScoreCall:
 CALLS = {name: call_of(name) for name in COLUMNS}
 
 
-def table_of(samples: Sequence[Sample], names: Collection[str], lists: Collection[str], *, clean: bool = False) -> Any:
+def table_of(
+    samples: Sequence[Sample],
+    names: Collection[str],
+    lists: Collection[str],
+    *,
+    clean: bool = False,
+) -> Any:
     """Return a table with some columns; ``lists`` are lists, the others have the only item of each sample."""
-    columns: Mapping[str, list[Any]] = {name: [sample[name] for sample in samples] for name in names}
+    columns: Mapping[str, list[Any]] = {
+        name: [sample[name] for sample in samples] for name in names
+    }
     arrays = []
     for name, values in columns.items():
         items: list[Any] = [[plain(item) if clean else item for item in value] for value in values]

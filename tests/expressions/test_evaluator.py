@@ -34,7 +34,13 @@ class Stream:
 def test_a_dropped_row_has_its_first_false_term_and_an_unknown_one_its_first_unknown_term() -> None:
     evaluator = Evaluator(parse("similarity > 0.3 and width > 1 and blur > 1", CATALOG))
     assert [str(term) for term in evaluator.terms] == ["width > 1", "blur > 1", "similarity > 0.3"]
-    table = window({"width": [2, 0, 0, 2, None], "blur": [2, 0, None, None, 2], "similarity": [1, 0, 0, None, None]})
+    table = window(
+        {
+            "width": [2, 0, 0, 2, None],
+            "blur": [2, 0, None, None, 2],
+            "similarity": [1, 0, 0, None, None],
+        }
+    )
     decisions = evaluator.evaluate(table, lacks=[WIDTH, BLUR, SIMILARITY])
     assert decisions.keep.tolist() == [True, False, False, False, False]
     assert decisions.drop.tolist() == [False, True, True, False, False]
@@ -78,14 +84,19 @@ def test_a_test_for_none_waits_for_its_score() -> None:
     evaluator = Evaluator(parse("blur is None or width > 5", CATALOG))
     table = window({"width": [9, 1, 1], "blur": pa.array([None, None, 2.0])})
     decisions = evaluator.evaluate(table, computed=[WIDTH], lacks=[BLUR])
-    assert (decisions.keep.tolist(), decisions.lacks[BLUR].tolist()) == ([True, False, False], [False, True, True])
+    assert (decisions.keep.tolist(), decisions.lacks[BLUR].tolist()) == (
+        [True, False, False],
+        [False, True, True],
+    )
     assert evaluator.evaluate(table).keep.tolist() == [True, True, False]
 
 
 def test_below_a_decided_part_nothing_is_lacking() -> None:
     evaluator = Evaluator(parse("duplicate or (width > 10 and similarity > 0.3)", CATALOG))
     table = window({"width": [5, 20]})
-    decisions = evaluator.evaluate(table, computed=[WIDTH], lacks=[SIMILARITY, ScoreCall("duplicate")])
+    decisions = evaluator.evaluate(
+        table, computed=[WIDTH], lacks=[SIMILARITY, ScoreCall("duplicate")]
+    )
     assert decisions.unknown.all()
     assert decisions.lacks[SIMILARITY].tolist() == [False, True]
     assert decisions.lacks[ScoreCall("duplicate")].all()
@@ -94,7 +105,11 @@ def test_below_a_decided_part_nothing_is_lacking() -> None:
 def test_an_unknown_row_that_lacks_nothing_has_no_result() -> None:
     evaluator = Evaluator(parse("width / height > 1", CATALOG))
     decisions = evaluator.evaluate(window({"width": [1], "height": [0]}), lacks=[WIDTH, HEIGHT])
-    assert (decisions.unknown.tolist(), decisions.lacks[WIDTH].tolist(), decisions.lacks[HEIGHT].tolist()) == (
+    assert (
+        decisions.unknown.tolist(),
+        decisions.lacks[WIDTH].tolist(),
+        decisions.lacks[HEIGHT].tolist(),
+    ) == (
         [True],
         [False],
         [False],
@@ -103,14 +118,18 @@ def test_an_unknown_row_that_lacks_nothing_has_no_result() -> None:
 
 def test_a_table_is_read_once_by_the_arrow_stream_interface_alone() -> None:
     evaluator = Evaluator(parse("width > 1 and caption != 'a'", CATALOG))
-    table = window({"caption": ["a", "b", None], "more": [1, 2, 3], "width": np.array([2, np.nan, 2])})
+    table = window(
+        {"caption": ["a", "b", None], "more": [1, 2, 3], "width": np.array([2, np.nan, 2])}
+    )
     for _ in range(3):
         decisions = evaluator.evaluate(Columns(table.names, Stream(table.data)), lacks=[WIDTH])
         assert decisions.drop.tolist() == [True, False, False]
         assert decisions.lacks[WIDTH].tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.int8(), pa.uint64(), pa.float32(), pa.float64(), pa.null()])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.int8(), pa.uint64(), pa.float32(), pa.float64(), pa.null()]
+)
 def test_numbers_of_any_type_are_floats(kind: pa.DataType) -> None:
     evaluator = Evaluator(parse("width * width > 100", CATALOG))
     values = [None, None] if kind == pa.null() else [100, None]
@@ -135,7 +154,9 @@ def test_no_rows_and_no_columns() -> None:
     evaluator = Evaluator(parse("width > 1", CATALOG))
     decisions = evaluator.evaluate(window({"width": pa.array([], pa.float64())}), lacks=[WIDTH])
     assert len(decisions.keep) == len(decisions.term) == len(decisions.lacks[WIDTH]) == 0
-    assert Evaluator(parse("True", CATALOG)).evaluate(window({"key": ["a", "b"]})).keep.tolist() == [True, True]
+    assert Evaluator(parse("True", CATALOG)).evaluate(
+        window({"key": ["a", "b"]})
+    ).keep.tolist() == [True, True]
     with pytest.raises(KeyError, match="width"):
         evaluator.evaluate(window({"height": [1]}))
 
@@ -144,14 +165,20 @@ def test_many_keys_are_found_quickly() -> None:
     keys = ", ".join(f"'{number:09}'" for number in range(20_000))
     evaluator = Evaluator(parse(f"key in ({keys})", CATALOG))
     names = [f"{number:09}" for number in range(19_000, 21_000)]
-    assert evaluator.evaluate(window({"key": names})).keep.tolist() == [True] * 1000 + [False] * 1000
+    assert (
+        evaluator.evaluate(window({"key": names})).keep.tolist() == [True] * 1000 + [False] * 1000
+    )
 
 
 def test_an_evaluator_goes_to_other_processes() -> None:
     evaluator = Evaluator(parse("width > 1 and language in ('en', 'de')", CATALOG))
     table = window({"width": [2, 2, 1], "language": ["en", "fr", "de"]})
     assert evaluator.evaluate(table).keep.tolist() == [True, False, False]
-    assert pickle.loads(pickle.dumps(evaluator)).evaluate(table).keep.tolist() == [True, False, False]
+    assert pickle.loads(pickle.dumps(evaluator)).evaluate(table).keep.tolist() == [
+        True,
+        False,
+        False,
+    ]
 
 
 FORKING = """

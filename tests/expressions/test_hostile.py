@@ -133,7 +133,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
-def test_it_is_refused_at_once_with_its_position_and_leaves_nothing_behind(number: int, folder: Path) -> None:
+def test_it_is_refused_at_once_with_its_position_and_leaves_nothing_behind(
+    number: int, folder: Path
+) -> None:
     modules, variables, begun = set(sys.modules), dict(os.environ), time.perf_counter()
     with pytest.raises(ExpressionError) as refused:
         parse(REFUSED[number], CATALOG)
@@ -144,7 +146,11 @@ def test_it_is_refused_at_once_with_its_position_and_leaves_nothing_behind(numbe
     assert list(folder.iterdir()) == []
     assert dict(os.environ) == variables
     # The module for regular expressions, and what it imports.
-    assert {name.partition(".")[0] for name in {*sys.modules} - modules} <= {"duckdb", "_duckdb", "adbc_driver_duckdb"}
+    assert {name.partition(".")[0] for name in {*sys.modules} - modules} <= {
+        "duckdb",
+        "_duckdb",
+        "adbc_driver_duckdb",
+    }
 
 
 HARMLESS = [
@@ -161,7 +167,10 @@ HARMLESS = [
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_looks_like_a_statement_is_a_text(text: str, folder: Path) -> None:
     evaluator = Evaluator(parse(text, CATALOG))
-    samples = [{"caption": [caption], "key": [caption]} for caption in ("a", "x' OR 1=1; DROP TABLE samples; --")]
+    samples = [
+        {"caption": [caption], "key": [caption]}
+        for caption in ("a", "x' OR 1=1; DROP TABLE samples; --")
+    ]
     decisions = [evaluator.evaluate(table_of(samples, ["caption", "key"], [])) for _ in range(2)]
     assert decisions[0].keep.tolist() == decisions[1].keep.tolist()
     assert text.startswith("caption == ") is not bool(decisions[0].keep[0])
@@ -169,7 +178,9 @@ def test_what_looks_like_a_statement_is_a_text(text: str, folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("label", ["a'b", 'a"b', 'x"; DROP TABLE samples; --', "a)b(", "$1", "é\u202e"])
+@pytest.mark.parametrize(
+    "label", ["a'b", 'a"b', 'x"; DROP TABLE samples; --', "a)b(", "$1", "é\u202e"]
+)
 def test_a_setting_is_part_of_a_name_and_no_statement(label: str) -> None:
     quoted = label.replace('"', '\\"')
     expression = parse(f'zero_shot(labels=("{quoted}", "b")) > 0.5', CATALOG)
@@ -228,7 +239,9 @@ thread.join()
 
 def test_deep_nesting_ends_no_process_not_even_in_a_thread_with_a_small_stack() -> None:
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", NESTED], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", NESTED], cwd=root, capture_output=True, text=True, check=True
+    )
     assert len(done.stdout.splitlines()) == 5
 
 

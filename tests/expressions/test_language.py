@@ -30,20 +30,29 @@ FAILED = None
         ("width > 1 or height > 1 and blur > 2", "width > 1 or height > 1 and blur > 2"),
         ("(width > 1 or height > 1) and blur > 2", "(width > 1 or height > 1) and blur > 2"),
         ("not (width > 1 or duplicate)", "not (width > 1 or duplicate)"),
-        ("(width - height) - (blur - 1) < -2 * -(blur + 3)", "width - height - (blur - 1) < -2 * -(blur + 3)"),
+        (
+            "(width - height) - (blur - 1) < -2 * -(blur + 3)",
+            "width - height - (blur - 1) < -2 * -(blur + 3)",
+        ),
         ("(width % 2) * 3 // (4 * blur) == 0", "width % 2 * 3 // (4 * blur) == 0"),
         ("width / height is not None", "width / height is not None"),
         ("not blur is None", "blur is not None"),
         ("any(width > 1 and height > 1)", "any(width > 1 and height > 1)"),
         ("near_duplicate(distance = 3)", "near_duplicate(distance=3)"),
         ("near_duplicate()", "near_duplicate"),
-        ("near_duplicate(fields=['a','b'], distance=1)", 'near_duplicate(distance=1, fields=("a", "b"))'),
+        (
+            "near_duplicate(fields=['a','b'], distance=1)",
+            'near_duplicate(distance=1, fields=("a", "b"))',
+        ),
         ("has('json')", 'has(field="json")'),
         ("(width > 1) == duplicate", "(width > 1) == duplicate"),
         ("width > 1 and width > 1.0e0", "width > 1"),
         (r"key != 'it\'s \\ \d'", r'key != "it' + "'" + r's \\ \\d"'),
         (r"matches(key, r'\d\t')", r'matches(key, "\\d\\t")'),
-        ("width > (3 if has_url else 5 if duplicate else 7)", "width > (3 if has_url else 5 if duplicate else 7)"),
+        (
+            "width > (3 if has_url else 5 if duplicate else 7)",
+            "width > (3 if has_url else 5 if duplicate else 7)",
+        ),
         ("has_url if (width > 3 if duplicate else True) else False", None),
         ("True", "True"),
         ("(\nwidth > 1  # wide\n  and blur > 2\n)", "width > 1 and blur > 2"),
@@ -60,7 +69,8 @@ def test_an_expression_has_one_canonical_form(text: str, canonical: str | None) 
 
 def test_terms_are_the_conditions_of_the_top_level_and_as_they_were_written() -> None:
     expression = parse(
-        "min(width)>=200  and\n (bytes < 1.5 * MB or not duplicate) and (height > 1 and blur > 2)", CATALOG
+        "min(width)>=200  and\n (bytes < 1.5 * MB or not duplicate) and (height > 1 and blur > 2)",
+        CATALOG,
     )
     texts = ["min(width)>=200", "bytes < 1.5 * MB or not duplicate", "height > 1", "blur > 2"]
     assert [term.text for term in expression.terms] == texts
@@ -70,8 +80,14 @@ def test_terms_are_the_conditions_of_the_top_level_and_as_they_were_written() ->
 
 
 def test_scores_with_other_settings_are_other_scores() -> None:
-    expression = parse("not near_duplicate and not near_duplicate(distance=3) and caption != ''", CATALOG)
-    assert [str(call) for call in expression.scores] == ["near_duplicate", "near_duplicate(distance=3)", "caption"]
+    expression = parse(
+        "not near_duplicate and not near_duplicate(distance=3) and caption != ''", CATALOG
+    )
+    assert [str(call) for call in expression.scores] == [
+        "near_duplicate",
+        "near_duplicate(distance=3)",
+        "caption",
+    ]
     assert list(expression.kinds.values()) == ["boolean", "boolean", "text"]
 
 
@@ -89,7 +105,9 @@ def results(text: str, **columns: Any) -> bool | None:
     arrays = {
         str(call): pa.array(
             [columns[call.name]],
-            pa.list_(TYPES[expression.kinds[call]]) if call in lists else TYPES[expression.kinds[call]],
+            pa.list_(TYPES[expression.kinds[call]])
+            if call in lists
+            else TYPES[expression.kinds[call]],
         )
         for call in expression.scores
     }
@@ -134,7 +152,9 @@ def results(text: str, **columns: Any) -> bool | None:
         ("blur is None or blur > 2", {"blur": FAILED}, True),
     ],
 )
-def test_what_is_not_known_decides_nothing(text: str, columns: dict[str, Any], expected: bool | None) -> None:
+def test_what_is_not_known_decides_nothing(
+    text: str, columns: dict[str, Any], expected: bool | None
+) -> None:
     assert results(text, **columns) is expected
 
 
@@ -143,7 +163,11 @@ def test_what_is_not_known_decides_nothing(text: str, columns: dict[str, Any], e
     [
         ("width > 2", {"width": [3, 4]}, True),
         ("width > 2", {"width": [3, 1]}, False),
-        ("not width <= 2", {"width": [3, 1]}, False),  # as above: a condition is tested for each image
+        (
+            "not width <= 2",
+            {"width": [3, 1]},
+            False,
+        ),  # as above: a condition is tested for each image
         ("width > 2 or height > 2", {"width": [3, 1], "height": [1, 3]}, True),
         ("any(width > 2)", {"width": [3, 1]}, True),
         ("any(width > 2 and height > 2)", {"width": [3, 1], "height": [1, 3]}, False),
@@ -170,18 +194,25 @@ def test_what_is_not_known_decides_nothing(text: str, columns: dict[str, Any], e
         ("mean(width) > 0", {"width": [1, None]}, None),
         ("width > height", {"width": [3, 4], "height": [1, 2, 3]}, None),
         ("width > 9 and width > height", {"width": [3, 4], "height": [1, 2, 3]}, False),
-        ("width > 2 and words_in_caption > 2", {"width": [3, 4], "words_in_caption": [5, 5, 5]}, True),
+        (
+            "width > 2 and words_in_caption > 2",
+            {"width": [3, 4], "words_in_caption": [5, 5, 5]},
+            True,
+        ),
         ("blur is None", {"blur": [1.0, None]}, False),  # every image
         ("any(blur is None)", {"blur": [1.0, None]}, True),
         ("'cat' in caption", {"caption": ["a cat", "two cats"]}, True),
         ("caption in ('a', 'b')", {"caption": ["a", "c"]}, False),
     ],
 )
-def test_several_images_are_tested_one_by_one(text: str, columns: dict[str, Any], expected: bool | None) -> None:
+def test_several_images_are_tested_one_by_one(
+    text: str, columns: dict[str, Any], expected: bool | None
+) -> None:
     assert results(text, **columns) is expected
 
 
-# Widths, heights and bytes of three of Data-Juicer's test images, and what its unit tests say is kept.
+# Widths, heights and bytes of three of Data-Juicer's test images, and what its unit tests say is
+# kept.
 IMAGES = {1: (336, 336, 171427), 2: (640, 480, 189406), 3: (342, 500, 113695)}
 
 

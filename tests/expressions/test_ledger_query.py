@@ -42,7 +42,13 @@ SAMPLES: dict[str, list[Any]] = {
 )
 def test_it_keeps_what_the_evaluator_keeps(text: str, tmp_path: Path) -> None:
     expression = parse(text, CATALOG)
-    names = dict(zip(expression.scores, distinct_names([str(call) for call in expression.scores]), strict=True))
+    names = dict(
+        zip(
+            expression.scores,
+            distinct_names([str(call) for call in expression.scores]),
+            strict=True,
+        )
+    )
     several = [call for call in (WIDTH, HEIGHT) if call in expression.scores]
     columns = {name: pa.array(values) for name, values in SAMPLES.items()}
     decisions = Evaluator(expression).evaluate(window(columns), lists=several)

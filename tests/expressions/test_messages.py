@@ -156,7 +156,9 @@ def error_of(text: str) -> ExpressionError:
 
 
 @pytest.mark.parametrize(("text", "column", "words"), ERRORS)
-def test_an_error_points_at_its_position_and_says_what_to_write(text: str, column: int, words: str) -> None:
+def test_an_error_points_at_its_position_and_says_what_to_write(
+    text: str, column: int, words: str
+) -> None:
     error = error_of(text)
     assert (error.column, words in str(error)) == (column, True), str(error)
 
@@ -166,7 +168,9 @@ def test_errors_are_these() -> None:
     check_text(GOLDEN, "errors", "\n".join(lines))
 
 
-@pytest.mark.parametrize("text", ["bytes < 120KiB", "width between 200 and 4000", "!duplicate", "language in ('en')"])
+@pytest.mark.parametrize(
+    "text", ["bytes < 120KiB", "width between 200 and 4000", "!duplicate", "language in ('en')"]
+)
 def test_what_a_hint_says_to_write_can_be_written(text: str) -> None:
     hint = error_of(text).hint.removeprefix("write ").removeprefix("a chain of comparisons: ")
     replaced = {
@@ -180,17 +184,30 @@ def test_what_a_hint_says_to_write_can_be_written(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("'猫' in caption and ", ""), ("'é😀' != key and\n  'ß' in caption and ", ""), ("(", " or '猫' in key)")],
+    [
+        ("'猫' in caption and ", ""),
+        ("'é😀' != key and\n  'ß' in caption and ", ""),
+        ("(", " or '猫' in key)"),
+    ],
 )
-@pytest.mark.parametrize("wrong", ["heigth > 4", "near_duplicate(distanse=6)", "width ** 2 > 3", "width and has_url"])
-def test_other_characters_before_it_do_not_move_the_mark(before: str, after: str, wrong: str) -> None:
+@pytest.mark.parametrize(
+    "wrong", ["heigth > 4", "near_duplicate(distanse=6)", "width ** 2 > 3", "width and has_url"]
+)
+def test_other_characters_before_it_do_not_move_the_mark(
+    before: str, after: str, wrong: str
+) -> None:
     alone, error = error_of(wrong), error_of(before + wrong + after)
     assert error.text[error.start : error.end] == alone.text[alone.start : alone.end]
     assert error.start == alone.start + len(before)
 
 
 @pytest.mark.parametrize(
-    "text", ["'猫' in caption and width > 3)", "'猫' in caption and width > and has_url", "'é' in caption !"]
+    "text",
+    [
+        "'猫' in caption and width > 3)",
+        "'猫' in caption and width > and has_url",
+        "'é' in caption !",
+    ],
 )
 def test_nor_that_of_a_syntax_error(text: str) -> None:
     error = error_of(text)
@@ -227,7 +244,9 @@ def test_an_error_in_a_long_expression_stays_short() -> None:
 def test_a_fact_about_the_samples_is_shown_at_its_score() -> None:
     expression = parse("width > 3 and json_number('similarty') > 0.3", CATALOG)
     (call,) = [call for call in expression.scores if call.name == "json_number"]
-    lines = str(expression.error_at(call, "no sample has it", "did you mean similarity?")).splitlines()
+    lines = str(
+        expression.error_at(call, "no sample has it", "did you mean similarity?")
+    ).splitlines()
     assert lines[1:] == [
         "    width > 3 and json_number('similarty') > 0.3",
         "                  ^^^^^^^^^^^^^^^^^^^^^^^^",
@@ -236,7 +255,9 @@ def test_a_fact_about_the_samples_is_shown_at_its_score() -> None:
 
 
 def test_a_score_alone_and_a_number_alone_are_read_too() -> None:
-    assert str(parse_score(" near_duplicate( distance = 4 )", CATALOG)) == "near_duplicate(distance=4)"
+    assert (
+        str(parse_score(" near_duplicate( distance = 4 )", CATALOG)) == "near_duplicate(distance=4)"
+    )
     with pytest.raises(ExpressionError, match="width > 3 is not the name of a score"):
         parse_score("width > 3", CATALOG)
     assert str(parse_number("width/height", CATALOG)) == "width / height"
@@ -274,10 +295,14 @@ def test_no_damage_to_an_expression_raises_anything_else(random, data) -> None:
     text = drawing.expression(random)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(start + 5, len(text))))
-    check_only_expression_errors(text[:start] + data.draw(st.sampled_from(["", *FRAGMENTS])) + text[end:])
+    check_only_expression_errors(
+        text[:start] + data.draw(st.sampled_from(["", *FRAGMENTS])) + text[end:]
+    )
 
 
-LINE = "".join(f"{number:04d} " for number in range(80))  # 400 characters, none of which is like its neighbours
+LINE = "".join(
+    f"{number:04d} " for number in range(80)
+)  # 400 characters, none of which is like its neighbours
 
 
 @pytest.mark.parametrize(
@@ -306,4 +331,8 @@ LINE = "".join(f"{number:04d} " for number in range(80))  # 400 characters, none
 )
 def test_the_position_of_an_error_is_drawn(text: str, start: int, end: int) -> None:
     error = ExpressionError(text, start, end, "wrong", "write it right")
-    check_text(DRAWN, f"{text[:9]!r} {start} {end}", f"{error.line} {error.column} {error.start} {error.end}\n{error}")
+    check_text(
+        DRAWN,
+        f"{text[:9]!r} {start} {end}",
+        f"{error.line} {error.column} {error.start} {error.end}\n{error}",
+    )

@@ -51,7 +51,11 @@ def check(decisions: Decisions, terms: list[list[bool | None]], order: list[int]
         result = False if False in values else None if None in values else True
         said = (bool(decisions.keep[row]), bool(decisions.drop[row]), bool(decisions.unknown[row]))
         assert said == (result is True, result is False, result is None), row
-        decisive = [number for number, index in enumerate(order) if result is not True and values[index] is result]
+        decisive = [
+            number
+            for number, index in enumerate(order)
+            if result is not True and values[index] is result
+        ]
         assert decisions.term[row] == (decisive[0] if decisive else -1)
 
 
@@ -63,16 +67,23 @@ def test_the_evaluator_says_what_plain_python_says(seed: int) -> None:
     evaluator = Evaluator(expression)
     order = [expression.terms.index(term) for term in evaluator.terms]
     table = table_of(samples, {NAMES[call] for call in expression.scores} or {"key"}, lists)
-    decisions = evaluator.evaluate(table, lists=[CALLS[name] for name in lists], lacks=expression.scores)
+    decisions = evaluator.evaluate(
+        table, lists=[CALLS[name] for name in lists], lacks=expression.scores
+    )
     terms = expected_of(expression, samples)
     # The text as it was drawn means the same as its canonical form.
     whole = [meaning(text, sample) for sample in samples] if lists == [] else None
-    assert whole in (None, [False if False in row else None if None in row else True for row in terms])
+    assert whole in (
+        None,
+        [False if False in row else None if None in row else True for row in terms],
+    )
     check(decisions, terms, order)
 
 
 @pytest.mark.parametrize("seed", CASES)
-def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_computed(seed: int) -> None:
+def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_computed(
+    seed: int,
+) -> None:
     _, expression, samples = drawn(seed)
     lists = lists_of(samples)
     list_calls = [CALLS[name] for name in lists]
@@ -84,7 +95,9 @@ def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_comp
     Random(seed).shuffle(steps)
     for step in [(), *steps]:
         if step:
-            decisions = evaluator.evaluate(table_of(known, COLUMNS, lists), computed, list_calls, step)
+            decisions = evaluator.evaluate(
+                table_of(known, COLUMNS, lists), computed, list_calls, step
+            )
             for call in step:
                 for row in np.flatnonzero(decisions.lacks[call]):
                     known[row][NAMES[call]] = samples[row][NAMES[call]]
@@ -96,7 +109,9 @@ def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_comp
             decided[row] = now
     terms = expected_of(expression, samples)
     assert decided == [False if False in row else None if None in row else True for row in terms]
-    final = evaluator.evaluate(table_of(known, COLUMNS, lists), lists=list_calls, lacks=expression.scores)
+    final = evaluator.evaluate(
+        table_of(known, COLUMNS, lists), lists=list_calls, lacks=expression.scores
+    )
     for call, rows in final.lacks.items():
         for row in np.flatnonzero(rows):
             assert None in [plain(item) for item in samples[row][NAMES[call]]]
@@ -119,5 +134,7 @@ def test_the_printed_sql_runs_in_any_duckdb_and_keeps_the_same(seed: int) -> Non
         rows = database.execute(f"SELECT coalesce({condition}, false) FROM ledger").fetchall()
         assert [row for (row,) in rows] == expected
         condition, parameters = sql(expression, list_calls)
-        rows = database.execute(f"SELECT coalesce({condition}, false) FROM ledger", parameters).fetchall()
+        rows = database.execute(
+            f"SELECT coalesce({condition}, false) FROM ledger", parameters
+        ).fetchall()
         assert [row for (row,) in rows] == expected

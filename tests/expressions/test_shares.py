@@ -10,7 +10,10 @@ from wdsflow.expressions.shares import ranked_number, share_predicate
     ("share", "predicate"),
     [
         ("similarity top 30%", 'rank_percent(of="similarity") <= 30'),
-        ("  blur   bottom .5 % of kept ", 'rank_percent(among="kept", end="bottom", of="blur") <= .5'),
+        (
+            "  blur   bottom .5 % of kept ",
+            'rank_percent(among="kept", end="bottom", of="blur") <= .5',
+        ),
         ("width/height top 10%", 'rank_percent(of="width / height") <= 10'),
         (
             "zero_shot(labels=['a \"b\"']) top 5%",
@@ -28,7 +31,10 @@ def test_a_share_is_short_for_a_term(share: str, predicate: str) -> None:
         ("similarity", 'is not a share: write it as "clip_similarity top 30%"'),
         ("similarity top 0%", "is not a share"),
         ("similarity top 101%", "is not a share"),
-        ("simlarity top 3%", "cannot rank by 'simlarity': no score is called 'simlarity'; did you mean similarity?"),
+        (
+            "simlarity top 3%",
+            "cannot rank by 'simlarity': no score is called 'simlarity'; did you mean similarity?",
+        ),
         ("caption top 3%", "cannot rank by 'caption': it is a text, not a number"),
         ("duplicate top 3%", "it is a condition, not a number"),
         ("3 top 3%", "it is not a number of a sample, such as clip_similarity"),

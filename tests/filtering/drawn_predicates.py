@@ -75,7 +75,9 @@ quoted = st.sampled_from(['""', "'a'", '"cat"', r"'\\d+'", r'"it\"s"'])
 
 
 def joined(parts: st.SearchStrategy, *words: str) -> st.SearchStrategy:
-    return st.builds(lambda left, word, right: f"{left} {word} {right}", parts, st.sampled_from(words), parts)
+    return st.builds(
+        lambda left, word, right: f"{left} {word} {right}", parts, st.sampled_from(words), parts
+    )
 
 
 def closed(text: str) -> str:
@@ -90,7 +92,9 @@ numbers = st.recursive(
         joined(inner, "+", "-", "*").map("({})".format)
         # Not one within another: DuckDB takes seconds for such SQL.
         | st.builds("{} {} ({} + 7.25)".format, names, st.sampled_from(["/", "//", "%"]), names)
-        | st.builds("{}({})".format, st.sampled_from(["mean", "min", "max", "abs", "-", "(", "+"]), inner).map(closed)
+        | st.builds(
+            "{}({})".format, st.sampled_from(["mean", "min", "max", "abs", "-", "(", "+"]), inner
+        ).map(closed)
     ),
     max_leaves=4,
 )

@@ -60,7 +60,9 @@ LATE = [*JSON, [in_json(8), in_text(9)]]  # one sample of twelve, the last one, 
         ([[("1.cls", b"3")]], "txt", None),
     ],
 )
-def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(tmp_path, entries, asked, found):
+def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(
+    tmp_path, entries, asked, found
+):
     source = write_set(tmp_path / "in", *entries)
     for run, recipe in (
         (filter_shards, Recipe(where=WORDS, caption=asked)),
@@ -69,10 +71,15 @@ def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(tm
     ):
         with pytest.raises(NoCaptions, match="no sample has a caption in ") as refused:
             run(source, tmp_path / "out", recipe, HERE)
-        assert (refused.value.place, refused.value.found and refused.value.found.place) == (asked, found)
+        assert (refused.value.place, refused.value.found and refused.value.found.place) == (
+            asked,
+            found,
+        )
         assert not (tmp_path / "out").exists()
     if found is not None:
-        report = filter_shards(source, tmp_path / "out", Recipe(where="length(caption) > 1", caption=found), HERE)
+        report = filter_shards(
+            source, tmp_path / "out", Recipe(where="length(caption) > 1", caption=found), HERE
+        )
         assert report.total("kept") == report.total("samples")
 
 
@@ -85,8 +92,18 @@ def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(tm
         (JSON, Recipe(where="width > 1"), 8),  # the default place, and nobody looks there
         (JSON, Recipe(where="caption_words is None or caption_words > 2"), 8),
         (JSON, Recipe(where='caption_words(caption="json:description") > 2'), 8),
-        (JSON, Recipe(where="has('caption')", stages=(Rename({"caption": "txt;json"}),), caption="caption"), 8),
-        ([[("1.txt", b"\xff")]], Recipe(where=WORDS), 0),  # there, but not readable: that is the sample's fault
+        (
+            JSON,
+            Recipe(
+                where="has('caption')", stages=(Rename({"caption": "txt;json"}),), caption="caption"
+            ),
+            8,
+        ),
+        (
+            [[("1.txt", b"\xff")]],
+            Recipe(where=WORDS),
+            0,
+        ),  # there, but not readable: that is the sample's fault
         ([[("1.json", b"{")]], Recipe(where=WORDS, caption="json:description"), 0),
     ],
 )
@@ -132,7 +149,9 @@ def test_shards_elsewhere_and_compressed_ones_are_looked_at_as_well(tmp_path: Pa
         file.write((source / "0.tar").read_bytes())
     (tmp_path / "0.tar.gz").write_bytes(gzip.compress((source / "0.tar").read_bytes()))
     for url in ("memory://captions/0.tar", str(tmp_path / "0.tar.gz")):
-        with pytest.raises(NoCaptions, match="no sample has a caption in txt: 4 samples in 1 shard have jpg, json"):
+        with pytest.raises(
+            NoCaptions, match="no sample has a caption in txt: 4 samples in 1 shard have jpg, json"
+        ):
             filter_shards(url, tmp_path / "out", Recipe(where=WORDS), HERE)
         report = filter_shards(url, tmp_path / url[-2:], Recipe(where=WORDS, caption="auto"), HERE)
         assert report.total("kept") == 4
@@ -169,6 +188,13 @@ def test_a_report_says_first_that_little_was_kept_and_why(tmp_path, entries, rec
         assert str(report).startswith(report.warning)
     report = measure_shards(source, tmp_path / "scored", Recipe(scores=("caption_words",)), HERE)
     few = "no value for 9 of 10 samples: caption_words: no-caption, such as 000 in "
-    assert report.warning.startswith(few if entries is LATE else "no samples" if entries == [[]] else "")
-    written = [name for path in tmp_path.glob("out/*.tar") for name, _ in read_tar(path) if name.endswith("jpg")]
+    assert report.warning.startswith(
+        few if entries is LATE else "no samples" if entries == [[]] else ""
+    )
+    written = [
+        name
+        for path in tmp_path.glob("out/*.tar")
+        for name, _ in read_tar(path)
+        if name.endswith("jpg")
+    ]
     assert len(written) == filter_shards(source, tmp_path / "out", recipe, HERE).total("kept")

@@ -48,17 +48,24 @@ def rename_last(shard: Path, *, touch: bool = True) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "touch"), [(ALL, True), (STAGED, True), (STAGED, False)], ids=["as it is", "staged", "staged, same time"]
+    ("recipe", "touch"),
+    [(ALL, True), (STAGED, True), (STAGED, False)],
+    ids=["as it is", "staged", "staged, same time"],
 )
 def test_a_cut_of_a_shard_that_has_fewer_samples_than_its_ledger_is_an_error(
     shard: Path, tmp_path: Path, recipe, touch
 ):
-    measure_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",), stages=recipe.stages), HERE)
+    measure_shards(
+        str(shard), tmp_path / "scores", Recipe(scores=("bytes",), stages=recipe.stages), HERE
+    )
     rename_last(shard, touch=touch)
     report = filter_shards(str(shard), tmp_path / "cut", recipe, HERE, ledger=tmp_path / "scores")
     (failure,) = report.failures
     assert (failure.url, failure.kind) == (str(shard), "ledger")
-    assert f"from another shard than {shard}, or the shard has changed since: measure again" in failure.reason
+    assert (
+        f"from another shard than {shard}, or the shard has changed since: measure again"
+        in failure.reason
+    )
     assert not list(tmp_path.glob("cut/*.tar"))
 
 
@@ -89,7 +96,18 @@ def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
     assert not list(tmp_path.glob("out/*.tar"))
     monkeypatch.setattr(shard_job, "count", touch)
     with pytest.raises(SystemExit) as ended:
-        main(["filter", str(shard), "-o", str(tmp_path / "cli"), "--where", "bytes > 0", "--jobs", "0"])
+        main(
+            [
+                "filter",
+                str(shard),
+                "-o",
+                str(tmp_path / "cli"),
+                "--where",
+                "bytes > 0",
+                "--jobs",
+                "0",
+            ]
+        )
     assert ended.value.code == 2
     assert str(shard) in "".join(capsys.readouterr())
 
@@ -113,14 +131,23 @@ def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Pat
         assert list(kept_pieces(source, str(shard), STAGED.stages, rows[:-1], []))
 
 
-def test_a_cut_of_a_pipe_that_gives_fewer_samples_than_its_ledger_is_an_error(shard: Path, tmp_path: Path):
+def test_a_cut_of_a_pipe_that_gives_fewer_samples_than_its_ledger_is_an_error(
+    shard: Path, tmp_path: Path
+):
     url, here = f"pipe:cat {shard}", RunOptions(jobs=0, allow_pipe=True)
     measure_shards(url, tmp_path / "scores", Recipe(scores=("bytes",)), here)
-    assert filter_shards(url, tmp_path / "same", ALL, here, ledger=tmp_path / "scores").total("kept") == 12
+    assert (
+        filter_shards(url, tmp_path / "same", ALL, here, ledger=tmp_path / "scores").total("kept")
+        == 12
+    )
     write_tar(shard, read_tar(shard)[:-2])
     # The lost sample is none that the predicate keeps.
     report = filter_shards(
-        url, tmp_path / "cut", Recipe(where="bytes > 0 and key < '11'"), here, ledger=tmp_path / "scores"
+        url,
+        tmp_path / "cut",
+        Recipe(where="bytes > 0 and key < '11'"),
+        here,
+        ledger=tmp_path / "scores",
     )
     (failure,) = report.failures
     assert (failure.url, failure.kind) == (url, "ledger")

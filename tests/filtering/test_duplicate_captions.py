@@ -32,5 +32,11 @@ def test_of_equal_captions_the_first_is_kept_in_all_commands(tmp_path: Path):
         filter_shards(source, tmp_path / name, Recipe(where=where), HERE)
         assert kept(tmp_path / name) == keys
     measure_shards(source, tmp_path / "scored", Recipe(scores=("duplicate_caption", "key")), HERE)
-    filter_shards(source, tmp_path / "cut", Recipe(where="not duplicate_caption"), HERE, ledger=tmp_path / "scored")
+    filter_shards(
+        source,
+        tmp_path / "cut",
+        Recipe(where="not duplicate_caption"),
+        HERE,
+        ledger=tmp_path / "scored",
+    )
     assert kept(tmp_path / "cut") == ["00", "01", "11"]

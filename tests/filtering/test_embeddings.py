@@ -72,7 +72,11 @@ def source(tmp_path_factory):
                 members += [(f"{key}.0.jpg", image), (f"{key}.1.jpg", picture(33, 44, 99))]
             else:
                 members.append((f"{key}.jpg", image[:40] if number == 3 else image))
-            alt = [WORDS[(number + 2) % 5], "is very blue"] if number == 5 else WORDS[(number + 2) % 5]
+            alt = (
+                [WORDS[(number + 2) % 5], "is very blue"]
+                if number == 5
+                else WORDS[(number + 2) % 5]
+            )
             members += [(f"{key}.txt", text), (f"{key}.json", json.dumps({"alt": alt}).encode())]
         write_tar(folder / f"{shard}.tar", members)
     return str(folder)
@@ -86,7 +90,9 @@ def similarity(clip: str, **more: str) -> str:
 @pytest.fixture(scope="module")
 def scored(source, clip, tmp_path_factory):
     out = tmp_path_factory.mktemp("scored") / "out"
-    measure_shards(source, out, Recipe(scores=(similarity(clip),), image="jpg", embeddings=True), HERE)
+    measure_shards(
+        source, out, Recipe(scores=(similarity(clip),), image="jpg", embeddings=True), HERE
+    )
     return out
 
 
@@ -95,7 +101,11 @@ def table(out: Path, shard: int = 0) -> pa.Table:
 
 
 def named(out: Path, beginning: str) -> str:
-    (name,) = [name for name in table(out).column_names if name.startswith(beginning) and not name.endswith(" more")]
+    (name,) = [
+        name
+        for name in table(out).column_names
+        if name.startswith(beginning) and not name.endswith(" more")
+    ]
     return str(name)
 
 
@@ -136,11 +146,15 @@ def test_the_ledger_has_the_models_own_embeddings_as_half_floats(scored, clip, s
         vector = np.array(found.column(caption)[number].as_py(), np.float32)
         assert np.abs(vector - expected[number % 5]).max() < 5e-4
     cosines = [
-        float(np.array(one.as_py(), np.float32) @ np.array(two.as_py(), np.float32)) if one.is_valid else None
+        float(np.array(one.as_py(), np.float32) @ np.array(two.as_py(), np.float32))
+        if one.is_valid
+        else None
         for one, two in zip(found.column(image), found.column(caption), strict=True)
     ]
     (score,) = [name for name in found.column_names if name.startswith("clip_similarity")]
-    for number, (cosine, value) in enumerate(zip(cosines, found.column(score).to_pylist(), strict=True)):
+    for number, (cosine, value) in enumerate(
+        zip(cosines, found.column(score).to_pylist(), strict=True)
+    ):
         if number != 7:  # the mean over two images
             assert value == (None if cosine is None else pytest.approx(cosine, abs=COSINE))
 
@@ -148,7 +162,12 @@ def test_the_ledger_has_the_models_own_embeddings_as_half_floats(scored, clip, s
 def test_the_metadata_tells_model_weights_versions_and_preprocessing(scored, clip):
     about = json.loads(table(scored).schema.metadata[b"wdsflow"])
     image, caption = about["embeddings"]
-    assert (image["of"], caption["of"], image["size"], image["dtype"]) == ("image", "caption", 16, "float16")
+    assert (image["of"], caption["of"], image["size"], image["dtype"]) == (
+        "image",
+        "caption",
+        16,
+        "float16",
+    )
     assert image["model"] == json.loads(json.dumps(ClipImage(model=clip, pretrained="").identity()))
     assert "xxh3_128" in image["model"]["settings"]["model"]
     assert image["model"]["versions"]["torch"]
@@ -174,17 +193,24 @@ def test_readers_without_pyarrow_find_the_same(scored):
     expected = table(scored).column(name)[0].as_py()
     assert polars.read_parquet(path)[name][0].to_list() == expected
     quoted = name.replace('"', '""')
-    assert list(duckdb.sql(f"""select "{quoted}" from '{path}' limit 1""").fetchall()[0][0]) == expected
+    assert (
+        list(duckdb.sql(f"""select "{quoted}" from '{path}' limit 1""").fetchall()[0][0])
+        == expected
+    )
 
 
 @pytest.mark.deep
-def test_other_captions_are_scored_without_decoding_an_image(scored, clip, source, tmp_path, monkeypatch):
+def test_other_captions_are_scored_without_decoding_an_image(
+    scored, clip, source, tmp_path, monkeypatch
+):
     recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), image="jpg")
     measure_shards(source, tmp_path / "anew", recipe, HERE)
     counted = Counted(monkeypatch)
     measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
     assert counted.images == 2  # those that cannot be decoded: nothing is known of them
-    assert counted.ran == ["open_clip text"] * 2 * SAMPLES  # one of 12 has no image, one of them two captions
+    assert (
+        counted.ran == ["open_clip text"] * 2 * SAMPLES
+    )  # one of 12 has no image, one of them two captions
     assert close(tmp_path / "out", tmp_path / "anew", COSINE)
 
 
@@ -193,9 +219,18 @@ def close(one: Path, other: Path, tolerance: float) -> bool:
     same = True
     for shard in range(2):
         found, expected = table(one, shard), table(other, shard)
-        (name,) = [name for name in expected.column_names if "(" in name and not name.startswith(("image", "caption"))]
-        several = [json.loads(each)[name] if each else [] for each in expected.column("several").to_pylist()]
-        others = [json.loads(each)[name] if each else [] for each in found.column("several").to_pylist()]
+        (name,) = [
+            name
+            for name in expected.column_names
+            if "(" in name and not name.startswith(("image", "caption"))
+        ]
+        several = [
+            json.loads(each)[name] if each else []
+            for each in expected.column("several").to_pylist()
+        ]
+        others = [
+            json.loads(each)[name] if each else [] for each in found.column("several").to_pylist()
+        ]
         for left, right in zip(
             [*found.column(name).to_pylist(), *chain(*others)],
             [*expected.column(name).to_pylist(), *chain(*several)],
@@ -212,7 +247,11 @@ def close(one: Path, other: Path, tolerance: float) -> bool:
 def test_other_scores_of_the_model_are_computed_from_the_ledger(
     scored, clip, head, source, tmp_path, monkeypatch, name
 ):
-    settings = {"zero_shot": ', labels="a cat;two dogs"', "aesthetic": f', head="{head}"', "clip_similarity": ""}[name]
+    settings = {
+        "zero_shot": ', labels="a cat;two dogs"',
+        "aesthetic": f', head="{head}"',
+        "clip_similarity": "",
+    }[name]
     recipe = Recipe(scores=(f'{name}(model="{clip}", pretrained=""{settings})',), image="jpg")
     measure_shards(source, tmp_path / "anew", recipe, HERE)
     counted = Counted(monkeypatch)
@@ -220,7 +259,11 @@ def test_other_scores_of_the_model_are_computed_from_the_ledger(
     assert counted.images == 2
     assert set(counted.ran) <= {"open_clip labels"}
     length = float(np.linalg.norm(torch.load(head)["weight"].numpy()))
-    tolerance = {"zero_shot": SHARE, "aesthetic": 0.0005 * length + 1e-3, "clip_similarity": COSINE}[name]
+    tolerance = {
+        "zero_shot": SHARE,
+        "aesthetic": 0.0005 * length + 1e-3,
+        "clip_similarity": COSINE,
+    }[name]
     differ = close(tmp_path / "out", tmp_path / "anew", tolerance)
     assert differ or name == "zero_shot"  # a random CLIP is sure of its labels
 
@@ -228,11 +271,16 @@ def test_other_scores_of_the_model_are_computed_from_the_ledger(
 def test_what_half_floats_change_is_bounded():
     chance = np.random.default_rng(5)
     for size in (16, 512, 1024):
-        one, two = (np.float32(each / np.linalg.norm(each)) for each in chance.standard_normal((2, size)))
+        one, two = (
+            np.float32(each / np.linalg.norm(each)) for each in chance.standard_normal((2, size))
+        )
         for image in (one, np.eye(size, dtype=np.float32)[0] * 0.99 + one * 0.01):
             halved = image.astype(np.float16).astype(np.float32)
             assert np.linalg.norm(halved - image) < COSINE / 2
-            assert abs(float(halved @ two.astype(np.float16).astype(np.float32)) - float(image @ two)) < COSINE
+            assert (
+                abs(float(halved @ two.astype(np.float16).astype(np.float32)) - float(image @ two))
+                < COSINE
+            )
 
 
 def test_embeddings_that_are_taken_over_are_the_same_bits(scored, clip, source, tmp_path):
@@ -242,8 +290,12 @@ def test_embeddings_that_are_taken_over_are_the_same_bits(scored, clip, source, 
         for beginning in ("image_embedding", "caption_embedding"):
             for more in ("", " more"):
                 name = f"{named(scored, beginning)}{more}"
-                assert table(tmp_path / "out", shard).column(name) == table(scored, shard).column(name)
-        assert table(tmp_path / "out", shard).column("embedded") == table(scored, shard).column("embedded")
+                assert table(tmp_path / "out", shard).column(name) == table(scored, shard).column(
+                    name
+                )
+        assert table(tmp_path / "out", shard).column("embedded") == table(scored, shard).column(
+            "embedded"
+        )
 
 
 def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, source, tmp_path):
@@ -254,13 +306,17 @@ def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, s
     assert found.column(f"{image} more").null_count == SAMPLES - 1
     keys = json.loads(found.column("embedded")[7].as_py())
     assert keys[image] == ["0.jpg", "1.jpg"]
-    recipe = Recipe(scores=(similarity(clip, caption="json:alt", flip="both"),), image="jpg", embeddings=True)
+    recipe = Recipe(
+        scores=(similarity(clip, caption="json:alt", flip="both"),), image="jpg", embeddings=True
+    )
     measure_shards(source, tmp_path / "out", recipe, HERE)
     name = f'caption_embedding(caption="json:alt", model="{clip}", pretrained="")'
     assert len(table(tmp_path / "out").column(f"{name} more")[5].as_py()) == 1
     flipped = f'image_embedding(flip="both", model="{clip}", pretrained="")'
     assert table(tmp_path / "out").column(flipped)[0].as_py() != found.column(image)[0].as_py()
-    assert json.loads(table(tmp_path / "out").column("embedded")[0].as_py())[flipped] == ["jpg/both"]
+    assert json.loads(table(tmp_path / "out").column("embedded")[0].as_py())[flipped] == [
+        "jpg/both"
+    ]
 
 
 @pytest.mark.deep
@@ -272,7 +328,9 @@ def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, s
         ({"processor": "hf"}, ["open_clip image", "open_clip text"]),
     ],
 )
-def test_an_embedding_of_something_else_is_not_taken(scored, clip, source, tmp_path, monkeypatch, setting, ran):
+def test_an_embedding_of_something_else_is_not_taken(
+    scored, clip, source, tmp_path, monkeypatch, setting, ran
+):
     counted = Counted(monkeypatch)
     recipe = Recipe(scores=(similarity(clip, **setting),), image="jpg", embeddings=True)
     measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
@@ -287,12 +345,20 @@ def test_an_embedding_of_something_else_is_not_taken(scored, clip, source, tmp_p
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda entry: entry["model"]["versions"].update(torch="1.0"), 'versions.torch: "1.0" is now'),
-        (lambda entry: entry["model"]["settings"].update(precision="fp16"), 'precision: "fp16" is now "fp32"'),
+        (
+            lambda entry: entry["model"]["versions"].update(torch="1.0"),
+            'versions.torch: "1.0" is now',
+        ),
+        (
+            lambda entry: entry["model"]["settings"].update(precision="fp16"),
+            'precision: "fp16" is now "fp32"',
+        ),
         (lambda entry: entry["model"]["settings"].update(pretrained="xxh3_128 1"), "pretrained"),
     ],
 )
-def test_embeddings_of_another_model_or_version_are_named_and_not_used(scored, clip, source, tmp_path, change, message):
+def test_embeddings_of_another_model_or_version_are_named_and_not_used(
+    scored, clip, source, tmp_path, change, message
+):
     other = tmp_path / "other"
     shutil.copytree(scored, other)
     for shard in range(2):
@@ -317,11 +383,19 @@ def test_where_only_captions_are_of_another_version_they_are_computed_and_that_i
     other, told = tmp_path / "other", []
     shutil.copytree(scored, other)
     for shard in range(2):
-        rewrite(other, shard, lambda about: about["embeddings"][1]["model"]["versions"].update(transformers="1"))
+        rewrite(
+            other,
+            shard,
+            lambda about: about["embeddings"][1]["model"]["versions"].update(transformers="1"),
+        )
     counted = Counted(monkeypatch)
     options = RunOptions(jobs=0, device="cpu", say=told.append)
     measure_shards(
-        source, tmp_path / "out", Recipe(scores=(similarity(clip),), image="jpg"), options, embeddings_from=other
+        source,
+        tmp_path / "out",
+        Recipe(scores=(similarity(clip),), image="jpg"),
+        options,
+        embeddings_from=other,
     )
     assert set(counted.ran) == {"open_clip text"}
     assert counted.images == 2
@@ -335,14 +409,24 @@ def test_a_ledger_that_differs_from_the_first_is_told_of_its_shard(scored, clip,
     shutil.copytree(scored, other)
     rewrite(other, 1, lambda about: about.update(embeddings=[]))
     report = measure_shards(
-        source, tmp_path / "out", Recipe(scores=(similarity(clip),), image="jpg"), HERE, embeddings_from=other
+        source,
+        tmp_path / "out",
+        Recipe(scores=(similarity(clip),), image="jpg"),
+        HERE,
+        embeddings_from=other,
     )
     assert [failure.name for failure in report.failures] == ["1.tar"]
     assert "no embeddings" in report.failures[0].reason
     shutil.copytree(scored, tmp_path / "half")
-    rewrite(tmp_path / "half", 1, lambda about: about["embeddings"][1]["model"]["versions"].update(torch="1"))
+    rewrite(
+        tmp_path / "half",
+        1,
+        lambda about: about["embeddings"][1]["model"]["versions"].update(torch="1"),
+    )
     recipe = Recipe(scores=(similarity(clip),), image="jpg")
-    report = measure_shards(source, tmp_path / "again", recipe, HERE, embeddings_from=tmp_path / "half")
+    report = measure_shards(
+        source, tmp_path / "again", recipe, HERE, embeddings_from=tmp_path / "half"
+    )
     assert 'versions.torch: "1" is now' in report.failures[0].reason
 
 
@@ -363,9 +447,13 @@ def test_a_shard_that_has_changed_and_other_stages_are_refused(scored, clip, sou
 
 def test_without_a_clip_or_without_embeddings_it_is_refused(scored, clip, source, tmp_path):
     with pytest.raises(ValueError, match="add clip_similarity"):
-        measure_shards(source, tmp_path / "out", Recipe(scores=("min_side",), embeddings=True), HERE)
+        measure_shards(
+            source, tmp_path / "out", Recipe(scores=("min_side",), embeddings=True), HERE
+        )
     with pytest.raises(ValueError, match="the recipe has none"):
-        measure_shards(source, tmp_path / "out", Recipe(scores=("min_side",)), HERE, embeddings_from=scored)
+        measure_shards(
+            source, tmp_path / "out", Recipe(scores=("min_side",)), HERE, embeddings_from=scored
+        )
     measure_shards(source, tmp_path / "plain", Recipe(scores=("min_side",)), HERE)
     recipe = Recipe(scores=(similarity(clip),), image="jpg")
     with pytest.raises(ValueError, match="measure with --embeddings first"):
@@ -381,7 +469,13 @@ def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, t
     name = named(scored, "image_embedding")
     for shard in range(2):
         assert table(tmp_path / "two", shard).column(name) == table(scored, shard).column(name)
-    filter_shards(source, tmp_path / "cut", Recipe(where=f"{similarity(clip)} > 0"), HERE, ledger=tmp_path / "two")
+    filter_shards(
+        source,
+        tmp_path / "cut",
+        Recipe(where=f"{similarity(clip)} > 0"),
+        HERE,
+        ledger=tmp_path / "two",
+    )
     assert name not in table(tmp_path / "cut").column_names
     kept = Recipe(where=f"{similarity(clip)} > 0", embeddings=True)
     filter_shards(source, tmp_path / "kept", kept, HERE, ledger=tmp_path / "two")
@@ -389,12 +483,15 @@ def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, t
 
 
 def test_what_is_not_needed_is_not_computed_and_null(scored, clip, source, tmp_path):
-    recipe = Recipe(where=f"min_side >= 45 and {similarity(clip)} > -2", image="jpg", embeddings=True)
+    recipe = Recipe(
+        where=f"min_side >= 45 and {similarity(clip)} > -2", image="jpg", embeddings=True
+    )
     filter_shards(source, tmp_path / "out", recipe, HERE)
     found = table(tmp_path / "out")
     name = named(tmp_path / "out", "image_embedding")
     valid = {
-        (row["outcome"], vector.is_valid) for row, vector in zip(found.to_pylist(), found.column(name), strict=True)
+        (row["outcome"], vector.is_valid)
+        for row, vector in zip(found.to_pylist(), found.column(name), strict=True)
     }
     assert valid == {("kept", True), ("dropped", False), ("quarantined", False)}
 
@@ -415,16 +512,25 @@ def test_workers_give_the_same_bytes_and_what_is_gone_is_made_again(clip, source
 def test_another_ledger_or_none_makes_a_shard_anew(clip, source, scored, tmp_path):
     recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), image="jpg")
     measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
-    assert measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored).resumed == 2
+    assert (
+        measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored).resumed == 2
+    )
     again = measure_shards(source, tmp_path / "out", recipe, HERE)
     assert again.resumed == 0
     assert len(again.changed) == 2
     with pytest.raises(Exception, match="embeddings"):
-        measure_shards(source, tmp_path / "out", Recipe(scores=recipe.scores, image="jpg", embeddings=True), HERE)
+        measure_shards(
+            source,
+            tmp_path / "out",
+            Recipe(scores=recipe.scores, image="jpg", embeddings=True),
+            HERE,
+        )
 
 
 @pytest.mark.deep
-def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored, tmp_path, monkeypatch):
+def test_groups_of_rows_are_read_where_a_shard_has_several(
+    clip, source, scored, tmp_path, monkeypatch
+):
     from wdsflow.filtering.ledger import embeddings, ledger
 
     for module in (ledger, embeddings):
@@ -438,7 +544,10 @@ def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored,
     measure_shards(source, tmp_path / "two", recipe, HERE, embeddings_from=tmp_path / "one")
     assert counted.images == 2
     name = named(scored, "image_embedding")
-    assert table(tmp_path / "two", 1).column(name).to_pylist() == table(scored, 1).column(name).to_pylist()
+    assert (
+        table(tmp_path / "two", 1).column(name).to_pylist()
+        == table(scored, 1).column(name).to_pylist()
+    )
 
 
 def run(*words: object) -> int:
@@ -449,10 +558,33 @@ def run(*words: object) -> int:
 
 def test_the_command_keeps_embeddings_and_takes_them(clip, source, tmp_path, capsys):
     common = ("--image", "jpg", "--jobs", 0, "--device", "cpu")
-    assert run("measure", source, "-o", tmp_path / "a", "--scores", similarity(clip), "--embeddings", *common) == 0
+    assert (
+        run(
+            "measure",
+            source,
+            "-o",
+            tmp_path / "a",
+            "--scores",
+            similarity(clip),
+            "--embeddings",
+            *common,
+        )
+        == 0
+    )
     where = f"{similarity(clip, caption='json:alt')} > -2"
     assert (
-        run("filter", source, "-o", tmp_path / "b", "--where", where, "--embeddings-from", tmp_path / "a", *common) == 0
+        run(
+            "filter",
+            source,
+            "-o",
+            tmp_path / "b",
+            "--where",
+            where,
+            "--embeddings-from",
+            tmp_path / "a",
+            *common,
+        )
+        == 0
     )
     assert named(tmp_path / "a", "image_embedding")
     assert "kept" in capsys.readouterr().out
@@ -461,10 +593,19 @@ def test_the_command_keeps_embeddings_and_takes_them(clip, source, tmp_path, cap
 def test_kept_embeddings_are_exported_as_a_matrix_with_keys(clip, source, scored, tmp_path, capsys):
     common = ("--image", "jpg", "--jobs", 0, "--device", "cpu", "--embeddings")
     where = f"{similarity(clip)} > 0"
-    lists = [word for name in ("image", "caption") for word in ("--export", tmp_path / f"my_{name}_embeddings.npy")]
+    lists = [
+        word
+        for name in ("image", "caption")
+        for word in ("--export", tmp_path / f"my_{name}_embeddings.npy")
+    ]
     assert run("filter", source, "-o", tmp_path / "out", "--where", where, *common, *lists) == 0
     keys = (tmp_path / "my_image_embeddings.txt").read_text().split()
-    kept = [row for shard in range(2) for row in table(tmp_path / "out", shard).to_pylist() if row["outcome"] == "kept"]
+    kept = [
+        row
+        for shard in range(2)
+        for row in table(tmp_path / "out", shard).to_pylist()
+        if row["outcome"] == "kept"
+    ]
     assert keys == [row["key"] for row in kept]
     assert 0 < len(keys) < 2 * SAMPLES
     for name in ("image", "caption"):
@@ -472,15 +613,29 @@ def test_kept_embeddings_are_exported_as_a_matrix_with_keys(clip, source, scored
         assert found.dtype == np.float16
         column = named(scored, f"{name}_embedding")
         assert found.tolist() == [row[column] for row in kept]
-    assert f"{len(keys)} samples listed in {tmp_path / 'my_image_embeddings.npy'}" in capsys.readouterr().out
+    assert (
+        f"{len(keys)} samples listed in {tmp_path / 'my_image_embeddings.npy'}"
+        in capsys.readouterr().out
+    )
 
 
 def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path, capsys):
-    common = ("--image", "jpg", "--jobs", 0, "--device", "cpu", "--export", tmp_path / "image_embeddings.npy")
+    common = (
+        "--image",
+        "jpg",
+        "--jobs",
+        0,
+        "--device",
+        "cpu",
+        "--export",
+        tmp_path / "image_embeddings.npy",
+    )
     assert run("filter", source, "-o", tmp_path / "none", "--where", "min_side > 1", *common) == 2
     assert "--embeddings" in capsys.readouterr().err
     both = f"{similarity(clip)} > -2 and {similarity(clip, flip='both')} > -2"
-    assert run("filter", source, "-o", tmp_path / "two", "--where", both, "--embeddings", *common) == 2
+    assert (
+        run("filter", source, "-o", tmp_path / "two", "--where", both, "--embeddings", *common) == 2
+    )
     assert "several embeddings of images" in capsys.readouterr().err
     assert not (tmp_path / "image_embeddings.npy").exists()
 
@@ -515,21 +670,43 @@ print(json.dumps([[each is not None for each in found], len(tokens), sorted(heav
 """
 
 
-def test_a_decoder_finds_embeddings_without_importing_what_models_need(scored, clip, source, tmp_path):
+def test_a_decoder_finds_embeddings_without_importing_what_models_need(
+    scored, clip, source, tmp_path
+):
     (tmp_path / "image").write_bytes(b"not looked at")
     scores = [similarity(clip), f'zero_shot(model="{clip}", pretrained="", labels="a;b")']
-    words = [sys.executable, "-c", DECODER, str(scored), f"{source}/0.tar", str(tmp_path / "image"), *scores]
+    words = [
+        sys.executable,
+        "-c",
+        DECODER,
+        str(scored),
+        f"{source}/0.tar",
+        str(tmp_path / "image"),
+        *scores,
+    ]
     root = Path(__file__).resolve().parent.parent.parent
     path = os.pathsep.join((str(root), os.environ.get("PYTHONPATH", "")))
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True)
-    assert json.loads(done.stdout) == [[True, True, False, True], 8, []]  # those of labels are computed
+    done = subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True
+    )
+    assert json.loads(done.stdout) == [
+        [True, True, False, True],
+        8,
+        [],
+    ]  # those of labels are computed
 
 
 @pytest.mark.deep
-def test_workers_take_embeddings_from_the_ledger_and_load_what_is_missing(scored, clip, source, tmp_path):
-    recipe = Recipe(scores=(similarity(clip, caption="json:alt"), similarity(clip, flip="both")), image="jpg")
+def test_workers_take_embeddings_from_the_ledger_and_load_what_is_missing(
+    scored, clip, source, tmp_path
+):
+    recipe = Recipe(
+        scores=(similarity(clip, caption="json:alt"), similarity(clip, flip="both")), image="jpg"
+    )
     measure_shards(source, tmp_path / "here", recipe, HERE, embeddings_from=scored)
-    measure_shards(source, tmp_path / "out", recipe, RunOptions(jobs=1, device="cpu"), embeddings_from=scored)
+    measure_shards(
+        source, tmp_path / "out", recipe, RunOptions(jobs=1, device="cpu"), embeddings_from=scored
+    )
     for shard in range(2):
         found, expected = table(tmp_path / "out", shard), table(tmp_path / "here", shard)
         assert found.to_pylist() == expected.to_pylist()
@@ -551,7 +728,10 @@ def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
     more = f'aesthetic(model="{clip}", pretrained="", head="{head}")'
     shutil.copytree(scored, tmp_path / "grown")
     recipe = Recipe(image="jpg", embeddings=True)
-    for scores, ran in (((words,), set()), ((similarity(clip, caption="json:alt"), more), {"open_clip text"})):
+    for scores, ran in (
+        ((words,), set()),
+        ((similarity(clip, caption="json:alt"), more), {"open_clip text"}),
+    ):
         counted = Counted(monkeypatch)
         report = measure_shards(source, tmp_path / "grown", replace(recipe, scores=scores), HERE)
         assert (set(counted.ran) - {"aesthetic"}, report.changed, report.whole) == (ran, [], True)
@@ -566,24 +746,35 @@ def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
         assert grown.select(["embedded", words]).equals(at_once.select(["embedded", words]))
         # Some processors round differently in batches of another size: by one step of a half float.
         for name in (*kept, first):
-            np.testing.assert_allclose(numbers(grown, name), numbers(at_once, name), rtol=2e-3, atol=1e-4)
+            np.testing.assert_allclose(
+                numbers(grown, name), numbers(at_once, name), rtol=2e-3, atol=1e-4
+            )
 
 
 def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip, source, tmp_path):
     out, text = tmp_path / "out", similarity(clip)
-    half, column = Recipe(scores=(text,), image="jpg", precision="bf16"), Recipe(scores=(text,)).scores[0]
+    half, column = (
+        Recipe(scores=(text,), image="jpg", precision="bf16"),
+        Recipe(scores=(text,)).scores[0],
+    )
     measure_shards(source, out, half, HERE)
     scores = json.loads((out / ".wdsflow" / "run.json").read_text())["scores"]
     ((_, identity),) = scores.items()
     assert identity["settings"]["precision"] == "bf16"
     assert {model["settings"]["precision"] for model in identity["models"]} == {"bf16"}
     plain = replace(half, precision="auto")  # fp32 on a CPU
-    with pytest.raises(Differs, match=r"holds a measurement with --precision bf16; this run has --precision fp32$"):
+    with pytest.raises(
+        Differs, match=r"holds a measurement with --precision bf16; this run has --precision fp32$"
+    ):
         measure_shards(source, out, plain, HERE)
     assert measure_shards(source, out, half, HERE).resumed == 2
-    more = replace(half, scores=("caption_words",), precision="bf16")  # without a model nothing depends on it
+    more = replace(
+        half, scores=("caption_words",), precision="bf16"
+    )  # without a model nothing depends on it
     assert measure_shards(source, out, more, HERE).resumed == 0
-    cut = filter_shards(source, tmp_path / "cut", Recipe(where=f"{column} > -2", image="jpg"), HERE, ledger=out)
+    cut = filter_shards(
+        source, tmp_path / "cut", Recipe(where=f"{column} > -2", image="jpg"), HERE, ledger=out
+    )
     assert cut.total("kept") > 0
     recorded = json.loads((tmp_path / "cut" / ".wdsflow" / "run.json").read_text())
     ((_, identity),) = recorded["scores"].items()

@@ -32,9 +32,15 @@ def test_a_plan_is_explained_so(number):
     samples = SampleTable(Row(at, str(at), 0, 512) for at in range(40))
     for call in expression.scores:
         samples.columns[call] = {at: value_of(call, at) for at in range(40)}
-    pilot = pilot_of(expression, samples, {call: 0.3 ** (at + 1) for at, call in enumerate(expression.scores)})
+    pilot = pilot_of(
+        expression, samples, {call: 0.3 ** (at + 1) for at, call in enumerate(expression.scores)}
+    )
     query = sql_of(expression, "kept/.wdsflow/ledger/*.parquet", unknown_keeps=number % 2 == 1)
-    check_text(GOLDEN, f"plan {number}", "\n".join([str(expression), explain(Decider(expression), pilot), query]))
+    check_text(
+        GOLDEN,
+        f"plan {number}",
+        "\n".join([str(expression), explain(Decider(expression), pilot), query]),
+    )
 
 
 def value_of(call: ScoreCall, at: int) -> Any:

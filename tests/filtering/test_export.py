@@ -20,9 +20,18 @@ def shards(tmp_path: Path) -> str:
     for shard in range(2):
         members = []
         for number, uid in enumerate(UIDS):
-            about = {"uid": uid, "url": f"http://x/{number}", "caption": "a \ud83d\ude00", "width": 300, "height": "?"}
+            about = {
+                "uid": uid,
+                "url": f"http://x/{number}",
+                "caption": "a \ud83d\ude00",
+                "width": 300,
+                "height": "?",
+            }
             key = f"{shard}{number}"
-            members += [(f"{key}.jpg", small if number == 1 else image), (f"{key}.json", json.dumps(about).encode())]
+            members += [
+                (f"{key}.jpg", small if number == 1 else image),
+                (f"{key}.json", json.dumps(about).encode()),
+            ]
         write_tar(tmp_path / f"{shard}.tar", members)
     return str(tmp_path)
 
@@ -30,17 +39,27 @@ def shards(tmp_path: Path) -> str:
 def cut(shards: str, out: Path, *exports: object) -> int:
     words = ["filter", shards, "-o", out, "--where", "min_side >= 200", "--jobs", 0]
     with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in (*words, *(word for path in exports for word in ("--export", path)))])
+        main(
+            [
+                str(word)
+                for word in (*words, *(word for path in exports for word in ("--export", path)))
+            ]
+        )
     return int(ended.value.code or 0)
 
 
 def test_keys_uids_and_columns_of_kept_samples_are_listed(shards, tmp_path: Path, capsys):
     out = tmp_path / "out"
-    assert cut(shards, out, tmp_path / "keys.txt", tmp_path / "uids.npy", tmp_path / "kept.parquet") == 0
+    assert (
+        cut(shards, out, tmp_path / "keys.txt", tmp_path / "uids.npy", tmp_path / "kept.parquet")
+        == 0
+    )
     assert (tmp_path / "keys.txt").read_text().split() == ["00", "02", "10", "12"]
     uids = np.load(tmp_path / "uids.npy")
     assert uids.dtype == np.dtype("u8,u8")
-    assert [f"{high:016x}{low:016x}" for high, low in uids.tolist()] == [UIDS[2]] * 2 + [UIDS[0]] * 2
+    assert [f"{high:016x}{low:016x}" for high, low in uids.tolist()] == [UIDS[2]] * 2 + [
+        UIDS[0]
+    ] * 2
     rows = pq.read_table(tmp_path / "kept.parquet").to_pylist()
     assert [(row["key"], row["shard"]) for row in rows] == [
         ("00", "0.tar"),
@@ -68,9 +87,15 @@ def test_a_list_that_cannot_be_made_is_told(shards, tmp_path: Path, capsys):
 
 
 def test_keys_that_are_several_lines_are_not_listed_in_a_text(tmp_path: Path, capsys):
-    write_tar(tmp_path / "0.tar", [("a\nb.jpg", picture(300, 300)), ("c.jpg", picture(300, 300)), ("c.json", b"{")])
+    write_tar(
+        tmp_path / "0.tar",
+        [("a\nb.jpg", picture(300, 300)), ("c.jpg", picture(300, 300)), ("c.json", b"{")],
+    )
     assert cut(str(tmp_path / "0.tar"), tmp_path / "out", tmp_path / "keys.txt") == 2
-    assert "keys with line breaks cannot be listed in .txt; export to .parquet" in capsys.readouterr().err
+    assert (
+        "keys with line breaks cannot be listed in .txt; export to .parquet"
+        in capsys.readouterr().err
+    )
     assert cut(str(tmp_path / "0.tar"), tmp_path / "out", tmp_path / "kept.parquet") == 0
     rows = pq.read_table(tmp_path / "kept.parquet").to_pylist()
     assert [(row["key"], row["url"]) for row in rows] == [("a\nb", None), ("c", None)]

@@ -27,7 +27,10 @@ class Mute(Exception):
         (ScoreError("no-image", "none at 0x7f3a"), Unknown("no-image", "none")),
         (MemoryError(), Unknown("out-of-memory")),
         (SystemExit(3), Unknown("raised-SystemExit", "3")),
-        (FileNotFoundError(errno.ENOENT, "gone"), Unknown("raised-FileNotFoundError", "[Errno 2] gone")),
+        (
+            FileNotFoundError(errno.ENOENT, "gone"),
+            Unknown("raised-FileNotFoundError", "[Errno 2] gone"),
+        ),
         (ValueError("x" * 900), Unknown("raised-ValueError", "x" * 500)),
         (Mute(), Unknown("raised-Mute", "")),
     ],
@@ -40,7 +43,9 @@ def test_a_score_that_fails_costs_its_sample_with_the_reason(error, why):
     assert failed(error) == guarded(compute, None) == why
 
 
-@pytest.mark.parametrize("error", [SourceError("io", "cut"), OSError(errno.EIO, "disk")], ids=["source", "disk"])
+@pytest.mark.parametrize(
+    "error", [SourceError("io", "cut"), OSError(errno.EIO, "disk")], ids=["source", "disk"]
+)
 def test_a_shard_or_disk_that_fails_is_no_fault_of_the_sample(error):
     with pytest.raises(type(error)) as raised:
         failed(error)

@@ -69,11 +69,21 @@ CAPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", [ViewOptions(), ViewOptions(captions="json:a|txt"), ViewOptions(images="gif;png")])
+@pytest.mark.parametrize(
+    "options", [ViewOptions(), ViewOptions(captions="json:a|txt"), ViewOptions(images="gif;png")]
+)
 def test_every_score_is_the_same_either_way(options):
-    samples = [{**image, **CAPTIONS[at % len(CAPTIONS)], "cls": b"1"} for at, image in enumerate(IMAGES)]
+    samples = [
+        {**image, **CAPTIONS[at % len(CAPTIONS)], "cls": b"1"} for at, image in enumerate(IMAGES)
+    ]
     samples += [{**IMAGES[0], **caption, "cls": b"1"} for caption in CAPTIONS]
-    data = tar_bytes([(f"{at}.{name}", data) for at, sample in enumerate(samples) for name, data in sample.items()])
+    data = tar_bytes(
+        [
+            (f"{at}.{name}", data)
+            for at, sample in enumerate(samples)
+            for name, data in sample.items()
+        ]
+    )
     for contents in (False, True):
         found = Samples(MemorySource(data), contents=contents)
         views = Views(found, options, "memory")
@@ -82,5 +92,11 @@ def test_every_score_is_the_same_either_way(options):
             careful = View({name.lower(): data for name, data in fields.items()}, options)
             for name, settings in CALLS:
                 score = make_score(name, **settings)
-                assert guarded(way_of(score), quick) == guarded(score.score, quick), (sorted(fields), name)
-                assert guarded(score.score, quick) == guarded(score.score, careful), (sorted(fields), name)
+                assert guarded(way_of(score), quick) == guarded(score.score, quick), (
+                    sorted(fields),
+                    name,
+                )
+                assert guarded(score.score, quick) == guarded(score.score, careful), (
+                    sorted(fields),
+                    name,
+                )

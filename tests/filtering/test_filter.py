@@ -36,7 +36,9 @@ def kept_of(folder: Path) -> dict[str, bytes]:
 
 
 def ledger(out: Path, name: str = "00000") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(out / ".wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(
+        out / ".wdsflow" / "ledger" / f"{name}.parquet"
+    ).to_pylist()
     return found
 
 
@@ -51,7 +53,9 @@ def test_survivors_keep_their_bytes_names_and_order(tmp_path: Path):
     for shard in range(3):
         wanted = [entry for at, entry in enumerate(entries(shard, 20)) if at // 3 % 4 >= 2]
         assert read_tar(tmp_path / "out" / f"{shard:05d}.tar") == wanted
-    assert json.loads((tmp_path / "out" / "sizes.json").read_text()) == {f"{n:05d}.tar": 10 for n in range(3)}
+    assert json.loads((tmp_path / "out" / "sizes.json").read_text()) == {
+        f"{n:05d}.tar": 10 for n in range(3)
+    }
     assert (tmp_path / "out" / "__len__").read_text() == "30\n"
 
 
@@ -68,33 +72,46 @@ def test_members_are_the_very_bytes_of_the_input_headers_included(tmp_path: Path
     assert after.read_bytes() == b"".join(parts) + bytes(1024)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # webdataset leaves its file open
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # webdataset leaves its file open
 def test_gnu_tar_and_webdataset_read_the_output(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1)
     filter_shards(source, tmp_path / "out", LARGE, HERE)
-    listed = subprocess.run(["tar", "tf", tmp_path / "out" / "00000.tar"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["tar", "tf", tmp_path / "out" / "00000.tar"], capture_output=True, text=True, check=True
+    )
     assert listed.stdout.split() == names(tmp_path / "out" / "00000.tar")
     assert listed.stderr == ""
     wds = pytest.importorskip("webdataset")
     samples = list(wds.WebDataset(str(tmp_path / "out" / "00000.tar"), shardshuffle=False))
-    assert [sorted(set(sample) - {"__key__", "__url__", "__local_path__"}) for sample in samples] == [
-        ["jpg", "json", "txt"]
-    ] * 10
+    assert [
+        sorted(set(sample) - {"__key__", "__url__", "__local_path__"}) for sample in samples
+    ] == [["jpg", "json", "txt"]] * 10
 
 
 def test_an_unreadable_image_costs_itself_and_is_put_aside_whole(tmp_path: Path):
     members = [
-        (f"{n:04d}.{field}", data) for n in range(200) for field, data in (("jpg", picture(64, 64)), ("txt", b"a"))
+        (f"{n:04d}.{field}", data)
+        for n in range(200)
+        for field, data in (("jpg", picture(64, 64)), ("txt", b"a"))
     ]
     members[2 * 77] = ("0077.jpg", b"<html>not found</html>")
     write_tar(tmp_path / "0.tar", members)
-    report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="min_side >= 20"), HERE)
+    report = filter_shards(
+        str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="min_side >= 20"), HERE
+    )
     assert (report.total("kept"), report.merged("quarantined")) == (199, {"not-an-image": 1})
     assert (report.total("quarantined"), report.total("dropped")) == (1, 0)
     aside = tmp_path / "out" / ".wdsflow" / "quarantine"
     assert read_tar(aside / "0.tar") == members[154:156]
     line = json.loads((aside / "0.jsonl").read_text())
-    assert (line["key"], line["error"], line["stage"], line["sample"]) == ("0077", "not-an-image", "min_side", 77)
+    assert (line["key"], line["error"], line["stage"], line["sample"]) == (
+        "0077",
+        "not-an-image",
+        "min_side",
+        77,
+    )
     row = ledger(tmp_path / "out", "0")[77]
     assert (row["outcome"], row["error"], row["min_side"]) == ("quarantined", "not-an-image", None)
     assert row["failed"][0]["score"] == "min_side"
@@ -104,7 +121,9 @@ def test_what_is_told_of_an_image_is_the_same_in_each_run(tmp_path: Path):
     write_tar(tmp_path / "0.tar", [("a.jpg", b"\xff\xd8\xff junk"), ("a.txt", b"text")])
     filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="blur > 0"), HERE)
     (line,) = (tmp_path / "out" / ".wdsflow" / "quarantine" / "0.jsonl").read_text().splitlines()
-    assert json.loads(line)["detail"] == "field 'jpg': cannot identify image file <_io.BytesIO object>"
+    assert (
+        json.loads(line)["detail"] == "field 'jpg': cannot identify image file <_io.BytesIO object>"
+    )
 
 
 @pytest.mark.parametrize(("unknown", "kept"), [("quarantine", 1), ("keep", 2), ("drop", 1)])
@@ -123,10 +142,15 @@ def test_the_ledger_tells_what_was_computed_and_why_a_sample_went(tmp_path: Path
     filter_shards(source, tmp_path / "out", recipe, HERE)
     rows = ledger(tmp_path / "out")
     assert [row["outcome"] for row in rows] == ["dropped"] * 3 + ["kept"] + ["dropped"] * 4
-    assert [row["term"] for row in rows[:4]] == ["min_side >= 200"] * 2 + ["caption_words >= 4", None]
+    assert [row["term"] for row in rows[:4]] == ["min_side >= 200"] * 2 + [
+        "caption_words >= 4",
+        None,
+    ]
     assert rows[0]["caption_words"] is None
     assert (rows[2]["min_side"], rows[2]["caption_words"]) == (220.0, 3.0)
-    about = json.loads(pq.read_schema(tmp_path / "out/.wdsflow/ledger/00000.parquet").metadata[b"wdsflow"])
+    about = json.loads(
+        pq.read_schema(tmp_path / "out/.wdsflow/ledger/00000.parquet").metadata[b"wdsflow"]
+    )
     assert about["recipe"]["where"] == recipe.where
     assert about["identities"]["min_side"]["name"] == "min_side"
 
@@ -144,7 +168,9 @@ def test_slices_that_share_a_folder_write_what_one_run_writes(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=5, samples=8)
     filter_shards(source, tmp_path / "one", LARGE, HERE)
     for index in (1, 0, 2):
-        report = filter_shards(source, tmp_path / "slices", LARGE, RunOptions(jobs=0, index=index, count=3))
+        report = filter_shards(
+            source, tmp_path / "slices", LARGE, RunOptions(jobs=0, index=index, count=3)
+        )
         assert report.whole == (index == 2)
     assert digests(tmp_path / "one") == digests(tmp_path / "slices")
 
@@ -171,13 +197,18 @@ def test_an_input_that_changed_is_done_again_and_named(tmp_path: Path):
 
 
 def test_an_input_that_changed_is_named_where_samples_are_compared_too(tmp_path: Path):
-    source, recipe = write_shards(tmp_path / "in", shards=2, samples=4), Recipe(where="not duplicate")
+    source, recipe = (
+        write_shards(tmp_path / "in", shards=2, samples=4),
+        Recipe(where="not duplicate"),
+    )
     filter_shards(source, tmp_path / "out", recipe, HERE)
     before = digests(tmp_path / "out")
     (tmp_path / "in" / "00001.tar").write_bytes((tmp_path / "in" / "00000.tar").read_bytes())
     report = filter_shards(source, tmp_path / "out", recipe, HERE)
     assert "00001.tar: the input changed" in report.changed[0]
-    assert [change.partition(".tar: ")[2] for change in report.changed[1:]] == ["its scores were computed again"] * 2
+    assert [change.partition(".tar: ")[2] for change in report.changed[1:]] == [
+        "its scores were computed again"
+    ] * 2
     assert digests(tmp_path / "out") != before
 
 
@@ -198,7 +229,8 @@ def test_another_recipe_is_refused_by_name_until_restart(tmp_path: Path):
     (tmp_path / "out" / "mine.txt").write_text("stays")
     other = Recipe(where="min_side >= 250")
     with pytest.raises(
-        Differs, match="holds a filter with --where 'min_side >= 200'; this run has --where 'min_side >= 250'"
+        Differs,
+        match="holds a filter with --where 'min_side >= 200'; this run has --where 'min_side >= 250'",
     ):
         filter_shards(source, tmp_path / "out", other, HERE)
     report = filter_shards(source, tmp_path / "out", other, RunOptions(jobs=0, restart=True))
@@ -230,7 +262,10 @@ def test_files_of_others_and_inputs_are_never_replaced(tmp_path: Path):
 def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path, monkeypatch):
     source = write_shards(tmp_path / "in")
     filter_shards(source, tmp_path / "out", LARGE, HERE)
-    with Lock(tmp_path / "out" / ".wdsflow" / "lock"), pytest.raises(Busy, match="another run works in"):
+    with (
+        Lock(tmp_path / "out" / ".wdsflow" / "lock"),
+        pytest.raises(Busy, match="another run works in"),
+    ):
         Lock(tmp_path / "out" / ".wdsflow" / "lock", patience=0)
     filter_shards(source, tmp_path / "out", LARGE, HERE)
 
@@ -251,7 +286,9 @@ def test_compressed_shards_become_plain_ones_with_the_same_members(tmp_path: Pat
     filter_shards(str(tmp_path / "in" / "00000.tar"), tmp_path / "plain", LARGE, HERE)
     report = filter_shards(str(tmp_path / "in" / "00000.tar.gz"), tmp_path / "packed", LARGE, HERE)
     assert report.total("kept") == 10
-    assert (tmp_path / "plain" / "00000.tar").read_bytes() == (tmp_path / "packed" / "00000.tar").read_bytes()
+    assert (tmp_path / "plain" / "00000.tar").read_bytes() == (
+        tmp_path / "packed" / "00000.tar"
+    ).read_bytes()
     assert not (tmp_path / "packed" / ".wdsflow" / "spool").exists()
 
 
@@ -264,7 +301,9 @@ def test_remote_shards_are_filtered_too(tmp_path: Path):
     report = filter_shards("memory://filter/00000.tar", tmp_path / "out", LARGE, HERE)
     assert report.total("kept") == 10
     filter_shards(str(tmp_path / "in"), tmp_path / "plain", LARGE, HERE)
-    assert (tmp_path / "plain" / "00000.tar").read_bytes() == (tmp_path / "out" / "00000.tar").read_bytes()
+    assert (tmp_path / "plain" / "00000.tar").read_bytes() == (
+        tmp_path / "out" / "00000.tar"
+    ).read_bytes()
 
 
 def test_a_shard_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path):
@@ -299,8 +338,12 @@ def test_a_shard_that_cannot_be_read_is_waited_for_where_all_samples_are_compare
 
 def test_scattered_samples_are_put_aside(tmp_path: Path):
     image = picture(300, 300)
-    write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image), ("b.txt", b"b"), ("a.txt", b"a")])
-    report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where='key != "z"'), HERE)
+    write_tar(
+        tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image), ("b.txt", b"b"), ("a.txt", b"a")]
+    )
+    report = filter_shards(
+        str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where='key != "z"'), HERE
+    )
     assert (report.total("samples"), report.merged("quarantined")) == (3, {"scattered": 2})
     assert names(tmp_path / "out" / "0.tar") == ["b.jpg", "b.txt"]
 
@@ -319,21 +362,29 @@ def test_shards_of_which_nothing_is_kept_are_left_out_or_written(tmp_path: Path,
     filter_shards(source, tmp_path / "out", Recipe(where="min_side > 9999", empty=empty), HERE)
     target = tmp_path / "out" / "00000.tar"
     assert target.exists() == there
-    assert json.loads((tmp_path / "out" / "sizes.json").read_text()) == ({"00000.tar": 0} if there else {})
+    assert json.loads((tmp_path / "out" / "sizes.json").read_text()) == (
+        {"00000.tar": 0} if there else {}
+    )
     if there:
         assert target.read_bytes() == bytes(1024)
 
 
 def test_a_cut_by_a_ledger_writes_what_a_filter_writes_and_reads_no_image(tmp_path: Path):
     source = write_shards(tmp_path / "in")
-    scored = measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "caption_words")), HERE)
+    scored = measure_shards(
+        source, tmp_path / "scores", Recipe(scores=("min_side", "caption_words")), HERE
+    )
     assert scored.total("samples") == 60
     assert not list((tmp_path / "scores").glob("*.tar"))
     recipe = Recipe(where="min_side >= 200 and caption_words >= 2")
     filter_shards(source, tmp_path / "cut", recipe, HERE, ledger=tmp_path / "scores")
     filter_shards(source, tmp_path / "filtered", recipe, HERE)
     assert kept_of(tmp_path / "cut") == kept_of(tmp_path / "filtered")
-    assert [path.name for path in sorted((tmp_path / "cut").glob("*.tar"))] == ["00000.tar", "00001.tar", "00002.tar"]
+    assert [path.name for path in sorted((tmp_path / "cut").glob("*.tar"))] == [
+        "00000.tar",
+        "00001.tar",
+        "00002.tar",
+    ]
 
 
 def test_what_a_ledger_lacks_is_computed_and_a_changed_shard_is_a_failure(tmp_path: Path):
@@ -345,11 +396,21 @@ def test_what_a_ledger_lacks_is_computed_and_a_changed_shard_is_a_failure(tmp_pa
     filter_shards(source, tmp_path / "some", Recipe(where="blur > 1 and min_side >= 200"), HERE)
     # Some samples of the second were decided without the blur.
     for ledger in ("scores", "some"):
-        filter_shards(source, tmp_path / ledger / "out", Recipe(where="blur > 2"), HERE, ledger=tmp_path / ledger)
+        filter_shards(
+            source,
+            tmp_path / ledger / "out",
+            Recipe(where="blur > 2"),
+            HERE,
+            ledger=tmp_path / ledger,
+        )
         assert kept_of(tmp_path / ledger / "out") == kept_of(tmp_path / "plain")
     write_tar(tmp_path / "in" / "00000.tar", entries(3, 20))
     report = filter_shards(
-        source, tmp_path / "cut2", Recipe(where="caption_words > 1"), HERE, ledger=tmp_path / "scores"
+        source,
+        tmp_path / "cut2",
+        Recipe(where="caption_words > 1"),
+        HERE,
+        ledger=tmp_path / "scores",
     )
     assert "has changed since" in report.failures[0].reason
 
@@ -357,10 +418,15 @@ def test_what_a_ledger_lacks_is_computed_and_a_changed_shard_is_a_failure(tmp_pa
 def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2)
     (tmp_path / "in" / "00001.tar").write_bytes(b"<html>404</html>")
-    assert measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE).failures
+    assert measure_shards(
+        source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE
+    ).failures
     measure_shards(source, tmp_path / "some", Recipe(scores=("min_side",)), HERE)
     report = filter_shards(source, tmp_path / "cut", LARGE, HERE, ledger=tmp_path / "some")
-    assert ([failure.name for failure in report.failures], report.total("kept")) == (["00001.tar"], 10)
+    assert ([failure.name for failure in report.failures], report.total("kept")) == (
+        ["00001.tar"],
+        10,
+    )
     filter_shards(source, tmp_path / "filtered", LARGE, HERE)
     assert kept_of(tmp_path / "cut") == kept_of(tmp_path / "filtered")
     with pytest.raises(LedgerError, match=r"has no ledger of 00000\.tar and 1 more"):
@@ -371,19 +437,37 @@ def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     with pytest.raises(
         LedgerError, match=r"scores has no ledger of 00001\.tar: measure"
     ):  # it may hold the first of two
-        filter_shards(source, tmp_path / "cut3", Recipe(where="not duplicate"), HERE, ledger=tmp_path / "scores")
+        filter_shards(
+            source,
+            tmp_path / "cut3",
+            Recipe(where="not duplicate"),
+            HERE,
+            ledger=tmp_path / "scores",
+        )
 
 
 def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave(tmp_path: Path):
     one, two, small = picture(300, 300, 1), picture(300, 300, 2), picture(64, 64)
     write_tar(
         tmp_path / "0.tar",
-        [("a.jpg", one), ("a.txt", b"x"), ("b.jpg", two), ("b.txt", b"long enough"), ("c.jpg", small)],
+        [
+            ("a.jpg", one),
+            ("a.txt", b"x"),
+            ("b.jpg", two),
+            ("b.txt", b"long enough"),
+            ("c.jpg", small),
+        ],
     )
-    write_tar(tmp_path / "1.tar", [("d.jpg", one), ("d.txt", b"long enough"), ("e.jpg", two), ("e.txt", b"also long")])
+    write_tar(
+        tmp_path / "1.tar",
+        [("d.jpg", one), ("d.txt", b"long enough"), ("e.jpg", two), ("e.txt", b"also long")],
+    )
     recipe = Recipe(where="caption_words >= 2 and not duplicate(among='kept')")
     report = filter_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out", recipe, HERE)
-    assert [name for name in kept_of(tmp_path / "out") if name.endswith("jpg")] == ["b.jpg", "d.jpg"]
+    assert [name for name in kept_of(tmp_path / "out") if name.endswith("jpg")] == [
+        "b.jpg",
+        "d.jpg",
+    ]
     assert report.merged("dropped") == {"caption_words >= 2": 1, 'not duplicate(among="kept")': 1}
     assert report.merged("quarantined") == {"no-caption": 1}
     again = filter_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out", recipe, HERE)
@@ -396,23 +480,39 @@ def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave
 
 def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     image = picture(300, 300)
-    write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image), ("b.txt", b"two words"), ("c.jpg", image)])
+    write_tar(
+        tmp_path / "0.tar",
+        [("a.jpg", image), ("b.jpg", image), ("b.txt", b"two words"), ("c.jpg", image)],
+    )
     recipe = Recipe(where="not duplicate(among='kept') and caption_words >= 2")
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
     assert (report.total("kept"), report.merged("quarantined")) == (1, {"no-caption": 2})
     assert names(tmp_path / "out" / "0.tar") == ["b.jpg", "b.txt"]
     assert report.merged("failed") == {"caption_words: no-caption": 2}
-    cut = Recipe(where="not duplicate(among='kept') and (caption_words is None or caption_words < 9)")
-    again = filter_shards(str(tmp_path / "0.tar"), tmp_path / "cut", cut, HERE, ledger=tmp_path / "out")
+    cut = Recipe(
+        where="not duplicate(among='kept') and (caption_words is None or caption_words < 9)"
+    )
+    again = filter_shards(
+        str(tmp_path / "0.tar"), tmp_path / "cut", cut, HERE, ledger=tmp_path / "out"
+    )
     assert again.merged("dropped") == {'not duplicate(among="kept")': 2}
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
 
 
-@pytest.mark.parametrize(("unknown", "kept"), [("keep", ["a.jpg", "b.jpg"]), ("quarantine", []), ("drop", [])])
-def test_a_sample_that_stays_unknown_whatever_is_compared_is_compared_only_where_it_is_kept(tmp_path, unknown, kept):
+@pytest.mark.parametrize(
+    ("unknown", "kept"), [("keep", ["a.jpg", "b.jpg"]), ("quarantine", []), ("drop", [])]
+)
+def test_a_sample_that_stays_unknown_whatever_is_compared_is_compared_only_where_it_is_kept(
+    tmp_path, unknown, kept
+):
     image = picture(300, 300)
-    write_tar(tmp_path / "0.tar", [("a.jpg", image), ("b.jpg", image), ("c.jpg", picture(64, 64)), ("c.txt", b"c")])
-    recipe = Recipe(where="(width > 1 or duplicate(among='kept')) and caption_words > 1", unknown=unknown)
+    write_tar(
+        tmp_path / "0.tar",
+        [("a.jpg", image), ("b.jpg", image), ("c.jpg", picture(64, 64)), ("c.txt", b"c")],
+    )
+    recipe = Recipe(
+        where="(width > 1 or duplicate(among='kept')) and caption_words > 1", unknown=unknown
+    )
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
     assert list(kept_of(tmp_path / "out")) == kept
     assert report.total("kept") == len(kept)
@@ -424,10 +524,16 @@ def test_a_sample_that_stays_unknown_whatever_is_compared_is_compared_only_where
 def test_a_ledger_of_all_scores_has_those_that_compare_samples(tmp_path: Path):
     one, two = picture(300, 300, 1), picture(300, 300, 2)
     write_tar(tmp_path / "0.tar", [("a.jpg", one), ("b.jpg", two), ("c.jpg", one)])
-    measure_shards(str(tmp_path / "0.tar"), tmp_path / "scores", Recipe(scores=("duplicate", "min_side")), HERE)
+    measure_shards(
+        str(tmp_path / "0.tar"), tmp_path / "scores", Recipe(scores=("duplicate", "min_side")), HERE
+    )
     assert [row["duplicate"] for row in ledger(tmp_path / "scores", "0")] == [False, False, True]
     filter_shards(
-        str(tmp_path / "0.tar"), tmp_path / "cut", Recipe(where="not duplicate"), HERE, ledger=tmp_path / "scores"
+        str(tmp_path / "0.tar"),
+        tmp_path / "cut",
+        Recipe(where="not duplicate"),
+        HERE,
+        ledger=tmp_path / "scores",
     )
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg", "b.jpg"]
 
@@ -444,25 +550,37 @@ def test_hashes_of_images_are_xxh3_of_their_bytes(tmp_path: Path):
 
     source = write_shards(tmp_path / "in", shards=1, samples=4)
     filter_shards(source, tmp_path / "out", Recipe(where="min_side >= 1", hash_images=True), HERE)
-    wanted = [xxhash.xxh3_128_hexdigest(data) for name, data in entries(0, 4) if name.endswith("jpg")]
+    wanted = [
+        xxhash.xxh3_128_hexdigest(data) for name, data in entries(0, 4) if name.endswith("jpg")
+    ]
     assert [row["image_xxh3"] for row in ledger(tmp_path / "out")] == wanted
 
 
 def test_values_of_several_images_are_kept_side_by_side(tmp_path: Path):
-    members = [("a.0.jpg", picture(100, 100)), ("a.1.jpg", picture(50, 60)), ("b.0.jpg", picture(90, 90))]
+    members = [
+        ("a.0.jpg", picture(100, 100)),
+        ("a.1.jpg", picture(50, 60)),
+        ("b.0.jpg", picture(90, 90)),
+    ]
     write_tar(tmp_path / "0.tar", members)
     filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="min_side >= 80"), HERE)
     first, second = ledger(tmp_path / "out", "0")
     assert (first["min_side"], json.loads(first["several"])) == (None, {"min_side": [100, 50]})
     assert (second["min_side"], second["several"]) == (90.0, None)
     filter_shards(
-        str(tmp_path / "0.tar"), tmp_path / "cut", Recipe(where="any(min_side >= 80)"), HERE, ledger=tmp_path / "out"
+        str(tmp_path / "0.tar"),
+        tmp_path / "cut",
+        Recipe(where="any(min_side >= 80)"),
+        HERE,
+        ledger=tmp_path / "out",
     )
     assert len(read_tar(tmp_path / "cut" / "0.tar")) == 3
 
 
 def test_global_headers_reach_the_output(tmp_path: Path):
-    with tarfile.open(tmp_path / "0.tar", "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "made by me"}) as tar:
+    with tarfile.open(
+        tmp_path / "0.tar", "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "made by me"}
+    ) as tar:
         for name, side in (("a.jpg", 64), ("b.jpg", 300)):
             info = tarfile.TarInfo(name)
             data = picture(side, side)
@@ -475,7 +593,10 @@ def test_global_headers_reach_the_output(tmp_path: Path):
 
 
 def test_a_global_header_is_not_written_where_no_sample_follows(tmp_path: Path):
-    settings: dict[str, Any] = {"format": tarfile.PAX_FORMAT, "pax_headers": {"comment": "made by me"}}
+    settings: dict[str, Any] = {
+        "format": tarfile.PAX_FORMAT,
+        "pax_headers": {"comment": "made by me"},
+    }
     shard = b""
     for name, side in (("a.jpg", 300), ("b.jpg", 64)):
         stream = io.BytesIO()
@@ -486,7 +607,11 @@ def test_a_global_header_is_not_written_where_no_sample_follows(tmp_path: Path):
             tar.addfile(info, io.BytesIO(data))
             shard += stream.getvalue()[: tar.offset]  # one archive with two global headers
     (tmp_path / "0.tar").write_bytes(shard + bytes(1024))
-    for where, kept in (("width >= 200", ["a.jpg"]), ("width >= 900", []), ("width < 200", ["b.jpg"])):
+    for where, kept in (
+        ("width >= 200", ["a.jpg"]),
+        ("width >= 900", []),
+        ("width < 200", ["b.jpg"]),
+    ):
         out = tmp_path / f"out{len(where)}{kept}"
         filter_shards(str(tmp_path / "0.tar"), out, Recipe(where=where, empty="write"), HERE)
         with tarfile.open(out / "0.tar", "r|") as tar:

@@ -23,8 +23,12 @@ from wdsflow.shards.tar.walk import Walk
 KEYS = st.sampled_from(["a", "b", "c", "d/a", "d/é", "long/" + "k" * 110, "__x", "e.1/f"])
 FIELDS = st.sampled_from(["jpg", "JPG", "txt", "json", "seg.png", "__"])
 ODD = st.sampled_from(["README", "__info__", "__MACOSX__/a.jpg", "d/._a.jpg", ".hidden"])
-NAMES = st.one_of(st.builds("{}.{}".format, KEYS, FIELDS), st.builds("{}.{}".format, KEYS, FIELDS), ODD)
-ENTRIES = st.lists(st.tuples(NAMES, st.binary(max_size=3).map(lambda data: data * 300)), max_size=14)
+NAMES = st.one_of(
+    st.builds("{}.{}".format, KEYS, FIELDS), st.builds("{}.{}".format, KEYS, FIELDS), ODD
+)
+ENTRIES = st.lists(
+    st.tuples(NAMES, st.binary(max_size=3).map(lambda data: data * 300)), max_size=14
+)
 FORMS = st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 
 
@@ -49,7 +53,12 @@ def written(path: Path) -> list[Entry]:
 
 
 @cases(40)
-@given(ENTRIES, FORMS, st.one_of(st.none(), st.integers(0, 12_000)), st.sampled_from(["has('jpg')", "key != 'b'"]))
+@given(
+    ENTRIES,
+    FORMS,
+    st.one_of(st.none(), st.integers(0, 12_000)),
+    st.sampled_from(["has('jpg')", "key != 'b'"]),
+)
 def test_every_member_of_a_sample_ends_in_one_place_unchanged(entries, form, cut, where):
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -64,7 +73,9 @@ def test_every_member_of_a_sample_ends_in_one_place_unchanged(entries, form, cut
         ranges = {(row["offset"], row["offset"] + row["size"]): row["outcome"] for row in rows}
         found: dict[str, list[Entry]] = {"kept": [], "dropped": [], "quarantined": []}
         for offset, entry in members:
-            (outcome,) = (outcome for (start, end), outcome in ranges.items() if start <= offset < end)
+            (outcome,) = (
+                outcome for (start, end), outcome in ranges.items() if start <= offset < end
+            )
             found[outcome].append(entry)
         assert written(folder / "out" / "0.tar") == found["kept"]
         assert written(folder / "out" / ".wdsflow" / "quarantine" / "0.tar") == found["quarantined"]

@@ -24,10 +24,25 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.score_catalog import all_scores
 
 HERE = RunOptions(jobs=0)
-NUMBERS = ["width", "height", "bytes", "blur", "brightness", "caption_words", "json_number(path='a.b')"]
+NUMBERS = [
+    "width",
+    "height",
+    "bytes",
+    "blur",
+    "brightness",
+    "caption_words",
+    "json_number(path='a.b')",
+]
 TEXTS = ["caption", "key", "format", "json_text(path='t')"]
 CONDITIONS = ["duplicate", "has(field='json')", "has(field='txt')"]
-IMAGES = [picture(20, 24), picture(48, 40, 2), picture(20, 24, 2, "PNG"), picture(60, 60, 3)[:400], b"no picture", None]
+IMAGES = [
+    picture(20, 24),
+    picture(48, 40, 2),
+    picture(20, 24, 2, "PNG"),
+    picture(60, 60, 3)[:400],
+    b"no picture",
+    None,
+]
 CAPTIONS = [None, b"", b"a", b"Cat", b" two  words", b"\xff", "猫 é".encode()]
 TREES = [
     None,
@@ -50,7 +65,12 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         entries += [(f"{number:03}.{field}", data) for field, data in fields if data is not None]
         entries.append((f"{number:03}.cls", b"1"))
     write_tar(folder / "0.tar", entries)
-    measure_shards(str(folder / "0.tar"), folder / "scored", Recipe(scores=(*NUMBERS, *TEXTS, *CONDITIONS)), HERE)
+    measure_shards(
+        str(folder / "0.tar"),
+        folder / "scored",
+        Recipe(scores=(*NUMBERS, *TEXTS, *CONDITIONS)),
+        HERE,
+    )
     return folder
 
 
@@ -58,11 +78,16 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def values(scored: Path) -> list[dict[str, Any]]:
     """Return the values of each sample, as plain Python takes them."""
     samples, _ = read_ledger(scored / "scored" / ".wdsflow" / "ledger" / "0.parquet")
-    columns = {name: samples.columns[parse_score(name, all_scores())] for name in (*NUMBERS, *TEXTS, *CONDITIONS)}
+    columns = {
+        name: samples.columns[parse_score(name, all_scores())]
+        for name in (*NUMBERS, *TEXTS, *CONDITIONS)
+    }
     found: list[dict[str, Any]] = []
     for row in samples.rows:
         cells = {name: column[row.number] for name, column in columns.items()}
-        found.append({name: [None if isinstance(cell, Unknown) else cell] for name, cell in cells.items()})
+        found.append(
+            {name: [None if isinstance(cell, Unknown) else cell] for name, cell in cells.items()}
+        )
     return found
 
 
@@ -90,7 +115,9 @@ def outcomes(expression: Expression, values: list[dict[str, Any]]) -> list[str]:
     found = []
     for sample in values:
         results = [meaning(term, sample) for term in terms]
-        found.append("dropped" if False in results else "quarantined" if None in results else "kept")
+        found.append(
+            "dropped" if False in results else "quarantined" if None in results else "kept"
+        )
     return found
 
 
@@ -108,7 +135,9 @@ def test_a_ledger_is_decided_as_by_plain_python(scored, values, count):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_filter_decides_as_by_plain_python_whether_it_computes_a_score_or_not(scored, values, tmp_path, seed):
+def test_a_filter_decides_as_by_plain_python_whether_it_computes_a_score_or_not(
+    scored, values, tmp_path, seed
+):
     random, shard = Random(seed), str(scored / "0.tar")
     some = random.sample((*NUMBERS, *TEXTS), 4)
     measure_shards(shard, tmp_path / "some", Recipe(scores=some), HERE)

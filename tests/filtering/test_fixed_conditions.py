@@ -21,7 +21,9 @@ def test_a_percentage_is_answered_with_the_share_before_anything_is_written(tmp_
     assert (done.status, done.err) == (0, "wdsflow: width >= 1 always holds: width is at least 1\n")
 
 
-def test_a_term_that_never_holds_is_shown_at_its_place_in_what_the_user_wrote(tmp_path, monkeypatch):
+def test_a_term_that_never_holds_is_shown_at_its_place_in_what_the_user_wrote(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     write_shards(tmp_path / "in", 1, 4)
     assert run("measure", "in", "-o", "scored", "--scores", "caption_words,brightness").status == 0
@@ -29,12 +31,17 @@ def test_a_term_that_never_holds_is_shown_at_its_place_in_what_the_user_wrote(tm
     for words in (("filter", "in"), ("filter", "in", "--ledger", "scored")):
         lines = run(*words, "-o", "out", "--where", where).err.splitlines()
         at = next(number for number, line in enumerate(lines) if "where, column 35: " in line)
-        assert [line.strip() for line in lines[at + 1 : at + 3]] == [where, "^" * len("brightness > 30")]
+        assert [line.strip() for line in lines[at + 1 : at + 3]] == [
+            where,
+            "^" * len("brightness > 30"),
+        ]
         assert lines[at + 1].index("brightness") == lines[at + 2].index("^")
 
 
 @pytest.mark.parametrize("ledger", [(), ("--ledger", "scored")])
-def test_without_a_predicate_one_is_asked_for_and_true_copies_all(tmp_path, monkeypatch, ledger: tuple[str, ...]):
+def test_without_a_predicate_one_is_asked_for_and_true_copies_all(
+    tmp_path, monkeypatch, ledger: tuple[str, ...]
+):
     monkeypatch.chdir(tmp_path)
     write_shards(tmp_path / "in", 1, 4)
     done = run("measure", "in", "-o", "scored", "--scores", "width")

@@ -26,7 +26,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run whose ledger lacks the blur of some samples."""
     folder = tmp_path_factory.mktemp("former")
     source = write_shards(folder / "in", shards=1, samples=8)
-    filter_shards(source, folder / "kept", Recipe(where="width >= 70 and blur > 1"), RunOptions(jobs=0))
+    filter_shards(
+        source, folder / "kept", Recipe(where="width >= 70 and blur > 1"), RunOptions(jobs=0)
+    )
     return folder / "kept"
 
 

@@ -29,7 +29,14 @@ KILLS = bool(int(os.environ.get("WDSFLOW_KILLS", "0")))
 ROOT = Path(__file__).resolve().parent.parent.parent
 WHERE = "min_side >= 200 and caption_words >= 2"
 MODULES = [
-    *("tests.filtering.test_interruptions", "pyarrow.parquet", "xxhash", "ftfy", "pydantic", "PIL.JpegImagePlugin"),
+    *(
+        "tests.filtering.test_interruptions",
+        "pyarrow.parquet",
+        "xxhash",
+        "ftfy",
+        "pydantic",
+        "PIL.JpegImagePlugin",
+    ),
     *(
         "wdsflow.images.jpeg",
         "wdsflow.stages.scores.pixels",
@@ -40,12 +47,17 @@ MODULES = [
 
 def command(*words: object, path: Path | None = None) -> tuple[list[str], dict[str, str]]:
     parts = [str(ROOT), *([str(path)] if path else []), os.environ.get("PYTHONPATH", "")]
-    return [sys.executable, "-m", "wdsflow", *map(str, words)], {**os.environ, "PYTHONPATH": os.pathsep.join(parts)}
+    return [sys.executable, "-m", "wdsflow", *map(str, words)], {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(parts),
+    }
 
 
 def run(*words: object, path: Path | None = None, **options) -> subprocess.CompletedProcess[str]:
     line, environment = command(*words, path=path)
-    return subprocess.run(line, env=environment, capture_output=True, text=True, check=False, **options)
+    return subprocess.run(
+        line, env=environment, capture_output=True, text=True, check=False, **options
+    )
 
 
 def check_names(out: Path, whole: dict[str, str]) -> None:
@@ -59,14 +71,18 @@ def check_names(out: Path, whole: dict[str, str]) -> None:
 STAGED = (Rename({"image": "jpg"}), CleanText())
 KINDS = {
     "one pass": Recipe(where=WHERE),
-    "two passes": Recipe(where="caption_words >= 2 and not near_duplicate and not duplicate(among='kept')"),
+    "two passes": Recipe(
+        where="caption_words >= 2 and not near_duplicate and not duplicate(among='kept')"
+    ),
     "smaller images": Recipe(where="blur > 1", resize="100"),
     "stages": Recipe(where="caption_words >= 2 and key > '002'", stages=STAGED, image="image"),
 }
 CHANGES = frozenset(("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"))
 
 
-def killed_at(event: int, log: Path | None, source: str, out: Path, recipe: Recipe, options: RunOptions) -> None:
+def killed_at(
+    event: int, log: Path | None, source: str, out: Path, recipe: Recipe, options: RunOptions
+) -> None:
     """Run until files below ``out`` are to be changed for so many times, and be killed then; or write down what changed."""
     seen: list[str] = []
 
@@ -92,10 +108,19 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=() if kind == "one pass" else pytest.mark.deep) for kind in [*KINDS, "restart"]]
+    "kind",
+    [
+        pytest.param(kind, marks=() if kind == "one pass" else pytest.mark.deep)
+        for kind in [*KINDS, "restart"]
+    ],
 )
-def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_files_and_no_others(tmp_path: Path, kind):
-    recipe, options = KINDS.get(kind, KINDS["one pass"]), RunOptions(jobs=0, restart=kind == "restart")
+def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_files_and_no_others(
+    tmp_path: Path, kind
+):
+    recipe, options = (
+        KINDS.get(kind, KINDS["one pass"]),
+        RunOptions(jobs=0, restart=kind == "restart"),
+    )
     source = write_shards(tmp_path / "in", shards=2, samples=6)
     out, log = tmp_path / "out", tmp_path / "log"
     context = multiprocessing.get_context("forkserver")  # children that have imported everything
@@ -132,8 +157,19 @@ def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_file
 @pytest.mark.deep
 def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=8, samples=60)
-    filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(jobs=0))
-    words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--jobs", 2)
+    filter_shards(
+        source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(jobs=0)
+    )
+    words = (
+        "filter",
+        source,
+        "-o",
+        tmp_path / "out",
+        "--where",
+        f"{WHERE} and blur >= 0",
+        "--jobs",
+        2,
+    )
     line, environment = command(*words)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL)
     manifest = tmp_path / "out" / ".wdsflow" / "manifest.jsonl"
@@ -153,20 +189,35 @@ def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
 
 def test_an_interrupted_run_ends_cleanly_and_goes_on(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=8, samples=60)
-    words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--jobs", 1)
+    words = (
+        "filter",
+        source,
+        "-o",
+        tmp_path / "out",
+        "--where",
+        f"{WHERE} and blur >= 0",
+        "--jobs",
+        1,
+    )
     line, environment = command(*words)
-    process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     manifest = tmp_path / "out" / ".wdsflow" / "manifest.jsonl"
     while process.poll() is None and not (manifest.exists() and manifest.stat().st_size):
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert shlex.split(errors.partition("interrupted; to resume: wdsflow ")[2]) == [str(word) for word in words]
+    assert shlex.split(errors.partition("interrupted; to resume: wdsflow ")[2]) == [
+        str(word) for word in words
+    ]
     assert "Traceback" not in errors
     assert not list((tmp_path / "out").rglob("*.tmp"))
     assert run(*words).returncode == 0
-    filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(jobs=0))
+    filter_shards(
+        source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(jobs=0)
+    )
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
@@ -175,7 +226,9 @@ def test_two_runs_on_one_folder_at_once_do_not_mix(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=6, samples=60)
     words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--jobs", 1)
     line, environment = command(*words)
-    both = [subprocess.Popen(line, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen(line, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)
+    ]
     told = [process.communicate() for process in both]
     statuses = sorted(process.returncode for process in both)
     assert statuses in ([0, 0], [0, 2])  # the second waits a little, or is refused
@@ -229,7 +282,9 @@ def test_a_file_that_may_not_grow_is_told_and_leaves_nothing(tmp_path: Path):
 
     source = write_shards(tmp_path / "in", shards=1, samples=40)
     words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--jobs", 0)
-    done = run(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)))
+    done = run(
+        *words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    )
     assert done.returncode == 2
     assert "cannot write: File too large" in done.stderr
     assert not list((tmp_path / "out").rglob("*.tar"))
@@ -259,8 +314,12 @@ def test_a_sample_that_kills_its_worker_is_put_aside_and_nothing_else(tmp_path: 
     folder = tmp_path / "site"
     (folder / "killer-1.0.dist-info").mkdir(parents=True)
     (folder / "killer.py").write_text(KILLER)
-    (folder / "killer-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n")
-    (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text("[wdsflow.scores]\nkiller = killer:Killer\n")
+    (folder / "killer-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: killer\nVersion: 1.0\n"
+    )
+    (folder / "killer-1.0.dist-info" / "entry_points.txt").write_text(
+        "[wdsflow.scores]\nkiller = killer:Killer\n"
+    )
     source = write_shards(tmp_path / "in", shards=1, samples=10)
     done = run("filter", source, "-o", tmp_path / "out", "--where", "killer == 1", path=folder)
     assert done.returncode == 0, done.stderr

@@ -37,7 +37,10 @@ def test_a_name_that_is_only_far_behind_is_refused_with_the_command_that_filters
     write(here, rare=15)
     done = run(*filtered("json_number('rare') > 0"))
     assert done.status == 2
-    assert "none of the checked samples has a number 'rare' in its json: 30 samples in 3 shards" in done.err
+    assert (
+        "none of the checked samples has a number 'rare' in its json: 30 samples in 3 shards"
+        in done.err
+    )
     (command,) = [each for each in done.commands if each.startswith("wdsflow filter")]
     assert "     1  kept" in pasted(command).out
 
@@ -64,8 +67,12 @@ def test_a_name_whose_values_no_score_reads_is_said_to_have_them(here: Path, nam
 def test_score_announces_what_it_adds_only_once_it_is_accepted(here: Path):
     write(here, rare=9)
     assert run("measure", "{0..2}.tar", "-o", "s", "--scores", "bytes", "--jobs", 0).status == 0
-    refused = run("measure", "{0..2}.tar", "-o", "s", "--scores", "json_number('nope')", "--jobs", 0)
+    refused = run(
+        "measure", "{0..2}.tar", "-o", "s", "--scores", "json_number('nope')", "--jobs", 0
+    )
     assert refused.status == 2
     assert "adding" not in refused.err + refused.out
-    added = run("measure", "{0..2}.tar", "-o", "s", "--scores", "json_number('similarity')", "--jobs", 0)
+    added = run(
+        "measure", "{0..2}.tar", "-o", "s", "--scores", "json_number('similarity')", "--jobs", 0
+    )
     assert 'adding json_number(path="similarity")' in added.err + added.out

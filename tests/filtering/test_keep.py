@@ -51,7 +51,11 @@ def samples(sets, monkeypatch):
 
 def kept(out: Path) -> set[str]:
     table = pq.ParquetDataset(out / ".wdsflow/ledger").read(["key", "outcome"]).to_pydict()
-    return {key for key, outcome in zip(table["key"], table["outcome"], strict=True) if outcome == "kept"}
+    return {
+        key
+        for key, outcome in zip(table["key"], table["outcome"], strict=True)
+        if outcome == "kept"
+    }
 
 
 def ranked(samples, sign=-1):
@@ -78,7 +82,9 @@ def test_the_share_is_exact_and_equal_numbers_go_by_key(samples, tmp_path, words
     there = [one for one in samples if one[1] is not None]
     wanted = ranked(there)[: len(there) * 30 // 100]
     number = {key: number for key, number, _ in samples}
-    assert number[wanted[-1]] == number[ranked(there)[len(wanted)]], "the cut is not between equal numbers"
+    assert number[wanted[-1]] == number[ranked(there)[len(wanted)]], (
+        "the cut is not between equal numbers"
+    )
     done = run(*words, "-o", tmp_path / "out")
     assert done.status == 0, done
     assert kept(tmp_path / "out") == set(wanted)
@@ -98,7 +104,10 @@ def test_shares_are_of_all_samples_or_of_those_that_other_terms_keep(samples, tm
             assert run("filter", "in", "-o", out, *keep, *more, "--jobs", 0).status == 0
             assert kept(out) == wanted
     two = ("--keep", "json_number('n') top 50%", "--keep", "caption_words top 50%")
-    assert run("filter", "in", "-o", tmp_path / "two", "--ledger", "scored", *two, "--jobs", 0).status == 0
+    assert (
+        run("filter", "in", "-o", tmp_path / "two", "--ledger", "scored", *two, "--jobs", 0).status
+        == 0
+    )
     words = [key for key, _, _ in sorted(samples, key=lambda one: (-one[2], one[0]))]
     both = set(ranked(there)[: len(there) // 2]) & set(words[: len(words) // 2])
     assert kept(tmp_path / "two") == both
@@ -140,10 +149,16 @@ def test_an_older_run_without_shares_is_resumed(samples, tmp_path):
         (("--keep", "30%"), "--keep '30%' is not a share: write it as \"clip_similarity top 30%\""),
         (("--keep", "blur top 0%"), "is not a share"),
         (("--keep", "blur top 101%"), "is not a share"),
-        (("--keep", "blurr top 3%"), "cannot rank by 'blurr': no score is called 'blurr'; did you mean blur?"),
+        (
+            ("--keep", "blurr top 3%"),
+            "cannot rank by 'blurr': no score is called 'blurr'; did you mean blur?",
+        ),
         (("--keep", "caption top 3%"), "cannot rank by 'caption': it is a text, not a number"),
         (("--keep", "1) is None or (blur top 3%"), "cannot rank by"),
-        (("--keep", "caption_count top 3%"), "cannot rank by caption_count: it compares samples itself"),
+        (
+            ("--keep", "caption_count top 3%"),
+            "cannot rank by caption_count: it compares samples itself",
+        ),
         (("--where", 'rank_percent("blurr") < 3'), "cannot rank by 'blurr'"),
         (("--recipe", "bad.yaml"), "bad.yaml, line 2: cannot rank by 'blurr'"),
         (("--keep", TOP, "--shard-count", 2), "cannot run in slices"),
@@ -158,7 +173,18 @@ def test_a_wrong_share_is_refused_before_the_run(samples, tmp_path, words, said)
 
 
 def test_the_number_is_computed_if_the_ledger_lacks_it(samples):
-    done = run("filter", "in", "-o", "out", "--ledger", "scored", "--keep", "alnum_ratio top 20%", "--jobs", 0)
+    done = run(
+        "filter",
+        "in",
+        "-o",
+        "out",
+        "--ledger",
+        "scored",
+        "--keep",
+        "alnum_ratio top 20%",
+        "--jobs",
+        0,
+    )
     assert done.status == 0
     assert len(kept(Path("out"))) == len(samples) // 5
 
@@ -171,11 +197,19 @@ def by_datacomp(values, fraction):
 
 def test_equal_ranks_keep_what_datacomps_fraction_keeps(samples):
     where = """rank_percent("json_number('n')", ties="equal") <= 30"""
-    assert run("filter", "in", "-o", "datacomp", "--ledger", "scored", "--where", where, "--jobs", 0).status == 0
+    assert (
+        run(
+            "filter", "in", "-o", "datacomp", "--ledger", "scored", "--where", where, "--jobs", 0
+        ).status
+        == 0
+    )
     known = [(key, number) for key, number, _ in samples if number is not None]
     expected = by_datacomp(np.array([number for _, number in known]), 0.3)
     assert kept(Path("datacomp")) == {key for key, number in known if number >= expected.min()}
-    assert run("filter", "in", "-o", "share", "--ledger", "scored", "--keep", TOP, "--jobs", 0).status == 0
+    assert (
+        run("filter", "in", "-o", "share", "--ledger", "scored", "--keep", TOP, "--jobs", 0).status
+        == 0
+    )
     assert len(kept(Path("share"))) == len(known) * 3 // 10 < len(expected)
 
 
@@ -185,15 +219,31 @@ def ranks_of(score, rows, folder, memory=256 << 20):
     with Tables(folder, memory=memory) as tables:
         tables.run(CREATE_COMPARED)
         nothing = [None] * len(rows)
-        tables.add("compared", shard=shards, sample=numbers, key=keys, number=np.array(values), data=nothing)
+        tables.add(
+            "compared",
+            shard=shards,
+            sample=numbers,
+            key=keys,
+            number=np.array(values),
+            data=nothing,
+        )
         return list(score.column(tables))
 
 
 def test_zeros_have_one_rank_whatever_their_sign(tmp_path):
-    rows = [(0, number, f"{9 - number}", value) for number, value in enumerate((0.0, -0.0, 1.0, -0.0, -1.0))]
+    rows = [
+        (0, number, f"{9 - number}", value)
+        for number, value in enumerate((0.0, -0.0, 1.0, -0.0, -1.0))
+    ]
     ranks = [rank for *_, rank in ranks_of(RankPercent(of="n", ties="equal"), rows, tmp_path)]
     assert ranks == [20, 20, 0, 20, 80]
-    assert [rank for *_, rank in ranks_of(RankPercent(of="n"), rows, tmp_path)] == [80, 60, 20, 40, 100]
+    assert [rank for *_, rank in ranks_of(RankPercent(of="n"), rows, tmp_path)] == [
+        80,
+        60,
+        20,
+        40,
+        100,
+    ]
 
 
 @pytest.mark.parametrize("different", [1, 3, 70, 10**6])
@@ -203,7 +253,9 @@ def test_equal_ranks_count_the_samples_that_are_better(tmp_path, different):
     score = RankPercent(of="n", ties="equal")
     rows = [(0, place, f"{place}", value) for place, value in enumerate(values)]
     ranks = {place: rank for _, place, rank in ranks_of(score, rows, tmp_path)}
-    assert ranks == {place: sum(other > value for other in values) / 2 for place, value in enumerate(values)}
+    assert ranks == {
+        place: sum(other > value for other in values) / 2 for place, value in enumerate(values)
+    }
     chosen = sorted(values[place] for place, rank in ranks.items() if rank <= 30)
     assert chosen == sorted(by_datacomp(np.array(values), 0.3).tolist())
     assert len(chosen) > 60
@@ -216,7 +268,10 @@ def test_ranks_need_no_more_memory_than_they_are_given(tmp_path):
     rows = [(*place, key, value) for place, (value, key) in values.items()]
     draw.shuffle(rows)
     order = sorted(values, key=lambda place: (-values[place][0], values[place][1], place))
-    found = {(shard, sample): rank for shard, sample, rank in ranks_of(score, rows, tmp_path, memory=1 << 16)}
+    found = {
+        (shard, sample): rank
+        for shard, sample, rank in ranks_of(score, rows, tmp_path, memory=1 << 16)
+    }
     assert [*found] == sorted(values)
     assert found == {place: 100 * number / len(order) for number, place in enumerate(order, 1)}
     assert not [*tmp_path.iterdir()]

@@ -9,7 +9,14 @@ from wdsflow.expressions.shares import ranked_number
 from wdsflow.filtering.ledger.ledger import column_of, names_in_file, read_ledger, write_ledger
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 
-ABOUT = {"recipe": {"resize": ""}, "input": {}, "members": 0, "left_out": {}, "damage": [], "headers": []}
+ABOUT = {
+    "recipe": {"resize": ""},
+    "input": {},
+    "members": 0,
+    "left_out": {},
+    "damage": [],
+    "headers": [],
+}
 
 
 class Number:
@@ -34,18 +41,27 @@ def written(path, values: dict[str, float]) -> SampleTable:
 
 @pytest.mark.parametrize(
     "names",
-    [["Key", "key", "KEY"], ["Failed", "several", "Several"], ["n", "N", "n_1", "N_1"], ["key", "Sample", "OUTCOME"]],
+    [
+        ["Key", "key", "KEY"],
+        ["Failed", "several", "Several"],
+        ["n", "N", "n_1", "N_1"],
+        ["key", "Sample", "OUTCOME"],
+    ],
     ids=str,
 )
 def test_scores_are_read_as_they_were_written_whatever_they_are_called(tmp_path, names):
-    samples = written(tmp_path / "ledger.parquet", {name: float(number) for number, name in enumerate(names, 1)})
+    samples = written(
+        tmp_path / "ledger.parquet", {name: float(number) for number, name in enumerate(names, 1)}
+    )
     again, _ = read_ledger(tmp_path / "ledger.parquet")
     assert again.columns == samples.columns
 
 
 def test_samples_are_ranked_by_the_expression_where_a_score_is_called_number(tmp_path):
     written(tmp_path / "ledger.parquet", {"number": 2.0, "Number": 3.0})
-    ranked = ranked_number("number * 100 + Number", {name: Number(name) for name in ("number", "Number")})
+    ranked = ranked_number(
+        "number * 100 + Number", {name: Number(name) for name in ("number", "Number")}
+    )
     names = names_in_file(ranked.scores, [])
     columns = {call: names[column_of(str(call))] for call in ranked.scores}
     query = with_number(ranked, f"'{tmp_path}/ledger.parquet'", columns)

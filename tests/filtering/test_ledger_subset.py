@@ -27,7 +27,12 @@ WHERE = "width > 100 and caption_words > 1"
 def scored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("subset")
     data = write_shards(folder / "in", shards=2)
-    assert run("measure", data, "-o", folder / "scored", "--scores", "width,caption_words", "--jobs", 0).status == 0
+    assert (
+        run(
+            "measure", data, "-o", folder / "scored", "--scores", "width,caption_words", "--jobs", 0
+        ).status
+        == 0
+    )
     words = ("--ledger", folder / "scored", "--where", WHERE, "--jobs", 0)
     assert run("filter", data, "-o", folder / "cut", *words).status == 0
     return folder
@@ -56,13 +61,19 @@ def stage(folder, **settings):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed):
-    kept = LedgerSubset.of(scored / "scored", WHERE).shard(named(str(scored / "in" / "00000.tar"))).kept()
+    kept = (
+        LedgerSubset.of(scored / "scored", WHERE)
+        .shard(named(str(scored / "in" / "00000.tar")))
+        .kept()
+    )
     path, expected = scored / "in" / "00000.tar", (scored / "cut" / "00000.tar").read_bytes()
     if packed:
         path = tmp_path / "00000.tar.gz"
         data = (scored / "in" / "00000.tar").read_bytes()
         middle = len(data) // 2
-        path.write_bytes(gzip.compress(data[:middle]) + gzip.compress(data[middle:]))  # as pigz and others write
+        path.write_bytes(
+            gzip.compress(data[:middle]) + gzip.compress(data[middle:])
+        )  # as pigz and others write
     assert (kept.samples, kept.kept) == (20, 12)
     for step in (1000, 512, 1 << 20):
         with view_of(open_source(named(str(path))), kept.ranges) as view:
@@ -71,7 +82,11 @@ def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed
 
 
 def test_a_view_reads_only_its_ranges_and_refuses_a_shard_that_ends_early(scored, tmp_path):
-    kept = LedgerSubset.of(scored / "scored", WHERE).shard(named(str(scored / "in" / "00001.tar"))).kept()
+    kept = (
+        LedgerSubset.of(scored / "scored", WHERE)
+        .shard(named(str(scored / "in" / "00001.tar")))
+        .kept()
+    )
     with view_of(open_source(named(str(scored / "in" / "00001.tar"))), kept.ranges) as view:
         view.read_at(0, 1 << 30)
         assert view.bytes_read == sum(end - start for start, end in kept.ranges)
@@ -91,7 +106,9 @@ def test_the_stage_keeps_the_laws_of_stages(scored):
 def test_the_stage_keeps_what_cut_keeps_and_counts_the_others_by_term(scored):
     keeping = stage(scored)
     kept = [sample["__key__"] for number in range(2) for sample in keeping(samples(scored, number))]
-    names = [name for number in range(2) for name, _ in read_tar(scored / "cut" / f"{number:05d}.tar")]
+    names = [
+        name for number in range(2) for name, _ in read_tar(scored / "cut" / f"{number:05d}.tar")
+    ]
     assert kept == list(dict.fromkeys(name.partition(".")[0] for name in names))
     assert keeping.counts.dropped == Counter({"width > 100": 10, "caption_words > 1": 6})
     assert (keeping.counts.seen, keeping.counts.kept) == (40, 24)
@@ -102,10 +119,14 @@ def test_the_stage_keeps_what_cut_keeps_and_counts_the_others_by_term(scored):
 def test_the_stage_runs_in_a_plain_webdataset_pipeline(scored, method):
     pytest.importorskip("webdataset")
     found = through_loader(stage(scored), samples(scored), method)
-    assert [sample["__key__"] for sample in found] == [each["__key__"] for each in stage(scored)(samples(scored))]
+    assert [sample["__key__"] for sample in found] == [
+        each["__key__"] for each in stage(scored)(samples(scored))
+    ]
 
 
-def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_command_that_scores_them(here):
+def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_command_that_scores_them(
+    here,
+):
     write_tar(here / "in" / "new.tar", entries(5, 3))
     new = [{"__key__": "0050000", "__url__": "in/new.tar", "txt": b"a"}]
     with pytest.raises(
@@ -124,7 +145,9 @@ def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_
 
 def test_a_changed_shard_is_an_error_even_where_unknown_ones_are_kept(here):
     write_tar(here / "in" / "00000.tar", entries(7, 4))
-    with pytest.raises(StageError, match="has changed since: measure again; to measure it: wdsflow measure "):
+    with pytest.raises(
+        StageError, match="has changed since: measure again; to measure it: wdsflow measure "
+    ):
         list(stage(here, unknown="keep")(samples(here)))
 
 
@@ -133,7 +156,19 @@ def test_keys_that_are_both_kept_and_dropped_are_an_error(tmp_path):
     (tmp_path / "in").mkdir()
     write_tar(tmp_path / "in" / "00000.tar", [*tar[:3], ("b.txt", b"other"), *tar[6:9]])
     data = str(tmp_path / "in")
-    assert run("measure", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--jobs", 0).status == 0
+    assert (
+        run(
+            "measure",
+            data,
+            "-o",
+            tmp_path / "scored",
+            "--scores",
+            "width,caption_words",
+            "--jobs",
+            0,
+        ).status
+        == 0
+    )
     keeping = KeepFromLedger(str(tmp_path / "scored"), "caption_words > 2")
     with pytest.raises(StageError, match="both kept and dropped"):
         list(keeping([{"__key__": "a", "__url__": f"{data}/00000.tar"}]))
@@ -148,7 +183,9 @@ def test_the_stage_refuses_at_once_what_it_can_never_do(here):
         KeepFromLedger("scored", " ")
     shutil.copytree("scored", "unknown")
     Path("unknown/.wdsflow/run.json").write_text("{}")
-    with pytest.raises(LedgerError, match=r"run.json does not record how unknown was measured: measure again"):
+    with pytest.raises(
+        LedgerError, match=r"run.json does not record how unknown was measured: measure again"
+    ):
         KeepFromLedger("unknown", WHERE)
     with pytest.raises(StageError, match="without __url__"):
         list(stage(here)([{"__key__": "a"}]))
@@ -159,7 +196,10 @@ def test_one_name_in_two_folders_is_told_apart_by_path_and_where_both_moved_by_c
         (tmp_path / folder).mkdir()
         write_tar(tmp_path / folder / "0.tar", entries(number, 4 + number))
     given = [tmp_path / "a", tmp_path / "b"]
-    assert run("measure", *given, "-o", tmp_path / "scored", "--scores", "width", "--jobs", 0).status == 0
+    assert (
+        run("measure", *given, "-o", tmp_path / "scored", "--scores", "width", "--jobs", 0).status
+        == 0
+    )
     subset = LedgerSubset.of(tmp_path / "scored", "width > 0")
     assert [subset.shard(named(f"{folder}/0.tar")).kept().kept for folder in given] == [4, 5]
     shutil.copytree(tmp_path / "b", tmp_path / "moved")
@@ -171,8 +211,16 @@ def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
     (tmp_path / "b").mkdir()
     write_tar(tmp_path / "b" / "00000.tar", [("x.txt", b"one two three"), ("x.png", b"no image")])
     data = [str(tmp_path / folder / "00000.tar") for folder in ("a", "b")]
-    assert run("measure", *data, "-o", tmp_path / "scored", "--scores", "caption_words", "--jobs", 0).status == 0
-    assert LedgerSubset.of(tmp_path / "scored", "caption_words > 1").shard(named(data[1])).kept().kept == 1
+    assert (
+        run(
+            "measure", *data, "-o", tmp_path / "scored", "--scores", "caption_words", "--jobs", 0
+        ).status
+        == 0
+    )
+    assert (
+        LedgerSubset.of(tmp_path / "scored", "caption_words > 1").shard(named(data[1])).kept().kept
+        == 1
+    )
 
 
 def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):

@@ -65,18 +65,63 @@ def test_shards_in_no_split_are_left_out(tmp_path, monkeypatch):
     Path("in/00000.tar").rename("in/train-0.tar")
     shown = run("validate", "in", "--for", "datasets").out
     assert "leaves out 1 shard, whose names have no split: 00001.tar" in shown
-    assert loaded('load_dataset("in")', tmp_path) * 2 == loaded(load_call("in", ["0.tar"]), tmp_path)
-    Path("in/README.md").write_text("---\nconfigs:\n- config_name: default\n  data_files: '*.tar'\n---\n")
+    assert loaded('load_dataset("in")', tmp_path) * 2 == loaded(
+        load_call("in", ["0.tar"]), tmp_path
+    )
+    Path("in/README.md").write_text(
+        "---\nconfigs:\n- config_name: default\n  data_files: '*.tar'\n---\n"
+    )
     assert "P333" not in run("validate", "in", "--for", "datasets").out
 
 
-FOLDERS = ["", "", "", "train", "val", "a-test", "x", "latest", "data", ".h", "__s__", "eval 1/deep", "mytrain"]
-STEMS = ["00000", "1", "train-0", "x_val_1", "sizes", "__len__", "data-00000-of-00002", "test", "shard.test.1", ".hid"]
+FOLDERS = [
+    "",
+    "",
+    "",
+    "train",
+    "val",
+    "a-test",
+    "x",
+    "latest",
+    "data",
+    ".h",
+    "__s__",
+    "eval 1/deep",
+    "mytrain",
+]
+STEMS = [
+    "00000",
+    "1",
+    "train-0",
+    "x_val_1",
+    "sizes",
+    "__len__",
+    "data-00000-of-00002",
+    "test",
+    "shard.test.1",
+    ".hid",
+]
 STEMS += ["metadata", "README", "config", "a.train", "validation"]
-ENDINGS = [".tar", ".tar", ".tar", ".json", ".tar.gz", ".csv", ".parquet", ".idx", "", ".txt", ".JPG", ".TAR", ".jsonl"]
+ENDINGS = [
+    ".tar",
+    ".tar",
+    ".tar",
+    ".json",
+    ".tar.gz",
+    ".csv",
+    ".parquet",
+    ".idx",
+    "",
+    ".txt",
+    ".JPG",
+    ".TAR",
+    ".jsonl",
+]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 20))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 20))]
+)
 def test_splits_and_formats_are_those_of_datasets(tmp_path, seed):
     from datasets.data_files import DataFilesDict, get_data_patterns
     from datasets.load import infer_module_for_data_files_list
@@ -90,11 +135,19 @@ def test_splits_and_formats_are_those_of_datasets(tmp_path, seed):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
         splits = chosen_splits(visible_files(folder))
-        found = {name: split.extension and _EXTENSION_TO_MODULE[split.extension][0] for name, split in splits.items()}
+        found = {
+            name: split.extension and _EXTENSION_TO_MODULE[split.extension][0]
+            for name, split in splits.items()
+        }
         try:
             patterns = get_data_patterns(str(folder))
-            files = DataFilesDict.from_patterns(patterns, str(folder), allowed_extensions=_ALL_ALLOWED_EXTENSIONS)
+            files = DataFilesDict.from_patterns(
+                patterns, str(folder), allowed_extensions=_ALL_ALLOWED_EXTENSIONS
+            )
         except FileNotFoundError:
             assert not any(found.values())
             continue
-        assert found == {str(name): infer_module_for_data_files_list(some)[0] or "" for name, some in files.items()}
+        assert found == {
+            str(name): infer_module_for_data_files_list(some)[0] or ""
+            for name, some in files.items()
+        }

@@ -21,7 +21,9 @@ HERE = RunOptions(jobs=0)
 LARGE = Recipe(where="min_side >= 200")
 trees = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 
@@ -42,7 +44,11 @@ def resumes(folder: Path, whole: dict[str, str], lines: bytes) -> None:
 
 
 @cases(25)
-@given(st.sampled_from([field.name for field in fields(ShardRecord) if field.name != "failing"]), trees, st.booleans())
+@given(
+    st.sampled_from([field.name for field in fields(ShardRecord) if field.name != "failing"]),
+    trees,
+    st.booleans(),
+)
 def test_a_line_with_a_value_of_any_other_kind_never_stops_the_next_run(done, name, value, missing):
     folder, whole = done
     line = (folder / "out" / ".wdsflow" / "manifest.jsonl").read_bytes().splitlines()[0]
@@ -116,6 +122,10 @@ def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp
         ),
     ],
 )
-def test_the_same_command_with_other_libraries_or_another_release_names_what_differs(there, asked, message):
+def test_the_same_command_with_other_libraries_or_another_release_names_what_differs(
+    there, asked, message
+):
     run = {"kind": "measure", "recipe": {}, "urls": ["0.tar"], "wdsflow": "0.1"}
-    assert message in str(Differs(Path("out"), {**run, **there}, {**run, **asked, "wdsflow": "0.2"}))
+    assert message in str(
+        Differs(Path("out"), {**run, **there}, {**run, **asked, "wdsflow": "0.2"})
+    )

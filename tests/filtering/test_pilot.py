@@ -15,13 +15,21 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.shards.urls import expand
 
 
-@pytest.mark.parametrize(("shards", "most", "samples"), [(1, 3, 3), (1, 9, 4), (3, 5, 6), (9, 6, 8), (9, 100, 16)])
+@pytest.mark.parametrize(
+    ("shards", "most", "samples"), [(1, 3, 3), (1, 9, 4), (3, 5, 6), (9, 6, 8), (9, 100, 16)]
+)
 def test_samples_of_at_most_four_shards_are_looked_at(tmp_path, monkeypatch, shards, most, samples):
     write_shards(tmp_path / "in", shards=shards, samples=4)
     monkeypatch.setattr(pilot_run, "SAMPLES", most)
-    pilot = measured(str(tmp_path / "in"), Recipe(where="width > 1 and not duplicate and caption_words < 0"))
+    pilot = measured(
+        str(tmp_path / "in"), Recipe(where="width > 1 and not duplicate and caption_words < 0")
+    )
     assert pilot.samples == samples
-    assert set(pilot.seconds) == {ScoreCall("width"), ScoreCall("duplicate"), ScoreCall("caption_words")}
+    assert set(pilot.seconds) == {
+        ScoreCall("width"),
+        ScoreCall("duplicate"),
+        ScoreCall("caption_words"),
+    }
     assert all(0 < seconds < 60 for seconds in pilot.seconds.values())
     (unique,) = [term for term in pilot.terms if str(term) == "not duplicate"]
     assert pilot.reaching((unique,)) == 1.0
@@ -43,8 +51,13 @@ def test_shards_are_taken_from_all_over(tmp_path, monkeypatch):
 
 def test_the_plan_is_shown_with_what_was_measured(tmp_path):
     write_shards(tmp_path / "in", shards=1, samples=4)
-    lines = explain_plan(str(tmp_path / "in"), Recipe(where="width > 1 and height < 0")).splitlines()
-    assert [line.split()[:4] for line in lines[1:3]] == [["1", "width", ">", "1"], ["2", "height", "<", "0"]]
+    lines = explain_plan(
+        str(tmp_path / "in"), Recipe(where="width > 1 and height < 0")
+    ).splitlines()
+    assert [line.split()[:4] for line in lines[1:3]] == [
+        ["1", "width", ">", "1"],
+        ["2", "height", "<", "0"],
+    ]
     assert lines[3].startswith("measured on 4 samples; on average ")
     with pytest.raises(ValueError, match="no predicate to explain"):
         measured(str(tmp_path / "in"), Recipe())
@@ -56,7 +69,9 @@ def test_scores_by_models_have_no_numbers_and_make_later_ones_bounds(tmp_path):
     lines = explain_plan(str(tmp_path / "in"), recipe).splitlines()
     (model,) = [line for line in lines[1:4] if "ocr_area" in line]
     assert model.count("not measured") == 2
-    (last,) = [number for number, line in enumerate(lines) if "at most 100.0% pass all terms" in line]
+    (last,) = [
+        number for number, line in enumerate(lines) if "at most 100.0% pass all terms" in line
+    ]
     assert lines[last + 1].startswith("scores by models come in addition")
 
 
@@ -71,16 +86,25 @@ def test_scores_by_models_have_no_numbers_and_make_later_ones_bounds(tmp_path):
         "key != '0000002' and (blur > 100 if width > 200 else caption_length % 5 != 4)",
     ],
 )
-def test_the_printed_query_finds_the_kept_samples_in_any_duckdb(tmp_path, monkeypatch, where, unknown):
+def test_the_printed_query_finds_the_kept_samples_in_any_duckdb(
+    tmp_path, monkeypatch, where, unknown
+):
     monkeypatch.chdir(tmp_path)
-    members = [*entries(0, 30), ("two.jpg", picture(300, 300)), ("two.0.jpg", picture(80, 90)), ("two.txt", b"word")]
+    members = [
+        *entries(0, 30),
+        ("two.jpg", picture(300, 300)),
+        ("two.0.jpg", picture(80, 90)),
+        ("two.txt", b"word"),
+    ]
     members += [("bad.jpg", b"no image"), ("bad.txt", b"some words"), ("none.json", b"{}")]
     write_tar(tmp_path / "0.tar", members)
     words = ("0.tar", "-o", "out", "--where", where, "--unknown", unknown, "--image", "jpg;0.jpg")
     query = run("filter", *words, "--explain").out.splitlines()[-1]
     assert query.startswith("SELECT key FROM ")
     run("filter", *words)
-    kept = list(dict.fromkeys(name.partition(".")[0] for name, _ in read_tar(tmp_path / "out/0.tar")))
+    kept = list(
+        dict.fromkeys(name.partition(".")[0] for name, _ in read_tar(tmp_path / "out/0.tar"))
+    )
     assert 0 < len(kept) < 34
     found = subprocess.run(
         [

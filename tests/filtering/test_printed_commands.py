@@ -24,9 +24,13 @@ def sets(tmp_path_factory):
     write_shards(folder / "in", shards=4, samples=8)
     (folder / "json").mkdir()
     for number in range(2):
-        tree = json.dumps({"url": "http://host/x", "description": "what is to be seen here"}).encode()
+        tree = json.dumps(
+            {"url": "http://host/x", "description": "what is to be seen here"}
+        ).encode()
         members = [
-            (f"{key}{ending}", data) for key in "abc" for ending, data in ((".jpg", picture(40, 40)), (".json", tree))
+            (f"{key}{ending}", data)
+            for key in "abc"
+            for ending, data in ((".jpg", picture(40, 40)), (".json", tree))
         ]
         write_tar(folder / "json" / f"{number}.tar", members)
     shutil.copytree(folder / "in", folder / "it's $HOME & more")
@@ -42,8 +46,20 @@ def sets(tmp_path_factory):
         shutil.copy(folder / "in" / "00000.tar", folder / "hurt" / f"1{number:04d}.tar")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert run("measure", "in", "-o", "scored", "--scores", "min_side,caption_words", "--jobs", 0).status == 0
-        recipe = ("--recipe", "stages.yaml", "--where", "caption_words >= 1", "--scores", "brightness")
+        assert (
+            run(
+                "measure", "in", "-o", "scored", "--scores", "min_side,caption_words", "--jobs", 0
+            ).status
+            == 0
+        )
+        recipe = (
+            "--recipe",
+            "stages.yaml",
+            "--where",
+            "caption_words >= 1",
+            "--scores",
+            "brightness",
+        )
         assert run("filter", "in", "-o", "staged", *recipe, "--jobs", 0).status == 0
     return folder
 
@@ -154,7 +170,9 @@ def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):
     done = run("filter", name, "-o", "out", *WORDS, "--jobs", 0)
     (command,) = done.commands
     line = command.replace("wdsflow", f"'{sys.executable}' -m wdsflow", 1)
-    shell = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, cwd=here)
+    shell = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=here
+    )
     assert shell.returncode == 0, shell.stderr
 
 

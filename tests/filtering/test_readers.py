@@ -41,7 +41,9 @@ def filtered(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def test_openclip_trains_on_the_output_without_being_told_how_many_samples_there_are(filtered: Path):
+def test_openclip_trains_on_the_output_without_being_told_how_many_samples_there_are(
+    filtered: Path,
+):
     data = pytest.importorskip("open_clip_train.data")
     torch = pytest.importorskip("torch")
     wds = pytest.importorskip("webdataset")
@@ -76,9 +78,15 @@ def test_openclip_trains_on_the_output_without_being_told_how_many_samples_there
 
 @pytest.mark.deep
 def test_our_own_judge_finds_nothing_in_the_output(filtered: Path):
-    report = check(str(filtered / "{00000..00003}.tar"), readers=["open-clip-3.3", "webdataset-1"], level="full")
+    report = check(
+        str(filtered / "{00000..00003}.tar"),
+        readers=["open-clip-3.3", "webdataset-1"],
+        level="full",
+    )
     assert [verdict.outcome for verdict in report.verdicts] == ["trains", "trains"]
-    of_the_shards = [finding for finding in report.findings if finding.code != "P311"]  # that is of what is installed
+    of_the_shards = [
+        finding for finding in report.findings if finding.code != "P311"
+    ]  # that is of what is installed
     assert [finding for finding in of_the_shards if finding.severity != "info"] == []
     whole = check(str(filtered), readers=["open-clip-3.3"], level="full")
     assert [verdict.usable for verdict in whole.verdicts] == [28]

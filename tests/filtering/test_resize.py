@@ -42,7 +42,10 @@ def mixed(folder: Path, shards: int = 2) -> str:
                 (f"{key}.{name}", encoded(photo(width, height, number), kind)),
                 (f"{key}.txt", f"a {key}".encode()),
             ]
-        entries += [(f"{shard}8.txt", b"alone"), (f"{shard}9.jpg", encoded(photo(500, 400), "JPEG")[:-900])]
+        entries += [
+            (f"{shard}8.txt", b"alone"),
+            (f"{shard}9.jpg", encoded(photo(500, 400), "JPEG")[:-900]),
+        ]
         write_tar(folder / f"{shard}.tar", [*entries, (f"{shard}9.txt", b"cut")])
     return str(folder)
 
@@ -85,7 +88,18 @@ def test_large_images_become_smaller_and_all_else_keeps_its_bytes(tmp_path):
 
 def test_the_ledger_has_old_and_new_sizes_and_hashes(tmp_path):
     source, out = mixed(tmp_path / "in", 1), tmp_path / "out"
-    run("filter", source, "-o", out, "--resize", "200", "--image-format", "webp", "--where", "key != '02'")
+    run(
+        "filter",
+        source,
+        "-o",
+        out,
+        "--resize",
+        "200",
+        "--image-format",
+        "webp",
+        "--where",
+        "key != '02'",
+    )
     before, after = samples_of(tmp_path / "in"), samples_of(out)
     rows = pq.read_table(out / ".wdsflow" / "ledger" / "0.parquet").to_pylist()
     found = {row["key"]: json.loads(row["resized"] or "[]") for row in rows}
@@ -103,11 +117,16 @@ def test_the_ledger_has_old_and_new_sizes_and_hashes(tmp_path):
 
 
 def test_scores_are_those_of_the_images_as_they_were_and_a_cut_gives_the_same_bytes(tmp_path):
-    source, where = write_shards(tmp_path / "in"), "blur > 1 and min_side >= 150 and not duplicate_caption"
+    source, where = (
+        write_shards(tmp_path / "in"),
+        "blur > 1 and min_side >= 150 and not duplicate_caption",
+    )
     recipe = Recipe(where=where, resize="short:100", image_format="png")
     filter_shards(source, tmp_path / "filtered", recipe, HERE)
     filter_shards(source, tmp_path / "plain", Recipe(where=where), HERE)
-    measure_shards(source, tmp_path / "scored", Recipe(scores=("blur", "min_side", "duplicate_caption")), HERE)
+    measure_shards(
+        source, tmp_path / "scored", Recipe(scores=("blur", "min_side", "duplicate_caption")), HERE
+    )
     filter_shards(source, tmp_path / "cut", recipe, HERE, ledger=tmp_path / "scored")
     tars = [
         {path.name: sha256(path.read_bytes()).digest() for path in (tmp_path / name).glob("*.tar")}
@@ -135,16 +154,35 @@ def test_workers_and_stages_change_no_byte(tmp_path, where):
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
     after = samples_of(tmp_path / "one")
     assert all(set(fields) in ({"image", "txt"}, {"txt"}) for fields in after.values())
-    sides = [max(Image.open(io.BytesIO(fields["image"])).size) for fields in after.values() if "image" in fields]
+    sides = [
+        max(Image.open(io.BytesIO(fields["image"])).size)
+        for fields in after.values()
+        if "image" in fields
+    ]
     assert max(sides) == 200
 
 
 def test_a_sample_that_would_have_two_fields_of_one_name_is_quarantined(tmp_path):
     (tmp_path / "in").mkdir()
     jpeg, png = encoded(photo(300, 200), "JPEG"), encoded(photo(300, 200), "PNG")
-    entries: list[Entry] = [("a.jpg", jpeg), ("a.webp", b"x"), ("b.jpg", jpeg), ("c.0.jpg", jpeg), ("c.0.png", png)]
+    entries: list[Entry] = [
+        ("a.jpg", jpeg),
+        ("a.webp", b"x"),
+        ("b.jpg", jpeg),
+        ("c.0.jpg", jpeg),
+        ("c.0.png", png),
+    ]
     write_tar(tmp_path / "in" / "0.tar", entries)
-    done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--image-format", "webp")
+    done = run(
+        "filter",
+        tmp_path / "in",
+        "-o",
+        tmp_path / "out",
+        "--resize",
+        "100",
+        "--image-format",
+        "webp",
+    )
     assert "2  quarantined: resize: field-taken" in done.out.replace("-    ", "")
     assert list(samples_of(tmp_path / "out")) == ["b"]
 
@@ -155,7 +193,16 @@ def test_no_more_memory_than_one_image_may_take(tmp_path):
         tmp_path / "in" / "0.tar",
         [("a.png", encoded(photo(2000, 1500), "PNG")), ("b.png", encoded(photo(300, 200), "PNG"))],
     )
-    done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--image-memory", "8MiB")
+    done = run(
+        "filter",
+        tmp_path / "in",
+        "-o",
+        tmp_path / "out",
+        "--resize",
+        "100",
+        "--image-memory",
+        "8MiB",
+    )
     assert "resize: over-budget" in done.out
     assert list(samples_of(tmp_path / "out")) == ["b"]
 
@@ -169,12 +216,26 @@ def test_an_image_that_kills_its_process_is_quarantined(tmp_path, where):
         "save = I.Image.save\n"
         "I.Image.save = lambda self, *a, **k: os._exit(9) if os.environ.get('DEADLY') and self.size[0] == 91 else save(self, *a, **k)\n"
     )
-    write_tar(tmp_path / "in" / "9.tar", [("x.jpg", encoded(photo(364, 400), "JPEG")), ("x.txt", b"one two")])
+    write_tar(
+        tmp_path / "in" / "9.tar",
+        [("x.jpg", encoded(photo(364, 400), "JPEG")), ("x.txt", b"one two")],
+    )
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     wdsflow = [sys.executable, "-m", "wdsflow"]
-    scored = [*wdsflow, "measure", source, "-o", tmp_path / "scored", "--scores", "blur,caption_words,duplicate"]
+    scored = [
+        *wdsflow,
+        "measure",
+        source,
+        "-o",
+        tmp_path / "scored",
+        "--scores",
+        "blur,caption_words,duplicate",
+    ]
     subprocess.run(list(map(str, scored)), env=variables, check=True, capture_output=True)
-    for out, command in (("filter", ["filter"]), ("scored", ["filter", "--ledger", tmp_path / "scored"])):
+    for out, command in (
+        ("filter", ["filter"]),
+        ("scored", ["filter", "--ledger", tmp_path / "scored"]),
+    ):
         words = [
             *wdsflow,
             *command,
@@ -189,7 +250,11 @@ def test_an_image_that_kills_its_process_is_quarantined(tmp_path, where):
             "2",
         ]
         done = subprocess.run(
-            list(map(str, words)), env={**variables, "DEADLY": "1"}, capture_output=True, text=True, check=False
+            list(map(str, words)),
+            env={**variables, "DEADLY": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert "1  quarantined: killed-worker" in done.stdout.replace("-    ", ""), done
         assert "x" not in samples_of(tmp_path / f"out-{out}")
@@ -217,9 +282,17 @@ def test_the_encoders_belong_to_the_identity_and_decoding_happens_in_workers():
 def test_an_image_that_is_left_out_in_the_end_is_not_counted(tmp_path):
     (tmp_path / "in").mkdir()
     image, cut = encoded(photo(300, 200), "JPEG"), encoded(photo(500, 400), "JPEG")[:-900]
-    twins: list[Entry] = [("a.jpg", image), ("b.jpg", cut), ("a.jpg", image), ("c.0.jpg", image), ("c.1.jpg", cut)]
+    twins: list[Entry] = [
+        ("a.jpg", image),
+        ("b.jpg", cut),
+        ("a.jpg", image),
+        ("c.0.jpg", image),
+        ("c.1.jpg", cut),
+    ]
     write_tar(tmp_path / "in" / "0.tar", twins)
-    done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--where", "True")
+    done = run(
+        "filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--where", "True"
+    )
     assert "1  images made smaller" in done.out
     rows = pq.read_table(tmp_path / "out" / ".wdsflow" / "ledger" / "0.parquet").to_pylist()
     assert [(row["error"], row["resized"] is None) for row in rows] == [

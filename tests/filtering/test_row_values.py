@@ -51,7 +51,11 @@ def judge(text: str, **values: Any) -> tuple[bool | None, str | None]:
         ("not width > 1", {"width": FAILED}, (None, "truncated")),
         ("2 < width < height", {"width": 1}, (False, None)),
         ("2 < width < height", {"width": 3}, (None, None)),
-        ("width * height > 1", {"width": FAILED}, (None, None)),  # waits for the height, then knows the reason
+        (
+            "width * height > 1",
+            {"width": FAILED},
+            (None, None),
+        ),  # waits for the height, then knows the reason
         ("width > 1", {"width": None}, (None, "null")),
         ("width > 1", {"width": math.nan}, (None, "not-finite")),
         ("width > 1", {"width": math.inf}, (None, "not-finite")),
@@ -89,7 +93,11 @@ def test_null_is_what_could_not_be_computed(text, values, expected):
     [
         ("width > 2", {"width": [3, 4]}, (True, None)),
         ("width > 2", {"width": [3, 1]}, (False, None)),
-        ("not width <= 2", {"width": [3, 1]}, (False, None)),  # as above: a condition is tested for each image
+        (
+            "not width <= 2",
+            {"width": [3, 1]},
+            (False, None),
+        ),  # as above: a condition is tested for each image
         ("width > 2 or height > 2", {"width": [3, 1], "height": [1, 3]}, (True, None)),
         ("any(width > 2)", {"width": [3, 1]}, (True, None)),
         ("any(width > 2 and height > 2)", {"width": [3, 1], "height": [1, 3]}, (False, None)),
@@ -114,7 +122,11 @@ def test_null_is_what_could_not_be_computed(text, values, expected):
         ("min(width) > 2", {"width": [1, None]}, (None, "null")),
         ("width > height", {"width": [3, 4], "height": [1, 2, 3]}, (None, "no-result")),
         ("width > 9 and width > height", {"width": [3, 4], "height": [1, 2, 3]}, (False, None)),
-        ("width > 2 and words_in_caption > 2", {"width": [3, 4], "words_in_caption": [5, 5, 5]}, (True, None)),
+        (
+            "width > 2 and words_in_caption > 2",
+            {"width": [3, 4], "words_in_caption": [5, 5, 5]},
+            (True, None),
+        ),
     ],
 )
 def test_several_images_are_tested_one_by_one(text, values, expected):
@@ -152,7 +164,10 @@ def test_no_caption_stops_a_run():
 
 def test_rows_with_different_scores_are_judged_together():
     table = table_of({"width": 3}, {"width": 1}, {"width": 3, "blur": 1}, {"blur": 9}, {})
-    both, either = (Evaluator(parse(f"width > 2 {word}", SCORES)) for word in ("and blur > 2", "or blur is None"))
+    both, either = (
+        Evaluator(parse(f"width > 2 {word}", SCORES))
+        for word in ("and blur > 2", "or blur is None")
+    )
     assert results(both, table, table.rows) == [None, False, False, None, None]
     assert results(either, table, table.rows) == [True, None, True, None, None]
 
@@ -206,7 +221,12 @@ def test_what_is_computed_step_by_step_decides_as_all_scores_at_once(text, sampl
     known = table_of(*samples)
     # Some scores may be there before, as in a ledger.
     there = [data.draw(st.sets(st.sampled_from(list(sample)))) for sample in samples]
-    stepwise = table_of(*({call: sample[call] for call in calls} for sample, calls in zip(samples, there, strict=True)))
+    stepwise = table_of(
+        *(
+            {call: sample[call] for call in calls}
+            for sample, calls in zip(samples, there, strict=True)
+        )
+    )
 
     def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
         for row in rows:

@@ -25,14 +25,51 @@ from wdsflow.stages.scores.sample_view import View
 from wdsflow.stages.scores.score_catalog import all_scores
 
 HERE = RunOptions(jobs=0)
-IMAGES = [picture(20, 24), picture(20, 24, 1), picture(48, 40, 2), picture(20, 24, 2, "PNG"), b"no picture", None]
+IMAGES = [
+    picture(20, 24),
+    picture(20, 24, 1),
+    picture(48, 40, 2),
+    picture(20, 24, 2, "PNG"),
+    b"no picture",
+    None,
+]
 CAPTIONS = [None, b"", b"a", b" A ", b"two words", b"Two  words", b"a b c d e", b"\xff"]
-TREES = [None, b"{}", b'{"n": 1}', b'{"n": 2.5, "t": "a"}', b'{"n": 9007199254740993}', b'{"n": null}', b"{"]
+TREES = [
+    None,
+    b"{}",
+    b'{"n": 1}',
+    b'{"n": 2.5, "t": "a"}',
+    b'{"n": 9007199254740993}',
+    b'{"n": null}',
+    b"{",
+]
 CONDITIONS = [
-    *("width >= 30", "min_side < 24", "caption_words >= 2", "caption_length > 1", "caption_words is None", "blur > 5"),
-    *("duplicate", 'duplicate(among="kept")', "near_duplicate", "near_duplicate(distance=0)", "caption_count > 1"),
-    *("near_duplicate(among='kept', distance=6)", "caption_count(among='kept') == 1", "any(caption_words > 1)"),
-    *("has('json')", "json_number('n') > 1", "json_number('n') == 9007199254740992", "json_text('t') == 'a'"),
+    *(
+        "width >= 30",
+        "min_side < 24",
+        "caption_words >= 2",
+        "caption_length > 1",
+        "caption_words is None",
+        "blur > 5",
+    ),
+    *(
+        "duplicate",
+        'duplicate(among="kept")',
+        "near_duplicate",
+        "near_duplicate(distance=0)",
+        "caption_count > 1",
+    ),
+    *(
+        "near_duplicate(among='kept', distance=6)",
+        "caption_count(among='kept') == 1",
+        "any(caption_words > 1)",
+    ),
+    *(
+        "has('json')",
+        "json_number('n') > 1",
+        "json_number('n') == 9007199254740992",
+        "json_text('t') == 'a'",
+    ),
     *("key < 'c'", "caption == 'a'", "bytes > 700"),
 ]
 predicates = st.recursive(
@@ -45,7 +82,10 @@ predicates = st.recursive(
     max_leaves=5,
 )
 samples = st.tuples(
-    st.sampled_from("abcde"), st.sampled_from(IMAGES), st.sampled_from(CAPTIONS), st.sampled_from(TREES)
+    st.sampled_from("abcde"),
+    st.sampled_from(IMAGES),
+    st.sampled_from(CAPTIONS),
+    st.sampled_from(TREES),
 )
 FIRST = (
     "a",
@@ -53,7 +93,9 @@ FIRST = (
     b"a caption",
     b'{"n": 1, "t": "x"}',
 )  # a set without any caption, or name in json, is refused
-shard_sets = st.lists(st.lists(samples, max_size=8), min_size=1, max_size=3).map(lambda sets: [[FIRST], *sets])
+shard_sets = st.lists(st.lists(samples, max_size=8), min_size=1, max_size=3).map(
+    lambda sets: [[FIRST], *sets]
+)
 
 
 def members(shard: list[Any]) -> Iterator[Entry]:
@@ -67,8 +109,14 @@ def members(shard: list[Any]) -> Iterator[Entry]:
 
 def outcomes(out: Path) -> list[Any]:
     """Return what became of each sample, as the ledgers say, and what was written."""
-    rows = [row for path in sorted(out.glob(".wdsflow/ledger/*")) for row in pq.read_table(path).to_pylist()]
-    found: list[Any] = [[row[name] for name in ("key", "outcome", "term", "error", "detail")] for row in rows]
+    rows = [
+        row
+        for path in sorted(out.glob(".wdsflow/ledger/*"))
+        for row in pq.read_table(path).to_pylist()
+    ]
+    found: list[Any] = [
+        [row[name] for name in ("key", "outcome", "term", "error", "detail")] for row in rows
+    ]
     return [*found, *((path.name, read_tar(path)) for path in sorted(out.glob("**/*.tar")))]
 
 
@@ -137,7 +185,9 @@ def copies(tmp_path_factory):
     ],
 )
 @pytest.mark.parametrize("how", ["filter", "cut"])
-def test_scores_that_compare_samples_compare_all_unless_those_kept_are_asked_for(copies, tmp_path, where, kept, how):
+def test_scores_that_compare_samples_compare_all_unless_those_kept_are_asked_for(
+    copies, tmp_path, where, kept, how
+):
     run = {
         "filter": filter_shards,
         "cut": lambda urls, out, *rest: filter_shards(urls, out, *rest, ledger=copies / "scored"),
@@ -150,20 +200,28 @@ def test_scores_that_compare_samples_compare_all_unless_those_kept_are_asked_for
 def test_a_ledger_has_the_same_values_whatever_was_dropped(copies, tmp_path):
     filter_shards(str(copies), tmp_path, Recipe(where="caption_words >= 2 and duplicate"), HERE)
     for name in ("0", "1"):
-        here, there = (pq.read_table(out / f".wdsflow/ledger/{name}.parquet") for out in (tmp_path, copies / "scored"))
+        here, there = (
+            pq.read_table(out / f".wdsflow/ledger/{name}.parquet")
+            for out in (tmp_path, copies / "scored")
+        )
         assert here["duplicate"].to_pylist() == there["duplicate"].to_pylist()
     # So a folder that filter wrote serves for other cuts as well.
-    filter_shards(str(copies), tmp_path / "cut", Recipe(where="not duplicate"), HERE, ledger=tmp_path)
+    filter_shards(
+        str(copies), tmp_path / "cut", Recipe(where="not duplicate"), HERE, ledger=tmp_path
+    )
     assert json.loads((tmp_path / "cut" / "__len__").read_text()) == 2
 
 
 @pytest.mark.parametrize(
-    "where", ["not duplicate", "caption_words >= 1 and not near_duplicate(among='kept', distance=6)"]
+    "where",
+    ["not duplicate", "caption_words >= 1 and not near_duplicate(among='kept', distance=6)"],
 )
 def test_what_a_ledger_lacks_to_compare_samples_is_gathered(copies, tmp_path, where):
     some = Recipe(where='caption_words >= 2 and not duplicate(among="kept")')
     filter_shards(str(copies), tmp_path / "some", some, HERE)
-    filter_shards(str(copies), tmp_path / "with", Recipe(where=where), HERE, ledger=tmp_path / "some")
+    filter_shards(
+        str(copies), tmp_path / "with", Recipe(where=where), HERE, ledger=tmp_path / "some"
+    )
     filter_shards(str(copies), tmp_path / "without", Recipe(where=where), HERE)
     assert outcomes(tmp_path / "with") == outcomes(tmp_path / "without")
 
@@ -189,7 +247,9 @@ def test_a_score_without_a_value_is_unknown_to_a_cut_as_well(copies, tmp_path, m
     measure_shards(str(copies), tmp_path / "scored", Recipe(scores=("perhaps",)), HERE)
     for unknown in ("quarantine", "keep"):
         recipe = Recipe(where="perhaps > 0", unknown=unknown)
-        filter_shards(str(copies), tmp_path / f"cut-{unknown}", recipe, HERE, ledger=tmp_path / "scored")
+        filter_shards(
+            str(copies), tmp_path / f"cut-{unknown}", recipe, HERE, ledger=tmp_path / "scored"
+        )
         filter_shards(str(copies), tmp_path / f"filter-{unknown}", recipe, HERE)
         assert outcomes(tmp_path / f"cut-{unknown}") == outcomes(tmp_path / f"filter-{unknown}")
     monkeypatch.undo()

@@ -23,7 +23,9 @@ def read(data: bytes) -> tuple[list[TarSample], Samples]:
 
 def alone(data: bytes, sample: TarSample, found: Samples) -> list[tuple[str, bytes]]:
     """Read the tar that consists of one sample, and of headers that hold for all."""
-    parts = b"".join(data[start:end] for start, end in merge([*found.headers, (sample.start, sample.end)]))
+    parts = b"".join(
+        data[start:end] for start, end in merge([*found.headers, (sample.start, sample.end)])
+    )
     with tarfile.open(fileobj=io.BytesIO(parts + bytes(1024))) as tar:
         return [(info.name, tar.extractfile(info).read()) for info in tar]
 
@@ -31,18 +33,24 @@ def alone(data: bytes, sample: TarSample, found: Samples) -> list[tuple[str, byt
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
 def test_ranges_hold_each_sample_with_its_extended_headers(form):
     name = "k" * 80 if form == tarfile.USTAR_FORMAT else LONG
-    members = [(f"{name}{n}.{field}", bytes([n]) * (n * 700)) for n in range(5) for field in ("jpg", "txt")]
+    members = [
+        (f"{name}{n}.{field}", bytes([n]) * (n * 700)) for n in range(5) for field in ("jpg", "txt")
+    ]
     data = tar_bytes(members, form)
     found, samples = read(data)
     assert [sample.key for sample in found] == [f"{name}{n}" for n in range(5)]
-    assert [alone(data, sample, samples) for sample in found] == [members[n : n + 2] for n in range(0, 10, 2)]
+    assert [alone(data, sample, samples) for sample in found] == [
+        members[n : n + 2] for n in range(0, 10, 2)
+    ]
     assert [sample.start for sample in found[1:]] == [sample.end for sample in found[:-1]]
     assert found[0].start == 0
 
 
 def test_a_global_header_is_carried_along():
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "x"}) as tar:
+    with tarfile.open(
+        fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "x"}
+    ) as tar:
         for name in ("a.jpg", "a.txt", "b.jpg"):
             info = tarfile.TarInfo(name)
             info.size = 3
@@ -59,7 +67,13 @@ def test_a_global_header_is_carried_along():
 
 def test_members_of_no_sample_are_counted():
     data = tar_bytes(
-        [folder("photos"), ("photos/a.jpg", b"1"), ("__info__", b"{}"), ("README", b"r"), link("photos/b.jpg", "x")]
+        [
+            folder("photos"),
+            ("photos/a.jpg", b"1"),
+            ("__info__", b"{}"),
+            ("README", b"r"),
+            link("photos/b.jpg", "x"),
+        ]
     )
     found, samples = read(data)
     assert [sample.key for sample in found] == ["photos/a"]
@@ -105,7 +119,9 @@ def test_a_cut_at_a_border_of_samples_hurts_none():
     assert samples.damage == ["at byte 15,360 the end mark is missing"]
 
 
-@pytest.mark.parametrize("end", [5 * 2560, 4 * 2560 + 512 + 2000])  # after the last block, inside its padding
+@pytest.mark.parametrize(
+    "end", [5 * 2560, 4 * 2560 + 512 + 2000]
+)  # after the last block, inside its padding
 def test_where_a_cut_between_members_may_have_cost_a_sample_some_the_damage_names_it(end):
     members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
     found, samples = read(tar_bytes(members)[:end])
@@ -120,7 +136,12 @@ def test_a_sample_that_lost_its_first_member_to_damage_is_marked():
     at = 4 * 2560  # the header of 2.jpg
     data[at : at + 512] = b"\xff" * 512
     found, samples = read(bytes(data))
-    assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "2": "beside-damage", "3": ""}
+    assert {sample.key: sample.trouble for sample in found} == {
+        "0": "",
+        "1": "",
+        "2": "beside-damage",
+        "3": "",
+    }
     assert samples.damage
 
 
@@ -128,7 +149,12 @@ def test_the_first_sample_of_a_shard_is_marked_where_its_first_member_was_lost_t
     members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
     data = tar_bytes(members)
     found, _ = read(b"X" + data[1:])  # the checksum is wrong now
-    assert {sample.key: sample.trouble for sample in found} == {"0": "beside-damage", "1": "", "2": "", "3": ""}
+    assert {sample.key: sample.trouble for sample in found} == {
+        "0": "beside-damage",
+        "1": "",
+        "2": "",
+        "3": "",
+    }
 
 
 def test_damage_far_before_it_does_not_mark_the_last_sample_of_a_shard():
@@ -136,12 +162,21 @@ def test_damage_far_before_it_does_not_mark_the_last_sample_of_a_shard():
     data = bytearray(tar_bytes([*members, ("3.json", b"{}")]))
     data[2560 * 4] ^= 1  # the header of 2.jpg
     found, _ = read(bytes(data))
-    assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "2": "beside-damage", "3": ""}
-    data[2560 * 8] ^= 1  # that of 3.json, whose name now reads 2.json: the checksum tells which byte is wrong
+    assert {sample.key: sample.trouble for sample in found} == {
+        "0": "",
+        "1": "",
+        "2": "beside-damage",
+        "3": "",
+    }
+    data[2560 * 8] ^= (
+        1  # that of 3.json, whose name now reads 2.json: the checksum tells which byte is wrong
+    )
     found, _ = read(bytes(data))
     troubles = {"0": "", "1": "", "2": "beside-damage", "3": "beside-damage"}
     assert {sample.key: sample.trouble for sample in found} == troubles
-    found, _ = read(bytes(data[: 2560 * 7]) + b"?" * 512 + bytes(10240))  # of the last sample nothing but the jpg
+    found, _ = read(
+        bytes(data[: 2560 * 7]) + b"?" * 512 + bytes(10240)
+    )  # of the last sample nothing but the jpg
     assert {sample.key: sample.trouble for sample in found}["3"] == "beside-damage"
 
 
@@ -153,23 +188,36 @@ def members_of(key, *fields):
     "parts",
     [
         [members_of(key, "jpg", "txt") for key in range(3)],
-        [members_of(0, "jpg", "txt") + members_of(1, "jpg"), members_of(1, "txt"), members_of(2, "png", "json")],
+        [
+            members_of(0, "jpg", "txt") + members_of(1, "jpg"),
+            members_of(1, "txt"),
+            members_of(2, "png", "json"),
+        ],
         [[folder("a")], [], members_of(0, "jpg", "txt"), []],
     ],
 )
 def test_whole_archives_one_behind_another_have_whole_samples(parts):
     found, samples = read(b"".join(map(tar_bytes, parts)))
-    whole = [(sample.key, list(sample.fields)) for part in parts for sample in read(tar_bytes(part))[0]]
+    whole = [
+        (sample.key, list(sample.fields)) for part in parts for sample in read(tar_bytes(part))[0]
+    ]
     assert [(sample.key, list(sample.fields)) for sample in found] == whole
     assert not any(sample.trouble for sample in found)
     assert not samples.damage
 
 
 def test_zeros_in_the_place_of_members_are_damage_and_no_end_of_an_archive():
-    data = bytearray(tar_bytes([member for key in range(4) for member in members_of(key, "jpg", "txt")]))
+    data = bytearray(
+        tar_bytes([member for key in range(4) for member in members_of(key, "jpg", "txt")])
+    )
     data[2560 * 4 : 2560 * 5] = bytes(2560)  # 2.jpg
     found, _ = read(bytes(data))
-    assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "2": "beside-damage", "3": ""}
+    assert {sample.key: sample.trouble for sample in found} == {
+        "0": "",
+        "1": "",
+        "2": "beside-damage",
+        "3": "",
+    }
     behind = tar_bytes(members_of(4, "jpg", "txt"))
     found, _ = read(bytes(data[: 2560 * 5]) + b"?" * 5120 + bytes(10240) + behind)  # 3 is lost, too
     assert {sample.key: sample.trouble for sample in found} == {"0": "", "1": "", "4": ""}

@@ -15,7 +15,12 @@ from wdsflow.filtering.predicates.values import Unknown
 def column(values, samples=None, **more):
     numbers = np.sort(np.array(values, float))
     return ScoreColumn(
-        ScoreCall("blur"), "number", samples=samples or len(values), numbers=numbers, eligible=numbers, **more
+        ScoreCall("blur"),
+        "number",
+        samples=samples or len(values),
+        numbers=numbers,
+        eligible=numbers,
+        **more,
     )
 
 
@@ -72,7 +77,9 @@ def test_thresholds_for_small_values_mirror_those_for_large_ones():
                 assert bound is mirrored
                 continue
             assert small.kept(bound) == sum(value < bound for value in values)
-            assert abs(small.kept(bound) - share * count) == abs(large.kept(mirrored) - share * count)
+            assert abs(small.kept(bound) - share * count) == abs(
+                large.kept(mirrored) - share * count
+            )
     assert column([1, 2, 3], small=True).predicate(2) == "blur < 2"
     assert column([n / 100 for n in range(1000)], small=True).round_thresholds() == [*range(1, 10)]
 
@@ -112,7 +119,11 @@ def test_twins_whose_neighbours_are_dropped_are_not_counted_as_kept():
     keys, values = ["a", "b", "a", "a", "c", "a"], np.array([3.0, 1, 3, 3, 5, 3])
     found = column(values.tolist())
     found.twins.append((keys, values))
-    assert [found.kept(least) for least in (0, 2, 4)] == [6, 3, 1]  # at 2, both that follow the first "a" are put aside
+    assert [found.kept(least) for least in (0, 2, 4)] == [
+        6,
+        3,
+        1,
+    ]  # at 2, both that follow the first "a" are put aside
 
 
 @pytest.mark.parametrize(

@@ -48,13 +48,22 @@ def clip(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
     """Twenty-four pictures; 20 to 23 are 0 to 3 again, with a comment: a model of random weights knows only the same pixels. The last sample has no image."""
-    pictures: list[bytes | None] = [encoded(smooth(96, 72, seed), "JPEG", quality=95) for seed in range(20)]
-    pictures += [encoded(smooth(96, 72, seed), "JPEG", quality=95, comment=b"again") for seed in range(4)]
+    pictures: list[bytes | None] = [
+        encoded(smooth(96, 72, seed), "JPEG", quality=95) for seed in range(20)
+    ]
+    pictures += [
+        encoded(smooth(96, 72, seed), "JPEG", quality=95, comment=b"again") for seed in range(4)
+    ]
     return write(tmp_path_factory.mktemp("in") / "in", [*pictures, None])
 
 
 @pytest.mark.parametrize(
-    "keep", ["hardest", pytest.param("first", marks=pytest.mark.deep), pytest.param("easiest", marks=pytest.mark.deep)]
+    "keep",
+    [
+        "hardest",
+        pytest.param("first", marks=pytest.mark.deep),
+        pytest.param("easiest", marks=pytest.mark.deep),
+    ],
 )
 def test_of_images_that_mean_the_same_one_stays(pairs, clip, tmp_path, keep):
     call = f"semantic_duplicate(model={clip!r}, pretrained='', eps=0.03, keep={keep!r})"
@@ -68,7 +77,9 @@ def test_of_images_that_mean_the_same_one_stays(pairs, clip, tmp_path, keep):
         assert gone == {20, 21, 22, 23}
 
 
-def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(pairs, clip, tmp_path, monkeypatch):
+def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(
+    pairs, clip, tmp_path, monkeypatch
+):
     of = f"model={clip!r}, pretrained=''"
     call = f"semantic_duplicate({of}, eps=0.03)"
     filter_shards(pairs, tmp_path / "whole", Recipe(where=f"not {call}", unknown="drop"), HERE)
@@ -81,7 +92,11 @@ def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(pairs, cli
     monkeypatch.setattr("wdsflow.stages.scores.model.clip_model.ClipImage.run", never)
     measure_shards(pairs, tmp_path / "scored", Recipe(scores=(call,), embeddings=True), HERE)
     filter_shards(
-        pairs, tmp_path / "cut", Recipe(where=f"not {call}", unknown="drop"), HERE, ledger=tmp_path / "scored"
+        pairs,
+        tmp_path / "cut",
+        Recipe(where=f"not {call}", unknown="drop"),
+        HERE,
+        ledger=tmp_path / "scored",
     )
     again = Recipe(where=f"not semantic_duplicate({of}, eps=0.9, keep='easiest')", unknown="drop")
     filter_shards(pairs, tmp_path / "one", again, HERE, ledger=tmp_path / "scored")
@@ -90,15 +105,21 @@ def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(pairs, cli
 
 
 def test_only_samples_that_stay_are_given_to_the_model(pairs, clip, tmp_path):
-    call = f"semantic_duplicate(model={clip!r}, pretrained='', eps=0.03, keep='first', among='kept')"
-    report = filter_shards(pairs, tmp_path / "out", Recipe(where=f"key >= '0004' and not {call}", unknown="keep"), HERE)
+    call = (
+        f"semantic_duplicate(model={clip!r}, pretrained='', eps=0.03, keep='first', among='kept')"
+    )
+    report = filter_shards(
+        pairs, tmp_path / "out", Recipe(where=f"key >= '0004' and not {call}", unknown="keep"), HERE
+    )
     assert keys(tmp_path / "out") == set(range(4, 25))
     assert report.total("kept") == 21
 
 
 @pytest.mark.deep
 def test_workers_change_no_byte(pairs, clip, tmp_path):
-    recipe = Recipe(where=f"not semantic_duplicate(model={clip!r}, pretrained='', eps=0.03)", unknown="keep")
+    recipe = Recipe(
+        where=f"not semantic_duplicate(model={clip!r}, pretrained='', eps=0.03)", unknown="keep"
+    )
     filter_shards(pairs, tmp_path / "one", recipe, HERE)
     filter_shards(pairs, tmp_path / "two", recipe, RunOptions(jobs=2, device="cpu"))
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
@@ -109,10 +130,14 @@ def test_less_memory_gives_fewer_centroids_and_the_same_pairs(tmp_path):
 
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(30, 16))
-    vectors = (centres[rng.integers(0, 30, 12_000)] + 0.3 * rng.normal(size=(12_000, 16))).astype(np.float32)
+    vectors = (centres[rng.integers(0, 30, 12_000)] + 0.3 * rng.normal(size=(12_000, 16))).astype(
+        np.float32
+    )
     vectors[6000:6050] = vectors[:50]
     order = rng.permutation(len(vectors)).tolist()
-    file = VectorFile(tmp_path / "vectors", ((0, number, packed([vectors[number]])) for number in order))
+    file = VectorFile(
+        tmp_path / "vectors", ((0, number, packed([vectors[number]])) for number in order)
+    )
     assert len(centroids_of(file, 1 << 28)) == 109
     assert len(centroids_of(file, 1 << 13)) == 42
     for memory in (1 << 28, 1 << 13):
@@ -134,10 +159,22 @@ def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
     own = [smooth(200 + seed, 150, seed) for seed in range(30)]
     planted = [own[3].resize((120, 90)), own[17].resize((300, 225)), own[29]]
     copies = [encoded(image, "JPEG", quality=80) for image in planted]
-    reference = write(tmp_path / "reference", [encoded(own[number], "JPEG") for number in (3, 17, 29, 5, 6)])
-    source = write(tmp_path / "in", [encoded(smooth(180, 160, 100 + seed), "JPEG") for seed in range(27)] + copies)
+    reference = write(
+        tmp_path / "reference", [encoded(own[number], "JPEG") for number in (3, 17, 29, 5, 6)]
+    )
+    source = write(
+        tmp_path / "in",
+        [encoded(smooth(180, 160, 100 + seed), "JPEG") for seed in range(27)] + copies,
+    )
     listed = run(
-        "measure", reference, "-o", tmp_path / "scores", "--scores", "phash", "--export", tmp_path / "hashes.npz"
+        "measure",
+        reference,
+        "-o",
+        tmp_path / "scores",
+        "--scores",
+        "phash",
+        "--export",
+        tmp_path / "hashes.npz",
     )
     assert "5 samples listed" in listed.out
     done = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "hashes.npz")
@@ -148,7 +185,16 @@ def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
     run("filter", source, "-o", tmp_path / "near", "--where", where)
     assert keys(tmp_path / "near") == {27, 28, 29}
     # A changed list is noticed.
-    run("measure", source, "-o", tmp_path / "others", "--scores", "phash", "--export", tmp_path / "hashes.npz")
+    run(
+        "measure",
+        source,
+        "-o",
+        tmp_path / "others",
+        "--scores",
+        "phash",
+        "--export",
+        tmp_path / "hashes.npz",
+    )
     changed = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "hashes.npz")
     assert "3  dropped" not in changed.out
 
@@ -168,7 +214,10 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
         "--export",
         file,
     )
-    reference = write(tmp_path / "reference", [encoded(smooth(96, 72, seed), "JPEG", quality=95) for seed in (1, 2)])
+    reference = write(
+        tmp_path / "reference",
+        [encoded(smooth(96, 72, seed), "JPEG", quality=95) for seed in (1, 2)],
+    )
     assert "2 samples listed" in run("measure", reference, "-o", tmp_path / "scores", *words).out
     where = f"embedding_distance({of}, file='{file}') > 0.03"
     run(
@@ -186,7 +235,19 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
         "keep",
     )
     assert set(range(25)) - keys(tmp_path / "out") == {1, 2, 21, 22}
-    near = run("filter", pairs, "-o", tmp_path / "near", "--near", file, "--device", "cpu", "--jobs", "0", "--dry-run")
+    near = run(
+        "filter",
+        pairs,
+        "-o",
+        tmp_path / "near",
+        "--near",
+        file,
+        "--device",
+        "cpu",
+        "--jobs",
+        "0",
+        "--dry-run",
+    )
     assert "embedding_distance(" in near.out
     other = tiny_models.clip(tmp_path / "other", preprocess={"mean": [0.1, 0.2, 0.3]})
     wrong = run(
@@ -213,11 +274,27 @@ def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
     assert "--scores phash --export hashes.npz" in bad.err
     missing = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "none.npz")
     assert missing.status == 2
-    lacking = run("measure", source, "-o", tmp_path / "scores", "--scores", "blur", "--export", tmp_path / "hashes.npz")
+    lacking = run(
+        "measure",
+        source,
+        "-o",
+        tmp_path / "scores",
+        "--scores",
+        "blur",
+        "--export",
+        tmp_path / "hashes.npz",
+    )
     assert lacking.status == 2
     assert "add phash to --scores" in lacking.err
     keys_only = run(
-        "measure", source, "-o", tmp_path / "scores", "--scores", "phash", "--export", tmp_path / "keys.txt"
+        "measure",
+        source,
+        "-o",
+        tmp_path / "scores",
+        "--scores",
+        "phash",
+        "--export",
+        tmp_path / "keys.txt",
     )
     assert keys_only.status == 2
     assert "measure writes hashes.npz" in keys_only.err
@@ -225,19 +302,38 @@ def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
 
 def test_odd_sizes_are_those_of_cleanvision(tmp_path):
     rng = np.random.default_rng(2)
-    sizes = [(int(rng.integers(90, 130)), int(rng.integers(90, 130))) for _ in range(40)] + [(700, 500), (3, 2)]
+    sizes = [(int(rng.integers(90, 130)), int(rng.integers(90, 130))) for _ in range(40)] + [
+        (700, 500),
+        (3, 2),
+    ]
     source = write(tmp_path / "in", [encoded(Image.new("RGB", size), "JPEG") for size in sizes])
     run("filter", source, "-o", tmp_path / "out", "--where", "odd_size")
     roots = np.sqrt(np.prod(sizes, axis=1))
     first, third = np.percentile(roots, [25, 75])
     least, most = first - 3 * (third - first), third + 3 * (third - first)
-    assert keys(tmp_path / "out") == set(np.flatnonzero((roots < least) | (roots > most)).tolist()) == {40, 41}
+    assert (
+        keys(tmp_path / "out")
+        == set(np.flatnonzero((roots < least) | (roots > most)).tolist())
+        == {40, 41}
+    )
     for factor in (0.2, 0.5):
-        run("filter", source, "-o", tmp_path / f"{factor}", "--where", f"odd_size(iqr_factor={factor})")
+        run(
+            "filter",
+            source,
+            "-o",
+            tmp_path / f"{factor}",
+            "--where",
+            f"odd_size(iqr_factor={factor})",
+        )
         least, most = first - factor * (third - first), third + factor * (third - first)
-        assert keys(tmp_path / f"{factor}") == set(np.flatnonzero((roots < least) | (roots > most)).tolist())
+        assert keys(tmp_path / f"{factor}") == set(
+            np.flatnonzero((roots < least) | (roots > most)).tolist()
+        )
     alone = write(tmp_path / "alone", [encoded(photo(), "JPEG")] * 3)
-    assert "nothing was kept" in run("filter", alone, "-o", tmp_path / "none", "--where", "odd_size").out
+    assert (
+        "nothing was kept"
+        in run("filter", alone, "-o", tmp_path / "none", "--where", "odd_size").out
+    )
 
 
 def test_grey_pictures_are_found_by_their_pixels():
@@ -250,12 +346,21 @@ def test_grey_pictures_are_found_by_their_pixels():
         for name, data in {
             "mode L": encoded(grey, "JPEG"),
             "in colours": encoded(grey.convert("RGB"), "JPEG"),
-            "nearly": encoded(Image.merge("RGB", (grey, grey.point(lambda level: min(255, level + 5)), grey)), "PNG"),
+            "nearly": encoded(
+                Image.merge("RGB", (grey, grey.point(lambda level: min(255, level + 5)), grey)),
+                "PNG",
+            ),
             "coloured": encoded(smooth(300, 200), "JPEG"),
             "a red spot": encoded(_with_spot(grey.convert("RGB")), "PNG"),
         }.items()
     }
-    assert found == {"mode L": True, "in colours": True, "nearly": True, "coloured": False, "a red spot": False}
+    assert found == {
+        "mode L": True,
+        "in colours": True,
+        "nearly": True,
+        "coloured": False,
+        "a red spot": False,
+    }
 
 
 def _with_spot(image: Image.Image) -> Image.Image:

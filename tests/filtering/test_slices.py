@@ -138,8 +138,12 @@ def test_a_slice_with_a_shard_that_cannot_be_read_has_failed_for_that_reason(fol
 def killed(*words: object) -> int:
     """Start a command, kill it when it has recorded a shard; return its process."""
     line, environment = command(*words)
-    process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not any(path.stat().st_size for path in Path("out").rglob("manifest*.jsonl")):
+    process = subprocess.Popen(
+        line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while process.poll() is None and not any(
+        path.stat().st_size for path in Path("out").rglob("manifest*.jsonl")
+    ):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -165,7 +169,12 @@ def test_a_run_without_slices_of_any_command_has_a_status(folder: Path, capsys):
     capsys.readouterr()
     assert run("status", "out", "--json") == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert (found["run"], found["complete"], found["shards"], found["samples"]) == ("repair", True, 5, 30)
+    assert (found["run"], found["complete"], found["shards"], found["samples"]) == (
+        "repair",
+        True,
+        5,
+        30,
+    )
     assert run("status", "in") == 2
     with pytest.raises(NoRun):
         statuses(folder / "in")
@@ -176,7 +185,9 @@ def test_slices_of_other_machines_live_while_they_beat(folder: Path):
     slice_of(0)
     path = StateFile(Path("out/.wdsflow"), "manifest", "filter", (1, 3)).path
     ((state, _),) = read_states(path.parent, "manifest")
-    elsewhere = replace(state, index=1, ended="", process={**state.process, "host": "node7", "pid": 12})
+    elsewhere = replace(
+        state, index=1, ended="", process={**state.process, "host": "node7", "pid": 12}
+    )
     path.write_text(json.dumps(asdict(elsewhere)))
     assert status().slices[1].phase == "running"
     assert "process 12 on node7" in status().slices[1].process
@@ -187,7 +198,9 @@ def test_slices_of_other_machines_live_while_they_beat(folder: Path):
 def test_scores_that_are_added_in_slices_are_not_done_before_all_have_them(folder: Path):
     measure_shards("in", "one", Recipe(scores=("caption_words", "bytes")), HERE)
     for index in range(2):
-        measure_shards("in", "out", Recipe(scores=("caption_words",)), replace(HERE, index=index, count=2))
+        measure_shards(
+            "in", "out", Recipe(scores=("caption_words",)), replace(HERE, index=index, count=2)
+        )
     more = Recipe(scores=("bytes",))
     measure_shards("in", "out", more, replace(HERE, index=1, count=2))
     assert [each.phase for each in status().slices] == ["missing", "done"]
@@ -197,7 +210,9 @@ def test_scores_that_are_added_in_slices_are_not_done_before_all_have_them(folde
     cut = Recipe(where="caption_words > 2 and bytes > 1")
     filter_shards("in", "cut-one", cut, HERE, ledger="one")
     filter_shards("in", "cut", cut, HERE, ledger="out")
-    tars = {name: digest for name, digest in digests(Path("cut-one")).items() if name.endswith(".tar")}
+    tars = {
+        name: digest for name, digest in digests(Path("cut-one")).items() if name.endswith(".tar")
+    }
     assert tars.items() <= digests(Path("cut")).items()
 
 
@@ -208,7 +223,12 @@ def test_slices_that_work_at_the_same_time_are_watched_killed_and_completed(fold
     filter_shards("in", "one", LARGE, HERE)
     line, environment = command(*WORDS, "--shard-index")
     running = [
-        subprocess.Popen([*line, str(index)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.Popen(
+            [*line, str(index)],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         for index in range(3)
     ]
     phases, most = set[str](), 0

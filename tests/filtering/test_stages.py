@@ -33,7 +33,9 @@ def blocks_of(path: Path) -> dict[str, bytes]:
         members = tar.getmembers()
     ends = [member.offset for member in members[1:]] + [len(data.rstrip(b"\0")) + 512]
     return {
-        member.name: data[member.offset : min(end, member.offset_data + -(-member.size // 512) * 512)]
+        member.name: data[
+            member.offset : min(end, member.offset_data + -(-member.size // 512) * 512)
+        ]
         for member, end in zip(members, ends, strict=True)
     }
 
@@ -64,7 +66,11 @@ def test_members_are_renamed_removed_and_added_in_tars_of_every_form(tmp_path: P
     entries = [
         (f"{key}{number}.{field}", data)
         for number in range(3)
-        for field, data in (("png", picture(70, 70, number, "PNG")), ("json", b'{"alt": "a &amp; b"}'), ("cls", b"1"))
+        for field, data in (
+            ("png", picture(70, 70, number, "PNG")),
+            ("json", b'{"alt": "a &amp; b"}'),
+            ("cls", b"1"),
+        )
     ]
     with tarfile.open(tmp_path / "0.tar", "w", format=form) as tar:
         for name, data in entries:
@@ -72,7 +78,9 @@ def test_members_are_renamed_removed_and_added_in_tars_of_every_form(tmp_path: P
             info.size, info.mtime = len(data), 1_700_000_000
             tar.addfile(info, io.BytesIO(data))
     stages = (Rename({"image": "jpg;png"}), Drop("cls"), JsonText("alt"), CleanText())
-    report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(stages=stages, image="image"), HERE)
+    report = filter_shards(
+        str(tmp_path / "0.tar"), tmp_path / "out", Recipe(stages=stages, image="image"), HERE
+    )
     assert report.total("kept") == 3
     assert kept_of(tmp_path / "out") == [
         (f"{key}{number}.{field}", data)
@@ -91,7 +99,9 @@ def samples(path: Path) -> str:
         caption = [" a  word or two ", "x", "", "caf\u00e9 au lait", "a word or two"][number % 5]
         members.append((f"{number:04d}.jpg", picture(40 + 4 * number, 60, number // 2)))
         if number % 7:
-            members.append((f"{number:04d}.json", json.dumps({"caption": caption, "n": number}).encode()))
+            members.append(
+                (f"{number:04d}.json", json.dumps({"caption": caption, "n": number}).encode())
+            )
         if number == 9:
             members[-1] = ("0009.json", b"{broken")
     write_tar(path, members)
@@ -106,10 +116,16 @@ def test_scores_see_what_stages_made_and_every_sample_is_accounted_for(tmp_path:
     report = filter_shards(samples(tmp_path / "0.tar"), tmp_path / "out", WHERE, HERE)
     assert report.total("samples") == 40
     assert (
-        report.total("kept") + sum(report.merged("dropped").values()) + sum(report.merged("quarantined").values()) == 40
+        report.total("kept")
+        + sum(report.merged("dropped").values())
+        + sum(report.merged("quarantined").values())
+        == 40
     )
     assert report.merged("dropped")["stage 1 has_fields: no-json"] == 6
-    assert report.merged("quarantined") == {"stage 2 json_text: bad-json": 1, "stage 2 json_text: no-caption": 7}
+    assert report.merged("quarantined") == {
+        "stage 2 json_text: bad-json": 1,
+        "stage 2 json_text: no-caption": 7,
+    }
     assert "6  dropped by stage 1 has_fields: no-json" in str(report)
     kept = dict(kept_of(tmp_path / "out"))
     texts = {name: data for name, data in kept.items() if name.endswith(".txt")}
@@ -117,7 +133,10 @@ def test_scores_see_what_stages_made_and_every_sample_is_accounted_for(tmp_path:
     assert set(texts.values()) == {b"a word or two", "café au lait".encode()}
     lines = (tmp_path / "out/.wdsflow/quarantine/0.jsonl").read_text().splitlines()
     broken = next(line for line in map(json.loads, lines) if line["key"] == "0009")
-    assert (broken["stage"], broken["error"]) == ("stage 2 json_text", "stage 2 json_text: bad-json")
+    assert (broken["stage"], broken["error"]) == (
+        "stage 2 json_text",
+        "stage 2 json_text: bad-json",
+    )
     assert "cannot be parsed" in broken["detail"]
     rows = pq.read_table(tmp_path / "out/.wdsflow/ledger/0.parquet").to_pylist()
     assert (rows[0]["outcome"], rows[0]["term"]) == ("dropped", "stage 1 has_fields: no-json")
@@ -126,12 +145,24 @@ def test_scores_see_what_stages_made_and_every_sample_is_accounted_for(tmp_path:
 def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
     source = samples(tmp_path / "0.tar")
     filter_shards(source, tmp_path / "filter", WHERE, HERE)
-    measure_shards(source, tmp_path / "scores", Recipe(stages=STAGES, scores=("min_side", "caption_words")), HERE)
-    report = filter_shards(source, tmp_path / "cut", Recipe(where=WHERE.where), HERE, ledger=tmp_path / "scores")
+    measure_shards(
+        source,
+        tmp_path / "scores",
+        Recipe(stages=STAGES, scores=("min_side", "caption_words")),
+        HERE,
+    )
+    report = filter_shards(
+        source, tmp_path / "cut", Recipe(where=WHERE.where), HERE, ledger=tmp_path / "scores"
+    )
     assert (tmp_path / "cut/0.tar").read_bytes() == (tmp_path / "filter/0.tar").read_bytes()
-    assert report.merged("quarantined") == {"stage 2 json_text: bad-json": 1, "stage 2 json_text: no-caption": 7}
+    assert report.merged("quarantined") == {
+        "stage 2 json_text: bad-json": 1,
+        "stage 2 json_text: no-caption": 7,
+    }
     quarantine = ".wdsflow/quarantine/0.jsonl"
-    assert (tmp_path / "cut" / quarantine).read_bytes() == (tmp_path / "filter" / quarantine).read_bytes()
+    assert (tmp_path / "cut" / quarantine).read_bytes() == (
+        tmp_path / "filter" / quarantine
+    ).read_bytes()
     with pytest.raises(LedgerError, match="other stages"):
         filter_shards(
             source,
@@ -171,7 +202,11 @@ def test_another_stage_is_noticed_and_named(tmp_path: Path):
 RECIPES = [
     (Rename({"image": "jpg;png"}), CleanText()),
     (JsonText(("caption", "alt"), (1, 0.5), on_target="keep"), Sample(0.5, seed=3)),
-    (HasFields(("jpg;png", "txt")), Drop("cls", on_missing="raise"), Rename((("a", "b"),), keep=False)),
+    (
+        HasFields(("jpg;png", "txt")),
+        Drop("cls", on_missing="raise"),
+        Rename((("a", "b"),), keep=False),
+    ),
 ]
 
 
@@ -201,8 +236,14 @@ def test_the_short_forms_fit_the_schema_and_mean_the_same(tmp_path: Path):
     ("stages", "message"),
     [
         ("[{renam: {a: b}}]", "line 2: stage 1: unknown stage 'renam'; did you mean rename?"),
-        ("[{clean_text: {fild: txt}}]", "stage 1, clean_text: unknown setting 'fild'; did you mean field?"),
-        ("[clean_text, {sample: {rate: x}}]", "stage 2, sample: rate: input should be a valid number, not 'x'"),
+        (
+            "[{clean_text: {fild: txt}}]",
+            "stage 1, clean_text: unknown setting 'fild'; did you mean field?",
+        ),
+        (
+            "[clean_text, {sample: {rate: x}}]",
+            "stage 2, sample: rate: input should be a valid number, not 'x'",
+        ),
         ("[decode]", "decode makes values that a tar cannot hold"),
         ("[shuffle]", "shuffle works on more than one sample"),
         ("[{rename: {Image: jpg}}]", "readers see 'Image' in lower case: write 'image'"),
@@ -224,23 +265,37 @@ def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
     keys = [b"a\xff1", b"a\xfe2", "grün".encode()]
     with tarfile.open(tmp_path / "0.tar", "w", encoding="utf-8", errors="surrogateescape") as tar:
         for key in keys:
-            for name, data in (("jpg", b"no image" if key == keys[1] else JPG), ("txt", b" two  words ")):
-                member = tarfile.TarInfo((key + b"." + name.encode()).decode("utf-8", "surrogateescape"))
+            for name, data in (
+                ("jpg", b"no image" if key == keys[1] else JPG),
+                ("txt", b" two  words "),
+            ):
+                member = tarfile.TarInfo(
+                    (key + b"." + name.encode()).decode("utf-8", "surrogateescape")
+                )
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
     where = "caption_words >= 1 and width > 1"
     filtered, cut, compared = (tmp_path / name for name in ("filtered", "cut", "compared"))
-    filter_shards(str(tmp_path / "0.tar"), filtered, Recipe(where=where, stages=(CleanText(),)), HERE)
+    filter_shards(
+        str(tmp_path / "0.tar"), filtered, Recipe(where=where, stages=(CleanText(),)), HERE
+    )
     filter_shards(str(tmp_path / "0.tar"), cut, Recipe(where=where), HERE, ledger=filtered)
     both = Recipe(where=f"{where} and near_duplicate in (True, False)", stages=(CleanText(),))
     filter_shards(str(tmp_path / "0.tar"), compared, both, HERE)
 
-    found = {name: data for name, data in digests(filtered).items() if name.endswith((".tar", "quarantine/0.jsonl"))}
+    found = {
+        name: data
+        for name, data in digests(filtered).items()
+        if name.endswith((".tar", "quarantine/0.jsonl"))
+    }
     assert len(found) == 3
     for other in (cut, compared):
         assert digests(other).items() >= found.items()
     with tarfile.open(filtered / "0.tar", encoding="utf-8", errors="surrogateescape") as tar:
-        assert [name.encode("utf-8", "surrogateescape").partition(b".")[0] for name in tar.getnames()[::2]] == [
+        assert [
+            name.encode("utf-8", "surrogateescape").partition(b".")[0]
+            for name in tar.getnames()[::2]
+        ] == [
             keys[0],
             keys[2],
         ]
@@ -251,9 +306,18 @@ def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('stages:\n- clean_text\n- rename: {jpg: png}\n- clean_txt\nwhere: ""\n', "line 4: stage 3: unknown stage"),
-        ("stages:\n- json_text:\n    json_text_ky: a\n", "line 3: stage 1, json_text: unknown setting"),
-        ("empty: write\nwhere: min_sid > 1\n", "line 2: where, column 1: no score is called 'min_sid'"),
+        (
+            'stages:\n- clean_text\n- rename: {jpg: png}\n- clean_txt\nwhere: ""\n',
+            "line 4: stage 3: unknown stage",
+        ),
+        (
+            "stages:\n- json_text:\n    json_text_ky: a\n",
+            "line 3: stage 1, json_text: unknown setting",
+        ),
+        (
+            "empty: write\nwhere: min_sid > 1\n",
+            "line 2: where, column 1: no score is called 'min_sid'",
+        ),
         (
             "scores:\n- blur\n- aspect_rato\n",
             "line 3: scores: 'aspect_rato': no score is called 'aspect_rato'; did you mean aspect_ratio?",
@@ -267,9 +331,13 @@ def test_a_mistake_in_a_recipe_is_told_with_its_own_line(tmp_path: Path, text, m
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["blur > 3", "blur(", "'a'", "blur+width", "not blur", "key is None"])
+@pytest.mark.parametrize(
+    "text", ["blur > 3", "blur(", "'a'", "blur+width", "not blur", "key is None"]
+)
 def test_what_is_no_score_is_not_taken_for_one(text):
-    with pytest.raises(ValueError, match=r"is not the name of a score|takes a condition|the predicate ends"):
+    with pytest.raises(
+        ValueError, match=r"is not the name of a score|takes a condition|the predicate ends"
+    ):
         measure_shards("0.tar", "out", merged(None, {"scores": [text]}), HERE)
 
 
@@ -284,11 +352,22 @@ def test_commas_in_the_settings_of_a_score_do_not_part_it():
 
 @pytest.mark.parametrize(
     "where",
-    ["contains(json_text('a'), 'd800') and not duplicate", "contains(key, 'dcfe')", "'x\\\\ud800' in (json_text('a'))"],
+    [
+        "contains(json_text('a'), 'd800') and not duplicate",
+        "contains(key, 'dcfe')",
+        "'x\\\\ud800' in (json_text('a'))",
+    ],
 )
-def test_texts_that_utf8_cannot_hold_are_the_same_to_a_predicate_and_to_a_ledger(tmp_path: Path, where):
+def test_texts_that_utf8_cannot_hold_are_the_same_to_a_predicate_and_to_a_ledger(
+    tmp_path: Path, where
+):
     half = json.dumps({"a": "x\ud800"}).encode()
-    members = [("\udcfe1.jpg", JPG), ("\udcfe1.json", half), ("2.jpg", JPG), ("2.json", b'{"a": "x"}')]
+    members = [
+        ("\udcfe1.jpg", JPG),
+        ("\udcfe1.json", half),
+        ("2.jpg", JPG),
+        ("2.json", b'{"a": "x"}'),
+    ]
     write_tar(tmp_path / "0.tar", members, tarfile.GNU_FORMAT)
     source, scores = str(tmp_path / "0.tar"), ("json_text('a')", "key", "duplicate")
     filter_shards(source, tmp_path / "out", Recipe(where=where), HERE)
@@ -298,7 +377,9 @@ def test_texts_that_utf8_cannot_hold_are_the_same_to_a_predicate_and_to_a_ledger
         assert [name for name, _ in kept_of(tmp_path / folder)] == ["\udcfe1.jpg", "\udcfe1.json"]
 
 
-def test_samples_that_a_stage_drops_for_an_error_or_leaves_without_a_field_are_dropped_not_quarantined(tmp_path: Path):
+def test_samples_that_a_stage_drops_for_an_error_or_leaves_without_a_field_are_dropped_not_quarantined(
+    tmp_path: Path,
+):
     stages = (JsonText("caption", on_missing="raise", on_error="drop"), Drop("txt;json"))
     shard = tmp_path / "0.tar"
     entries = [

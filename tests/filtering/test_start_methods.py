@@ -26,7 +26,9 @@ def own_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.deep
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
-def test_files_are_the_same_however_the_process_was_started(tmp_path: Path, method: str, workers: int) -> None:
+def test_files_are_the_same_however_the_process_was_started(
+    tmp_path: Path, method: str, workers: int
+) -> None:
     source = write_shards(tmp_path / "in", shards=1, samples=8)
     recipe = Recipe(
         where="letters >= 7 and width >= 150 and caption_words >= 2",
@@ -36,7 +38,9 @@ def test_files_are_the_same_however_the_process_was_started(tmp_path: Path, meth
     assert 0 < report.total("kept") < report.total("samples") == 8
     options = RunOptions(jobs=workers, device="cpu")
     context: Any = multiprocessing.get_context(method)
-    process = context.Process(target=filter_shards, args=(source, tmp_path / "there", recipe, options))
+    process = context.Process(
+        target=filter_shards, args=(source, tmp_path / "there", recipe, options)
+    )
     process.start()
     process.join()
     assert process.exitcode == 0

@@ -19,7 +19,9 @@ def damaged(folder: Path) -> str:
     """Write two shards with an image each that cannot be decoded."""
     folder.mkdir()
     for shard in range(2):
-        write_tar(folder / f"{shard:05d}.tar", [("a.jpg", b"\xff\xd8 no image"), ("a.txt", b"text")])
+        write_tar(
+            folder / f"{shard:05d}.tar", [("a.jpg", b"\xff\xd8 no image"), ("a.txt", b"text")]
+        )
     return str(folder)
 
 
@@ -27,7 +29,9 @@ def test_samples_put_aside_replace_no_input_and_none_is_removed(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
     before = digests(tmp_path / "in")
     with pytest.raises(FileExistsError, match="is an input"):
-        filter_shards(source, tmp_path / "out", WHERE, RunOptions(jobs=0, quarantine=tmp_path / "in"))
+        filter_shards(
+            source, tmp_path / "out", WHERE, RunOptions(jobs=0, quarantine=tmp_path / "in")
+        )
     assert digests(tmp_path / "in") == before
 
 
@@ -35,7 +39,10 @@ def test_samples_put_aside_replace_no_input_and_none_is_removed(tmp_path: Path):
 def test_samples_put_aside_do_not_lie_where_the_kept_ones_do(tmp_path: Path, where):
     with pytest.raises(FileExistsError, match="another folder for --quarantine"):
         filter_shards(
-            damaged(tmp_path / "in"), tmp_path / "out", WHERE, RunOptions(jobs=0, quarantine=tmp_path / where)
+            damaged(tmp_path / "in"),
+            tmp_path / "out",
+            WHERE,
+            RunOptions(jobs=0, quarantine=tmp_path / where),
         )
 
 
@@ -49,10 +56,16 @@ def test_two_runs_do_not_share_a_folder_of_samples_put_aside(tmp_path: Path):
     assert filter_shards(source, tmp_path / "one", WHERE, options).resumed == 2
 
 
-def test_another_folder_for_samples_put_aside_is_named_and_a_restart_clears_the_old_one(tmp_path: Path):
+def test_another_folder_for_samples_put_aside_is_named_and_a_restart_clears_the_old_one(
+    tmp_path: Path,
+):
     source = damaged(tmp_path / "in")
-    filter_shards(source, tmp_path / "out", WHERE, RunOptions(jobs=0, quarantine=tmp_path / "aside"))
-    with pytest.raises(Differs, match=r"holds a filter with --quarantine \.\./aside; this run has no --quarantine"):
+    filter_shards(
+        source, tmp_path / "out", WHERE, RunOptions(jobs=0, quarantine=tmp_path / "aside")
+    )
+    with pytest.raises(
+        Differs, match=r"holds a filter with --quarantine \.\./aside; this run has no --quarantine"
+    ):
         filter_shards(source, tmp_path / "out", WHERE, HERE)
     filter_shards(source, tmp_path / "out", WHERE, RunOptions(jobs=0, restart=True))
     assert [*(tmp_path / "aside").iterdir()] == []
@@ -60,10 +73,14 @@ def test_another_folder_for_samples_put_aside_is_named_and_a_restart_clears_the_
 
 
 def test_a_restart_does_not_remove_the_outputs_that_it_is_to_read(tmp_path: Path):
-    filter_shards(write_shards(tmp_path / "in", shards=2, samples=4), tmp_path / "out", Recipe(), HERE)
+    filter_shards(
+        write_shards(tmp_path / "in", shards=2, samples=4), tmp_path / "out", Recipe(), HERE
+    )
     before = digests(tmp_path / "out")
     with pytest.raises(FileExistsError, match="is an input"):
-        filter_shards(str(tmp_path / "out"), tmp_path / "out", WHERE, RunOptions(jobs=0, restart=True))
+        filter_shards(
+            str(tmp_path / "out"), tmp_path / "out", WHERE, RunOptions(jobs=0, restart=True)
+        )
     assert digests(tmp_path / "out").items() >= before.items()
 
 
@@ -73,7 +90,13 @@ def test_a_cut_does_not_restart_in_the_folder_of_its_ledgers(tmp_path: Path):
     before = digests(tmp_path / "scored")
     for options in (HERE, RunOptions(jobs=0, restart=True)):
         with pytest.raises(ValueError, match="cannot be both --ledger and -o"):
-            filter_shards(source, tmp_path / "scored", Recipe(where="blur > 1"), options, ledger=tmp_path / "scored")
+            filter_shards(
+                source,
+                tmp_path / "scored",
+                Recipe(where="blur > 1"),
+                options,
+                ledger=tmp_path / "scored",
+            )
     assert digests(tmp_path / "scored") == before
 
 

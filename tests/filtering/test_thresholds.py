@@ -15,7 +15,8 @@ from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 KEEPS = re.compile(r"^  ([<>]) (\S+) keeps [\d.]+% \(([\d,]+) of ([\d,]+)\)$", re.MULTILINE)
 CUTS = re.compile(
-    r"^  to keep [^,]+, precisely [\d.]+% \(([\d,]+) of [\d,]+\)(?: \(no .*\))?:\n  (wdsflow filter .*)$", re.MULTILINE
+    r"^  to keep [^,]+, precisely [\d.]+% \(([\d,]+) of [\d,]+\)(?: \(no .*\))?:\n  (wdsflow filter .*)$",
+    re.MULTILINE,
 )
 
 
@@ -32,7 +33,10 @@ def sample(number: int) -> list[tuple[str, bytes]]:
     if number % 11 > 6:
         key = "again"
     members = pictures.get(number % 7, [(".jpg", picture(side, side + number, number))])
-    return [(f"{key}{name}", data) for name, data in (*members, (".txt", b"word " * (number % 5)), (".json", tree))]
+    return [
+        (f"{key}{name}", data)
+        for name, data in (*members, (".txt", b"word " * (number % 5)), (".json", tree))
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +45,13 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("odd")
     (made / "in").mkdir()
     for shard in range(3):
-        write_tar(made / "in" / f"{shard}.tar", [part for number in range(40) for part in sample(shard * 40 + number)])
-    numbers = "min_side,json_number('n'),json_number('odd'),caption_words,caption_count,format,has('jpg')"
+        write_tar(
+            made / "in" / f"{shard}.tar",
+            [part for number in range(40) for part in sample(shard * 40 + number)],
+        )
+    numbers = (
+        "min_side,json_number('n'),json_number('odd'),caption_words,caption_count,format,has('jpg')"
+    )
     numbers += ",char_repetition(n=2),rank_percent('min_side')"
     kept = 'min_side >= 100 and json_number("n") > 0 and not duplicate'
     (made / "recipe.yaml").write_text("stages: [{has_fields: {fields: 'jpg;0.jpg'}}]\n")
@@ -52,7 +61,16 @@ def folder(tmp_path_factory):
             ("measure", "in", "-o", "scored", "--scores", numbers),
             ("measure", "in", "-o", "staged", "--scores", numbers, "--recipe", "recipe.yaml"),
             ("filter", "in", "-o", "kept", "--where", kept),
-            ("filter", "in", "-o", "share", "--where", "min_side >= 100", "--keep", "json_number('n') top 30% of kept"),
+            (
+                "filter",
+                "in",
+                "-o",
+                "share",
+                "--where",
+                "min_side >= 100",
+                "--keep",
+                "json_number('n') top 30% of kept",
+            ),
         ):
             assert run(*words, "--jobs", 0).status in (0, 1), words
     return made
@@ -80,7 +98,9 @@ def test_a_cut_keeps_as_many_samples_as_promised(folder, monkeypatch, ledger, na
         for sign, bound, count, _ in KEEPS.findall(about):
             assert where is not None, about
             asked = re.sub(r"[<>] [^<>]*$", f"{sign} {bound}", where[1])
-            cut = run("filter", "in", "--ledger", ledger, "--where", asked, "--dry-run", "--jobs", 0)
+            cut = run(
+                "filter", "in", "--ledger", ledger, "--where", asked, "--dry-run", "--jobs", 0
+            )
             assert f" {count}  kept" in cut.out, (asked, count, cut)
             promises += 1
         for count, command in CUTS.findall(about):
@@ -94,13 +114,17 @@ def test_values_of_all_kinds_are_counted(folder, monkeypatch):
     shown = run("scores", "--ledger", "scored", "format", "has('jpg')", "json_number('odd')").out
     table = pq.ParquetDataset("scored/.wdsflow/ledger").read()
     formats, several = table["format"].to_pylist(), table["several"].to_pylist()
-    jpegs = formats.count("jpeg") + sum(json.loads(text).get("format", []).count("jpeg") for text in several if text)
+    jpegs = formats.count("jpeg") + sum(
+        json.loads(text).get("format", []).count("jpeg") for text in several if text
+    )
     assert f"  {jpegs}  jpeg" in shown
     there = table['has(field="jpg")'].to_pylist().count(True)
     assert re.search(rf"^ +{there}  true", shown, re.MULTILINE)
     values = table['json_number(path="odd")'].to_pylist()
     failed = sum(
-        entry["score"] == 'json_number(path="odd")' for row in table["failed"].to_pylist() for entry in row or ()
+        entry["score"] == 'json_number(path="odd")'
+        for row in table["failed"].to_pylist()
+        for entry in row or ()
     )
     assert f"{len(values)} samples, {len(values) - values.count(None)} with a value" in shown
     assert f"without: {failed} not-a-number" in shown
@@ -110,7 +134,9 @@ def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
     """The run did not count the words of large images, and no part of its predicate says which these are."""
     monkeypatch.chdir(tmp_path)
     write_shards(tmp_path / "in", shards=2, samples=12)
-    run("filter", "in", "-o", "kept", "--where", "min_side >= 200 or caption_words > 2", "--jobs", 0)
+    run(
+        "filter", "in", "-o", "kept", "--where", "min_side >= 200 or caption_words > 2", "--jobs", 0
+    )
     shown = run("scores", "--ledger", "kept", "caption_words")
     assert "not computed" in shown.out
     assert not KEEPS.search(shown.out)
@@ -123,7 +149,11 @@ def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
     ("words", "said", "command"),
     [
         (("--ledger", "score"), "score has no ledgers", "wdsflow scores --ledger scored"),
-        (("--ledger", "kept", "min_sid"), "kept has no min_sid; it has", "wdsflow scores --ledger kept min_side"),
+        (
+            ("--ledger", "kept", "min_sid"),
+            "kept has no min_sid; it has",
+            "wdsflow scores --ledger kept min_side",
+        ),
         (("blur", "width"), "without --ledger, name one score", "wdsflow scores blur"),
     ],
 )
@@ -136,12 +166,19 @@ def test_wrong_use_is_answered_with_a_command(folder, monkeypatch, words, said, 
     assert pasted(command).status == 0
 
 
-def test_the_largest_numbers_give_no_threshold_that_a_predicate_cannot_have(tmp_path, monkeypatch, capfd):
+def test_the_largest_numbers_give_no_threshold_that_a_predicate_cannot_have(
+    tmp_path, monkeypatch, capfd
+):
     monkeypatch.chdir(tmp_path)
     numbers = ["-1.7e308"] * 10 + ["1", "2", "3"] + ["1.7e308"] * 10
-    members = [(f"{place}.json", f'{{"n": {number}}}'.encode()) for place, number in enumerate(numbers)]
+    members = [
+        (f"{place}.json", f'{{"n": {number}}}'.encode()) for place, number in enumerate(numbers)
+    ]
     write_tar(tmp_path / "in.tar", members)
-    assert run("measure", "in.tar", "-o", "scored", "--scores", "json_number('n')", "--jobs", 0).status == 0
+    assert (
+        run("measure", "in.tar", "-o", "scored", "--scores", "json_number('n')", "--jobs", 0).status
+        == 0
+    )
     shown = run("scores", "--ledger", "scored")
     assert "inf keeps" not in shown.out
     assert "Warning" not in shown.err + capfd.readouterr().err
@@ -185,7 +222,9 @@ def test_a_run_that_is_not_finished_is_said_to_be(folder, monkeypatch, tmp_path)
     assert f"{len(others)} more shard" in shown.out
 
 
-def test_bars_with_outliers_are_open_and_equal_values_explain_a_share_that_is_far_off(tmp_path, monkeypatch):
+def test_bars_with_outliers_are_open_and_equal_values_explain_a_share_that_is_far_off(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
     words = [40, 40, 40, *range(40, 70), *[80] * 100, *range(90, 120), 4000, 5000, 6000]
@@ -198,4 +237,6 @@ def test_bars_with_outliers_are_open_and_equal_values_explain_a_share_that_is_fa
     assert first == "40"  # nothing lies below it
     assert last[0] == ">=", last
     share = "(no number comes nearer: 100 samples have the value 80)"
-    assert [line.partition(" of 166) ")[2] for line in lines if line.startswith("  to keep 50%")] == [f"{share}:"]
+    assert [
+        line.partition(" of 166) ")[2] for line in lines if line.startswith("  to keep 50%")
+    ] == [f"{share}:"]

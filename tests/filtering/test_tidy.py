@@ -24,10 +24,19 @@ def below(folder: Path) -> set[str]:
 def test_a_finished_folder_has_what_a_user_needs(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     filter_shards(source, tmp_path / "out", Recipe(where="min_side >= 200"), RunOptions(jobs=2))
-    inside = ["", "/run.json", "/manifest.jsonl", "/ledger", "/ledger/00000.parquet", "/ledger/00001.parquet"]
+    inside = [
+        "",
+        "/run.json",
+        "/manifest.jsonl",
+        "/ledger",
+        "/ledger/00000.parquet",
+        "/ledger/00001.parquet",
+    ]
     mine = {f".wdsflow{name}" for name in inside}
     assert below(tmp_path / "out") == mine | {"00000.tar", "00001.tar", "sizes.json", "__len__"}
-    assert filter_shards(source, tmp_path / "out", Recipe(where="min_side >= 200"), HERE).resumed == 2
+    assert (
+        filter_shards(source, tmp_path / "out", Recipe(where="min_side >= 200"), HERE).resumed == 2
+    )
     assert below(tmp_path / "out") == mine | {"00000.tar", "00001.tar", "sizes.json", "__len__"}
 
 
@@ -35,8 +44,16 @@ def test_after_two_passes_nothing_is_left_of_what_went_between_them(tmp_path: Pa
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     filter_shards(source, tmp_path / "out", Recipe(where="not duplicate"), HERE)
     left = below(tmp_path / "out" / ".wdsflow")
-    assert {name for name in left if "lock" in name or "spool" in name or "resolved" in name or "tars" in name} == set()
-    assert {"scored/.wdsflow/run.json", "scored/.wdsflow/ledger/00000.parquet", "ledger/00000.parquet"} <= left
+    assert {
+        name
+        for name in left
+        if "lock" in name or "spool" in name or "resolved" in name or "tars" in name
+    } == set()
+    assert {
+        "scored/.wdsflow/run.json",
+        "scored/.wdsflow/ledger/00000.parquet",
+        "ledger/00000.parquet",
+    } <= left
     assert filter_shards(source, tmp_path / "out", Recipe(where="not duplicate"), HERE).resumed == 2
 
 
@@ -61,7 +78,12 @@ def test_slices_leave_the_folder_to_those_that_still_work(tmp_path: Path):
     inside = tmp_path / "out" / ".wdsflow"
 
     def run(index: int) -> set[str]:
-        filter_shards(source, tmp_path / "out", Recipe(where="bytes > 1"), RunOptions(jobs=0, index=index, count=2))
+        filter_shards(
+            source,
+            tmp_path / "out",
+            Recipe(where="bytes > 1"),
+            RunOptions(jobs=0, index=index, count=2),
+        )
         return {name for name in below(inside) if name.startswith("lock")}
 
     inside.mkdir(parents=True)
@@ -81,7 +103,9 @@ def test_slices_of_a_finished_run_count_the_shards_that_changed_since(tmp_path: 
     write_shards(tmp_path / "more", shards=2, samples=6)
     (tmp_path / "more/00000.tar").replace(tmp_path / "in/00000.tar")
     for index in range(2):
-        report = filter_shards(source, tmp_path / "out", recipe, RunOptions(jobs=0, index=index, count=2))
+        report = filter_shards(
+            source, tmp_path / "out", recipe, RunOptions(jobs=0, index=index, count=2)
+        )
         assert len(report.changed) == 1 - index
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"00000.tar": 6, "00001.tar": 4}
     assert filter_shards(source, tmp_path / "out", recipe, HERE).resumed == 2

@@ -42,7 +42,9 @@ def said(path: Path | None, flags: dict[str, object]) -> str:
         recipe, plain = merged(path, flags), merged(None, {}).to_dict()
     except ValueError as error:
         return f"{type(error).__name__}: {error}".replace(str(path), path.name if path else "")
-    return json.dumps({name: value for name, value in recipe.to_dict().items() if value != plain.get(name)})
+    return json.dumps(
+        {name: value for name, value in recipe.to_dict().items() if value != plain.get(name)}
+    )
 
 
 def test_recipes_of_files_are_read_and_refused_so(tmp_path):
@@ -94,20 +96,38 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path):
 
 def test_the_schema_takes_a_stage_by_its_name_or_with_its_settings():
     one, alone = schema_of_stages()["items"]["anyOf"]
-    assert {name: one[name] for name in ("additionalProperties", "minProperties", "maxProperties")} == {
+    assert {
+        name: one[name] for name in ("additionalProperties", "minProperties", "maxProperties")
+    } == {
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,
     }
     assert alone == {"enum": ["clean_text"]}
-    assert set(one["properties"]) == {"clean_text", "drop", "has_fields", "json_text", "rename", "sample"}
+    assert set(one["properties"]) == {
+        "clean_text",
+        "drop",
+        "has_fields",
+        "json_text",
+        "rename",
+        "sample",
+    }
     settings, names = one["properties"]["rename"]["anyOf"]
-    assert names == {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
+    assert names == {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "minProperties": 1,
+    }
     assert settings["required"] == ["fields"]
     assert settings["additionalProperties"] is False
     assert settings["properties"]["keep"]["default"] is True
     assert "required" not in one["properties"]["clean_text"]
-    for text, fits in (("clean_text", True), ("drop", False), ({"sample": {"rate": 1}}, True), ({"sample": {}}, False)):
+    for text, fits in (
+        ("clean_text", True),
+        ("drop", False),
+        ({"sample": {"rate": 1}}, True),
+        ({"sample": {}}, False),
+    ):
         try:
             jsonschema.validate([text], schema_of_stages())
         except jsonschema.ValidationError:

@@ -16,7 +16,12 @@ from wdsflow.records.refusals import Lock
 from wdsflow.shards.source import http as faults
 
 LARGE = ("--where", "min_side >= 200")
-RECIPES = {"wheer.yaml": "wheer: a", "list.yaml": "- a", "broken.yaml": "where: [", "stage.yaml": "stages: [renam]"}
+RECIPES = {
+    "wheer.yaml": "wheer: a",
+    "list.yaml": "- a",
+    "broken.yaml": "where: [",
+    "stage.yaml": "stages: [renam]",
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,10 @@ def sets(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         words = ("--scores", "min_side,duplicate", "--jobs", 0)
-        assert [run("measure", name, "-o", f"{name}-scores", *words).status for name in ("in", "changed")] == [0, 0]
+        assert [
+            run("measure", name, "-o", f"{name}-scores", *words).status
+            for name in ("in", "changed")
+        ] == [0, 0]
     for number in range(2):
         write_tar(folder / "changed" / f"{number:05d}.tar", entries(8 + number, 4))
     return folder
@@ -147,13 +155,23 @@ def test_a_wrong_use_is_one_message_status_2_and_nothing_else(here, words, messa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--unknown", "perhaps"), "'--unknown': 'perhaps' is not one of 'quarantine', 'keep', 'drop'."),
-        (("--memory", "4G"), "'--memory': '4G' has two meanings; write '4GiB' (1024) or '4GB' (1000)"),
+        (
+            ("--unknown", "perhaps"),
+            "'--unknown': 'perhaps' is not one of 'quarantine', 'keep', 'drop'.",
+        ),
+        (
+            ("--memory", "4G"),
+            "'--memory': '4G' has two meanings; write '4GiB' (1024) or '4GB' (1000)",
+        ),
     ],
 )
 def test_a_wrong_value_is_reported_with_its_option_before_anything_is_read(here, words, message):
     done = run(*FILTER, *LARGE, *words)
-    assert (done.status, done.out, done.err.splitlines()[-1]) == (2, "", f"Error: Invalid value for {message}")
+    assert (done.status, done.out, done.err.splitlines()[-1]) == (
+        2,
+        "",
+        f"Error: Invalid value for {message}",
+    )
     assert not Path("out").exists()
 
 
@@ -166,12 +184,17 @@ def test_a_wrong_value_is_reported_with_its_option_before_anything_is_read(here,
         ("page.tar", "not a tar"),
     ],
 )
-@pytest.mark.parametrize("where", [LARGE, ("--where", "caption_words > 1 and not duplicate", "--caption", "auto")])
+@pytest.mark.parametrize(
+    "where", [LARGE, ("--where", "caption_words > 1 and not duplicate", "--caption", "auto")]
+)
 def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, message, where):
     pytest.importorskip("aiohttp")
     with http_server({"page.tar": b"<html>sign in</html>"}) as (url, _):
         address = f"{url}/{name}" if name != "closed" else "http://127.0.0.1:1/0.tar"
-        check(run("filter", address, "-o", "out", *where, "--jobs", 0), f"nothing could be filtered: {address}: ")
+        check(
+            run("filter", address, "-o", "out", *where, "--jobs", 0),
+            f"nothing could be filtered: {address}: ",
+        )
         assert message in run("filter", address, "-o", "out", *where, "--jobs", 0).err
 
 
@@ -201,7 +224,10 @@ def test_an_output_inside_of_the_input_is_none_of_the_shards(here):
     for _ in range(2):
         assert run("filter", "in", "-o", "in/out", *LARGE, "--jobs", 0).status == 0
     done = run("filter", "in/**/*.tar", "-o", "in/out", *LARGE, "--jobs", 0)
-    assert "in/out holds a filter with 2 shards; this run has 4 shards, among them in/out/00000.tar" in done.err
+    assert (
+        "in/out holds a filter with 2 shards; this run has 4 shards, among them in/out/00000.tar"
+        in done.err
+    )
 
 
 def test_a_second_run_at_the_same_time_is_refused(here):
@@ -226,7 +252,9 @@ def test_a_disk_that_is_full_or_may_not_be_written_to_is_named_with_the_path(her
     Path("disk").mkdir()
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     line = ["unshare", "-rm", "sh", "-c", DISKS, "sh", str(here), sys.executable]
-    done = subprocess.run(line, env=environment, stdout=-1, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        line, env=environment, stdout=-1, stderr=subprocess.STDOUT, text=True, check=False
+    )
     full, _, locked = done.stdout.partition("two\n")
     assert f"cannot write: No space left on device: {here}/disk/out/" in full
     assert f"cannot write: Read-only file system: {here}/disk/other" in locked

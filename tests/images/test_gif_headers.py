@@ -15,7 +15,9 @@ PALETTES = {"none": b"", "coloured": COLOURS, "greys": GREYS}
 FRAME = b"\x02\x02\x44\x01\x00"
 
 
-def gif(screen: str, local: str, extension: bytes = b"", *, other: int = 0, frames: int = 1) -> bytes:
+def gif(
+    screen: str, local: str, extension: bytes = b"", *, other: int = 0, frames: int = 1
+) -> bytes:
     """Return a GIF with a palette of four colours for the screen, the frame, both or none; ``other``: further flags."""
 
     def flags(palette: str) -> int:
@@ -66,7 +68,9 @@ def test_a_palette_is_there_by_its_flag_and_not_by_its_size(flag: int) -> None:
         (b"!\x01\x0bNETSCAPE2.0\x03\x01\0\0\0", False, False),
     ],
 )
-def test_extensions_tell_of_transparency_and_loops(extension: bytes, alpha: bool, animated: bool) -> None:
+def test_extensions_tell_of_transparency_and_loops(
+    extension: bytes, alpha: bool, animated: bool
+) -> None:
     found = header(gif("coloured", "none", extension))
     assert (found.width, found.alpha, found.animated) == (10, alpha, animated)
     assert header(gif("coloured", "none", extension, frames=2)).animated

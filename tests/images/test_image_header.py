@@ -75,14 +75,20 @@ def test_what_pillow_still_opens_after_damage_to_the_header_is_read_alike():
     assert different <= opened * 0.01  # a second frame header, or one made of junk
 
 
-@pytest.mark.parametrize("name", ["tiff", "jpeg2000", "avif", "ppm", "tga", "qoi", "pcx", "sgi", "dds"])
+@pytest.mark.parametrize(
+    "name", ["tiff", "jpeg2000", "avif", "ppm", "tga", "qoi", "pcx", "sgi", "dds"]
+)
 def test_other_formats_are_known_and_sized(name):
     data = other_images().get(name)
     if data is None:
         pytest.skip(f"this Pillow cannot write {name}")
     header = read_header(data[:4096])
     assert header is not None
-    assert (header.format, header.width, header.height) == ({"jpeg2000": "jp2"}.get(name, name), 64, 48)
+    assert (header.format, header.width, header.height) == (
+        {"jpeg2000": "jp2"}.get(name, name),
+        64,
+        48,
+    )
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "I;16", "I", "F", "RGB", "RGBA", "CMYK"])
@@ -94,7 +100,10 @@ def test_modes_of_tiff_are_those_of_pillow(mode):
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        (b"<?xml version='1.0'?>\n<!-- drawn -->\n<svg xmlns='http://www.w3.org/2000/svg'/>", "svg"),
+        (
+            b"<?xml version='1.0'?>\n<!-- drawn -->\n<svg xmlns='http://www.w3.org/2000/svg'/>",
+            "svg",
+        ),
         (b"%PDF-1.7\n", "pdf"),
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(40), "heic"),
         (b"\0\0\0\x18ftypavif\0\0\0\0mif1avif" + bytes(40), "avif"),
@@ -133,7 +142,10 @@ def ftyp(*brands: bytes, version: bytes = bytes(4)) -> bytes:
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        *((ftyp(brand), "heic") for brand in (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")),
+        *(
+            (ftyp(brand), "heic")
+            for brand in (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+        ),
         *((ftyp(brand), "avif") for brand in (b"avif", b"avis")),
         (ftyp(b"isom", b"mp42"), "mp4"),
         (ftyp(b"isom", b"heic"), "heic"),
@@ -182,16 +194,28 @@ def test_a_jpeg_2000_is_read_up_to_its_codestream(boxed, profile):
         place = data.index(b"jp2h") - 4
         (length,) = struct.unpack(">I", data[place : place + 4])
         end = place + length
-        data = data[:place] + struct.pack(">I", length + len(box)) + data[place + 4 : end] + box + data[end:]
+        data = (
+            data[:place]
+            + struct.pack(">I", length + len(box))
+            + data[place + 4 : end]
+            + box
+            + data[end:]
+        )
     assert read(data) == ImageHeader("jp2", 64, 48, "RGB")
 
 
 @pytest.mark.parametrize("turned", [None, 3, 6])
 @pytest.mark.parametrize("mode", ["L", "I;16", "RGB", "RGBA"])
-@pytest.mark.parametrize("compression", [None, "tiff_lzw"])  # libtiff writes the directory at the end
+@pytest.mark.parametrize(
+    "compression", [None, "tiff_lzw"]
+)  # libtiff writes the directory at the end
 def test_a_tiff_is_what_pillow_reads_of_it(mode, compression, turned):
     options = {"compression": compression} if compression else {}
-    data = encoded(noise(90, 70, "I").convert("I;16") if mode == "I;16" else noise(90, 70, mode), "TIFF", **options)
+    data = encoded(
+        noise(90, 70, "I").convert("I;16") if mode == "I;16" else noise(90, 70, mode),
+        "TIFF",
+        **options,
+    )
     if turned:
         data = encoded(Image.open(BytesIO(data)), "TIFF", exif=exif(turned), **options)
     size = (70, 90) if turned == 6 else (90, 70)
@@ -226,7 +250,16 @@ def test_what_pillow_reads_of_the_first_bytes_does_not_grow_with_what_they_claim
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\xff\xd8", b"<html></html>", b'{"error": 404}', b" " * 100, b"hello there", bytes(5000)]
+    "data",
+    [
+        b"",
+        b"\xff\xd8",
+        b"<html></html>",
+        b'{"error": 404}',
+        b" " * 100,
+        b"hello there",
+        bytes(5000),
+    ],
 )
 def test_bytes_that_are_no_image_have_no_header(data):
     assert read_header(data) is None
@@ -249,7 +282,9 @@ def test_a_header_that_lies_too_far_inside_is_given_up():
     assert header.width == 0
 
 
-@pytest.mark.parametrize("name", ["jpeg-RGB-plain-(96, 72)", "png-RGB", "gif-RGB", "webp-RGB", "bmp-RGB"])
+@pytest.mark.parametrize(
+    "name", ["jpeg-RGB-plain-(96, 72)", "png-RGB", "gif-RGB", "webp-RGB", "bmp-RGB"]
+)
 def test_a_file_cut_in_its_header_is_known_to_be_longer(name):
     data = usual_images()[name]
     for size in range(16, len(data)):
@@ -285,7 +320,11 @@ def bmp_with_masks(bits, masks, size):
     info = struct.pack("<IiiHHIIiiII", size, 3, 2, 1, bits, 3, 0, 0, 0, 0, 0) + behind
     info += bytes(max(0, 14 + size - 14 - len(info)))
     pixels = bytes(range(1, 1 + (3 * bits + 31) // 32 * 4 * 2))
-    return struct.pack("<2sIII", b"BM", 14 + len(info) + len(pixels), 0, 14 + len(info)) + info + pixels
+    return (
+        struct.pack("<2sIII", b"BM", 14 + len(info) + len(pixels), 0, 14 + len(info))
+        + info
+        + pixels
+    )
 
 
 @pytest.mark.parametrize("size", [40, 56, 124])
@@ -325,7 +364,9 @@ def test_what_pillow_refuses_by_the_header_has_no_mode():
     png[20] ^= 1
     assert read_header(bytes(png)).mode == ""  # wrong checksum
     fields = struct.pack(">IIBBBBB", 5, 5, 3, 2, 0, 0, 0)
-    odd = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + fields + zlib.crc32(b"IHDR" + fields).to_bytes(4, "big")
+    odd = (
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + fields + zlib.crc32(b"IHDR" + fields).to_bytes(4, "big")
+    )
     assert read_header(odd).mode == ""  # three bits a channel
     jpeg = bytearray(encoded(photo(), "JPEG"))
     frame = jpeg.index(b"\xff\xc0")

@@ -33,7 +33,10 @@ def test_switches_are_put_back_by_the_last_thread_that_leaves(monkeypatch):
     for first_leaves in (True, False):
         one, other = Inside(quiet()), Inside(quiet())
         (one if first_leaves else other).leave()
-        assert (Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES) == (MAX_IMAGE_PIXELS, False)
+        assert (Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES) == (
+            MAX_IMAGE_PIXELS,
+            False,
+        )
         (other if first_leaves else one).leave()
         assert (Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES) == (5, True)
 

@@ -32,7 +32,11 @@ def pair(tmp_path: Path) -> Path:
 def files(path: Path) -> dict[str, bytes]:
     """Return all files below a folder but shards and the record."""
     found = (each for each in path.rglob("*") if each.is_file() and each.suffix != ".tar")
-    return {str(each.relative_to(path)): each.read_bytes() for each in found if ".wdsflow" not in each.parts}
+    return {
+        str(each.relative_to(path)): each.read_bytes()
+        for each in found
+        if ".wdsflow" not in each.parts
+    }
 
 
 def read(path: Path, name: str) -> Any:
@@ -69,13 +73,18 @@ def test_one_of_the_files_of_counts_does_not_contradict_the_other(pair: Path, ki
     assert (pair / "__len__").read_text() == "8\n"
 
 
-def test_an_index_has_the_same_bytes_in_whatever_order_shards_are_read(pair: Path, monkeypatch) -> None:
+def test_an_index_has_the_same_bytes_in_whatever_order_shards_are_read(
+    pair: Path, monkeypatch
+) -> None:
     for number in range(2, 6):
         write_tar(
-            pair / f"{number:04d}.tar", [(f"{number}{n}.{kind}", b"1") for n in range(40) for kind in ("jpg", "txt")]
+            pair / f"{number:04d}.tar",
+            [(f"{number}{n}.{kind}", b"1") for n in range(40) for kind in ("jpg", "txt")],
         )
     write_tar(pair / "0003.tar", [("cut.jpg", bytes(5000))])
-    (pair / "0003.tar").write_bytes((pair / "0003.tar").read_bytes()[:2000])  # it has no place in the index
+    (pair / "0003.tar").write_bytes(
+        (pair / "0003.tar").read_bytes()[:2000]
+    )  # it has no place in the index
 
     def backwards(work: Any, do: Any, note: Any, jobs: int, begin: Any) -> None:
         done = [(job, do(job, Event())) for job in work]
@@ -94,8 +103,17 @@ def test_an_index_has_the_same_bytes_in_whatever_order_shards_are_read(pair: Pat
 
 
 def test_offsets_are_those_of_tarfile(pair: Path) -> None:
-    entries = [(f"{'long/' * 50}{n}.{kind}", bytes(n + 1)) for n in range(3) for kind in ("JPG", "seg.png", "json")]
-    extra: list[Any] = [folder("d"), link("l", "x"), ("README", b"no field"), ("__meta__/x.txt", b"no sample")]
+    entries = [
+        (f"{'long/' * 50}{n}.{kind}", bytes(n + 1))
+        for n in range(3)
+        for kind in ("JPG", "seg.png", "json")
+    ]
+    extra: list[Any] = [
+        folder("d"),
+        link("l", "x"),
+        ("README", b"no field"),
+        ("__meta__/x.txt", b"no sample"),
+    ]
     write_tar(pair / "0002.tar", [*extra, *entries, folder("e")], tarfile.PAX_FORMAT)
     assert index_shards(str(pair), KINDS).ok
     with tarfile.open(pair / "0002.tar") as tar:
@@ -136,12 +154,20 @@ def test_only_what_changed_is_indexed_again(pair: Path) -> None:
         os.link(pair / name, fresh / name)
     index_shards(str(pair), KINDS)
     index_shards(str(fresh), KINDS)
-    assert {name: data for name, data in files(pair).items() if "sqlite" not in name and "uuid" not in name} == {
-        name: data for name, data in files(fresh).items() if "sqlite" not in name and "uuid" not in name
+    assert {
+        name: data
+        for name, data in files(pair).items()
+        if "sqlite" not in name and "uuid" not in name
+    } == {
+        name: data
+        for name, data in files(fresh).items()
+        if "sqlite" not in name and "uuid" not in name
     }
 
 
-def test_a_sidecar_that_is_gone_or_changed_is_made_again(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sidecar_that_is_gone_or_changed_is_made_again(
+    pair: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     index_shards(str(pair), KINDS)
     before = files(pair)
     (pair / "0000.tar.idx").unlink()
@@ -198,16 +224,24 @@ def test_files_of_others_are_kept_unless_they_are_the_same(pair: Path) -> None:
     assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 8}
 
 
-def test_a_damaged_shard_is_not_indexed_and_the_others_are(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_shard_is_not_indexed_and_the_others_are(
+    pair: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = (pair / "0001.tar").read_bytes()
     (pair / "0001.tar").write_bytes(whole[:3000])
     assert run("index", pair, *(f"--{kind}" for kind in KINDS)) == 1
     printed = capsys.readouterr().out
     assert f"not indexed: {pair}/0001.tar: at byte " in printed
-    assert "2 shards: 9 samples in = 8 indexed + 1 left out\n  left out: 1 x in damaged shards" in printed
+    assert (
+        "2 shards: 9 samples in = 8 indexed + 1 left out\n  left out: 1 x in damaged shards"
+        in printed
+    )
     assert read(pair, "sizes.json") == {"0000.tar": 8}
     assert sorted(files(pair)) == sorted(
-        [".nv-meta/" + name for name in (".info.json", "split.yaml", "dataset.yaml", "index.sqlite", "index.uuid")]
+        [
+            ".nv-meta/" + name
+            for name in (".info.json", "split.yaml", "dataset.yaml", "index.sqlite", "index.uuid")
+        ]
         + ["0000.tar.idx", "__len__", "_info.json", "sizes.json"]
     )
     (repair,) = commands(printed)
@@ -304,7 +338,9 @@ def test_splits_are_told_by_the_names_of_shards(tmp_path: Path) -> None:
 def test_files_can_go_to_another_folder(pair: Path, tmp_path: Path) -> None:
     assert run("index", f"{pair}/0000.tar", "-o", tmp_path / "out", "--sizes", "--timm") == 0
     assert sorted(files(tmp_path / "out")) == ["_info.json", "sizes.json"]
-    assert files(pair) == {name: data for name, data in files(pair).items() if name.startswith("out/")}
+    assert files(pair) == {
+        name: data for name, data in files(pair).items() if name.startswith("out/")
+    }
 
 
 def test_a_run_that_was_killed_is_resumed(pair: Path) -> None:
@@ -341,7 +377,9 @@ def test_a_full_disk_is_named(pair: Path, capsys: pytest.CaptureFixture[str]) ->
     assert index_shards(str(pair), KINDS).ok
 
 
-def test_a_key_that_occurs_twice_is_found_also_after_a_damaged_shard(pair: Path, monkeypatch) -> None:
+def test_a_key_that_occurs_twice_is_found_also_after_a_damaged_shard(
+    pair: Path, monkeypatch
+) -> None:
     """The samples of later shards wait for the damaged one, and are added when it is left out."""
     (pair / "0000.tar").write_bytes((pair / "0000.tar").read_bytes()[:3000])
     write_tar(pair / "0002.tar", [("x.jpg", b"1"), ("y.jpg", b"1"), ("x.txt", b"1")])

@@ -13,7 +13,9 @@ from tests.cli import shards
 from wdsflow.indexing import index_shards
 from wdsflow.indexing.index_options import KINDS
 
-PYTHON = os.environ.get("WDSFLOW_INDEX_READERS", sys.executable)  # of an environment that has Energon
+PYTHON = os.environ.get(
+    "WDSFLOW_INDEX_READERS", sys.executable
+)  # of an environment that has Energon
 SAMPLES, KEYS = 16, [f"{shard:02d}{sample:04d}" for shard in range(2) for sample in range(8)]
 
 _ENERGON = """
@@ -37,7 +39,12 @@ command([sys.argv[1], "--non-interactive", "--split-ratio", "1,0,0", "--sample-t
 
 
 def has(module: str) -> bool:
-    return subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            [PYTHON, "-c", f"import {module}"], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 def program(text: str, folder: Path) -> Any:
@@ -59,7 +66,9 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it leaves files open
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # it leaves files open
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_openclip_takes_the_number_of_samples(indexed: Path) -> None:
     data = pytest.importorskip("open_clip_train.data", reason="OpenCLIP is not installed")
@@ -72,13 +81,19 @@ def test_openclip_takes_the_number_of_samples(indexed: Path) -> None:
 def test_timm_takes_the_split(indexed: Path) -> None:
     timm = pytest.importorskip("timm.data.readers.reader_wds", reason="timm is not installed")
     info = timm._parse_split_info("train", timm._load_info(str(indexed)))
-    assert (info.num_samples, info.filenames, info.shard_lengths) == (SAMPLES, ("0000.tar", "0001.tar"), (8, 8))
+    assert (info.num_samples, info.filenames, info.shard_lengths) == (
+        SAMPLES,
+        ("0000.tar", "0001.tar"),
+        (8, 8),
+    )
 
 
 @pytest.mark.deep
 def test_energon_loads_and_would_write_the_same(indexed: Path, tmp_path: Path) -> None:
     if not has("megatron.energon"):
-        pytest.skip("megatron-energon is not installed; WDSFLOW_INDEX_READERS names a Python that has it")
+        pytest.skip(
+            "megatron-energon is not installed; WDSFLOW_INDEX_READERS names a Python that has it"
+        )
     keys, offsets = program(_ENERGON, indexed)
     assert keys == KEYS
     shards.with_txt(tmp_path)
@@ -92,7 +107,11 @@ def rows(folder: Path) -> list[object]:
     import sqlite3
 
     database = sqlite3.connect(folder / ".nv-meta/index.sqlite")
-    tables = [sorted(database.execute(f"SELECT * FROM {table}")) for table in ("samples", "sample_parts")]
-    schema = database.execute("SELECT name, type, tbl_name FROM sqlite_master ORDER BY 1").fetchall()
+    tables = [
+        sorted(database.execute(f"SELECT * FROM {table}")) for table in ("samples", "sample_parts")
+    ]
+    schema = database.execute(
+        "SELECT name, type, tbl_name FROM sqlite_master ORDER BY 1"
+    ).fetchall()
     database.close()
     return [*tables, schema]

@@ -13,8 +13,11 @@ from tests.servers import http_server
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 
-# A thread of the server may end with its socket open if the client closes a connection at the wrong moment.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+# A thread of the server may end with its socket open if the client closes a connection at the wrong
+# moment.
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("ranges", [True, False])
 def test_files_of_remote_shards_are_those_of_local_ones(
     tmp_path: Path, ranges: bool, capsys: pytest.CaptureFixture[str]

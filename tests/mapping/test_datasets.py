@@ -47,7 +47,9 @@ def test_the_result_is_that_of_map_in_types_format_and_bytes():
 
     def fn(batch, indices):
         batch["text"] = [text and text.upper() for text in batch["text"]]
-        batch["pixels"] = [numpy.asarray(image, dtype=numpy.float32) / 255 for image in batch["image"]]
+        batch["pixels"] = [
+            numpy.asarray(image, dtype=numpy.float32) / 255 for image in batch["image"]
+        ]
         batch["index"] = indices
         return batch
 
@@ -124,7 +126,9 @@ def test_a_dataset_that_lies_in_files_and_in_memory_is_not_copied_to_each_worker
     datasets.Dataset.from_dict({"id": list(range(300_000))}).save_to_disk(tmp_path / "saved")
     saved = datasets.load_from_disk(tmp_path / "saved")
     dataset = (
-        saved.add_column("more", [f"text {number}" for number in range(300_000)]).shuffle(seed=1).select(range(3000))
+        saved.add_column("more", [f"text {number}" for number in range(300_000)])
+        .shuffle(seed=1)
+        .select(range(3000))
     )
 
     def fn(batch):
@@ -134,7 +138,9 @@ def test_a_dataset_that_lies_in_files_and_in_memory_is_not_copied_to_each_worker
 
         kept = sum(each.nbytes for each in gc.get_objects() if type(each) is InMemoryTable)
         return {
-            "text": [f"{number} {text}" for number, text in zip(batch["id"], batch["more"], strict=True)],
+            "text": [
+                f"{number} {text}" for number, text in zip(batch["id"], batch["more"], strict=True)
+            ],
             "kept": [kept < 1 << 20] * len(batch["id"]),
         }
 
@@ -153,11 +159,15 @@ def test_rows_that_kill_or_fail_are_quarantined_and_the_others_mapped(tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return {"inverse": [1 / (number - 17) for number in batch["id"]]}
 
-    mine, quarantined = wdsflow.bounded_map(dataset, fn, MEMORY, 1, "quarantine", batch_size=8, folder=tmp_path / "out")
+    mine, quarantined = wdsflow.bounded_map(
+        dataset, fn, MEMORY, 1, "quarantine", batch_size=8, folder=tmp_path / "out"
+    )
     assert [row.index for row in quarantined] == [17, 61]
     assert "SIGKILL" in quarantined[1].error
     assert mine["id"][:] == [number for number in range(100) if number not in {17, 61}]
-    assert {os.path.dirname(file["filename"]) for file in mine.cache_files} == {str(tmp_path / "out")}
+    assert {os.path.dirname(file["filename"]) for file in mine.cache_files} == {
+        str(tmp_path / "out")
+    }
 
 
 @pytest.mark.deep

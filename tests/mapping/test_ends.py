@@ -61,9 +61,15 @@ def test_no_process_outlives_the_one_that_asked_and_no_file_the_next_call(tmp_pa
     pytest.importorskip("datasets")
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "tmp").mkdir()
-    places = {"HF_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
+    places = {
+        "HF_HOME": str(tmp_path / "home"),
+        "TMPDIR": str(tmp_path / "tmp"),
+        "PYTHONPATH": str(ROOT),
+    }
     line = [sys.executable, "program.py", "pids", which]
-    with subprocess.Popen(line, cwd=tmp_path, env={**os.environ, **places}, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        line, cwd=tmp_path, env={**os.environ, **places}, stderr=subprocess.PIPE
+    ) as process:
         pids = tmp_path / "pids"
         wait_until(lambda: pids.exists() and len(pids.read_text().split()) >= 4)
         process.send_signal(how)
@@ -198,19 +204,25 @@ def test_a_program_that_ignores_the_ends_of_its_children_loses_no_row(tmp_path):
     (tmp_path / "program.py").write_text(IGNORES)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     line = [sys.executable, "program.py"]
-    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.stdout == "0 1 2 3 4 5 6 7 8\n", done.stderr
     assert (tmp_path / "mark").exists()
 
 
 def test_a_worker_takes_no_module_from_the_folder_that_the_script_was_started_in(tmp_path):
     (tmp_path / "started").mkdir()
-    (tmp_path / "program.py").write_text("import wdsflow\nprint(*wdsflow.bounded_map([1, 2], list, '2GiB', 1))\n")
+    (tmp_path / "program.py").write_text(
+        "import wdsflow\nprint(*wdsflow.bounded_map([1, 2], list, '2GiB', 1))\n"
+    )
     for name in ("select", "signal", "wdsflow"):
         (tmp_path / "started" / f"{name}.py").write_text("raise SystemExit(7)\n")
     line = [sys.executable, str(tmp_path / "program.py")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(line, cwd=tmp_path / "started", env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        line, cwd=tmp_path / "started", env=environment, capture_output=True, check=False
+    )
     assert done.stdout == b"1 2\n", done.stderr
 
 

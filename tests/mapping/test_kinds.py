@@ -66,7 +66,9 @@ def test_values_of_several_types_become_json(caplog):
     theirs = NUMBERS.map(fn, batched=True)
     assert mine.features == theirs.features
     assert mine["messages"][:] == theirs["messages"][:]
-    assert mine["value"][:] == theirs["value"][:] == [kinds[n % 7 if n > 20 else 0] for n in range(60)]
+    assert (
+        mine["value"][:] == theirs["value"][:] == [kinds[n % 7 if n > 20 else 0] for n in range(60)]
+    )
     assert "column 'value' becomes Json" in caplog.text
 
 
@@ -77,7 +79,9 @@ def test_what_does_not_go_together_is_said_when_it_comes_and_not_at_the_end(tmp_
         return {"at": [number if number > 6 else b"bytes" for number in batch["id"]]}
 
     def columns(batch):
-        return {"a" if number < 9 else "b": [number] * len(batch["id"]) for number in batch["id"][:1]}
+        return {
+            "a" if number < 9 else "b": [number] * len(batch["id"]) for number in batch["id"][:1]
+        }
 
     def sometimes(batch):
         return {"n": batch["id"]} if batch["id"][0] > 9 else None
@@ -105,7 +109,9 @@ def test_types_that_take_turns_do_not_make_a_file_each():
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 6))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 6))]
+)
 def test_any_types_come_out_as_with_map(seed):
     values = {
         "whole": lambda rng: rng.randrange(9),
@@ -119,7 +125,9 @@ def test_any_types_come_out_as_with_map(seed):
     rng = random.Random(seed)
     names = rng.sample(sorted(values), 4)
     nothing, gone = rng.random(), rng.sample(["id", "kept"], rng.randrange(3))
-    dataset = datasets.Dataset.from_dict({"id": list(range(70)), "kept": [[n] * (n % 3) for n in range(70)]})
+    dataset = datasets.Dataset.from_dict(
+        {"id": list(range(70)), "kept": [[n] * (n % 3) for n in range(70)]}
+    )
     dataset = dataset.shuffle(seed=seed).select(range(3, 70)) if seed % 2 else dataset
     repeats = bool(gone) and len(gone) == 2
 
@@ -181,7 +189,9 @@ def test_two_types_have_the_narrowest_that_holds_both(one, other, both):
     )  # fmt: skip
     rows = [{"first": INT, "c": one}, {"c": other, "first": INT}]
     if both is None:
-        with pytest.raises(KindError, match=r"^column 'c' has types that do not go together: give features= \("):
+        with pytest.raises(
+            KindError, match=r"^column 'c' has types that do not go together: give features= \("
+        ):
             unified(rows)
         return
     found = unified(rows)
@@ -204,7 +214,9 @@ def test_values_are_written_as_json_where_some_rows_need_it_and_left_where_they_
         "struct": [{"x": [1], "n": 5}, {"x": None, "n": 6}],
         "done": ['{"a": 1}', "7"],
     }
-    data = datasets.Dataset.from_dict({name: values for name, values in rows.items() if name != "done"})
+    data = datasets.Dataset.from_dict(
+        {name: values for name, values in rows.items() if name != "done"}
+    )
     json = datasets.Json()
     kinds = datasets.Features({**data.features, "done": json})
     table = data.data.table.append_column("done", [rows["done"]])
@@ -228,7 +240,9 @@ def test_values_are_written_as_json_where_some_rows_need_it_and_left_where_they_
     }
 
 
-def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types(tmp_path, caplog, monkeypatch):
+def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types(
+    tmp_path, caplog, monkeypatch
+):
     caplog.set_level(logging.WARNING)
 
     def file(name, **columns):
@@ -281,5 +295,12 @@ def test_a_column_that_becomes_json_is_reported_once_with_both_types(tmp_path, c
             writer.write_table(datasets.Dataset.from_dict({"n": values}).data.table)
         parts.add(path, 1)
     parts.finish()
-    assert caplog.messages == ["column 'n' becomes Json: it is Value('int64') in some rows, Value('string') in others"]
-    assert to_dataset(parts.files, datasets.Dataset.from_dict({"n": [0]}))["n"][:] == [1, "a", 2, {"k": 3}]
+    assert caplog.messages == [
+        "column 'n' becomes Json: it is Value('int64') in some rows, Value('string') in others"
+    ]
+    assert to_dataset(parts.files, datasets.Dataset.from_dict({"n": [0]}))["n"][:] == [
+        1,
+        "a",
+        2,
+        {"k": 3},
+    ]

@@ -17,7 +17,10 @@ from wdsflow.mapping.map_worker import MapWorker, Watch
 
 ROOT = Path(__file__).resolve().parents[2]
 CAP = 640 << 20
-ROWS, SIDE = 360, 480  # 2.8 MB a row, 1 GB together: 1.6 times the cap, as datasets.map holds it all at once
+ROWS, SIDE = (
+    360,
+    480,
+)  # 2.8 MB a row, 1 GB together: 1.6 times the cap, as datasets.map holds it all at once
 
 PROGRAM = """
 import json, resource, sys
@@ -54,20 +57,37 @@ def shared_out(pid: int) -> int:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0
-    return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:")), 0)
+    return next(
+        (int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:")), 0
+    )
 
 
 def measured(tmp_path: Path, which: str) -> tuple[dict[str, object], int]:
     """Return what the program printed, and the most that it and its children took at a time."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, "program.py", str(ROWS), str(SIDE), str(CAP), which, str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "program.py",
+        str(ROWS),
+        str(SIDE),
+        str(CAP),
+        which,
+        str(tmp_path / "out"),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "home")}
     most = 0
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE
+    ) as process:
         family = psutil.Process(process.pid)
         while process.poll() is None:
             try:
-                most = max(most, sum(shared_out(each.pid) for each in (family, *family.children(recursive=True))))
+                most = max(
+                    most,
+                    sum(
+                        shared_out(each.pid) for each in (family, *family.children(recursive=True))
+                    ),
+                )
             except psutil.NoSuchProcess:
                 break
             time.sleep(0.01)
@@ -98,12 +118,17 @@ def test_what_the_caller_has_read_of_its_dataset_does_not_count(tmp_path):
     pytest.importorskip("datasets")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "home")}
     line = [sys.executable, "-c", READER, str(tmp_path / "saved")]
-    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not tell shared memory apart")
+@pytest.mark.skipif(
+    not Path("/proc/self/smaps_rollup").exists(),
+    reason="the system does not tell shared memory apart",
+)
 def test_pictures_that_map_cannot_hold_are_mapped_within_the_cap(tmp_path):
     result, ours = measured(tmp_path, "bounded_map")
     assert result == {"rows": ROWS, "last": ROWS - 1, "shape": [3, SIDE, SIDE]}
@@ -129,11 +154,23 @@ class Taking:
 
 
 def test_the_busy_worker_that_takes_most_is_killed_where_all_take_too_much() -> None:
-    workers = [Taking(9 << 40, None), Taking(1 << 40, "a"), Taking(2 << 40, "b"), Taking(1 << 39, "c")]
+    workers = [
+        Taking(9 << 40, None),
+        Taking(1 << 40, "a"),
+        Taking(2 << 40, "b"),
+        Taking(1 << 39, "c"),
+    ]
     with contextlib.closing(Watch(1 << 20, lambda: cast("list[MapWorker]", workers))):
-        for worker in (workers[2], workers[1], workers[3]):  # one that is killed takes its memory until it has ended
+        for worker in (
+            workers[2],
+            workers[1],
+            workers[3],
+        ):  # one that is killed takes its memory until it has ended
             worker.ended.wait()
-    assert [worker.killed for worker in workers] == ["", *["it took more memory than is left of 1 MiB"] * 3]
+    assert [worker.killed for worker in workers] == [
+        "",
+        *["it took more memory than is left of 1 MiB"] * 3,
+    ]
     enough, looks = [Taking(1, "a")], threading.Semaphore(0)
 
     def look() -> list[MapWorker]:

@@ -11,7 +11,9 @@ import pytest
 from wdsflow.mapping.map_work import release_pages
 from wdsflow.memory.usage import mapped_files
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages can be let go of on Linux")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="pages can be let go of on Linux"
+)
 SIZE = 32 << 20
 
 

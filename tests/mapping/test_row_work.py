@@ -59,7 +59,9 @@ def test_columns_of_a_batch_are_replaced_added_and_removed(tmp_path, fn, more, e
 
 
 def test_rows_without_columns_give_what_the_function_gives_one_by_one(tmp_path):
-    work = RowWork(lambda rows, numbers: (each * at for at in numbers for each in rows), with_indices=True)
+    work = RowWork(
+        lambda rows, numbers: (each * at for at in numbers for each in rows), with_indices=True
+    )
     assert worked(work, batch_of(7, 8, start=2), tmp_path / "rows") == [14, 16, 21, 24]
     assert worked(RowWork(lambda rows: []), batch_of(7, 8), tmp_path / "none") == []
 
@@ -87,7 +89,9 @@ def test_results_that_are_no_rows_are_refused_with_their_type(tmp_path, fn, rows
 def test_a_part_of_a_tensor_does_not_take_the_whole_along(tmp_path):
     torch = pytest.importorskip("torch")
     work = RowWork(lambda rows: {"a": torch.zeros(2, 100_000)})
-    assert [each["a"].shape for each in worked(work, batch_of(*COLUMNS), tmp_path / "rows")] == [(100_000,)] * 2
+    assert [each["a"].shape for each in worked(work, batch_of(*COLUMNS), tmp_path / "rows")] == [
+        (100_000,)
+    ] * 2
     assert os.path.getsize(tmp_path / "rows") < 1_000_000
 
 
@@ -179,7 +183,10 @@ OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})
         (following(UnreadableError("x"), MemoryError()), "refused"),
         (Unprintable(), "error"),
         (following(Unprintable(), MemoryError()), "memory"),
-        (following(ValueError("0"), *(KeyError(str(at)) for at in range(30)), MemoryError()), "memory"),
+        (
+            following(ValueError("0"), *(KeyError(str(at)) for at in range(30)), MemoryError()),
+            "memory",
+        ),
     ],
 )
 def test_a_failure_is_of_the_memory_of_the_disk_or_of_the_function(error, kind):
@@ -206,7 +213,9 @@ def test_a_batch_that_is_mapped_or_fails_comes_with_what_it_took(tmp_path):
     assert done.measure.results == work.results > 0
     assert done.measure.peak >= done.measure.before > 0
     assert done.measure.after > 0
-    failed = _mapped(RowWork(lambda rows: rows[5]), MapOrder(batch_of(1), str(tmp_path / "failed"), 1 << 40))
+    failed = _mapped(
+        RowWork(lambda rows: rows[5]), MapOrder(batch_of(1), str(tmp_path / "failed"), 1 << 40)
+    )
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.text) == ("error", "IndexError: list index out of range")
     assert failed.measure is not None
@@ -214,7 +223,8 @@ def test_a_batch_that_is_mapped_or_fails_comes_with_what_it_took(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("measure", "grown"), [((10, 50, 20, 5), 40), ((30, 50, 20, 5), 30), ((10, 12, 11, 9), 9), ((10, 5, 12, 0), 0)]
+    ("measure", "grown"),
+    [((10, 50, 20, 5), 40), ((30, 50, 20, 5), 30), ((10, 12, 11, 9), 9), ((10, 5, 12, 0), 0)],
 )
 def test_a_batch_took_what_it_grew_by_or_at_least_its_results(measure, grown):
     assert Measure(*measure).grown == grown

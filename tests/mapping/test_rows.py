@@ -33,7 +33,11 @@ def test_rows_with_columns_give_columns_and_keep_the_others():
     def fn(columns, indices, plus):
         return {"sum": [a + plus for a in columns["a"]], "index": indices}
 
-    found = list(wdsflow.bounded_map(rows, fn, MEMORY, 1, with_indices=True, fn_kwargs={"plus": 5}, remove_columns="b"))
+    found = list(
+        wdsflow.bounded_map(
+            rows, fn, MEMORY, 1, with_indices=True, fn_kwargs={"plus": 5}, remove_columns="b"
+        )
+    )
     assert found == [{"a": n, "sum": n + 5, "index": n} for n in range(30)] + [
         {"a": 30, "c": 1, "sum": 35, "index": 30}
     ]
@@ -63,8 +67,12 @@ def test_rows_that_fail_or_kill_their_worker_are_put_aside_each_by_itself():
     rows = [{"n": number} for number in range(400)]
     found = wdsflow.bounded_map(rows, fn, MEMORY, 2, "quarantine", batch_size=64)
     assert isinstance(found, Mapped)
-    assert [row["twice"] for row in found.rows] == [2 * n for n in range(400) if n not in {137, 200, 301}]
-    assert [(row.index, row.row) for row in found.quarantined] == [(n, {"n": n}) for n in (137, 200, 301)]
+    assert [row["twice"] for row in found.rows] == [
+        2 * n for n in range(400) if n not in {137, 200, 301}
+    ]
+    assert [(row.index, row.row) for row in found.quarantined] == [
+        (n, {"n": n}) for n in (137, 200, 301)
+    ]
     segfault, error, ended = (row.error for row in found.quarantined)
     assert "SIGSEGV" in segfault
     assert error == "ValueError: not this one"
@@ -113,7 +121,11 @@ def test_no_worker_stays_where_somebody_keeps_the_error(which):
     given = rows if which == "rows" else datasets.Dataset.from_list(rows)
     before = living_children()
     with pytest.raises(MappingError) as kept:
-        list(wdsflow.bounded_map(given, lambda columns: {"n": [1 // (n - 20) for n in columns["n"]]}, MEMORY, 2))
+        list(
+            wdsflow.bounded_map(
+                given, lambda columns: {"n": [1 // (n - 20) for n in columns["n"]]}, MEMORY, 2
+            )
+        )
     assert kept.value.index == 20
     assert not living_children(before)
 
@@ -135,7 +147,11 @@ def test_rows_are_counted_as_they_lie_and_not_by_the_labels_of_a_series():
 
     def fn(columns):
         turned = pandas.Series(columns["n"]).sort_values(ascending=False)
-        return {"n": columns["n"], "turned": turned, "tens": pandas.Series(columns["n"], index=columns["n"]) * 10}
+        return {
+            "n": columns["n"],
+            "turned": turned,
+            "tens": pandas.Series(columns["n"], index=columns["n"]) * 10,
+        }
 
     rows = [{"n": number} for number in (3, 9, 5, 7)]
     found = list(wdsflow.bounded_map(rows, fn, MEMORY, 1))
@@ -181,7 +197,9 @@ def test_a_function_that_takes_a_batch_for_a_whole_is_told_of(caplog):
         found = list(wdsflow.bounded_map([{"n": number} for number in range(9)], fn, MEMORY, 1))
     assert [row["most"] for row in found] == list(range(9))
     assert caplog.text.count("failed together") == 1
-    assert "rows 1 to 2 failed together (ValueError: the columns have different numbers" in caplog.text
+    assert (
+        "rows 1 to 2 failed together (ValueError: the columns have different numbers" in caplog.text
+    )
 
 
 def test_a_row_that_needs_more_than_there_is_is_named_and_costs_only_itself():
@@ -237,7 +255,9 @@ def test_what_the_function_started_counts_as_its_memory():
             subprocess.run([sys.executable, "-c", script, str(size)], check=True)
         return sizes
 
-    found = wdsflow.bounded_map([10, 1 << 30, 20], fn, held(os.getpid()) + (600 << 20), 1, "quarantine")
+    found = wdsflow.bounded_map(
+        [10, 1 << 30, 20], fn, held(os.getpid()) + (600 << 20), 1, "quarantine"
+    )
     assert list(found.rows) == [10, 20]
     assert [row.index for row in found.quarantined] == [1]
     assert "more memory" in found.quarantined[0].error

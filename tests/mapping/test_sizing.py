@@ -20,8 +20,12 @@ def test_the_first_batch_is_one_row_and_the_next_are_at_most_twice_as_long():
     assert lengths == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]
 
 
-@given(st.lists(st.integers(1, 50 * MIB), min_size=1, max_size=40), st.integers(64 * MIB, 4096 * MIB))
-def test_a_batch_fits_into_the_room_if_its_rows_take_what_the_latest_took(needs: list[int], room: int):
+@given(
+    st.lists(st.integers(1, 50 * MIB), min_size=1, max_size=40), st.integers(64 * MIB, 4096 * MIB)
+)
+def test_a_batch_fits_into_the_room_if_its_rows_take_what_the_latest_took(
+    needs: list[int], room: int
+):
     sizer = Sizer(1000)
     for need in needs:
         rows = sizer.rows(room)
@@ -44,7 +48,9 @@ def test_what_was_too_much_is_halved_and_forgotten_slowly():
 
 
 @given(st.integers(1, 1 << 40), st.integers(0, 1 << 33), st.floats(0, 1e12), st.integers(1, 256))
-def test_there_is_always_a_worker_and_each_of_several_has_room_for_two_rows(memory, idle, need, most):
+def test_there_is_always_a_worker_and_each_of_several_has_room_for_two_rows(
+    memory, idle, need, most
+):
     count = fitting(memory, idle, need, most)
     assert 1 <= count <= most
     assert count == 1 or count * (idle + 2 * need) <= memory

@@ -2,14 +2,32 @@
 
 import pytest
 
-from wdsflow.media import format_title, is_cut, least_size, media_format, media_kind, promised_format, tag_length
+from wdsflow.media import (
+    format_title,
+    is_cut,
+    least_size,
+    media_format,
+    media_kind,
+    promised_format,
+    tag_length,
+)
 
 
 def test_frames_of_mpeg_audio_and_of_adts_are_told_by_their_first_bits():
-    found = {(one, two): media_format(bytes([0xFF, one, two, 0])) for one in range(256) for two in range(256)}
+    found = {
+        (one, two): media_format(bytes([0xFF, one, two, 0]))
+        for one in range(256)
+        for two in range(256)
+    }
     for (one, two), name in found.items():
         bits = f"{one:08b}{two:08b}"
-        sync, version, layer, rate, frequency = bits[:3], bits[3:5], bits[5:7], bits[8:12], bits[12:14]
+        sync, version, layer, rate, frequency = (
+            bits[:3],
+            bits[3:5],
+            bits[5:7],
+            bits[8:12],
+            bits[12:14],
+        )
         if sync != "111":
             expected = ""
         elif layer == "00":
@@ -60,14 +78,34 @@ def test_a_format_is_told_by_its_magic(head, name):
 
 def test_names_promise_formats_and_formats_have_titles():
     kinds = {
-        "audio": {"wav": "WAV", "oga": "Ogg", "opus": "Ogg", "m4a": "MP4 or MOV", "aac": "AAC", "aif": "AIFF"},
-        "video": {"m4v": "MP4 or MOV", "mkv": "Matroska or WebM", "avi": "AVI", "ogv": "Ogg", "flv": "FLV"},
+        "audio": {
+            "wav": "WAV",
+            "oga": "Ogg",
+            "opus": "Ogg",
+            "m4a": "MP4 or MOV",
+            "aac": "AAC",
+            "aif": "AIFF",
+        },
+        "video": {
+            "m4v": "MP4 or MOV",
+            "mkv": "Matroska or WebM",
+            "avi": "AVI",
+            "ogv": "Ogg",
+            "flv": "FLV",
+        },
         "": {"mpg": "", "jpg": "", "": ""},
     }
     for kind, names in kinds.items():
         for name, title in names.items():
-            assert (media_kind(f"0.{name}"), format_title(promised_format(f"0.{name}"))) == (kind, title), name
-    assert [format_title(name) for name in ("mpeg", "asf", "flac")] == ["MPEG", "WMA or WMV", "FLAC"]
+            assert (media_kind(f"0.{name}"), format_title(promised_format(f"0.{name}"))) == (
+                kind,
+                title,
+            ), name
+    assert [format_title(name) for name in ("mpeg", "asf", "flac")] == [
+        "MPEG",
+        "WMA or WMV",
+        "FLAC",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +182,10 @@ LARGE = b"\0\0\0\x01mdat" + (24).to_bytes(8, "big") + bytes(8)
         (box(b"moov") + box(b"mdat", 30), False),
         (box(b"moov") + bytes(7), False),
         (box(b"ftyp") + bytes(7), True),
-        (box(b"ftyp") + bytes(8), True),  # a box without a name that goes on to the end, and no index before it
+        (
+            box(b"ftyp") + bytes(8),
+            True,
+        ),  # a box without a name that goes on to the end, and no index before it
         (box(b"ftyp") + box(b"moov", told=0), False),
         (box(b"ftyp") + box(b"mdat", told=0), True),
         (box(b"moov") + box(b"mdat", told=0), False),

@@ -5,7 +5,9 @@ import threading
 from wdsflow.memory.sizes import Budget, SharedBudget
 
 
-def holding(budget: Budget | SharedBudget, size: int) -> tuple[threading.Event, threading.Event, threading.Thread]:
+def holding(
+    budget: Budget | SharedBudget, size: int
+) -> tuple[threading.Event, threading.Event, threading.Thread]:
     """Hold bytes in a thread; return what tells that they are held, what ends that, and the thread."""
     held, done = threading.Event(), threading.Event()
 

@@ -42,12 +42,21 @@ def test_a_container_finds_its_own_group_at_the_root(tmp_path):
 
 
 def test_cache_that_goes_when_memory_is_short_is_free(tmp_path):
-    group(tmp_path, memory_max=400, memory_current=390, memory_stat="anon 40\ninactive_file 300\nactive_file 50")
+    group(
+        tmp_path,
+        memory_max=400,
+        memory_current=390,
+        memory_stat="anon 40\ninactive_file 300\nactive_file 50",
+    )
     assert group_bounds(tmp_path, "0::/\n") == [Bound(400, 90)]
 
 
 def test_groups_of_the_first_version_are_seen(tmp_path):
-    files = {"memory_limit_in_bytes": 400, "memory_usage_in_bytes": 390, "memory_stat": "total_inactive_file 90"}
+    files = {
+        "memory_limit_in_bytes": 400,
+        "memory_usage_in_bytes": 390,
+        "memory_stat": "total_inactive_file 90",
+    }
     group(tmp_path / "memory/x", **files)
     group(tmp_path / "memory", memory_limit_in_bytes=(1 << 63) - 4096, memory_usage_in_bytes=1000)
     text = "4:memory:/x\n3:cpuset:/y\n0::/\n"
@@ -58,7 +67,9 @@ def test_groups_of_the_first_version_are_seen(tmp_path):
 @pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
 def test_limits_of_the_process_count(limit):
     command = [sys.executable, "-c", SCRIPT, limit, str(700 * MIB)]
-    memory = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    memory = json.loads(
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    )
     assert memory["total"] <= 700 * MIB
     assert 0 < memory["free"] < 700 * MIB
 
@@ -72,12 +83,19 @@ def test_files_of_a_group_that_say_nothing_bound_nothing(tmp_path):
     assert group_bounds(tmp_path, "0::/most") == [Bound((1 << 60) - 1, 5)]
     assert group_bounds(tmp_path, "0::/cached") == [Bound(400, 0)]
     assert group_bounds(tmp_path, "0::/odd") == [Bound(400, 100)]
-    assert group_bounds(tmp_path, "0::/odd\nno colons\n3:cpuset:/odd\n0::/cached") == [Bound(400, 100), Bound(400, 0)]
+    assert group_bounds(tmp_path, "0::/odd\nno colons\n3:cpuset:/odd\n0::/cached") == [
+        Bound(400, 100),
+        Bound(400, 0),
+    ]
 
 
 def test_the_tightest_bound_of_all_counts(monkeypatch):
     machine = psutil.virtual_memory()
-    bounds = [Bound(machine.total // 2, machine.total // 4), Bound(machine.total // 3, 0), Bound(machine.total * 4, 0)]
+    bounds = [
+        Bound(machine.total // 2, machine.total // 4),
+        Bound(machine.total // 3, 0),
+        Bound(machine.total * 4, 0),
+    ]
     monkeypatch.setattr("wdsflow.memory.usage.control_groups", lambda: bounds)
     monkeypatch.setattr("wdsflow.memory.usage._own", lambda: iter([]))
     found = host_memory()

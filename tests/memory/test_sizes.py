@@ -30,7 +30,8 @@ def test_a_size_is_read_exactly(text: str | int, size: int):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "GB", "-1GB", "1 GBs", "1e9", "1,5GB", "1.5", "nan", "2Gi", "٣GB", -1, None, True, 1.5]
+    "text",
+    ["", "GB", "-1GB", "1 GBs", "1e9", "1,5GB", "1.5", "nan", "2Gi", "٣GB", -1, None, True, 1.5],
 )
 def test_what_is_no_size_is_refused(text: object):
     with pytest.raises(ValueError, match=r"size|unit"):
@@ -44,7 +45,14 @@ def test_a_letter_with_two_meanings_is_refused_with_both():
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), ((1 << 20) - 1, "1 MiB"), (-2048, "-2 KiB")],
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        ((1 << 20) - 1, "1 MiB"),
+        (-2048, "-2 KiB"),
+    ],
 )
 def test_a_size_is_shown_in_the_largest_unit_that_fits(size: int, text: str):
     assert format_size(size) == text

@@ -6,7 +6,16 @@ from tempfile import NamedTemporaryFile
 
 import pytest
 
-from wdsflow.memory.usage import HeldMemory, descendants, forget_peak, held, mapped_files, peak, private_data, resident
+from wdsflow.memory.usage import (
+    HeldMemory,
+    descendants,
+    forget_peak,
+    held,
+    mapped_files,
+    peak,
+    private_data,
+    resident,
+)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others do not hold to these limits")
@@ -29,10 +38,17 @@ def test_pages_that_processes_share_are_divided_among_them() -> None:
     with NamedTemporaryFile(dir="/var/tmp") as file:
         file.write(bytes(64 << 20))
         file.flush()
-        command = [sys.executable, "-c", f"{read} print(flush=True); sys.stdin.read()", str(file.fileno())]
+        command = [
+            sys.executable,
+            "-c",
+            f"{read} print(flush=True); sys.stdin.read()",
+            str(file.fileno()),
+        ]
         with (
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as found,
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[file.fileno()]) as child,
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[file.fileno()]
+            ) as child,
         ):
             assert sum(found[::4096]) == 0
             assert child.stdout is not None

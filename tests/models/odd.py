@@ -77,7 +77,9 @@ class OddDataset(DatasetScore):
         """Return nothing much."""
         return b"x" * len(view.image_names())
 
-    def resolve(self, records: Any, folder: Any, *, memory: int = 0) -> Iterator[tuple[int, int, Any]]:
+    def resolve(
+        self, records: Any, folder: Any, *, memory: int = 0
+    ) -> Iterator[tuple[int, int, Any]]:
         """Yield it."""
         for shard, sample, _ in records:
             if self.gives == "raise":

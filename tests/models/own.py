@@ -317,7 +317,10 @@ class VowelsOfUpper(ModelScore):
     def requests(self, view: Any) -> list[Request]:
         """Ask for the vowels of what the first model writes."""
         first, second = self.models()
-        return [Request(second, text, str, after=Request(first, text, partial(str, text))) for text in view.captions()]
+        return [
+            Request(second, text, str, after=Request(first, text, partial(str, text)))
+            for text in view.captions()
+        ]
 
     def value(self, view: Any, outputs: Sequence[Any]) -> Any:
         """Return the first."""

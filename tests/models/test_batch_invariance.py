@@ -50,17 +50,31 @@ def samples():
     return [
         (
             f"{number:03d}",
-            encoded(photo(chance.randint(20, 120), chance.randint(20, 120), number % 7), ("PNG", "JPEG")[number % 2]),
-            " ".join(chance.choice(words) for _ in range(chance.choice((1, 2, 5, 12, 40)))).encode(),
+            encoded(
+                photo(chance.randint(20, 120), chance.randint(20, 120), number % 7),
+                ("PNG", "JPEG")[number % 2],
+            ),
+            " ".join(
+                chance.choice(words) for _ in range(chance.choice((1, 2, 5, 12, 40)))
+            ).encode(),
         )
         for number in range(SAMPLES)
     ]
 
 
 def ledger(folder, name, some, scores):
-    fields = [(key, field, data) for key, image, text in some for field, data in (("jpg", image), ("txt", text))]
+    fields = [
+        (key, field, data)
+        for key, image, text in some
+        for field, data in (("jpg", image), ("txt", text))
+    ]
     write_tar(folder / f"{name}.tar", [(f"{key}.{field}", data) for key, field, data in fields])
-    measure_shards(str(folder / f"{name}.tar"), folder / name, Recipe(scores=scores), RunOptions(jobs=0, device="cpu"))
+    measure_shards(
+        str(folder / f"{name}.tar"),
+        folder / name,
+        Recipe(scores=scores),
+        RunOptions(jobs=0, device="cpu"),
+    )
     rows = pq.read_table(folder / name / f".wdsflow/ledger/{name}.parquet").to_pylist()
     return {row["key"]: {column: row[column] for column in row if "(" in column} for row in rows}
 
@@ -85,7 +99,9 @@ def test_values_are_the_same_whatever_is_computed_beside_them(scores, tmp_path, 
             for column, value in values.items():
                 name = column.partition("(")[0]
                 part, share = TOLERANCE[name]
-                assert value == pytest.approx(expected[key][column], abs=part or 1e-12, rel=share or 1e-12), column
+                assert value == pytest.approx(
+                    expected[key][column], abs=part or 1e-12, rel=share or 1e-12
+                ), column
                 seen.add(name)
     assert seen == set(TOLERANCE)
     for column in expected["000"]:

@@ -31,7 +31,9 @@ def test_a_request_goes_where_the_fewest_wait(tmp_path):
                 Path(f"{each}.load").write_text(f"{count:8}")
             sent = {each.address: len(each.asked) for each in processes}
             assert models.map(model, ["abc"]) == [3]
-            assert [each.address for each in processes if len(each.asked) > sent[each.address]] == [address]
+            assert [each.address for each in processes if len(each.asked) > sent[each.address]] == [
+                address
+            ]
         Path(f"{busy}.load").write_text("9")
         ended_mark(idle).touch()  # it will not be replaced
         assert models.map(model, ["abc"]) == [3]
@@ -46,7 +48,9 @@ def test_a_request_goes_where_the_fewest_wait(tmp_path):
 def test_the_faster_of_two_processes_gets_more_windows(tmp_path, monkeypatch):
     monkeypatch.setenv("SLOW", str(tmp_path / "slow"))
     folder = make_scratch(tmp_path, "models")
-    processes = [_ModelProcess(ServerSetup(f"{folder}/{number}", KEY, "cpu", None)) for number in range(2)]
+    processes = [
+        _ModelProcess(ServerSetup(f"{folder}/{number}", KEY, "cpu", None)) for number in range(2)
+    ]
     addresses = [process.setup.address for process in processes]
     model = own.Paced().models()[0]
     ran: list[int] = []
@@ -85,7 +89,12 @@ def test_pictures_in_one_piece_of_memory_are_not_copied():
     one = joined(list(whole))
     assert one is not None
     assert np.shares_memory(one, whole)
-    for pictures in ([whole[1], whole[0]], [whole[0], whole[2]], [whole[0], whole[1].copy()], [whole[3]]):
+    for pictures in (
+        [whole[1], whole[0]],
+        [whole[0], whole[2]],
+        [whole[0], whole[1].copy()],
+        [whole[3]],
+    ):
         found = joined(pictures)
         assert found is not None
         assert (found == np.stack(pictures)).all()
@@ -114,7 +123,9 @@ def listing(folder: Path, *rows: str) -> None:
         ([], None, False),
     ],
 )
-def test_half_precision_is_for_gpus_that_compute_in_it(tmp_path, monkeypatch, rows, visible, expected):
+def test_half_precision_is_for_gpus_that_compute_in_it(
+    tmp_path, monkeypatch, rows, visible, expected
+):
     import torch
 
     listing(tmp_path, *rows)

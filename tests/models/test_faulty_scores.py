@@ -44,7 +44,9 @@ def reasons(out: Path) -> list[tuple[int, str, str]]:
         ('faulty_plain(at="other type")', "raised-TypeError", "score() returned an object: it must return a number for each item"),
     ],
 )  # fmt: skip
-def test_an_error_in_a_score_costs_its_sample_and_is_told_by_class_and_text(tmp_path, score, error, detail):
+def test_an_error_in_a_score_costs_its_sample_and_is_told_by_class_and_text(
+    tmp_path, score, error, detail
+):
     source = captioned(tmp_path / "0.tar", ONE_BAD)
     report = filter_shards(source, tmp_path / "out", Recipe(where=f"{score} >= 1"), HERE)
     assert (report.total("kept"), report.merged("quarantined")) == (19, {error: 1})
@@ -72,7 +74,9 @@ def test_a_score_that_fails_for_all_samples_ends_the_run_by_its_name(tmp_path, s
         source = captioned(tmp_path / f"in/{number}.tar", [f"bad {each}" for each in range(150)])
     source = str(tmp_path / "in")
     options = RunOptions(jobs=workers, device="cpu")
-    with pytest.raises(BrokenRunError, match=r"failed for each of the first 100 samples\. .* At 000") as raised:
+    with pytest.raises(
+        BrokenRunError, match=r"failed for each of the first 100 samples\. .* At 000"
+    ) as raised:
         filter_shards(source, tmp_path / "out", Recipe(where=f"{score} >= 1"), options)
     assert str(raised.value).count("Error: ") == 1  # the class once, then the text
     assert score in str(raised.value)
@@ -85,8 +89,12 @@ def test_a_score_that_fails_for_all_samples_ends_the_run_by_its_name(tmp_path, s
 def test_small_shards_are_told_together_and_are_not_done(tmp_path):
     for number in range(60):
         captioned(tmp_path / f"in/{number:02d}.tar", [f"bad {each}" for each in range(4)])
-    with pytest.raises(BrokenRunError, match="faulty_plain failed for each of the first 100 samples"):
-        filter_shards(str(tmp_path / "in"), tmp_path / "out", Recipe(where="faulty_plain >= 1"), HERE)
+    with pytest.raises(
+        BrokenRunError, match="faulty_plain failed for each of the first 100 samples"
+    ):
+        filter_shards(
+            str(tmp_path / "in"), tmp_path / "out", Recipe(where="faulty_plain >= 1"), HERE
+        )
     assert (tmp_path / "out/.wdsflow/manifest.jsonl").read_bytes() == b""
 
 
@@ -102,7 +110,9 @@ def test_one_shard_of_a_kind_that_a_score_cannot_take_is_told_and_the_others_are
     captioned(tmp_path / "in/0.tar", ["good"] * 5)
     captioned(tmp_path / "in/1.tar", ["bad"] * 150)
     captioned(tmp_path / "in/2.tar", ["good"] * 5)
-    report = filter_shards(str(tmp_path / "in"), tmp_path / "out", Recipe(where="faulty >= 1"), HERE)
+    report = filter_shards(
+        str(tmp_path / "in"), tmp_path / "out", Recipe(where="faulty >= 1"), HERE
+    )
     assert [failure.name for failure in report.failures] == ["1.tar"]
     assert "first 100 samples" in report.failures[0].reason
     assert report.total("kept") == 10

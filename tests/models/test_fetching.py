@@ -12,10 +12,15 @@ from wdsflow.stages.scores.model.clip import ClipSimilarity
 from wdsflow.stages.scores.model.transformer_scores import CaptionPerplexity
 
 needs_models = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("open_clip", "transformers"))), reason="needs OpenCLIP and transformers"
+    not all(map(importlib.util.find_spec, ("open_clip", "transformers"))),
+    reason="needs OpenCLIP and transformers",
 )
 SCORES = {
-    "OpenCLIP": (ClipSimilarity(), "timm/vit_base_patch32_clip_224.openai", "model='local-dir:FOLDER', pretrained=''"),
+    "OpenCLIP": (
+        ClipSimilarity(),
+        "timm/vit_base_patch32_clip_224.openai",
+        "model='local-dir:FOLDER', pretrained=''",
+    ),
     "transformers": (CaptionPerplexity(), "openai-community/gpt2", "model='./FOLDER'"),
 }
 
@@ -37,7 +42,10 @@ def test_a_model_that_cannot_be_fetched_is_named_with_what_to_do(
     with ModelProcesses("cpu") as processes, pytest.raises(ModelError) as raised:
         processes.prepare(score.models()[:1])
     what, fetch, copy, other = str(raised.value).splitlines()
-    assert f"cannot be fetched: {repository} is not in {tmp_path}/hub, and its hub does not answer (" in what
+    assert (
+        f"cannot be fetched: {repository} is not in {tmp_path}/hub, and its hub does not answer ("
+        in what
+    )
     assert fetch == f"  on a machine with a network: hf download {repository} --cache-dir models"
     assert copy.endswith(f"cp -r models/models--{repository.replace('/', '--')} {tmp_path}/hub")
     assert other.endswith(f"({folder}): hf download {repository} --local-dir FOLDER")
@@ -79,7 +87,9 @@ def test_what_the_cache_holds_is_used_without_a_hub(tmp_path, monkeypatch, caplo
         (folder / name).parent.mkdir(parents=True)
         (folder / name).write_text(text)
     with fetching(ClipSimilarity().models()[0]):
-        assert hf_hub_download("org/x", "config.json", cache_dir=tmp_path).endswith("snapshots/0123abc/config.json")
+        assert hf_hub_download("org/x", "config.json", cache_dir=tmp_path).endswith(
+            "snapshots/0123abc/config.json"
+        )
         with pytest.raises(LocalEntryNotFoundError):
             hf_hub_download("org/x", "other.json", cache_dir=tmp_path)
     assert not caplog.messages  # nothing was tried again
@@ -98,7 +108,9 @@ def test_a_proxy_is_asked_in_place_of_the_hub_behind_it(monkeypatch, closed):
 
 
 @needs_models
-def test_of_all_retries_one_line_is_shown_and_what_did_not_answer_is_named(caplog, monkeypatch, closed):
+def test_of_all_retries_one_line_is_shown_and_what_did_not_answer_is_named(
+    caplog, monkeypatch, closed
+):
     """A tokenizer may come from another repository than its model."""
     from huggingface_hub import constants
     from huggingface_hub.errors import LocalEntryNotFoundError

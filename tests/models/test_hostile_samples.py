@@ -74,7 +74,9 @@ def calls(folder: Any) -> list[str]:
     assert isinstance(distance, ModelScore)
     about = {"model": distance.main_model().identity()}
     (folder / "hashes.npz").write_bytes(bytes_of_list("phash", np.zeros(1, np.uint64), {}))
-    (folder / "near.npz").write_bytes(bytes_of_list("embeddings", np.ones((1, 16), np.float32), about))
+    (folder / "near.npz").write_bytes(
+        bytes_of_list("embeddings", np.ones((1, 16), np.float32), about)
+    )
     needed = {
         "clip_similarity": clip,
         "zero_shot": f'{clip}, labels="a;b"',
@@ -88,7 +90,8 @@ def calls(folder: Any) -> list[str]:
         "embedding_distance": f'{clip}, file="{folder}/near.npz"',
         "semantic_duplicate": clip,
     }
-    # Of videos; with models of their own, which take long: the tests of ocr and tagging have such pictures and captions.
+    # Of videos; with models of their own, which take long: the tests of ocr and tagging have such
+    # pictures and captions.
     apart = {
         "duration",
         "fps",
@@ -100,10 +103,22 @@ def calls(folder: Any) -> list[str]:
         "pos",
         "entities",
     }
-    plain = [f"{name}({needed[name]})" if name in needed else name for name in SCORES if name not in apart]
+    plain = [
+        f"{name}({needed[name]})" if name in needed else name
+        for name in SCORES
+        if name not in apart
+    ]
     exact = [f'{name}({needed[name]}, decode="exact")' for name in ("classify", "image_text_match")]
-    counted = [f'{name}(count="data-juicer")' for name in ("caption_words", "word_repetition", "special_char_ratio")]
-    return [*plain, *exact, *counted, f'clip_similarity({clip}, decode="exact", processor="hf", flip="both")']
+    counted = [
+        f'{name}(count="data-juicer")'
+        for name in ("caption_words", "word_repetition", "special_char_ratio")
+    ]
+    return [
+        *plain,
+        *exact,
+        *counted,
+        f'clip_similarity({clip}, decode="exact", processor="hf", flip="both")',
+    ]
 
 
 @pytest.mark.deep
@@ -115,20 +130,29 @@ def test_each_score_has_a_value_or_a_reason_for_each_sample_and_the_run_ends(tmp
     write_tar(tmp_path / "0.tar", [(f"{number:02d}.{end}", data) for number, both in pairs for end, data in zip(("jpg", "txt"), both, strict=True)])  # fmt: skip
     asked = calls(tmp_path)
     report = measure_shards(
-        str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=tuple(asked)), RunOptions(jobs=0, device="cpu")
+        str(tmp_path / "0.tar"),
+        tmp_path / "out",
+        Recipe(scores=tuple(asked)),
+        RunOptions(jobs=0, device="cpu"),
     )
     assert report.total("samples") == len(samples)
     rows = pq.read_table(tmp_path / "out/.wdsflow/ledger/0.parquet").to_pylist()
-    names = [name for name in rows[0] if name.partition("(")[0] in SCORES and not name.endswith(" gathered")]
+    names = [
+        name
+        for name in rows[0]
+        if name.partition("(")[0] in SCORES and not name.endswith(" gathered")
+    ]
     assert len(names) == len(asked)
     for name, row in zip(samples, rows, strict=True):
         failed = {each["score"]: each["error"] for each in row["failed"] or ()}
         assert [each for each in names if (row[each] is None) != (each in failed)] == []
         # No score is surprised: whatever it refuses, it refuses by name.
-        assert not {each: error for each, error in failed.items() if error.startswith("raised-")}, name
+        assert not {each: error for each, error in failed.items() if error.startswith("raised-")}, (
+            name
+        )
         for score, expected in EXPECTED.items():
             short = name.partition(": ")[2]
             if short in expected:
-                assert {failed.get(each) for each in names if each.partition("(")[0] == score} == {expected[short]}, (
-                    name
-                )
+                assert {failed.get(each) for each in names if each.partition("(")[0] == score} == {
+                    expected[short]
+                }, name

@@ -29,12 +29,19 @@ def calm(tmp_path_factory):
     for shard in range(SHARDS):
         entries = []
         for number in range(SAMPLES):
-            words = " ".join(chance.choice(tiny_models.WORDS) for _ in range(chance.choice((1, 3, 9))))
+            words = " ".join(
+                chance.choice(tiny_models.WORDS) for _ in range(chance.choice((1, 3, 9)))
+            )
             image = encoded(photo(20 + number % 40, 30, number % 7), "PNG")
-            entries += [(f"{shard}{number:04d}.png", image), (f"{shard}{number:04d}.txt", words.encode())]
+            entries += [
+                (f"{shard}{number:04d}.png", image),
+                (f"{shard}{number:04d}.txt", words.encode()),
+            ]
         (root / "in").mkdir(exist_ok=True)
         write_tar(root / "in" / f"{shard:05d}.tar", entries)
-    recipe = Recipe(where=f"clip_similarity(model='{tiny_models.clip(root / 'clip')}', pretrained='') > 0")
+    recipe = Recipe(
+        where=f"clip_similarity(model='{tiny_models.clip(root / 'clip')}', pretrained='') > 0"
+    )
     filter_shards([str(root / "in")], root / "out", recipe, RUN)
     return str(root / "in"), recipe, digests(root / "out")
 
@@ -72,5 +79,9 @@ def test_a_process_killed_at_work_changes_no_byte(calm, tmp_path):
     found = digests(tmp_path / "out")
     shown = [name for name in whole if name.endswith((".tar", ".parquet", ".json", "__len__"))]
     assert {name: found.get(name) for name in shown} == {name: whole[name] for name in shown}
-    keys = [row["key"] for ledger in ledgers.glob("*.parquet") for row in pq.read_table(ledger).to_pylist()]
+    keys = [
+        row["key"]
+        for ledger in ledgers.glob("*.parquet")
+        for row in pq.read_table(ledger).to_pylist()
+    ]
     assert len(keys) == len(set(keys)) == SHARDS * SAMPLES

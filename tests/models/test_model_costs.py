@@ -20,7 +20,10 @@ WHERE = 'slow_batch(seconds=0.02) > 3 and caption != ""'
 def captioned(folder: Path, samples: int = 20) -> str:
     folder.mkdir()
     for shard in range(2):
-        write_tar(folder / f"{shard}.tar", [(f"{number:05d}.txt", b"a caption") for number in range(samples)])
+        write_tar(
+            folder / f"{shard}.tar",
+            [(f"{number:05d}.txt", b"a caption") for number in range(samples)],
+        )
     return str(folder)
 
 
@@ -31,7 +34,9 @@ def measured(url: str, out: Path, score: str, **options: object) -> list[dict[st
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
-def test_a_run_keeps_what_its_models_took_and_a_resumed_one_adds_to_it(tmp_path: Path, jobs: int) -> None:
+def test_a_run_keeps_what_its_models_took_and_a_resumed_one_adds_to_it(
+    tmp_path: Path, jobs: int
+) -> None:
     url = captioned(tmp_path / "in")
     (cost,) = measured(f"{url}/0.tar", tmp_path / "out", "slow_batch(seconds=0.01)", jobs=jobs)
     assert (cost["called"], cost["items"]) == ("slow_batch", 20)
@@ -54,7 +59,13 @@ def test_ledgers_know_nothing_of_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"{", b"[1]", b'[{"model": "x", "called": "m", "where": "cpu", "items": "2", "seconds": 1}]']
+    "damage",
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b'[{"model": "x", "called": "m", "where": "cpu", "items": "2", "seconds": 1}]',
+    ],
 )
 def test_a_damaged_file_of_costs_has_none(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "costs.json"

@@ -17,7 +17,9 @@ from wdsflow.models.processes import ModelProcesses, RemoteModels
 def quick_torch(tmp_path, monkeypatch):
     """Let the processes of models start at once, with a torch that has no more than they use to run a model of ours."""
     (tmp_path / "quick" / "torch").mkdir(parents=True)
-    (tmp_path / "quick" / "torch" / "__init__.py").write_text("from contextlib import nullcontext as inference_mode\n")
+    (tmp_path / "quick" / "torch" / "__init__.py").write_text(
+        "from contextlib import nullcontext as inference_mode\n"
+    )
     monkeypatch.syspath_prepend(tmp_path / "quick")
 
 
@@ -38,7 +40,12 @@ def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_noth
             thread.start()
         for thread in threads:
             thread.join(120)
-    lost = {(number, at) for number, each in found.items() for at, one in enumerate(each) if isinstance(one, Failure)}
+    lost = {
+        (number, at)
+        for number, each in found.items()
+        for at, one in enumerate(each)
+        if isinstance(one, Failure)
+    }
     assert lost == {(0, 0)}
     assert [len(each) for each in found.values()] == [6] * 4
 
@@ -95,11 +102,16 @@ def test_an_item_is_not_to_blame_for_ends_while_its_model_loads(tmp_path):
         model = own.KilledOnce(mark=str(tmp_path / "mark"), at="load", times=3).models()[0]
         assert models.map(model, ["lonely"]) == [6]
         with pytest.raises(ModelError, match="that loads the models ended, 5 times"):
-            models.map(own.KilledOnce(mark=str(tmp_path / "other"), at="load", times=9).models()[0], ["lonely"])
+            models.map(
+                own.KilledOnce(mark=str(tmp_path / "other"), at="load", times=9).models()[0],
+                ["lonely"],
+            )
         models.close()
 
 
 def test_a_process_that_is_killed_while_it_loads_is_replaced(tmp_path):
     with ModelProcesses("cpu") as processes:
-        prepared = processes.prepare([own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]])
+        prepared = processes.prepare(
+            [own.KilledOnce(mark=str(tmp_path / "mark"), at="load").models()[0]]
+        )
     assert prepared == ()

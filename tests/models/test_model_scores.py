@@ -55,7 +55,9 @@ def captioned(path: Path, texts: list[str]) -> str:
 
 
 def ledger(out: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(out / ".wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(
+        out / ".wdsflow" / "ledger" / f"{name}.parquet"
+    ).to_pylist()
     return found
 
 
@@ -67,7 +69,9 @@ def test_a_score_of_ones_own_decides_beside_others(tmp_path):
     for row in rows:
         words = row["sample"] % 5 + 1
         assert row["outcome"] == ("kept" if words >= 3 else "dropped")
-        assert row["letters(times=3)"] == (12 * words if words >= 2 else None)  # one word was put out before
+        assert row["letters(times=3)"] == (
+            12 * words if words >= 2 else None
+        )  # one word was put out before
         assert (row["brightest"] is None) == (words < 3)
     assert report.total("kept") == 12
 
@@ -103,9 +107,16 @@ def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most)
 
 
 def test_a_score_that_works_for_one_sample_is_not_called_broken_by_many_others(tmp_path):
-    source = captioned(tmp_path / "0.tar", ["a caption", *(f"hostile {number}" for number in range(MOST + 20))])
-    report = filter_shards(source, tmp_path / "out", Recipe(where='brittle(fails="hostile") >= 1'), HERE)
-    assert (report.total("kept"), report.merged("quarantined")) == (1, {"raised-ValueError": MOST + 20})
+    source = captioned(
+        tmp_path / "0.tar", ["a caption", *(f"hostile {number}" for number in range(MOST + 20))]
+    )
+    report = filter_shards(
+        source, tmp_path / "out", Recipe(where='brittle(fails="hostile") >= 1'), HERE
+    )
+    assert (report.total("kept"), report.merged("quarantined")) == (
+        1,
+        {"raised-ValueError": MOST + 20},
+    )
 
 
 def test_the_output_of_one_model_is_the_item_of_another(tmp_path):
@@ -180,7 +191,10 @@ def test_a_class_that_no_module_has_is_told_by_name(monkeypatch):
 
     Local.__qualname__, Local.__module__ = "NotThere", own.__name__
     monkeypatch.setattr(own, "NotThere", Local, raising=False)
-    with ModelProcesses("cpu") as processes, pytest.raises(ModelError, match=r"cannot import .*NotThere"):
+    with (
+        ModelProcesses("cpu") as processes,
+        pytest.raises(ModelError, match=r"cannot import .*NotThere"),
+    ):
         processes.prepare(Local().models())
 
 
@@ -208,7 +222,10 @@ def test_a_model_that_does_not_fit_ends_a_run_in_one_process_before_the_first_sh
     for workers in (0, 1):
         with pytest.raises(ModelError, match="does not fit"):
             measure_shards(
-                source, tmp_path / "out", Recipe(scores=("sized(most=10)",)), RunOptions(jobs=workers, device="cpu")
+                source,
+                tmp_path / "out",
+                Recipe(scores=("sized(most=10)",)),
+                RunOptions(jobs=workers, device="cpu"),
             )
 
 
@@ -222,7 +239,9 @@ def test_a_score_that_returns_too_few_values_is_told_by_name():
 def test_a_cap_that_cannot_be_is_told_before_anything_is_loaded(tmp_path, workers):
     source = captioned(tmp_path / "0.tar", ["a"])
     options = RunOptions(jobs=workers, device="cpu", gpu_memory="8GiB")
-    with pytest.raises(ModelError, match=r"^'8GiB' caps the memory of a GPU; the device is the CPU$"):
+    with pytest.raises(
+        ModelError, match=r"^'8GiB' caps the memory of a GPU; the device is the CPU$"
+    ):
         measure_shards(source, tmp_path / "out", Recipe(scores=("letters",)), options)
 
 
@@ -232,7 +251,10 @@ def test_a_model_that_ends_its_program_costs_its_sample(tmp_path):
     for workers in (0, 1):
         out = tmp_path / f"out{workers}"
         report = filter_shards(
-            source, out, Recipe(where='brittle(leaves="leaves") >= 1'), RunOptions(jobs=workers, device="cpu")
+            source,
+            out,
+            Recipe(where='brittle(leaves="leaves") >= 1'),
+            RunOptions(jobs=workers, device="cpu"),
         )
         assert (report.total("kept"), report.merged("quarantined")) == (2, {"raised-SystemExit": 1})
 
@@ -264,7 +286,12 @@ def test_a_model_that_cannot_be_loaded_is_told_before_the_first_shard(tmp_path):
         measure_shards(source, tmp_path / "out", recipe, RunOptions(jobs=1, device="cpu"))
     assert not list((tmp_path / "out").rglob("*.parquet"))
     with pytest.raises(ValueError, match="cuda"):
-        measure_shards(source, tmp_path / "out2", Recipe(scores=("letters",)), RunOptions(jobs=1, device="cuda:7"))
+        measure_shards(
+            source,
+            tmp_path / "out2",
+            Recipe(scores=("letters",)),
+            RunOptions(jobs=1, device="cuda:7"),
+        )
 
 
 def test_no_model_process_outlives_a_run_that_is_killed(tmp_path):
@@ -273,7 +300,9 @@ def test_no_model_process_outlives_a_run_that_is_killed(tmp_path):
     child = os.fork()
     if not child:
         os.setsid()
-        measure_shards(source, tmp_path / "out", Recipe(scores=("letters",)), RunOptions(jobs=1, device="cpu"))
+        measure_shards(
+            source, tmp_path / "out", Recipe(scores=("letters",)), RunOptions(jobs=1, device="cpu")
+        )
         os._exit(0)
     while not (found := psutil.Process(child).children(recursive=True)):
         time.sleep(0.05)

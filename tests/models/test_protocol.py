@@ -38,7 +38,10 @@ class Process:
 
     def _serve(self) -> None:
         while self._script:
-            with self._listener.accept() as connection, socket.socket(fileno=os.dup(connection.fileno())) as asking:
+            with (
+                self._listener.accept() as connection,
+                socket.socket(fileno=os.dup(connection.fileno())) as asking,
+            ):
                 self.asked.append(NEW)
                 self._answer(asking)
 
@@ -49,7 +52,10 @@ class Process:
             except EOFError:
                 return
             what, *rest = ask
-            self.asked.append([list(each) if isinstance(each, (list, tuple)) else each for each in rest[0][1:]] or what)
+            self.asked.append(
+                [list(each) if isinstance(each, (list, tuple)) else each for each in rest[0][1:]]
+                or what
+            )
             for answer in self._script.pop(0):
                 if answer is END:
                     return
@@ -97,19 +103,29 @@ BOTH = [["a", "bb"], []]
         pytest.param([[NotBegun()]] * 3 + [[Begun(), LETTERS]], [NEW, BOTH] * 4, id="it sent others away"),
     ],
 )  # fmt: skip
-def test_where_a_process_ends_the_next_one_is_asked_for_the_same(address: str, script: Any, asked: Any) -> None:
+def test_where_a_process_ends_the_next_one_is_asked_for_the_same(
+    address: str, script: Any, asked: Any
+) -> None:
     assert mapped(address, ["a", "bb"], *script) == ([1, 2], asked)
 
 
-def test_a_process_that_ends_five_times_while_it_loads_has_no_memory_for_the_model(address: str) -> None:
+def test_a_process_that_ends_five_times_while_it_loads_has_no_memory_for_the_model(
+    address: str,
+) -> None:
     lost = "the process that loads the models ended, 5 times: is there memory for them?"
     assert mapped(address, ["a"], *[[Loading(), END]] * 5)[0] == lost
 
 
-def test_items_at_which_processes_end_twice_are_tried_alone_and_the_last_to_do_it_is_to_blame(address: str) -> None:
+def test_items_at_which_processes_end_twice_are_tried_alone_and_the_last_to_do_it_is_to_blame(
+    address: str,
+) -> None:
     ends, works = [Begun(), END], [Begun(), LETTERS]
     found, asked = mapped(address, ["a", "bb", "ccc"], ends, ends, works, ends, ends, works)
-    assert found == [1, Failure(POISONED, "the process that runs models ended while it worked on this"), 3]
+    assert found == [
+        1,
+        Failure(POISONED, "the process that runs models ended while it worked on this"),
+        3,
+    ]
     assert [each for each in asked if each is not NEW] == [
         [["a", "bb", "ccc"], []],
         [["a", "bb", "ccc"], []],
@@ -120,26 +136,40 @@ def test_items_at_which_processes_end_twice_are_tried_alone_and_the_last_to_do_i
     ]
 
 
-def test_what_a_process_did_before_its_device_was_lost_is_kept_and_the_suspects_come_last(address: str) -> None:
+def test_what_a_process_did_before_its_device_was_lost_is_kept_and_the_suspects_come_last(
+    address: str,
+) -> None:
     lost = PoisonedError("lost", {0: 10, 2: 30}, (1,))
-    found, asked = mapped(address, ["a", "bb", "ccc", "dddd"], [Begun(), lost], [Begun(), LETTERS], [Begun(), LETTERS])
+    found, asked = mapped(
+        address, ["a", "bb", "ccc", "dddd"], [Begun(), lost], [Begun(), LETTERS], [Begun(), LETTERS]
+    )
     assert found == [10, 2, 30, 4]
-    assert asked[1::2][:1] + asked[-2:] == [[["a", "bb", "ccc", "dddd"], []], [["dddd"], []], [["bb"], [0]]]
+    assert asked[1::2][:1] + asked[-2:] == [
+        [["a", "bb", "ccc", "dddd"], []],
+        [["dddd"], []],
+        [["bb"], [0]],
+    ]
 
 
 def test_a_device_that_is_lost_at_nothing_ends_the_call(address: str) -> None:
-    assert mapped(address, ["a"], [Begun(), PoisonedError("lost", {})])[0] == f"{MODEL.called()}: lost"
+    assert (
+        mapped(address, ["a"], [Begun(), PoisonedError("lost", {})])[0] == f"{MODEL.called()}: lost"
+    )
 
 
 def test_an_error_of_the_model_is_raised(address: str) -> None:
     assert mapped(address, ["a"], [Begun(), ModelError("no such file")])[0] == "no such file"
 
 
-def test_what_cannot_be_sent_is_an_error_and_the_next_request_has_a_new_connection(address: str) -> None:
+def test_what_cannot_be_sent_is_an_error_and_the_next_request_has_a_new_connection(
+    address: str,
+) -> None:
     process = Process(address, [Begun(), LETTERS], [Begun(), LETTERS])
     models = RemoteModels([address], KEY)
     assert models.map(MODEL, ["a"]) == [1]
-    with pytest.raises(ModelError, match=r"what a score asks a model for, or its answer, cannot be sent: .*lambda"):
+    with pytest.raises(
+        ModelError, match=r"what a score asks a model for, or its answer, cannot be sent: .*lambda"
+    ):
         models.map(MODEL, [lambda: None])
     assert models.map(MODEL, ["a"]) == [1]
     assert process.asked == [NEW, [["a"], []]] * 2

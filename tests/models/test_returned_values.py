@@ -42,7 +42,9 @@ PICTURE = encoded(photo(8, 8), "PNG")
 
 def shard(path: Any, samples: int = 3) -> str:
     members = [
-        (f"{number}.{field}", data) for number in range(samples) for field, data in (("png", PICTURE), ("txt", b"a"))
+        (f"{number}.{field}", data)
+        for number in range(samples)
+        for field, data in (("png", PICTURE), ("txt", b"a"))
     ]
     write_tar(path, members)
     return str(path)
@@ -60,7 +62,8 @@ def calls(*gives: str) -> tuple[str, ...]:
 def test_values_of_python_numpy_and_torch_are_numbers(tmp_path):
     source = shard(tmp_path / "0.tar", 1)
     shapes = [
-        f'odd_batch(gives="int", together="{each}")' for each in ("tuple", "generator", "(n,)", "(n, 1)", "squeezed")
+        f'odd_batch(gives="int", together="{each}")'
+        for each in ("tuple", "generator", "(n,)", "(n, 1)", "squeezed")
     ]
     asked = (*calls("int", "numpy", "numpy 0-d", "numpy 1", "torch 0-d", "torch half"), *shapes)
     measure_shards(source, tmp_path / "out", Recipe(scores=asked), HERE)
@@ -89,22 +92,32 @@ def test_nan_and_two_values_keep_nothing_in_filter_and_in_cut(tmp_path, kind):
     for gives, error in (("inf", "not-finite"), ("pair", "raised-TypeError")):
         recipe = Recipe(where=f'{kind}(gives="{gives}") > 0')
         filtered = filter_shards(source, tmp_path / gives, recipe, HERE)
-        cut = filter_shards(source, tmp_path / f"cut-{gives}", recipe, HERE, ledger=tmp_path / gives)
+        cut = filter_shards(
+            source, tmp_path / f"cut-{gives}", recipe, HERE, ledger=tmp_path / gives
+        )
         for report in (filtered, cut):
             assert (report.total("kept"), report.merged("quarantined")) == (0, {error: 3})
 
 
 def test_several_items_have_a_value_each_and_no_other_number_of_values(tmp_path):
-    members = [("a.0.png", PICTURE), ("a.1.png", PICTURE), ("a.json", json.dumps({"texts": ["x", "y", "z"]}).encode())]
+    members = [
+        ("a.0.png", PICTURE),
+        ("a.1.png", PICTURE),
+        ("a.json", json.dumps({"texts": ["x", "y", "z"]}).encode()),
+    ]
     write_tar(tmp_path / "0.tar", members)
     asked = calls("int", "pair")
-    measure_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=asked, caption="json:texts"), HERE)
+    measure_shards(
+        str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=asked, caption="json:texts"), HERE
+    )
     (row,) = ledger(tmp_path / "out")
     several = json.loads(row["several"])
     assert several.pop('odd_pixels(gives="int")') == several.pop('odd_batch(gives="int")') == [3, 3]
     assert several.pop('odd_text(gives="int")') == [3, 3, 3]
     # For two images, two values are what is wanted of these.
-    assert several.pop('odd_plain(gives="pair")') == several.pop('odd_dataset(gives="pair")') == [1, 2]
+    assert (
+        several.pop('odd_plain(gives="pair")') == several.pop('odd_dataset(gives="pair")') == [1, 2]
+    )
     assert not several
     assert [each["score"] for each in row["failed"]] == [
         f'{kind}(gives="pair")' for kind in ("odd_pixels", "odd_text", "odd_batch")
@@ -114,7 +127,10 @@ def test_several_items_have_a_value_each_and_no_other_number_of_values(tmp_path)
 @pytest.mark.parametrize(
     ("together", "message"),
     [
-        ("(n, 2)", r"score\(\) returned an array of shape \(2, 2\) for 2 items: the shape must be \(2,\)"),
+        (
+            "(n, 2)",
+            r"score\(\) returned an array of shape \(2, 2\) for 2 items: the shape must be \(2,\)",
+        ),
         ("(1, n)", r"score\(\) returned an array of shape \(1, 2\) for 2 items"),
         ("none", r"score\(\) returned None for 2 items"),
         ("number", r"score\(\) returned a float for 2 items"),
@@ -134,7 +150,9 @@ def test_a_batch_whose_values_belong_to_no_item_ends_the_run(tmp_path, together,
 def test_a_score_that_returns_none_for_a_hundred_samples_ends_the_run(tmp_path, call):
     said = f"TypeError: {KINDS[call.partition('(')[0]]} returned None"
     with pytest.raises(BrokenRunError) as raised:
-        measure_shards(shard(tmp_path / "0.tar", 120), tmp_path / "out", Recipe(scores=(call,)), HERE)
+        measure_shards(
+            shard(tmp_path / "0.tar", 120), tmp_path / "out", Recipe(scores=(call,)), HERE
+        )
     assert "failed for each of the first 100 samples" in str(raised.value)
     assert str(raised.value).count("TypeError") == 1
     assert said in str(raised.value)
@@ -143,7 +161,8 @@ def test_a_score_that_returns_none_for_a_hundred_samples_ends_the_run(tmp_path, 
 def test_a_comparison_that_fails_is_told_by_its_score(tmp_path):
     recipe = Recipe(scores=('odd_dataset(gives="raise")',))
     with pytest.raises(
-        BrokenRunError, match=r"^odd_dataset\(gives=\"raise\"\): resolve\(\) raised KeyError: 'weights'$"
+        BrokenRunError,
+        match=r"^odd_dataset\(gives=\"raise\"\): resolve\(\) raised KeyError: 'weights'$",
     ):
         measure_shards(shard(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
 

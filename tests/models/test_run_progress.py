@@ -55,7 +55,9 @@ def test_samples_of_a_shard_are_counted_while_it_is_scored(tmp_path: Path, jobs:
         assert each.devices == ()
 
 
-def test_the_first_samples_of_a_model_on_a_cpu_are_known_long_before_a_window_is_full(tmp_path: Path) -> None:
+def test_the_first_samples_of_a_model_on_a_cpu_are_known_long_before_a_window_is_full(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("torch")
     url = captioned(tmp_path / "0.tar", 30)
     seen = watched(url, tmp_path / "out", "slow_batch(seconds=0.1)", 1)
@@ -96,7 +98,9 @@ def test_a_run_of_hours_says_so_after_seconds_and_how_to_try_a_part(tmp_path: Pa
     captioned(tmp_path / "0.tar", 14)
     captioned(tmp_path / "1.tar", 20_000)
     out = str(tmp_path / "out")
-    process = begun("measure", str(tmp_path), "-o", out, "--scores", "slow_text(seconds=0.3)", "--jobs", "1")
+    process = begun(
+        "measure", str(tmp_path), "-o", out, "--scores", "slow_text(seconds=0.3)", "--jobs", "1"
+    )
     lines = lines_until(process, "to try one shard: ")
     text = "".join(lines)
     took = r"\d\d? samples took \d+\.\d s \(\d\.\d\d? s a sample\), 0\.\d+% of the bytes"
@@ -128,11 +132,18 @@ def typed(name: str, *words: str) -> Typed:
     return found[0]
 
 
-SO_FAR = RunSoFar("measuring", 8, 2, 100, 0.25, "bytes", 31.0, 30.0, 30.0, ("cpu",), Shard.file("0.tar"))
+SO_FAR = RunSoFar(
+    "measuring", 8, 2, 100, 0.25, "bytes", 31.0, 30.0, 30.0, ("cpu",), Shard.file("0.tar")
+)
 
 
 def test_what_is_not_measured_yet_is_not_known() -> None:
-    for few in ({"samples": 9, "measured": 9.9}, {"samples": 1000, "measured": 2.9}, {"samples": 0}, {"share": 0.0}):
+    for few in (
+        {"samples": 9, "measured": 9.9},
+        {"samples": 1000, "measured": 2.9},
+        {"samples": 0},
+        {"share": 0.0},
+    ):
         assert replace(SO_FAR, **few).total is replace(SO_FAR, **few).left is None
     assert SO_FAR.total == 120
     assert SO_FAR.left == 90
@@ -147,9 +158,13 @@ def test_without_a_terminal_there_is_a_line_now_and_then() -> None:
         times += [second] * len(found)
     assert times == [30, 60, 120, 240, 480, 1080, 1680, 2280, 2880]
     (line,) = ProgressLines(here=False).lines(SO_FAR)
-    assert line == "measuring for 31 s: 100 samples, 2 of 8 shards done, 3 samples/s, about 90 s left"
+    assert (
+        line == "measuring for 31 s: 100 samples, 2 of 8 shards done, 3 samples/s, about 90 s left"
+    )
     (line,) = ProgressLines(here=True).lines(replace(SO_FAR, samples=0))
-    assert re.fullmatch(r"measuring for 31 s: 0 samples, 2 of 8 shards done, [\d.]+ [MG]iB of memory", line)
+    assert re.fullmatch(
+        r"measuring for 31 s: 0 samples, 2 of 8 shards done, [\d.]+ [MG]iB of memory", line
+    )
 
 
 def test_a_long_run_is_announced_once_and_again_only_if_it_turns_out_to_be_very_long() -> None:
@@ -168,7 +183,10 @@ def test_a_long_run_is_announced_once_and_again_only_if_it_turns_out_to_be_very_
 
 def test_shards_of_which_only_the_end_is_seen_count_from_the_begin(tmp_path: Path) -> None:
     """As on a cluster, and where existing scores are used."""
-    tasks = [ShardTask(n, Shard.file(f"{tmp_path}/{n}.tar"), f"{n}.tar", Recipe(), Layout(tmp_path)) for n in range(4)]
+    tasks = [
+        ShardTask(n, Shard.file(f"{tmp_path}/{n}.tar"), f"{n}.tar", Recipe(), Layout(tmp_path))
+        for n in range(4)
+    ]
     for task in tasks:
         Path(task.url).write_bytes(bytes(1000))
     engine = Unseen()

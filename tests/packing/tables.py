@@ -46,7 +46,10 @@ def write_csv(path: Path, rows: list[dict[str, Any]], separator: str = ",") -> s
 
 def usual_rows(paths: list[str]) -> list[dict[str, Any]]:
     """Return a row for each image."""
-    return [{"image": path, "caption": f"caption {n}", "id": f"id-{n}", "width": n} for n, path in enumerate(paths)]
+    return [
+        {"image": path, "caption": f"caption {n}", "id": f"id-{n}", "width": n}
+        for n, path in enumerate(paths)
+    ]
 
 
 def packed(out: Path) -> dict[str, Sample]:

@@ -83,9 +83,13 @@ def test_folders_of_images_alone_are_classes(tmp_path: Path, zipped):
 
 
 def test_images_and_texts_may_be_in_folders_of_their_own(tmp_path: Path):
-    files = {f"images/{n}.jpg": jpeg(n) for n in range(3)} | {f"labels/{n}.txt": b"%d" % n for n in range(3)}
+    files = {f"images/{n}.jpg": jpeg(n) for n in range(3)} | {
+        f"labels/{n}.txt": b"%d" % n for n in range(3)
+    }
     pack_shards(write_tree(tmp_path, files, zipped=False), tmp_path / "out")
-    assert packed(tmp_path / "out") == {str(n): {"jpg": jpeg(n), "txt": b"%d" % n} for n in range(3)}
+    assert packed(tmp_path / "out") == {
+        str(n): {"jpg": jpeg(n), "txt": b"%d" % n} for n in range(3)
+    }
 
 
 def test_images_without_anything_else_are_samples(tmp_path: Path):
@@ -98,7 +102,9 @@ def test_a_table_may_name_files_of_a_zip(tmp_path: Path):
     files = {f"i/{n}.jpg": jpeg(n) for n in range(2)}
     archive = write_tree(tmp_path, files, zipped=True)
     names = ["i/0.jpg", "./i/1.jpg", "i/2.jpg", "../i/0.jpg", "/i/0.jpg"]
-    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"image": name, "caption": "x"}) + "\n" for name in names))
+    (tmp_path / "t.jsonl").write_text(
+        "".join(json.dumps({"image": name, "caption": "x"}) + "\n" for name in names)
+    )
     report = pack_shards(str(tmp_path / "t.jsonl"), tmp_path / "out", root=archive)
     assert dict(report.left_out) == {"outside of the root": 2, "missing file": 1}
     assert [sample["jpg"] for sample in packed(tmp_path / "out").values()] == [jpeg(0), jpeg(1)]
@@ -143,7 +149,9 @@ def test_a_folder_without_images_and_one_that_holds_the_output_are_refused(tmp_p
 def test_options_for_columns_and_keys_of_two_folders(tmp_path: Path):
     first = write_tree(tmp_path / "1", {"a.jpg": jpeg(1)}, zipped=False)
     second = write_tree(tmp_path / "2", {"a.jpg": jpeg(2), "b.jpg": jpeg(3)}, zipped=False)
-    with pytest.raises(ValueError, match=r"--key names a column of a table, and .*tree has no table"):
+    with pytest.raises(
+        ValueError, match=r"--key names a column of a table, and .*tree has no table"
+    ):
         pack_shards(first, tmp_path / "out", key="id")
     report = pack_shards([first, second], tmp_path / "out")
     assert packed(tmp_path / "out") == {"a": {"jpg": jpeg(1)}, "b": {"jpg": jpeg(3)}}
@@ -151,7 +159,12 @@ def test_options_for_columns_and_keys_of_two_folders(tmp_path: Path):
 
 
 def test_only_images_that_readers_do_not_look_for_are_reported(tmp_path: Path):
-    files = {"0.jpg": jpeg(0), "0.txt": b"zero", "1.mp4": b"\x00\x00\x00\x18ftypmp42", "1.txt": b"one"}
+    files = {
+        "0.jpg": jpeg(0),
+        "0.txt": b"zero",
+        "1.mp4": b"\x00\x00\x00\x18ftypmp42",
+        "1.txt": b"one",
+    }
     (tmp_path / "in").mkdir()
     for name, data in files.items():
         (tmp_path / "in" / name).write_bytes(data)
@@ -162,7 +175,10 @@ def test_only_images_that_readers_do_not_look_for_are_reported(tmp_path: Path):
 
 TABLES = {
     "captions next to images": (["captions.jsonl"], ["img/0.jpg"]),
-    "imagefolder with splits": (["train/metadata.jsonl", "test/metadata.csv"], ["train/0.jpg", "test/0.jpg"]),
+    "imagefolder with splits": (
+        ["train/metadata.jsonl", "test/metadata.csv"],
+        ["train/0.jpg", "test/0.jpg"],
+    ),
     "Parquet": (["0.parquet", "data/1.parquet"], []),
     "LLaVA": (["llava.json"], ["img/0.jpg"]),
     "packed": (["t.tsv.gz"], ["0.jpg"]),
@@ -177,7 +193,9 @@ def test_a_folder_that_holds_tables_is_refused_with_their_names(tmp_path: Path, 
     source = write_tree(tmp_path, files, zipped=zipped)
     with pytest.raises(HoldsTables) as error:
         pack_shards(source, tmp_path / "out")
-    assert error.value.tables == ([] if zipped else [f"{source}/{table}" for table in sorted(tables)])
+    assert error.value.tables == (
+        [] if zipped else [f"{source}/{table}" for table in sorted(tables)]
+    )
     assert all(table in str(error.value) for table in tables)
     assert ("unzip" in "".join(error.value.advice)) == zipped
     assert not (tmp_path / "out").exists()
@@ -239,7 +257,11 @@ def test_a_field_without_room_in_a_header_is_left_out_with_its_name(tmp_path: Pa
     files = {f"{key}{number}.jpg": jpeg(number) for number in fields}
     files |= {f"{key}{number}.{field}": b"x" for number, field in fields.items()}
     report = pack_shards(write_tree(tmp_path, files, zipped=False), tmp_path / "out")
-    assert (report.samples, dict(report.left_out), report.damaged) == (2, {"name longer than 100 bytes": 2}, 2)
+    assert (report.samples, dict(report.left_out), report.damaged) == (
+        2,
+        {"name longer than 100 bytes": 2},
+        2,
+    )
     assert [left.row for left in report.examples["name longer than 100 bytes"]] == [1, 4]
     assert "the field 'ééé" in report.examples["name longer than 100 bytes"][0].detail
     with tarfile.open(tmp_path / "out/00000.tar") as tar:
@@ -248,12 +270,17 @@ def test_a_field_without_room_in_a_header_is_left_out_with_its_name(tmp_path: Pa
 
 
 def test_files_that_are_passed_over_are_counted(tmp_path: Path):
-    files = {name: jpeg(n) for n, name in enumerate(("c.jpg", "c.JPG", "c.Jpg"))} | {"c.txt": b"x", "c.TXT": b"y"}
+    files = {name: jpeg(n) for n, name in enumerate(("c.jpg", "c.JPG", "c.Jpg"))} | {
+        "c.txt": b"x",
+        "c.TXT": b"y",
+    }
     tree = write_tree(tmp_path, files, zipped=False)
     (tmp_path / "tree/link").symlink_to(tmp_path)
     report = pack_shards(tree, tmp_path / "out")
     assert packed(tmp_path / "out") == {"c": {"jpg": jpeg(0), "txt": b"x"}}
-    assert report.tables[0][1].endswith("; 4 files ignored: link to a folder, second file of the same field")
+    assert report.tables[0][1].endswith(
+        "; 4 files ignored: link to a folder, second file of the same field"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -22,7 +22,12 @@ ROWS = {  # of one row: its value, the reason, and what is said
     ".. through a folder": ("image", "img/../../outside.jpg", "outside of the root", "is not in "),
     "absolute": ("image", "/etc/passwd", "outside of the root", "--root names the folder"),
     "link that leaves": ("image", "img/out.jpg", "outside of the root", "'img/out.jpg' is not in "),
-    "link of a folder that leaves": ("image", "img/up/outside.jpg", "outside of the root", "is not in "),
+    "link of a folder that leaves": (
+        "image",
+        "img/up/outside.jpg",
+        "outside of the root",
+        "is not in ",
+    ),
     "link to itself": ("image", "img/loop.jpg", "missing file", "symbolic links"),
     "missing": ("image", "img/none.jpg", "missing file", "'img/none.jpg'"),
     "below a file": ("image", "img/0.jpg/x", "missing file", "'img/0.jpg/x'"),
@@ -46,7 +51,12 @@ ROWS = {  # of one row: its value, the reason, and what is said
     "no key": ("id", "", "no key", "it is empty"),
     "key of a list": ("id", ["a"], "key that is not text", "['a'] is a list"),
     "key of another row": ("id", "same", "repeated key", "'same', as row 1"),
-    "key that becomes that of another row": ("id", "same\u202e", "repeated key", "'same_', as row 2"),
+    "key that becomes that of another row": (
+        "id",
+        "same\u202e",
+        "repeated key",
+        "'same_', as row 2",
+    ),
 }
 
 
@@ -106,13 +116,22 @@ def test_odd_rows_that_are_right_are_packed(folder: Path, name):
     assert (report.samples, dict(report.left_out)) == (1, {})
     ((key, sample),) = packed(folder.parent / "out").items()
     assert key == row["id"]
-    assert len([each for each in sample if each.endswith("jpg")]) == (100 if isinstance(row["image"], list) else 1)
-    assert sample["txt"] == (row["caption"] if isinstance(row["caption"], str) else "second").encode()
-    assert json.loads(sample["json"]) == {key: value for key, value in row.items() if key != "caption"}
+    assert len([each for each in sample if each.endswith("jpg")]) == (
+        100 if isinstance(row["image"], list) else 1
+    )
+    assert (
+        sample["txt"] == (row["caption"] if isinstance(row["caption"], str) else "second").encode()
+    )
+    assert json.loads(sample["json"]) == {
+        key: value for key, value in row.items() if key != "caption"
+    }
 
 
 def test_absolute_paths_below_the_root_and_another_root(folder: Path):
-    rows = [{**GOOD, "image": str(folder / "img/1.jpg")}, {**GOOD, "image": str(folder.parent / "outside.jpg")}]
+    rows = [
+        {**GOOD, "image": str(folder / "img/1.jpg")},
+        {**GOOD, "image": str(folder.parent / "outside.jpg")},
+    ]
     table = write_lines(folder / "t.jsonl", rows)
     assert dict(pack_shards(table, folder.parent / "a").left_out) == {"outside of the root": 1}
     assert dict(pack_shards(table, folder.parent / "b", root=str(folder.parent)).left_out) == {}
@@ -124,11 +143,20 @@ BROKEN = {
     "empty.jsonl": ("", "empty.jsonl has no rows"),
     "blank.csv": ("\n", "blank.csv has no rows"),
     "header.csv": ("image,caption\n", "header.csv has no rows"),
-    "cut.jsonl": ('{"image": "img/0.jpg", "caption": "x"}\n{"image": "im', "cut.jsonl, line 2 is not JSON"),
+    "cut.jsonl": (
+        '{"image": "img/0.jpg", "caption": "x"}\n{"image": "im',
+        "cut.jsonl, line 2 is not JSON",
+    ),
     "list.jsonl": ("[1, 2]\n", "list.jsonl, line 1 is not an object of JSON"),
-    "wide.csv": ("image,caption\nimg/0.jpg,a\nimg/0.jpg,a,b\n", "wide.csv, line 3 has 3 fields instead of 2"),
+    "wide.csv": (
+        "image,caption\nimg/0.jpg,a\nimg/0.jpg,a,b\n",
+        "wide.csv, line 3 has 3 fields instead of 2",
+    ),
     "quote.csv": ('image,caption\nimg/0.jpg,"a\n', "quote.csv, line 2"),
-    "cut.json": ('[{"image": "img/0.jpg", "caption": "x"}, {"image"', "cut.json, row 2 is not JSON"),
+    "cut.json": (
+        '[{"image": "img/0.jpg", "caption": "x"}, {"image"',
+        "cut.json, row 2 is not JSON",
+    ),
     "no.parquet": ("PAR1", "no.parquet is not a Parquet file"),
     "no.zip": ("PK", "no.zip is not a zip"),
     "t.xlsx": ("x", "t.xlsx: its kind is not known: tables end in"),
@@ -182,7 +210,13 @@ def test_a_file_that_changes_while_it_is_packed_ends_the_run(folder: Path, monke
     assert packed(out)["00000002"]["jpg"] == jpeg(7) * 2
 
 
-FAULTS = {errno.EMFILE: False, errno.EIO: False, errno.ESTALE: False, errno.EACCES: True, errno.ELOOP: True}
+FAULTS = {
+    errno.EMFILE: False,
+    errno.EIO: False,
+    errno.ESTALE: False,
+    errno.EACCES: True,
+    errno.ELOOP: True,
+}
 
 
 @pytest.mark.parametrize("number", FAULTS)
@@ -218,7 +252,9 @@ def test_files_of_a_row_are_not_all_open_nor_all_in_memory(folder: Path, monkeyp
 
     monkeypatch.setattr(LocalFiles, "open", spied)
     images = [f"img/{n % 3}.jpg" for n in range(100)]
-    report = pack_shards(write_lines(folder / "t.jsonl", [{**GOOD, "image": images}]), folder.parent / "out")
+    report = pack_shards(
+        write_lines(folder / "t.jsonl", [{**GOOD, "image": images}]), folder.parent / "out"
+    )
     assert (report.samples, len(read)) == (1, 100)
     assert sum(len(opened.first) for opened, _ in read) < 8 << 20
     assert read[0][1] == read[-1][1]
@@ -269,7 +305,10 @@ def test_what_follows_the_end_of_an_array_is_refused(folder: Path, name):
     assert len(list(array_objects(folder / "t.json"))) == 1
 
 
-REPEATED = {"t.csv": "image,note,note,caption\nimg/0.jpg,a,b,c\n", "t.tsv": "image\tnote\tnote\nimg/0.jpg\ta\tb\n"}
+REPEATED = {
+    "t.csv": "image,note,note,caption\nimg/0.jpg,a,b,c\n",
+    "t.tsv": "image\tnote\tnote\nimg/0.jpg\ta\tb\n",
+}
 
 
 @pytest.mark.parametrize("name", REPEATED)
@@ -284,14 +323,20 @@ def test_two_columns_of_one_name_are_refused(folder: Path, name):
 
 def test_numbers_that_json_lacks_are_null_next_to_large_ones(folder: Path):
     (folder / "t.jsonl").write_text(
-        '{"image": "img/0.jpg", "caption": "a", "n": [NaN, {"x": -Infinity}], "large": 1%s}' % ("0" * 30)
+        '{"image": "img/0.jpg", "caption": "a", "n": [NaN, {"x": -Infinity}], "large": 1%s}'
+        % ("0" * 30)
     )
     pack_shards(str(folder / "t.jsonl"), folder.parent / "out")
-    facts = json.loads(packed(folder.parent / "out")["00000001"]["json"], parse_constant=pytest.fail)
+    facts = json.loads(
+        packed(folder.parent / "out")["00000001"]["json"], parse_constant=pytest.fail
+    )
     assert (facts["n"], facts["large"]) == ([None, {"x": None}], 10**30)
 
 
 def test_keys_are_repeated_only_if_they_are_the_same_text(folder: Path):
     rows = [{**GOOD, "id": name} for name in ("a", "b", "a")]
     report = pack_shards(write_lines(folder / "t.jsonl", rows), folder.parent / "out", key="id")
-    assert (list(packed(folder.parent / "out")), dict(report.left_out)) == (["a", "b"], {"repeated key": 1})
+    assert (list(packed(folder.parent / "out")), dict(report.left_out)) == (
+        ["a", "b"],
+        {"repeated key": 1},
+    )

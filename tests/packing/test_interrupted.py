@@ -15,7 +15,14 @@ from tests.packing.tables import jpeg, packed, usual_rows, write_images, write_l
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.records.refusals import OtherOptions
 
-MODULES = ["wdsflow.packing.run_pack", "wdsflow.packing.write_shard", "xxhash", "orjson", "duckdb", "numpy"]
+MODULES = [
+    "wdsflow.packing.run_pack",
+    "wdsflow.packing.write_shard",
+    "xxhash",
+    "orjson",
+    "duckdb",
+    "numpy",
+]
 
 
 @pytest.fixture
@@ -31,12 +38,16 @@ def table(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("options", [{}, {"key": "id", "shuffle": 1}])
-def test_a_pack_killed_again_and_again_ends_with_the_same_bytes(table: str, tmp_path: Path, options):
+def test_a_pack_killed_again_and_again_ends_with_the_same_bytes(
+    table: str, tmp_path: Path, options
+):
     run = partial(pack_shards, table, tmp_path / "out", samples=20, **options)
     killed_again_and_again(run, tmp_path / "out", MODULES)
 
 
-def test_finished_shards_are_kept_and_those_of_changed_files_written_again(table: str, tmp_path: Path):
+def test_finished_shards_are_kept_and_those_of_changed_files_written_again(
+    table: str, tmp_path: Path
+):
     out = tmp_path / "out"
     first = pack_shards(table, out, samples=20)
     before = digests(out)
@@ -68,7 +79,9 @@ def test_other_options_are_refused_and_restart_replaces(table: str, tmp_path: Pa
     fresh = pack_shards(table, tmp_path / "fresh", samples=30)
     assert report.samples == fresh.samples
     assert {name: digest for name, digest in digests(out).items() if name.endswith(".tar")} == {
-        name: digest for name, digest in digests(tmp_path / "fresh").items() if name.endswith(".tar")
+        name: digest
+        for name, digest in digests(tmp_path / "fresh").items()
+        if name.endswith(".tar")
     }
 
 
@@ -108,7 +121,9 @@ def test_tables_are_the_same_however_they_are_named(tmp_path: Path, monkeypatch,
     assert (report.resumed, report.samples) == (1, 4)
 
 
-def test_rows_that_are_left_out_when_they_are_read_are_in_files_and_all_listed_after_a_resume(tmp_path: Path):
+def test_rows_that_are_left_out_when_they_are_read_are_in_files_and_all_listed_after_a_resume(
+    tmp_path: Path,
+):
     rows = usual_rows(write_images(tmp_path, 40))
     for number in range(1, 40, 2):
         (tmp_path / f"img/{number}.jpg").write_bytes(b"<html>")

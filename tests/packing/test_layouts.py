@@ -33,7 +33,9 @@ def test_a_table_with_image_and_caption_needs_no_option(tmp_path: Path):
         f"{n + 1:08d}": {
             "jpg": jpeg(n),
             "txt": f"caption {n}".encode(),
-            "json": json.dumps({"image": f"img/{n}.jpg", "id": f"id-{n}", "width": n}, separators=(",", ":")).encode(),
+            "json": json.dumps(
+                {"image": f"img/{n}.jpg", "id": f"id-{n}", "width": n}, separators=(",", ":")
+            ).encode(),
         }
         for n in range(3)
     }
@@ -53,13 +55,22 @@ def test_data_juicers_rows_keep_their_json_and_lose_the_tokens_of_their_text(tmp
     assert dict(report.left_out) == {"no image": 1, "no caption": 1}
     assert report.damaged == 0
     found = packed(tmp_path / "out")
-    assert [sorted(sample) for sample in found.values()] == [["jpg", "json", "txt"], ["0.jpg", "1.jpg", "json", "txt"]]
+    assert [sorted(sample) for sample in found.values()] == [
+        ["jpg", "json", "txt"],
+        ["0.jpg", "1.jpg", "json", "txt"],
+    ]
     assert [sample["txt"] for sample in found.values()] == [b"a cat", b"a cat\na dog"]
     assert [json.loads(sample["json"]) for sample in found.values()] == rows[:2]
 
 
 def test_a_named_column_of_captions_loses_tokens_only_if_it_is_the_known_one(tmp_path: Path):
-    rows = [{"text": "<__dj__image> a cat", "images": write_images(tmp_path, 1), "other": "<__dj__image> as it is"}]
+    rows = [
+        {
+            "text": "<__dj__image> a cat",
+            "images": write_images(tmp_path, 1),
+            "other": "<__dj__image> as it is",
+        }
+    ]
     table = write_lines(tmp_path / "t.jsonl", rows)
     for column, text in (("text", b"a cat"), ("other", b"<__dj__image> as it is")):
         pack_shards(table, tmp_path / column, caption=column)
@@ -112,8 +123,16 @@ TURNS = {
     "no value": ([{"from": "gpt"}], "no caption", "no answer of gpt"),
     "no turns": ([], "no caption", "no answer of gpt"),
     "null": (None, "no caption", "no answer of gpt"),
-    "number": ([{"from": "gpt", "value": 7}], "caption that is not text", "of the answer of gpt, 7 is a number"),
-    "list": ([{"from": "gpt", "value": ["a"]}], "caption that is not text", "of the answer of gpt, ['a'] is a list"),
+    "number": (
+        [{"from": "gpt", "value": 7}],
+        "caption that is not text",
+        "of the answer of gpt, 7 is a number",
+    ),
+    "list": (
+        [{"from": "gpt", "value": ["a"]}],
+        "caption that is not text",
+        "of the answer of gpt, ['a'] is a list",
+    ),
     "text": ("[]", "caption that is not text", "'[]' is text, and no list of turns"),
 }
 
@@ -129,16 +148,24 @@ def test_a_conversation_without_an_answer_is_named(tmp_path: Path, name):
 
 @pytest.mark.parametrize("separator", [",", "\t"])
 def test_openclips_table_has_tabs_or_commas(tmp_path: Path, separator):
-    rows = [{"filepath": path, "title": f"a, title {n}"} for n, path in enumerate(write_images(tmp_path, 3))]
+    rows = [
+        {"filepath": path, "title": f"a, title {n}"}
+        for n, path in enumerate(write_images(tmp_path, 3))
+    ]
     report = pack_shards(write_csv(tmp_path / "t.csv", rows, separator), tmp_path / "out")
     assert layout(report) == "OpenCLIP's table: files in filepath, captions in title"
-    assert [sample["txt"] for sample in packed(tmp_path / "out").values()] == [b"a, title %d" % n for n in range(3)]
+    assert [sample["txt"] for sample in packed(tmp_path / "out").values()] == [
+        b"a, title %d" % n for n in range(3)
+    ]
 
 
 @pytest.mark.parametrize("name", ["metadata.jsonl", "metadata.csv"])
 def test_a_folder_with_metadata_is_that_table(tmp_path: Path, name):
     tree, out = tmp_path / "tree", tmp_path / "out"
-    rows = [{"file_name": path, "text": f"text {n}", "split": "a"} for n, path in enumerate(write_images(tree, 3))]
+    rows = [
+        {"file_name": path, "text": f"text {n}", "split": "a"}
+        for n, path in enumerate(write_images(tree, 3))
+    ]
     (write_csv if name.endswith("csv") else write_lines)(tree / name, rows)
     report = pack_shards(str(tree), out)
     assert layout(report) == "imagefolder metadata: files in file_name, captions in text"
@@ -151,7 +178,11 @@ def test_images_in_cells_of_parquet_are_members(tmp_path: Path, shuffle):
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     cells: list[Any] = [{"bytes": jpeg(n), "path": f"{n}.jpg"} for n in range(50)]
     cells += [{"bytes": None, "path": "img/0.jpg"}, {"bytes": b"<html>", "path": "x"}, None]
-    table = {"photo": pa.array(cells, kind), "text": [f"text {n}" for n in range(53)], "label": list(range(53))}
+    table = {
+        "photo": pa.array(cells, kind),
+        "text": [f"text {n}" for n in range(53)],
+        "label": list(range(53)),
+    }
     pq.write_table(pa.table(table), tmp_path / "t.parquet", row_group_size=20)
     report = pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out", samples=13, shuffle=shuffle)
     assert layout(report) == "images in cells: files in photo, captions in text"
@@ -167,11 +198,14 @@ def test_images_in_cells_of_parquet_are_members(tmp_path: Path, shuffle):
 
 def test_lists_of_bytes_are_several_images(tmp_path: Path):
     pairs = [[jpeg(0), jpeg(1, "PNG")], [jpeg(2)]]
-    pq.write_table(pa.table({"pics": pa.array(pairs, pa.list_(pa.binary()))}), tmp_path / "t.parquet")
+    pq.write_table(
+        pa.table({"pics": pa.array(pairs, pa.list_(pa.binary()))}), tmp_path / "t.parquet"
+    )
     report = pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out")
     assert layout(report) == "images in cells: files in pics, no captions"
     assert [
-        {name: data for name, data in sample.items() if name != "json"} for sample in packed(tmp_path / "out").values()
+        {name: data for name, data in sample.items() if name != "json"}
+        for sample in packed(tmp_path / "out").values()
     ] == [{"0.jpg": jpeg(0), "1.png": jpeg(1, "PNG")}, {"jpg": jpeg(2)}]
 
 
@@ -198,7 +232,9 @@ def test_columns_that_are_named_count_and_all_others_are_in_the_json(tmp_path: P
 def test_a_column_that_could_be_several_is_asked_for(tmp_path: Path):
     paths = write_images(tmp_path, 1)
     both = write_lines(tmp_path / "both.jsonl", [{"image": paths[0], "caption": "a", "text": "b"}])
-    with pytest.raises(WhichColumn, match=r"several columns could hold captions: caption, text") as error:
+    with pytest.raises(
+        WhichColumn, match=r"several columns could hold captions: caption, text"
+    ) as error:
         pack_shards(both, tmp_path / "out")
     assert (error.value.option, list(error.value.columns)) == ("caption", ["caption", "text"])
     other = write_lines(tmp_path / "other.jsonl", [{"my_photo": paths[0], "words": "a"}])
@@ -213,13 +249,21 @@ def test_a_column_that_could_be_several_is_asked_for(tmp_path: Path):
 
 
 def test_formats_are_named_by_their_bytes(tmp_path: Path):
-    for name, kind in {"a.jpg": "PNG", "b.png": "WEBP", "c": "JPEG", "d.jpg": "GIF", "e.tif": "TIFF"}.items():
+    for name, kind in {
+        "a.jpg": "PNG",
+        "b.png": "WEBP",
+        "c": "JPEG",
+        "d.jpg": "GIF",
+        "e.tif": "TIFF",
+    }.items():
         (tmp_path / name).write_bytes(jpeg(1, kind))
     rows = [{"image": name, "caption": "x"} for name in ("a.jpg", "b.png", "c", "d.jpg", "e.tif")]
     report = pack_shards(write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out")
     fields = [next(iter(sample)) for sample in packed(tmp_path / "out").values()]
     assert fields == ["png", "webp", "jpg", "gif", "tif"]
-    assert "field gif: 1 sample; readers of image-text pairs take jpg, png, jpeg, webp" in str(report)
+    assert "field gif: 1 sample; readers of image-text pairs take jpg, png, jpeg, webp" in str(
+        report
+    )
 
 
 def test_several_tables_are_packed_in_order(tmp_path: Path):
@@ -229,7 +273,9 @@ def test_several_tables_are_packed_in_order(tmp_path: Path):
     report = pack_shards([first, second], tmp_path / "out", samples=3)
     assert [name for name, _ in report.tables] == [first, second]
     assert packed(tmp_path / "out").keys() == {f"{n:08d}" for n in (1, 2, 3, 4)}
-    assert [sample["jpg"] for sample in packed(tmp_path / "out").values()] == [jpeg(n) for n in range(4)]
+    assert [sample["jpg"] for sample in packed(tmp_path / "out").values()] == [
+        jpeg(n) for n in range(4)
+    ]
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"00000.tar": 2, "00001.tar": 2}
 
 
@@ -240,11 +286,15 @@ def test_members_are_plain_ustar(tmp_path: Path):
     data = (tmp_path / "out/00000.tar").read_bytes()
     with tarfile.open(tmp_path / "out/00000.tar") as tar:
         assert [member.type for member in tar] == [tarfile.REGTYPE] * 6
-        assert all(data[member.offset + 257 : member.offset + 265] == b"ustar\x0000" for member in tar.getmembers())
+        assert all(
+            data[member.offset + 257 : member.offset + 265] == b"ustar\x0000"
+            for member in tar.getmembers()
+        )
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("", "has no rows"), ("[]", "has no rows"), ("[{}, 3]", "row 2 is not an object")]
+    ("text", "message"),
+    [("", "has no rows"), ("[]", "has no rows"), ("[{}, 3]", "row 2 is not an object")],
 )
 def test_a_table_without_rows_is_refused(tmp_path: Path, text, message):
     (tmp_path / "t.json").write_text(text)
@@ -257,13 +307,20 @@ def test_a_path_next_to_other_bytes_is_asked_for(tmp_path: Path):
     write_images(tmp_path, 1)
     columns = {"image": ["img/0.jpg"], "text": ["x"], "embedding": [b"123"]}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    with pytest.raises(WhichColumn, match="several columns could hold images or videos: embedding, image"):
+    with pytest.raises(
+        WhichColumn, match="several columns could hold images or videos: embedding, image"
+    ):
         pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out")
     assert pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out", image="image").samples == 1
-    assert json.loads(packed(tmp_path / "out")["00000001"]["json"]) == {"image": "img/0.jpg", "embedding": None}
+    assert json.loads(packed(tmp_path / "out")["00000001"]["json"]) == {
+        "image": "img/0.jpg",
+        "embedding": None,
+    }
 
 
-@pytest.mark.parametrize("options", [{"image": "images"}, {"caption": "text"}, {"image": "images", "caption": "text"}])
+@pytest.mark.parametrize(
+    "options", [{"image": "images"}, {"caption": "text"}, {"image": "images", "caption": "text"}]
+)
 def test_columns_that_are_named_leave_the_layout_as_it_is(tmp_path: Path, options):
     rows = [{"text": "<__dj__image> a cat <|__dj__eoc|>", "images": write_images(tmp_path, 1)}]
     report = pack_shards(write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out", **options)
@@ -281,7 +338,10 @@ def test_another_token_is_removed_from_captions_too(tmp_path: Path):
         write_lines(tmp_path / "llava.jsonl", [{"image": paths[1], "conversations": turns}]),
     ]
     pack_shards(tables, tmp_path / "out", image_token="[IMG.]")
-    assert [sample["txt"] for sample in packed(tmp_path / "out").values()] == [b"a cat", b"A cat, [IMGS]"]
+    assert [sample["txt"] for sample in packed(tmp_path / "out").values()] == [
+        b"a cat",
+        b"A cat, [IMGS]",
+    ]
     with pytest.raises(OtherOptions, match="--image-token was"):
         pack_shards(tables, tmp_path / "out", image_token="<x>")
     plain = write_lines(tmp_path / "t.jsonl", usual_rows(paths))

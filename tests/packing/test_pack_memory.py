@@ -20,7 +20,9 @@ print(json.dumps([report.rows, report.samples, report.left_out.total(), peak() >
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("options", [{}, {"key": "id"}, {"shuffle": 1}], ids=["in order", "keys", "shuffled"])
+@pytest.mark.parametrize(
+    "options", [{}, {"key": "id"}, {"shuffle": 1}], ids=["in order", "keys", "shuffled"]
+)
 def test_fifty_times_as_many_rows_take_a_few_mebibytes_more(tmp_path: Path, options):
     peaks = []
     for rows in (2_000, 100_000):
@@ -29,7 +31,12 @@ def test_fifty_times_as_many_rows_take_a_few_mebibytes_more(tmp_path: Path, opti
         with (folder / "t.jsonl").open("w") as file:
             for number in range(rows):
                 caption = "a caption of some words" if number % 10 else ""
-                facts = {"image": images[number % 10], "caption": caption, "id": number, "more": "x" * 200}
+                facts = {
+                    "image": images[number % 10],
+                    "caption": caption,
+                    "id": number,
+                    "more": "x" * 200,
+                }
                 file.write(json.dumps(facts) + "\n")
         command = [sys.executable, "-c", PACK, str(folder), json.dumps(options)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -28,10 +28,18 @@ READERS = [
 ]
 Row = dict[str, Any]
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-IMAGES = st.one_of(st.sampled_from([f"img/{n}.jpg" for n in range(6)] + ["img/none.jpg", "t.jsonl"]), st.none())
+IMAGES = st.one_of(
+    st.sampled_from([f"img/{n}.jpg" for n in range(6)] + ["img/none.jpg", "t.jsonl"]), st.none()
+)
 ROWS = st.fixed_dictionaries(
-    {"image": st.one_of(IMAGES, st.lists(IMAGES, max_size=4)), "caption": st.one_of(TEXT, st.none(), st.integers())},
-    optional={"key": TEXT, "more": st.one_of(TEXT, st.integers(), st.floats(allow_nan=False), st.lists(TEXT))},
+    {
+        "image": st.one_of(IMAGES, st.lists(IMAGES, max_size=4)),
+        "caption": st.one_of(TEXT, st.none(), st.integers()),
+    },
+    optional={
+        "key": TEXT,
+        "more": st.one_of(TEXT, st.integers(), st.floats(allow_nan=False), st.lists(TEXT)),
+    },
 )
 
 
@@ -62,7 +70,13 @@ def expected_samples(rows: list[Row], *, keyed: bool) -> dict[str, tuple[Row, li
         caption = row["caption"]
         key = f"{number:08d}" if not keyed else safe_key(row["key"]) if row.get("key") else ""
         has_files = bool(files) and all(file and "none" not in file for file in files)
-        if not key or key in taken or not has_files or not isinstance(caption, str) or not caption.strip():
+        if (
+            not key
+            or key in taken
+            or not has_files
+            or not isinstance(caption, str)
+            or not caption.strip()
+        ):
             continue
         # The key of a row that is left out only when its file is read is taken all the same.
         taken.add(key)
@@ -126,17 +140,25 @@ def test_timm_reads_folders_of_classes(tmp_path: Path):
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_webdataset_reads_the_rows_in_order(tmp_path: Path):
     wds = pytest.importorskip("webdataset")
-    pack_shards(write_lines(tmp_path / "t.jsonl", usual_rows(write_images(tmp_path, 30))), tmp_path / "out", samples=10)
+    pack_shards(
+        write_lines(tmp_path / "t.jsonl", usual_rows(write_images(tmp_path, 30))),
+        tmp_path / "out",
+        samples=10,
+    )
     paths = [str(path) for path in sorted((tmp_path / "out").glob("*.tar"))]
     read = list(wds.WebDataset(paths, shardshuffle=False))
-    assert [(each["jpg"], each["txt"]) for each in read] == [(jpeg(n), f"caption {n}".encode()) for n in range(30)]
+    assert [(each["jpg"], each["txt"]) for each in read] == [
+        (jpeg(n), f"caption {n}".encode()) for n in range(30)
+    ]
 
 
 @pytest.mark.parametrize("shuffle", [None, 1])
 def test_shards_have_at_most_so_many_bytes(tmp_path: Path, shuffle):
     rows = usual_rows(write_images(tmp_path, 30))
     (tmp_path / "img/3.jpg").write_bytes(jpeg() + bytes(60_000))
-    pack_shards(write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out", size="20kB", shuffle=shuffle)
+    pack_shards(
+        write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out", size="20kB", shuffle=shuffle
+    )
     shards = sorted((tmp_path / "out").glob("*.tar"))
     sizes = json.loads((tmp_path / "out/sizes.json").read_text())
     assert sum(sizes.values()) == 30

@@ -21,7 +21,8 @@ from wdsflow.shards.source.base import SourceError
 ROWS = 2_400
 OPTIONS = {"samples": 60, "jobs": 3}
 
-# Two processes, each with its keeper. On a busy machine the second may not have begun when the last shard is done.
+# Two processes, each with its keeper. On a busy machine the second may not have begun when the last
+# shard is done.
 MOST_PROCESSES = 4
 
 
@@ -77,7 +78,11 @@ def test_a_dry_run_of_many_rows_reports_what_would_be_written(table: str, tmp_pa
     dry = pack_shards(table, tmp_path / "out", begin=watch.begin, dry_run=True, **OPTIONS)
     report = pack_shards(table, tmp_path / "out", **OPTIONS)
     assert 2 <= len(watch.seen) <= MOST_PROCESSES
-    assert (dry.samples, dry.left_out, dry.total("bytes")) == (report.samples, report.left_out, report.total("bytes"))
+    assert (dry.samples, dry.left_out, dry.total("bytes")) == (
+        report.samples,
+        report.left_out,
+        report.total("bytes"),
+    )
 
 
 def test_a_process_that_is_killed_is_replaced(table: str, tmp_path: Path):
@@ -94,7 +99,9 @@ def test_a_process_that_is_killed_is_replaced(table: str, tmp_path: Path):
 
 def test_a_file_that_changes_ends_the_run_and_its_processes(table: str, tmp_path: Path):
     watch = Watch(lambda _: (tmp_path / "img/3.jpg").write_bytes(jpeg(1000)))
-    with pytest.raises(SourceError, match=r"it changed while it was read: .*img/3\.jpg: pack it again"):
+    with pytest.raises(
+        SourceError, match=r"it changed while it was read: .*img/3\.jpg: pack it again"
+    ):
         pack_shards(table, tmp_path / "out", begin=watch.begin, **OPTIONS)
     assert watch.running() == set()
     assert not list(tmp_path.glob("out/*.tmp"))
@@ -150,7 +157,9 @@ def test_files_of_a_zip_are_read_in_this_process(table: str, tmp_path: Path):
         for path in sorted(tmp_path.glob("img/*.jpg")):
             archive.write(path, f"img/{path.name}")
     watch = Watch()
-    report = pack_shards(table, tmp_path / "out", begin=watch.begin, root=str(tmp_path / "images.zip"), **OPTIONS)
+    report = pack_shards(
+        table, tmp_path / "out", begin=watch.begin, root=str(tmp_path / "images.zip"), **OPTIONS
+    )
     assert watch.seen == set()
     assert report.samples == ROWS * 38 // 40
 

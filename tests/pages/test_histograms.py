@@ -46,7 +46,9 @@ def test_nothing_is_drawn_of_nothing():
     assert chart("name", "Title", [math.nan]) is None
 
 
-@given(st.lists(numbers, min_size=1, max_size=60), st.integers(2, 20), st.lists(numbers, max_size=2))
+@given(
+    st.lists(numbers, min_size=1, max_size=60), st.integers(2, 20), st.lists(numbers, max_size=2)
+)
 def test_codes_say_of_each_value_and_edge_what_the_numbers_say(values, most, also):
     import numpy as np
 
@@ -74,7 +76,10 @@ def digits(number: float) -> int:
 
 
 def test_values_beyond_the_ends_are_said_to_be_in_the_bars_there():
-    within, beyond = chart("name", "Title", range(1000)), chart("name", "Title", [*range(1000), 10**6])
+    within, beyond = (
+        chart("name", "Title", range(1000)),
+        chart("name", "Title", [*range(1000), 10**6]),
+    )
     assert within is not None
     assert beyond is not None
     assert "beyond" not in within.summary
@@ -94,7 +99,13 @@ def steps(first, width, count):
         (range(101), steps(0, 2, 51), (2,) * 50 + (1,), 2.0, "median 50, 0 to 100"),
         (range(-50, 1), steps(-50, 1, 51), (1,) * 51, 1.0, "median -25, -50 to 0"),
         ([7] * 1000 + [9] * 3, (7.0, 8.0, 9.0), (1000, 0, 3), 1.0, "median 7, 7 to 9"),
-        ([256] * 399 + [20_000], steps(0, 500, 41), (399, *[0] * 39, 1), 500.0, "median 256, 256 to 20,000"),
+        (
+            [256] * 399 + [20_000],
+            steps(0, 500, 41),
+            (399, *[0] * 39, 1),
+            500.0,
+            "median 256, 256 to 20,000",
+        ),
         (
             [*range(1000), 10**6],
             steps(0, 20, 50),
@@ -109,27 +120,55 @@ def steps(first, width, count):
             20.0,
             "median 499, -1,000,000 to 999; the bars at the ends hold all beyond them",
         ),
-        ([1e-9, 2e-9], steps(50, 2e-11, 51), (1, *[0] * 49, 1), 2e-11, "median 1e-09, 1e-09 to 2e-09"),
+        (
+            [1e-9, 2e-9],
+            steps(50, 2e-11, 51),
+            (1, *[0] * 49, 1),
+            2e-11,
+            "median 1e-09, 1e-09 to 2e-09",
+        ),
         ([1e16, 1e16], (1e16,), (2,), 1e7, "median 1e+16, 1e+16 to 1e+16"),
     ],
 )
 def test_bars_begin_at_round_numbers(values, lefts, counts, width, summary):
     found = chart("name", "Title", list(values))
-    assert (found.lefts, found.counts, found.width, found.summary) == (lefts, counts, width, summary)
+    assert (found.lefts, found.counts, found.width, found.summary) == (
+        lefts,
+        counts,
+        width,
+        summary,
+    )
 
 
 def test_bars_reach_to_the_lines():
     found = chart("name", "Title", [-5, 5], marks=[-20, 20], marked="limits")
     assert (found.lefts, found.counts.index(1), sum(found.counts)) == (steps(-20, 1, 41), 15, 2)
     assert (found.summary, found.marks) == ("median -5, -5 to 5; line: limits", (-20, 20))
-    assert found.for_script() == {"lefts": found.lefts, "counts": found.counts, "width": 1.0, "marks": (-20, 20)}
+    assert found.for_script() == {
+        "lefts": found.lefts,
+        "counts": found.counts,
+        "width": 1.0,
+        "marks": (-20, 20),
+    }
 
 
 @pytest.mark.parametrize(
     ("least", "whole", "step"),
     [
-        *[(1.0, False, 1.0), (1.1, False, 2.0), (2.0, False, 2.0), (2.1, False, 5.0), (5.1, False, 10.0)],
-        *[(0.3, True, 1.0), (0.3, False, 0.5), (99.0, True, 100.0), (0.0, True, 1.0), (-3.0, False, 1.0)],
+        *[
+            (1.0, False, 1.0),
+            (1.1, False, 2.0),
+            (2.0, False, 2.0),
+            (2.1, False, 5.0),
+            (5.1, False, 10.0),
+        ],
+        *[
+            (0.3, True, 1.0),
+            (0.3, False, 0.5),
+            (99.0, True, 100.0),
+            (0.0, True, 1.0),
+            (-3.0, False, 1.0),
+        ],
         (math.inf, False, 1.0),
     ],
 )
@@ -138,5 +177,16 @@ def test_a_step_is_1_2_or_5_times_a_power_of_ten(least, whole, step):
 
 
 def test_numbers_are_shown_with_four_digits_or_whole():
-    shown = [number(value) for value in (0.0, 1234567.0, 0.123456, 12345.5, 1e15, 999e12, math.inf, -2.0)]
-    assert shown == ["0", "1,234,567", "0.1235", "1.235e+04", "1e+15", "999,000,000,000,000", "inf", "-2"]
+    shown = [
+        number(value) for value in (0.0, 1234567.0, 0.123456, 12345.5, 1e15, 999e12, math.inf, -2.0)
+    ]
+    assert shown == [
+        "0",
+        "1,234,567",
+        "0.1235",
+        "1.235e+04",
+        "1e+15",
+        "999,000,000,000,000",
+        "inf",
+        "-2",
+    ]

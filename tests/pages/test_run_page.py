@@ -24,8 +24,15 @@ HOSTILE = '</script><script>alert(1)</script><img src="http://example.invalid/x"
 def shards(folder: Path) -> str:
     """Write good samples, samples without an image or with a damaged one, several images, hostile texts."""
     folder.mkdir()
-    write_tar(folder / "a.tar", [*entries(0, 40), ("bad.jpg", b"no picture"), ("bad.txt", b"some words here")])
-    more = [("x.jpg", picture(90, 90, 3)), ("x.0.jpg", picture(300, 200, 5)), ("x.txt", HOSTILE.encode())]
+    write_tar(
+        folder / "a.tar",
+        [*entries(0, 40), ("bad.jpg", b"no picture"), ("bad.txt", b"some words here")],
+    )
+    more = [
+        ("x.jpg", picture(90, 90, 3)),
+        ("x.0.jpg", picture(300, 200, 5)),
+        ("x.txt", HOSTILE.encode()),
+    ]
     write_tar(folder / "b.tar", [*entries(1, 30), *more, ("none.txt", b"words and no image"), (f"{HOSTILE[9:30].replace('/', '')}.jpg", picture(80, 80)), (f"{HOSTILE[9:30].replace('/', '')}.txt", b"a")])  # fmt: skip
     return str(folder)
 
@@ -81,7 +88,9 @@ def compare(opened: Opened, folder: Path, times: int, seed: int) -> None:
         assert count == kept(folder, where), where
 
 
-def test_the_count_is_what_cut_keeps_wherever_the_sliders_are(chromium: Any, scored: Path, page: Path) -> None:
+def test_the_count_is_what_cut_keeps_wherever_the_sliders_are(
+    chromium: Any, scored: Path, page: Path
+) -> None:
     with Opened(chromium, page) as opened:
         compare(opened, scored, 8, seed=0)
         assert opened.faults == []
@@ -102,12 +111,16 @@ _RECORD_LABELS = """() => {
 }"""
 
 
-def test_on_a_narrow_window_nothing_is_cut_off_and_numbers_are_short(chromium: Any, tmp_path: Path) -> None:
+def test_on_a_narrow_window_nothing_is_cut_off_and_numbers_are_short(
+    chromium: Any, tmp_path: Path
+) -> None:
     draw = random.Random(9)
     members = []
     for number in range(300):
         near, far = 0.281234567 + draw.random() * 1e-6, draw.random() * 1e12
-        tree = json.dumps({"sim": draw.random() / 3, "near": near, "far": far, "few": (1 / 3, 2 / 3)[number % 2]})
+        tree = json.dumps(
+            {"sim": draw.random() / 3, "near": near, "far": far, "few": (1 / 3, 2 / 3)[number % 2]}
+        )
         members += [(f"{number}.jpg", picture(40, 40)), (f"{number}.json", tree.encode())]
     write_tar(tmp_path / "in.tar", members)
     scores = tuple(f"json_number('{name}')" for name in ("sim", "near", "far", "few"))
@@ -130,7 +143,9 @@ def test_on_a_narrow_window_nothing_is_cut_off_and_numbers_are_short(chromium: A
             assert all(len(label) <= 11 for label in shown), shown
         for number in range(4):
             for which in ("low", "high"):
-                last = int(opened.page.get_attribute(f'[data-score="{number}"] .{which}', "max") or "")
+                last = int(
+                    opened.page.get_attribute(f'[data-score="{number}"] .{which}', "max") or ""
+                )
                 for position in (1, last // 2, last - 1):
                     move(opened, number, which, position)
                     text = opened.page.text_content(f'[data-score="{number}"] .{which}-text') or ""
@@ -148,12 +163,16 @@ def near(opened: Opened, number: int) -> dict[str, list[tuple[str, str]]]:
     return {title: [(value, other) for value, other in listed] for title, listed in found.items()}
 
 
-def test_the_samples_next_to_the_runs_cut_and_in_the_tails_are_shown(chromium: Any, tmp_path: Path) -> None:
+def test_the_samples_next_to_the_runs_cut_and_in_the_tails_are_shown(
+    chromium: Any, tmp_path: Path
+) -> None:
     (tmp_path / "in").mkdir()
     images = {side: picture(side, 50) for side in range(60, 260)}
     members = [(f"{side}.{name}", data) for side, image in images.items() for name, data in (("jpg", image), ("txt", b"word " * (side % 2 + 1)))]  # fmt: skip
     write_tar(tmp_path / "in" / "a.tar", members)
-    recipe = Recipe(where="width > 103 and caption_words >= 2", scores=("width", "bytes", "caption_words"))
+    recipe = Recipe(
+        where="width > 103 and caption_words >= 2", scores=("width", "bytes", "caption_words")
+    )
     filter_shards(str(tmp_path / "in"), tmp_path / "out", recipe, HERE)
     sizes = sorted(map(len, images.values()))
     path = tmp_path / "report.html"
@@ -163,15 +182,28 @@ def test_the_samples_next_to_the_runs_cut_and_in_the_tails_are_shown(chromium: A
         headings = [opened.page.text_content(f"#score-{number}") for number in range(3)]
         shown = near(opened, headings.index("width"))
         assert shown == {
-            "just above the cut: kept by this term": [(str(width), other[width % 2]) for width in range(104, 110)],
-            "just below the cut: dropped": [(str(width), other[width % 2]) for width in range(98, 104)],
+            "just above the cut: kept by this term": [
+                (str(width), other[width % 2]) for width in range(104, 110)
+            ],
+            "just below the cut: dropped": [
+                (str(width), other[width % 2]) for width in range(98, 104)
+            ],
         }
         tails = near(opened, headings.index("bytes"))
         assert [value for value, _ in tails["lowest"]] == [f"{size:,}" for size in sizes[:6]]
         assert [value for value, _ in tails["highest"]] == [f"{size:,}" for size in sizes[:-7:-1]]
-        position = int(opened.page.get_attribute(f'[data-score="{headings.index("width")}"] .low', "max") or "") - 30
+        position = (
+            int(
+                opened.page.get_attribute(f'[data-score="{headings.index("width")}"] .low', "max")
+                or ""
+            )
+            - 30
+        )
         move(opened, headings.index("width"), "low", position)
-        assert any("nearer samples are not shown: dropped" in title for title in near(opened, headings.index("width")))
+        assert any(
+            "nearer samples are not shown: dropped" in title
+            for title in near(opened, headings.index("width"))
+        )
         assert opened.faults == []
 
 
@@ -200,7 +232,9 @@ def test_commands_are_copied_and_sliders_work_by_keyboard(chromium: Any, page: P
         opened.page.keyboard.press("ArrowRight")
         assert "caption_words >= 2" in (opened.page.text_content("#command") or "")
         opened.page.click("#copy-where")
-        opened.page.wait_for_function("document.querySelector('#copy-where').textContent === 'Copied'")
+        opened.page.wait_for_function(
+            "document.querySelector('#copy-where').textContent === 'Copied'"
+        )
         assert opened.page.evaluate("navigator.clipboard.readText()") == "caption_words >= 2"
         done = pasted(opened.page.text_content("#command") or "")
         assert done.status == 0
@@ -215,7 +249,9 @@ def test_everyone_can_use_it(chromium: Any, page: Path, scheme: str) -> None:
         assert opened.violations() == []
 
 
-def test_it_begins_with_the_predicate_of_the_run_and_says_what_was_not_computed(chromium: Any, tmp_path: Path) -> None:
+def test_it_begins_with_the_predicate_of_the_run_and_says_what_was_not_computed(
+    chromium: Any, tmp_path: Path
+) -> None:
     where = 'aspect_ratio <= 0.95 and 100 < min_side < 300 and not has("png") and blur > 0'
     report = filter_shards(shards(tmp_path / "in"), tmp_path / "out", Recipe(where=where), HERE)
     path = tmp_path / "report.html"
@@ -224,11 +260,19 @@ def test_it_begins_with_the_predicate_of_the_run_and_says_what_was_not_computed(
         count, shown = state(opened)
         assert count == report.total("kept") == kept(tmp_path, shown) > 0
         assert sorted(shown.split(" and ")) == sorted(
-            ["aspect_ratio <= 0.95", "min_side > 100", "min_side < 300", 'not has(field="png")', "blur > 0"]
+            [
+                "aspect_ratio <= 0.95",
+                "min_side > 100",
+                "min_side < 300",
+                'not has(field="png")',
+                "blur > 0",
+            ]
         )
         assert opened.page.is_hidden("#pending")
         number = next(
-            number for number in range(3) if "min_side" in (opened.page.text_content(f"#score-{number}") or "")
+            number
+            for number in range(3)
+            if "min_side" in (opened.page.text_content(f"#score-{number}") or "")
         )
         move(opened, number, "low", 0)
         assert opened.page.is_visible("#pending")
@@ -240,7 +284,10 @@ def test_it_begins_with_the_predicate_of_the_run_and_says_what_was_not_computed(
     [
         ("min_side > 100 and not duplicate", {"False"}),
         ("duplicate != True and min_side > 100", {"False"}),
-        ("format in ('jpeg', 'bmp') and min_side > 100", {"jpeg", "bmp"}),  # of a value that no sample has too
+        (
+            "format in ('jpeg', 'bmp') and min_side > 100",
+            {"jpeg", "bmp"},
+        ),  # of a value that no sample has too
     ],
 )
 def test_a_term_about_values_is_the_boxes_that_are_ticked(
@@ -252,9 +299,14 @@ def test_a_term_about_values_is_the_boxes_that_are_ticked(
     with Opened(chromium, path) as opened:
         assert opened.page.locator("#rest").count() == 0
         boxes = opened.page.locator(".choice label")
-        shown = {boxes.nth(at).locator("span").first.text_content(): boxes.nth(at) for at in range(boxes.count())}
+        shown = {
+            boxes.nth(at).locator("span").first.text_content(): boxes.nth(at)
+            for at in range(boxes.count())
+        }
         for again in range(2):
-            assert {text for text, box in shown.items() if box.locator("input").is_checked()} == ticked, again
+            assert {
+                text for text, box in shown.items() if box.locator("input").is_checked()
+            } == ticked, again
             count, predicate = state(opened)
             assert count == report.total("kept") == kept(tmp_path, predicate) > 0
             for text in ticked:
@@ -299,7 +351,9 @@ def test_a_term_that_compares_what_others_keep_is_a_bound_where_these_are_change
         assert count == kept(tmp_path, shown)
 
 
-def test_the_count_is_exact_for_keys_that_come_twice_and_numbers_without_end(chromium: Any, tmp_path: Path) -> None:
+def test_the_count_is_exact_for_keys_that_come_twice_and_numbers_without_end(
+    chromium: Any, tmp_path: Path
+) -> None:
     (tmp_path / "in").mkdir()
     numbers = ["1e308", "-1e308", "Infinity", "-Infinity", "NaN", "1", "2", '"x"', "3"]
     for shard in range(2):
@@ -324,13 +378,17 @@ def test_the_count_is_exact_for_keys_that_come_twice_and_numbers_without_end(chr
         assert opened.faults == []
 
 
-def test_the_command_that_computes_missing_scores_reads_the_captions_of_the_run(chromium: Any, tmp_path: Path) -> None:
+def test_the_command_that_computes_missing_scores_reads_the_captions_of_the_run(
+    chromium: Any, tmp_path: Path
+) -> None:
     (tmp_path / "in").mkdir()
     members: list[tuple[str, bytes]] = []
     for place in range(30):
         size = 40 if place % 2 else 80
         members.append((f"{place}.jpg", picture(size, size, place)))
-        members.append((f"{place}.json", f'{{"a": "{"word " * (place % 5)}", "n": {place}}}'.encode()))
+        members.append(
+            (f"{place}.json", f'{{"a": "{"word " * (place % 5)}", "n": {place}}}'.encode())
+        )
     write_tar(tmp_path / "in" / "it's.tar", members)
     recipe = Recipe(where="width > 60 and caption_words > 2", caption="json:a")
     filter_shards(str(tmp_path / "in"), tmp_path / "out", recipe, HERE)

@@ -9,14 +9,26 @@ from PIL import Image
 
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
-from wdsflow.pages.shown_samples import SampleView, image_field, samples_around, samples_at, samples_of, thumbnail, view
+from wdsflow.pages.shown_samples import (
+    SampleView,
+    image_field,
+    samples_around,
+    samples_at,
+    samples_of,
+    thumbnail,
+    view,
+)
 from wdsflow.shards.shard import Shard
 
 
 @pytest.fixture
 def shard(tmp_path: Path) -> Shard:
     entries = [
-        *[("a.jpg", encoded(photo(300, 200), "JPEG")), ("a.txt", b"x" * 500), ("a.json", b'{"a": 1}')],
+        *[
+            ("a.jpg", encoded(photo(300, 200), "JPEG")),
+            ("a.txt", b"x" * 500),
+            ("a.json", b'{"a": 1}'),
+        ],
         *[("README", b"no sample"), ("b.txt", b"y" * 501), ("b.jpg", b"<html>")],
         *[("b.jpg", b""), ("c.cls", b"7"), ("a.txt", "é".encode() * 600 + b"\xff")],
     ]
@@ -52,11 +64,15 @@ def test_a_view_has_picture_or_trouble_and_texts_of_500_characters(shard: Shard)
 
 def test_samples_are_found_by_the_offsets_of_their_members(shard: Shard) -> None:
     starts = [min(row[3] for row in sample.rows.values()) for sample in samples_of(shard)]
-    at = [(start, sample.key, [*sample.rows]) for start, sample in samples_at(shard, [starts[3], starts[0]])]
+    at = [
+        (start, sample.key, [*sample.rows])
+        for start, sample in samples_at(shard, [starts[3], starts[0]])
+    ]
     assert at == [(starts[0], "a", ["jpg", "txt", "json"]), (starts[3], "c", ["cls"])]
     inside = next(samples_of(shard)).rows["txt"][3]
     around = [
-        (offset, sample.key, len(sample.rows)) for offset, sample in samples_around(shard, [starts[4], inside, 0])
+        (offset, sample.key, len(sample.rows))
+        for offset, sample in samples_around(shard, [starts[4], inside, 0])
     ]
     assert around == [(0, "a", 3), (inside, "a", 3), (starts[4], "a", 1)]
     assert (
@@ -87,5 +103,7 @@ def test_a_thumbnail_has_at_most_128_pixels_a_side() -> None:
         ([], None),
     ],
 )
-def test_the_image_of_a_sample_is_the_field_that_readers_take_first(fields: list[str], name: str | None) -> None:
+def test_the_image_of_a_sample_is_the_field_that_readers_take_first(
+    fields: list[str], name: str | None
+) -> None:
     assert image_field(fields) == name

@@ -19,7 +19,9 @@ def site() -> Path:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_of_the_site_has_a_serious_violation(chromium: Any, site: Path, scheme: str) -> None:
+def test_no_page_of_the_site_has_a_serious_violation(
+    chromium: Any, site: Path, scheme: str
+) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 30
     found: list[str] = []

@@ -23,7 +23,12 @@ from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text
 
-BLUR, WIDTH, FORMAT, DUPLICATE = ScoreCall("blur"), ScoreCall("width"), ScoreCall("format"), ScoreCall("duplicate")
+BLUR, WIDTH, FORMAT, DUPLICATE = (
+    ScoreCall("blur"),
+    ScoreCall("width"),
+    ScoreCall("format"),
+    ScoreCall("duplicate"),
+)
 NONE = PredicateParts({}, {}, ())
 
 
@@ -38,7 +43,12 @@ NONE = PredicateParts({}, {}, ())
         ("5 >= blur", {}, {BLUR: Limit(5, strict=False)}, []),
         ("3 <= blur < 7.5", {BLUR: Limit(3, strict=False)}, {BLUR: Limit(7.5, strict=True)}, []),
         ("9 > blur >= 3", {BLUR: Limit(3, strict=False)}, {BLUR: Limit(9, strict=True)}, []),
-        ("blur > 5 and width <= 9", {BLUR: Limit(5, strict=True)}, {WIDTH: Limit(9, strict=False)}, []),
+        (
+            "blur > 5 and width <= 9",
+            {BLUR: Limit(5, strict=True)},
+            {WIDTH: Limit(9, strict=False)},
+            [],
+        ),
         ("blur > 5 and blur > 6", {BLUR: Limit(5, strict=True)}, {}, ["blur > 6"]),
         ("3 < blur > 5", {}, {}, ["3 < blur > 5"]),
         ("blur == 5", {}, {}, ["blur == 5"]),
@@ -50,7 +60,9 @@ NONE = PredicateParts({}, {}, ())
         ("3 < width and not blur < 5", {WIDTH: Limit(3, strict=True)}, {}, ["not blur < 5"]),
     ],
 )
-def test_thresholds_of_single_scores_become_ends_of_sliders_and_other_terms_stay(where, low, high, rest):
+def test_thresholds_of_single_scores_become_ends_of_sliders_and_other_terms_stay(
+    where, low, high, rest
+):
     parts = take_apart(where)
     assert (parts.low, parts.high, [str(term) for term in parts.rest]) == (low, high, rest)
     assert not parts.ticked
@@ -101,8 +113,14 @@ def test_a_term_that_compares_kept_samples_is_neither_a_slider_nor_a_box():
 numbers = st.floats(-1e6, 1e6, allow_nan=False) | st.integers(-20, 20).map(float)
 
 
-@given(st.lists(numbers, min_size=1, max_size=60), st.lists(numbers, max_size=3), st.sampled_from([3, 10, 100]))
-def test_codes_compare_with_an_edge_as_the_values_do(values: list[float], also: list[float], most: int):
+@given(
+    st.lists(numbers, min_size=1, max_size=60),
+    st.lists(numbers, max_size=3),
+    st.sampled_from([3, 10, 100]),
+)
+def test_codes_compare_with_an_edge_as_the_values_do(
+    values: list[float], also: list[float], most: int
+):
     edges = edges_of(np.array(values), most, [*also, math.inf])
     assert edges == sorted(set(edges))
     assert set(also) <= set(edges)
@@ -138,7 +156,9 @@ def test_a_value_among_no_edges_has_the_code_0():
     assert codes_of(np.array([1.0, -2.0]), []).tolist() == [0, 0]
 
 
-def script_of(values: list[Any], start: PredicateParts = NONE, *, keeps: bool = False, scores: int = 1) -> Any:
+def script_of(
+    values: list[Any], start: PredicateParts = NONE, *, keeps: bool = False, scores: int = 1
+) -> Any:
     found = slider(values, BLUR, start, scores=scores, unknown_keeps=keeps)
     if found is None:
         return None
@@ -195,7 +215,14 @@ def test_twins_are_counted_by_shard_and_only_neighbours_follow_each_other():
         made.trouble = trouble
         return made
 
-    first = [row(0, "a"), row(1, "a"), row(2, "b"), row(3, "bad", "truncated"), row(4, "a"), row(5, "c")]
+    first = [
+        row(0, "a"),
+        row(1, "a"),
+        row(2, "b"),
+        row(3, "bad", "truncated"),
+        row(4, "a"),
+        row(5, "c"),
+    ]
     second = [row(0, "c"), row(1, "d"), row(2, "d")]
     assert twins_of([SampleTable(first), SampleTable(second)]) == [
         [0, 1, 0],
@@ -253,7 +280,11 @@ def test_boxes_are_the_most_frequent_values_and_the_ticked_ones_and_masks_say_wh
 def test_twenty_values_have_a_box_and_what_cannot_be_written_has_none():
     found = choice([f"{number:02}" for number in range(22)] + ["21"], FORMAT, ["00"])
     assert found is not None
-    assert [text for text, _ in found.shown] == ["21", "00", *(f"{number:02}" for number in range(1, 19))]
+    assert [text for text, _ in found.shown] == [
+        "21",
+        "00",
+        *(f"{number:02}" for number in range(1, 19)),
+    ]
     assert choice(["x" * 201, "a\tb", 5, Unknown("x")], FORMAT) is None
     longest = choice(["x" * 200], FORMAT, ["x" * 201])
     assert longest is not None
@@ -272,7 +303,9 @@ def test_more_than_256_sets_of_values_take_two_bytes_each():
     assert few is not None
     assert many is not None
     assert (few.for_script()["bits"], many.for_script()["bits"]) == (8, 16)
-    assert np.frombuffer(base64.b64decode(many.for_script()["codes"]), np.uint16).tolist() == list(range(257))
+    assert np.frombuffer(base64.b64decode(many.for_script()["codes"]), np.uint16).tolist() == list(
+        range(257)
+    )
 
 
 def test_truth_values_are_written_as_in_predicates():

@@ -19,9 +19,13 @@ HOSTILE = '</script><img src=x onerror="alert(1)"><b>bold</b>'
 def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("validation")
     write_tar(
-        folder / "0.tar", [*entries(0, 20), ("html.jpg", b"<!doctype html><p>404"), ("html.txt", HOSTILE.encode())]
+        folder / "0.tar",
+        [*entries(0, 20), ("html.jpg", b"<!doctype html><p>404"), ("html.txt", HOSTILE.encode())],
     )
-    write_tar(folder / "1.tar", [*entries(1, 20), ("gif.jpg", picture(40, 30, 1, "GIF")), ("gif.txt", b"word " * 200)])
+    write_tar(
+        folder / "1.tar",
+        [*entries(1, 20), ("gif.jpg", picture(40, 30, 1, "GIF")), ("gif.txt", b"word " * 200)],
+    )
     arguments = ["--train-data", str(folder / "{0..1}.tar"), "--batch-size", "4", "--workers", "2"]
     arguments += ["--train-num-samples", "40"]
     return check([str(folder)], ["open-clip"], arguments=arguments)
@@ -34,7 +38,9 @@ def page(report: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_findings_show_their_samples_and_texts_from_the_data_run_nothing(chromium: Any, page: Path) -> None:
+def test_findings_show_their_samples_and_texts_from_the_data_run_nothing(
+    chromium: Any, page: Path
+) -> None:
     with Opened(chromium, page) as opened:
         gallery = opened.page.locator("details", has_text="I210").locator(".gallery")
         assert gallery.locator("b").all_text_contents() == ["html"]
@@ -50,18 +56,25 @@ def test_findings_show_their_samples_and_texts_from_the_data_run_nothing(chromiu
 
 def test_a_fix_is_copied_as_it_is_to_be_typed(chromium: Any, page: Path, report: Any) -> None:
     with Opened(chromium, page, permissions=["clipboard-read", "clipboard-write"]) as opened:
-        opened.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        opened.page.evaluate(
+            "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+        )
         first = opened.page.locator(".command").first
         first.locator("button").click()
         opened.page.wait_for_function("document.querySelector('.copy').textContent === 'Copied'")
-        assert opened.page.evaluate("navigator.clipboard.readText()") == first.locator("pre").text_content()
+        assert (
+            opened.page.evaluate("navigator.clipboard.readText()")
+            == first.locator("pre").text_content()
+        )
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everyone_can_use_it(chromium: Any, page: Path, scheme: str) -> None:
     with Opened(chromium, page, color_scheme=scheme) as opened:
-        opened.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        opened.page.evaluate(
+            "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+        )
         assert opened.violations() == []
 
 

@@ -13,7 +13,9 @@ STEP = 4 << 20
 
 
 def _writers() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("wdsflow-write")]
+    return [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("wdsflow-write")
+    ]
 
 
 def test_all_bytes_arrive_in_order(tmp_path: Path) -> None:
@@ -43,7 +45,9 @@ def test_an_error_of_the_disk_is_raised_by_every_further_call(tmp_path: Path) ->
     assert not _writers()
 
 
-def test_a_file_that_is_closed_too_early_does_not_lead_the_writer_into_another_one(tmp_path: Path) -> None:
+def test_a_file_that_is_closed_too_early_does_not_lead_the_writer_into_another_one(
+    tmp_path: Path,
+) -> None:
     reader, writer = os.pipe()  # it holds less than a step: the writer waits
     sink = Sink(writer, tmp_path / "a")
     sink.add(bytes(STEP))
@@ -51,7 +55,9 @@ def test_a_file_that_is_closed_too_early_does_not_lead_the_writer_into_another_o
     other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
     assert other == writer
     done: list[int] = []
-    drain = threading.Thread(target=lambda: done.extend(iter(lambda: len(os.read(reader, 1 << 20)), 0)))
+    drain = threading.Thread(
+        target=lambda: done.extend(iter(lambda: len(os.read(reader, 1 << 20)), 0))
+    )
     drain.start()
     sink.close()
     drain.join()

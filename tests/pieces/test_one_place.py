@@ -27,7 +27,9 @@ def _importing(name: str) -> set[str]:
 
 def _with(text: str) -> set[str]:
     return {
-        module for module, path in MODULES.items() if not module.startswith(ROOM) and text in path.read_text("utf-8")
+        module
+        for module, path in MODULES.items()
+        if not module.startswith(ROOM) and text in path.read_text("utf-8")
     }
 
 

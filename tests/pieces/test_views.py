@@ -21,7 +21,11 @@ def pieces(draw: random.Random, length: int) -> list[Piece]:
             found.append(draw.randbytes(draw.choice([0, 1, 7, 600])))
         else:
             last = found[-1] if found else b""
-            start = last[1] if not isinstance(last, bytes) and draw.random() < 0.3 else draw.randrange(length)
+            start = (
+                last[1]
+                if not isinstance(last, bytes) and draw.random() < 0.3
+                else draw.randrange(length)
+            )
             found.append((start, min(length, start + draw.choice([0, 1, 512, 3000]))))
     return found
 
@@ -69,7 +73,9 @@ def test_ranges_of_several_files_are_written_in_order_while_few_stay_open(tmp_pa
     assert len(opened) > 3
 
 
-def test_a_shard_without_its_last_padding_gets_it_and_one_that_is_shorter_is_refused(tmp_path: Path):
+def test_a_shard_without_its_last_padding_gets_it_and_one_that_is_shorter_is_refused(
+    tmp_path: Path,
+):
     path = write_tar(tmp_path / "a.tar", [("1.txt", b"x" * 700)])
     path.write_bytes(data := path.read_bytes()[: 512 + 700])
     with open_source(named(str(path))) as source:

@@ -49,14 +49,24 @@ def test_headers_are_ustar_and_the_same_every_time(tmp_path: Path):
     with tarfile.open(tmp_path / "0.tar") as tar:
         info = tar.next()
     assert info is not None
-    assert (info.mtime, info.mode, info.uid, info.uname, info.pax_headers) == (0, 0o444, 0, "bigdata", {})
+    assert (info.mtime, info.mode, info.uid, info.uname, info.pax_headers) == (
+        0,
+        0o444,
+        0,
+        "bigdata",
+        {},
+    )
     assert len(header(LONG, 5)) == 512
     assert len(header(LONGER, 5)) > 512
 
 
 @cases(40)
 @given(
-    st.text(st.characters(blacklist_characters="\0/", blacklist_categories=["Cs"]), min_size=1, max_size=150),
+    st.text(
+        st.characters(blacklist_characters="\0/", blacklist_categories=["Cs"]),
+        min_size=1,
+        max_size=150,
+    ),
     st.sampled_from([0, 1, 511, 512, 8**11 - 1, 8**11, 1 << 50]),
 )
 def test_any_name_and_size_come_back(name: str, size: int):
@@ -96,7 +106,9 @@ def test_a_source_that_ends_early_leaves_nothing_behind(tmp_path: Path, size: in
     (tmp_path / "source").write_bytes(b"x" * 500)
     with open_source(named(str(tmp_path / "source"))) as source:
         far = Far(b"x" * 500)
-        with pytest.raises(SourceChangedError, match=rf"read: it ends at byte 500, {size - 500:,} too early$"):
+        with pytest.raises(
+            SourceChangedError, match=rf"read: it ends at byte 500, {size - 500:,} too early$"
+        ):
             write_pieces(tmp_path / "0.tar", source if local else far, moved("a.bin", 0, size))
     assert os.listdir(tmp_path) == ["source"]
     with pytest.raises(SourceChangedError, match=r"read: it ends at byte 500, 3 too early$"):
@@ -144,7 +156,13 @@ try:
 except OSError as error:
     print(error.strerror)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment())
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
     assert done.stdout.strip() == "File too large"
     assert os.listdir(tmp_path) == []
 
@@ -162,7 +180,9 @@ def pieces():
     time.sleep(600)
 write_pieces(Path({str(tmp_path / "0.tar")!r}), Source(), pieces())
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment()) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment()
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         [left] = os.listdir(tmp_path)

@@ -20,7 +20,9 @@ _TITLES = {
 WIDE = "100000"  # characters a line, so that sentences are whole; commands are not wrapped at any width
 
 
-def follow(folder: Path, urls: Sequence[str], readers: Mapping[str, RealReader], level: str = "full") -> Iterator[str]:
+def follow(
+    folder: Path, urls: Sequence[str], readers: Mapping[str, RealReader], level: str = "full"
+) -> Iterator[str]:
     """Validate shards in a folder, do all that is advised, and yield what is not as was said."""
     asked = [word for name in readers for word in ("--for", name)]
     report = run(["validate", *urls, "--level", level, *asked], folder)
@@ -32,14 +34,20 @@ def follow(folder: Path, urls: Sequence[str], readers: Mapping[str, RealReader],
         for command in commands(step):
             yield from _follow_command(folder, command, step, readers)
         for code in snippets(step):
-            files = json.loads(run(["validate", *urls, "--level", "names", "--format", "json"], folder).out)["shards"]
+            files = json.loads(
+                run(["validate", *urls, "--level", "names", "--format", "json"], folder).out
+            )["shards"]
             paths = [str(folder / shard["url"]) for shard in files]
             yield from _compare(
-                step, code, lambda name, paths=paths, code=code: readers[name].read(paths, Options(), code)
+                step,
+                code,
+                lambda name, paths=paths, code=code: readers[name].read(paths, Options(), code),
             )
     for command in commands(report.out):
         if not any(command in step for step in _steps(report.out)):
-            told = report.out.partition(command)[0].rstrip().rpartition("\n")[2]  # a fix, with what it brings
+            told = (
+                report.out.partition(command)[0].rstrip().rpartition("\n")[2]
+            )  # a fix, with what it brings
             yield from _follow_command(folder, command, told, readers)
 
 
@@ -49,7 +57,9 @@ def _steps(report: str) -> list[str]:
     return re.split(r"^  (?=\d+\. )", todo, flags=re.MULTILINE)[1:]
 
 
-def _follow_command(folder: Path, command: str, step: str, readers: Mapping[str, RealReader]) -> Iterator[str]:
+def _follow_command(
+    folder: Path, command: str, step: str, readers: Mapping[str, RealReader]
+) -> Iterator[str]:
     if not command.startswith("wdsflow "):
         return  # what installs something
     done = paste(command, folder)

@@ -1,7 +1,7 @@
 """Commands and snippets as programs print them, and what comes of pasting them.
 
-A command begins a line or follows ``: ``, and ends with its line. It is handed to bash as it is printed; what bash
-makes of it is run in this process, in the folder where the user stood.
+A command begins a line or follows ``: ``, and ends with its line. It is handed to bash as it is
+printed; what bash makes of it is run in this process, in the folder where the user stood.
 """
 
 import contextlib
@@ -20,9 +20,12 @@ from wdsflow.cli.main import COMMANDS, main
 
 _OURS = rf"wdsflow (?:{'|'.join(COMMANDS)})\b"
 _INSTALL = r"(?:\S*python[\d.]* -m pip|uv pip|pip) install\b"
-# Anywhere in a line: a command that is followed by words of the message is none, and shows when it is run.
+# Anywhere in a line: a command that is followed by words of the message is none, and shows when it
+# is run.
 _COMMAND = re.compile(rf"(?:{_OURS}|{_INSTALL}).*$", re.MULTILINE)
-_ROOMS = frozenset({"help", "fullDescription", "shortDescription", "fields"})  # of SARIF: manual pages; of JSON: names
+_ROOMS = frozenset(
+    {"help", "fullDescription", "shortDescription", "fields"}
+)  # of SARIF: manual pages; of JSON: names
 
 
 class Done(NamedTuple):

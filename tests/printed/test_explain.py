@@ -22,7 +22,11 @@ STANDS_FOR = {
 
 
 def commands() -> list[str]:
-    found = {" ".join(each.split()) for rule in catalog().values() for each in COMMAND.findall(page(rule))}
+    found = {
+        " ".join(each.split())
+        for rule in catalog().values()
+        for each in COMMAND.findall(page(rule))
+    }
     assert len(found) > 12
     return sorted(found)
 

@@ -20,14 +20,17 @@ def place(tmp_path: Path) -> Path:
         keys = [f"{shard}a", f"{shard}b"]
         urls = {key: json.dumps({"url": f"http://{key}"}).encode() for key in keys}
         write_tar(
-            tmp_path / f"s/{shard}.tar", [e for key in keys for e in ((f"{key}.jpg", JPEG), (f"{key}.json", urls[key]))]
+            tmp_path / f"s/{shard}.tar",
+            [e for key in keys for e in ((f"{key}.jpg", JPEG), (f"{key}.json", urls[key]))],
         )
     write(tmp_path, "0a 0b 1a 1b".split())
     return tmp_path
 
 
 def write(place: Path, keys: list[str], urls: list[str] | None = None) -> None:
-    rows = [f"{key},http://{url},caption of {url}" for key, url in zip(keys, urls or keys, strict=True)]
+    rows = [
+        f"{key},http://{url},caption of {url}" for key, url in zip(keys, urls or keys, strict=True)
+    ]
     (place / "t.csv").write_text("\n".join(["key,url,caption", *rows, ""]))
 
 
@@ -43,7 +46,9 @@ def test_samples_and_rows_are_counted_and_the_next_command_works(place: Path):
     assert "samples: 3 matched + 1 unmatched + 0 ambiguous + 0 without field = 4" in done.out
     assert "rows of the table: 3 used + 1 unmatched = 4" in done.out
     assert texts(place / "out") == ["caption of 0a", "caption of 0b", "caption of 1a"]
-    assert [paste(command, place).status for command in commands(done.out)] == [1]  # a sample has no caption
+    assert [paste(command, place).status for command in commands(done.out)] == [
+        1
+    ]  # a sample has no caption
 
 
 def test_keys_of_another_download_are_refused_with_the_command_that_joins_on_the_url(place: Path):
@@ -54,11 +59,18 @@ def test_keys_of_another_download_are_refused_with_the_command_that_joins_on_the
     assert "0a: the table has http://0b, the shard http://0a" in done.errors
     (command,) = commands(done.errors)
     assert paste(command, place).status == 0
-    assert texts(place / "out") == ["caption of 0a", "caption of 0b", "caption of 1a", "caption of 1b"]
+    assert texts(place / "out") == [
+        "caption of 0a",
+        "caption of 0b",
+        "caption of 1a",
+        "caption of 1b",
+    ]
 
 
 @pytest.mark.parametrize(("how", "left"), [("first", 4), ("each", 4), ("drop", 2)])
-def test_ambiguous_samples_are_refused_with_the_commands_that_resolve_them(place: Path, how: str, left: int):
+def test_ambiguous_samples_are_refused_with_the_commands_that_resolve_them(
+    place: Path, how: str, left: int
+):
     write(place, ["0a", "0b", "1a", "1b", "1a", "0b"])
     done = run(ON_KEY, place)
     assert done.status == 2
@@ -101,10 +113,15 @@ def test_other_options_are_refused_with_commands_that_replace_or_keep(place: Pat
         (["--on", "key", "--set", "txt"], "FIELD=COLUMN or json:NAME=COLUMN"),
         (["--on", "key", "--set", "txt:a=caption"], "only json has values with names"),
         (["--on", "key", "--set", "../../x=caption"], "is not a field name"),
-        (["--on", "key", "--set", "json=caption", "--set", "json:a=caption"], "json:a is set twice"),
+        (
+            ["--on", "key", "--set", "json=caption", "--set", "json:a=caption"],
+            "json:a is set twice",
+        ),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_written(place: Path, options: list[str], message: str):
+def test_what_cannot_be_done_is_refused_before_anything_is_written(
+    place: Path, options: list[str], message: str
+):
     done = run(["graft", "s/0.tar", "--from", "t.csv", "-o", "out", *options], place)
     assert done.status == 2
     assert message in done.errors
@@ -126,7 +143,10 @@ def test_damage_is_exit_status_one_and_a_shard_that_is_missing_is_not_silent(pla
     assert done.status == 1
     assert "lost: at byte 2,048 the contents of a member are cut" in done.out
     assert any(command.startswith("wdsflow validate s/") for command in commands(done.out))
-    done = run(["graft", "gone.tar", "--on", "key", "--from", "t.csv", "--set", "txt=caption", "-o", "o"], place)
+    done = run(
+        ["graft", "gone.tar", "--on", "key", "--from", "t.csv", "--set", "txt=caption", "-o", "o"],
+        place,
+    )
     assert done.status == 2
     assert f"no such file: {place}/gone.tar" in done.errors
 
@@ -138,14 +158,32 @@ def test_damage_is_exit_status_one_and_a_shard_that_is_missing_is_not_silent(pla
         ("key, caption\n0a,new\n", "t.csv has no column 'caption'", 0),
         ("id,captions\n0a,new\n", "its first line is taken for the names of the columns", 0),
         ("0b,old\n0a,new\n", "it has 0b, old", None),
-        ("key;caption\n0a;new\n", "its columns are separated by semicolons, not by commas: save it with commas", None),
-        ("key\tcaption\n0a\tnew\n", "separated by tabs, not by commas: give it a name that ends in .tsv", None),
-        ("key,caption,caption\n0a,1,2\n", "t.csv has 2 columns 'caption': give each a name of its own", None),
+        (
+            "key;caption\n0a;new\n",
+            "its columns are separated by semicolons, not by commas: save it with commas",
+            None,
+        ),
+        (
+            "key\tcaption\n0a\tnew\n",
+            "separated by tabs, not by commas: give it a name that ends in .tsv",
+            None,
+        ),
+        (
+            "key,caption,caption\n0a,1,2\n",
+            "t.csv has 2 columns 'caption': give each a name of its own",
+            None,
+        ),
         ("my key;the,text\n0a;1,2\n", "it has my key;the, text", None),
-        ("", "t.csv is empty, or has no names in its first line, which must name the columns", None),
+        (
+            "",
+            "t.csv is empty, or has no names in its first line, which must name the columns",
+            None,
+        ),
     ],
 )
-def test_a_csv_file_with_other_columns_is_refused_with_what_it_has(place: Path, table: str, said: str, after):
+def test_a_csv_file_with_other_columns_is_refused_with_what_it_has(
+    place: Path, table: str, said: str, after
+):
     (place / "t.csv").write_text(table)
     done = run(ON_KEY, place)
     assert done.status == 2
@@ -158,7 +196,9 @@ def test_a_csv_file_with_other_columns_is_refused_with_what_it_has(place: Path, 
 
 def test_a_table_or_a_join_that_is_not_there_is_refused_with_one_that_is(place: Path):
     for wrong in (["--on", "key", "--from", "tt.csv"], ["--on", "url", "--from", "t.csv"]):
-        done = run(["graft", "s/0.tar", *wrong, "--set", "txt=caption", "-o", f"out{wrong[1]}"], place)
+        done = run(
+            ["graft", "s/0.tar", *wrong, "--set", "txt=caption", "-o", f"out{wrong[1]}"], place
+        )
         assert done.status == 2
         (command,) = commands(done.errors)
         assert paste(command, place).status == 0

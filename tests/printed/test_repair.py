@@ -16,7 +16,9 @@ REFUSED = {
 def repaired(tmp_path):
     """A folder with shards, and with what a repair made of them."""
     write(tmp_path, SETS["captions in json"] * 2)
-    done = run(["repair", "s/0.tar", "s/1.tar", "-o", "out", "--caption", "json:description"], tmp_path)
+    done = run(
+        ["repair", "s/0.tar", "s/1.tar", "-o", "out", "--caption", "json:description"], tmp_path
+    )
     assert [paste(command, tmp_path).status for command in commands(done.out)] == [0]
     return tmp_path
 

@@ -14,7 +14,16 @@ from wdsflow.training.launch.preflight import preflight
 
 pytestmark = pytest.mark.skipif(find_spec("open_clip_train") is None, reason="needs OpenCLIP")
 
-WORDS = ["--train-data", "s/{0..1}.tar", "--train-num-samples", "8", "--batch-size", "4", "--workers", "2"]
+WORDS = [
+    "--train-data",
+    "s/{0..1}.tar",
+    "--train-num-samples",
+    "8",
+    "--batch-size",
+    "4",
+    "--workers",
+    "2",
+]
 CASES = {
     "captions in json, not in all": [SETS["captions in some of the json"][0]] * 2,
     "captions in another field": [SETS["captions in another field"][0]] * 2,
@@ -44,16 +53,33 @@ def test_what_a_look_at_the_shards_advises_works(tmp_path, contents):
 
 def test_no_repair_leaves_out_what_the_feed_leaves_out_by_itself(tmp_path):
     write(tmp_path, SETS["captions in some json, others in txt"])
-    words = ["--train-data", "s/*.tar", "--train-num-samples", "8", "--batch-size", "4", "--workers", "1"]
-    report = run(["train", "--dry-run", "--caption", "txt|json:description", "--", *words], tmp_path).out
+    words = [
+        "--train-data",
+        "s/*.tar",
+        "--train-num-samples",
+        "8",
+        "--batch-size",
+        "4",
+        "--workers",
+        "1",
+    ]
+    report = run(
+        ["train", "--dry-run", "--caption", "txt|json:description", "--", *words], tmp_path
+    ).out
     assert "up to 14 of 16 samples reach a batch" in report
     assert "wdsflow repair" not in report
 
 
-@pytest.mark.parametrize("odd", ["--image png", "--caption foo:x", "--caption foo", "--image png --caption foo"])
-def test_where_only_the_command_names_other_fields_its_options_are_the_fix_and_no_repair(tmp_path, odd):
+@pytest.mark.parametrize(
+    "odd", ["--image png", "--caption foo:x", "--caption foo", "--image png --caption foo"]
+)
+def test_where_only_the_command_names_other_fields_its_options_are_the_fix_and_no_repair(
+    tmp_path, odd
+):
     write(tmp_path, [pairs(9, json=JSON), pairs(9, start=20, json=JSON)])
-    asked = f"wdsflow train --dry-run {odd} -- --train-data 's/{{0..1}}.tar' --workers 1 --batch-size 4"
+    asked = (
+        f"wdsflow train --dry-run {odd} -- --train-data 's/{{0..1}}.tar' --workers 1 --batch-size 4"
+    )
     report = paste(asked, tmp_path).out
     assert "wdsflow repair" not in report
     fix = commands(report.partition("What to do")[2])[0]  # of all odd names

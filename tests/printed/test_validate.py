@@ -32,14 +32,18 @@ GOLDEN = Path(__file__).parents[1] / "validate" / "advice" / "golden"
 
 @pytest.fixture(scope="module")
 def readers(real_readers: RealReaders) -> Iterator[Mapping[str, RealReader]]:
-    at_hand = [each for each in environments(os.environ) if each.reader in READERS and not each.missing]
+    at_hand = [
+        each for each in environments(os.environ) if each.reader in READERS and not each.missing
+    ]
     with ExitStack() as stack:
         yield {each.reader: stack.enter_context(real_readers.open(each)) for each in at_hand}
 
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100000")  # sentences stay whole; commands are not wrapped at any width
+    monkeypatch.setenv(
+        "COLUMNS", "100000"
+    )  # sentences stay whole; commands are not wrapped at any width
 
 
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.deep)])
@@ -51,13 +55,20 @@ def test_all_that_is_advised_works_and_brings_what_it_promises(tmp_path, readers
         folder = tmp_path / str(number)
         folder.mkdir()
         urls = make(folder)
-        # What generated json holds decides whether datasets can make a table of it, which is not predicted.
-        some = {each: reader for each, reader in readers.items() if each != "datasets" or "seed" not in name}
+        # What generated json holds decides whether datasets can make a table of it, which is not
+        # predicted.
+        some = {
+            each: reader
+            for each, reader in readers.items()
+            if each != "datasets" or "seed" not in name
+        }
         wrong += [f"{name}, {level}: {each}" for each in follow(folder, urls, some, level)]
     assert wrong == []
 
 
-Set = tuple[str, str, Callable[[Path], list[str]]]  # name, level, what writes it into a folder and returns its urls
+Set = tuple[
+    str, str, Callable[[Path], list[str]]
+]  # name, level, what writes it into a folder and returns its urls
 
 
 def crafted() -> Iterator[Set]:
@@ -70,14 +81,20 @@ def golden() -> Iterator[Set]:
     """Shards of rules for which a repair is advised."""
     for code, case in CASES.items():
         golden = GOLDEN / f"{code}.txt"
-        if not case.facts and golden.exists() and " wdsflow repair " in golden.read_text(encoding="utf-8"):
+        if (
+            not case.facts
+            and golden.exists()
+            and " wdsflow repair " in golden.read_text(encoding="utf-8")
+        ):
             yield code, "full", case.write
 
 
 def of_the_demo() -> Iterator[Set]:
     drawn = example_shards.draw(16)
 
-    def written(fault: Callable[[Path, list[example_shards.Scene]], None], folder: Path) -> list[str]:
+    def written(
+        fault: Callable[[Path, list[example_shards.Scene]], None], folder: Path
+    ) -> list[str]:
         fault(folder / "s", drawn)
         return ["s/{000..003}.tar"]
 
@@ -94,7 +111,11 @@ def generated() -> Iterator[Set]:
 
 
 @pytest.mark.parametrize(
-    "name", ["some samples without json", pytest.param("many shards with the same fault", marks=pytest.mark.deep)]
+    "name",
+    [
+        "some samples without json",
+        pytest.param("many shards with the same fault", marks=pytest.mark.deep),
+    ],
 )
 def test_every_format_has_the_same_commands_whatever_the_width(tmp_path, monkeypatch, name):
     write(tmp_path, SETS[name])
@@ -103,7 +124,10 @@ def test_every_format_has_the_same_commands_whatever_the_width(tmp_path, monkeyp
     wanted = {each for each in commands(shown) if "wdsflow explain" not in each}
     assert wanted
     for form in ("json", "html"):
-        assert set(commands(texts(run(["validate", *asked, "--format", form], tmp_path).out, form))) == wanted
+        assert (
+            set(commands(texts(run(["validate", *asked, "--format", form], tmp_path).out, form)))
+            == wanted
+        )
     for width in ("20", "80"):
         monkeypatch.setenv("COLUMNS", width)
         narrow = run(["validate", *asked], tmp_path).out
@@ -111,14 +135,28 @@ def test_every_format_has_the_same_commands_whatever_the_width(tmp_path, monkeyp
         assert snippets(narrow) == snippets(shown)
 
 
-def test_repeated_images_and_captions_that_are_file_names_come_with_filters_that_leave_them_out(tmp_path):
+def test_repeated_images_and_captions_that_are_file_names_come_with_filters_that_leave_them_out(
+    tmp_path,
+):
     write(
-        tmp_path, [[*samples(30, jpg=PICTURE, txt=b"a dog"), *samples(9, start=50, jpg=PICTURE, txt=b"IMG_0042.JPG")]]
+        tmp_path,
+        [
+            [
+                *samples(30, jpg=PICTURE, txt=b"a dog"),
+                *samples(9, start=50, jpg=PICTURE, txt=b"IMG_0042.JPG"),
+            ]
+        ],
     )
     (tmp_path / "filtered").mkdir()
     report = run(["validate", "s", "--level", "full"], tmp_path).out
-    found = {each.split("--where ")[1]: each for each in commands(report) if each.startswith("wdsflow filter")}
+    found = {
+        each.split("--where ")[1]: each
+        for each in commands(report)
+        if each.startswith("wdsflow filter")
+    }
     assert list(found) == ["'not is_filename_like'", "'not duplicate'"]
-    assert len({each.split(" -o ")[1].split()[0] for each in found.values()} | {"filtered"}) == 3  # none is in use
+    assert (
+        len({each.split(" -o ")[1].split()[0] for each in found.values()} | {"filtered"}) == 3
+    )  # none is in use
     for where, left in (("'not is_filename_like'", 30), ("'not duplicate'", 1)):
         assert f"    {left:2}  kept" in paste(found[where], tmp_path).out

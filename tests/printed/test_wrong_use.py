@@ -26,7 +26,9 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", WRITING)
 @pytest.mark.parametrize("wrong", ["shardz", "shards/1.tar"])
-def test_shards_that_do_not_exist_are_refused_with_those_of_nearly_that_name(place: Path, command: str, wrong: str):
+def test_shards_that_do_not_exist_are_refused_with_those_of_nearly_that_name(
+    place: Path, command: str, wrong: str
+):
     done = run([command, wrong, "-o", "out", *WRITING[command]], place)
     assert done.status == 2
     assert f"wdsflow: no shards match '{wrong}'\n  no such file: {place / wrong}\n" in done.errors
@@ -44,7 +46,9 @@ def test_shards_that_do_not_exist_are_refused_with_those_of_nearly_that_name(pla
         ("shards/x*.tar", "shards"),
     ],
 )
-def test_a_pattern_without_shards_is_answered_with_one_for_all_of_them(place: Path, wrong: str, meant: str):
+def test_a_pattern_without_shards_is_answered_with_one_for_all_of_them(
+    place: Path, wrong: str, meant: str
+):
     write_tar(place / "shards" / "1.tar", entries(["c", "d"]))
     done = run(["inspect", wrong], place)
     assert (done.status, commands(done.errors)) == (2, [f"wdsflow inspect {meant}"])
@@ -57,12 +61,17 @@ def test_an_output_folder_without_a_name_is_refused(place: Path, command: str):
     options = WRITING.get(command, ["--where", "caption_words > 0"])
     done = run([command, "shards", "-o", "", *options], place)
     assert done.status == 2
-    assert "it is empty: name a folder, or . for this one; is a variable of the shell not set?" in done.errors
+    assert (
+        "it is empty: name a folder, or . for this one; is a variable of the shell not set?"
+        in done.errors
+    )
     assert sorted(place.rglob("*")) == before
 
 
 @pytest.mark.parametrize("command", WRITING)
-def test_shards_that_cannot_be_read_are_refused_with_the_command_that_says_why(place: Path, command: str):
+def test_shards_that_cannot_be_read_are_refused_with_the_command_that_says_why(
+    place: Path, command: str
+):
     done = run([command, "text", "-o", "out", *WRITING[command]], place)
     assert done.status == 2
     assert "not a tar: looks like text\n  see what is wrong: wdsflow validate text" in done.errors
@@ -70,7 +79,13 @@ def test_shards_that_cannot_be_read_are_refused_with_the_command_that_says_why(p
 
 
 MISSING = {
-    "graft": ["URL...: ", "-o, --output OUT: ", "--from TABLE: ", "--on WHAT: ", "--set FIELD=COLUMN: "],
+    "graft": [
+        "URL...: ",
+        "-o, --output OUT: ",
+        "--from TABLE: ",
+        "--on WHAT: ",
+        "--set FIELD=COLUMN: ",
+    ],
     "graft shards --on key": ["-o, --output OUT: ", "--from TABLE: ", "--set FIELD=COLUMN: "],
     "reshard": ["URL...: ", "-o, --output OUT: "],
     "repair -o out": ["URL...: "],
@@ -95,7 +110,9 @@ def test_all_that_is_missing_is_reported_at_once(place: Path, typed: str):
     ("command", "wrong", "right"),
     [("graft", "--table", "--from"), ("graft", "--fields", "--set"), ("pack", "--out", "--output")],
 )
-def test_an_option_by_its_name_in_python_is_answered_with_its_name_here(place: Path, command, wrong, right):
+def test_an_option_by_its_name_in_python_is_answered_with_its_name_here(
+    place: Path, command, wrong, right
+):
     done = run([command, "shards", wrong, "x"], place)
     assert done.status == 2
     assert f"no such option: {wrong}; did you mean {right}?" in done.errors
@@ -105,7 +122,9 @@ REFUSED = "pipe:cat shards/0.tar would run a shell command"
 
 
 @pytest.mark.parametrize("command", ["reshard", "graft"])
-def test_the_output_of_a_command_is_refused_with_the_command_that_allows_it(place: Path, command: str):
+def test_the_output_of_a_command_is_refused_with_the_command_that_allows_it(
+    place: Path, command: str
+):
     options = ["pipe:cat shards/0.tar", "-o", "out", *WRITING[command]]
     done = run([command, *options], place)
     assert (done.status, REFUSED in done.errors) == (2, True), done.errors
@@ -148,7 +167,9 @@ MEANT = {
 
 @pytest.mark.parametrize("command", LOOKING)
 @pytest.mark.parametrize("meant", MEANT)
-def test_a_mistyped_url_is_answered_with_the_command_that_was_meant(tmp_path: Path, command: str, meant: str):
+def test_a_mistyped_url_is_answered_with_the_command_that_was_meant(
+    tmp_path: Path, command: str, meant: str
+):
     write_set(tmp_path / "even", (3, 3))
     write_set(tmp_path / "raw", (3,))
     (tmp_path / "list.txt").write_text("# two of them\neven/00000.tar\nraw/00000.tar\n")
@@ -171,7 +192,9 @@ def test_a_text_that_lists_no_shards_is_called_no_list(tmp_path: Path):
 
 
 @pytest.mark.parametrize("command", ["train", "validate"])
-def test_an_option_of_open_clip_train_before_the_dashes_is_put_after_them(tmp_path: Path, command: str):
+def test_an_option_of_open_clip_train_before_the_dashes_is_put_after_them(
+    tmp_path: Path, command: str
+):
     write_set(tmp_path / "even", (3, 3))
     own = ["--dry-run"] if command == "train" else ["--max-loss", "0.5"]
     typed = ["--train-data", "even/{00000..00001}.tar", *own, "--workers=1", "--batch-size", "1"]
@@ -179,7 +202,15 @@ def test_an_option_of_open_clip_train_before_the_dashes_is_put_after_them(tmp_pa
     assert done.status == 2
     assert "--train-data is an option of open_clip_train: put it after --" in done.errors
     (again,) = commands(done.errors.partition("Error: ")[2])
-    words = ["--train-data", "'even/{00000..00001}.tar'", "--workers=1", "--batch-size", "1", "--epochs", "2"]
+    words = [
+        "--train-data",
+        "'even/{00000..00001}.tar'",
+        "--workers=1",
+        "--batch-size",
+        "1",
+        "--epochs",
+        "2",
+    ]
     assert again == f"wdsflow {command} {' '.join(own)} -- {' '.join(words)}"
     assert "Forecast" in paste(again, tmp_path).out
 
@@ -195,7 +226,10 @@ def test_a_mistyped_option_of_open_clip_train_before_the_dashes_is_put_after_the
     own = ["--dry-run"] if command == "train" else ["--max-loss", "0.5"]
     done = run([command, *wrong, *own, "--workers", "1", "--", "--batch-size", "1"], tmp_path)
     assert done.status == 2
-    assert f"no such option: {wrong[0].partition('=')[0]}; did you mean --train-data, after --?" in done.errors
+    assert (
+        f"no such option: {wrong[0].partition('=')[0]}; did you mean --train-data, after --?"
+        in done.errors
+    )
     (again,) = commands(done.errors.partition("Error: ")[2])
     assert "Forecast" in paste(again, tmp_path).out
     own_typo = run([command, "--trian-where", "x", "--", "--batch-size", "1"], tmp_path)
@@ -204,7 +238,16 @@ def test_a_mistyped_option_of_open_clip_train_before_the_dashes_is_put_after_the
 
 def test_shards_before_the_dashes_are_named_after_them(tmp_path: Path):
     write_set(tmp_path / "even", (3, 3))
-    typed = ["train", "even/{00000..00001}.tar", "--dry-run", "--", "--workers", "1", "--batch-size", "1"]
+    typed = [
+        "train",
+        "even/{00000..00001}.tar",
+        "--dry-run",
+        "--",
+        "--workers",
+        "1",
+        "--batch-size",
+        "1",
+    ]
     done = run(typed, tmp_path)
     assert done.status == 2
     assert "shards are named after --, by --train-data" in done.errors
@@ -221,7 +264,9 @@ def test_an_option_of_wdsflow_after_the_dashes_is_put_before_them(tmp_path: Path
 
 
 @pytest.mark.parametrize("command", ["train", "validate"])
-def test_a_mistyped_option_after_the_dashes_is_answered_with_the_nearest(tmp_path: Path, command: str):
+def test_a_mistyped_option_after_the_dashes_is_answered_with_the_nearest(
+    tmp_path: Path, command: str
+):
     for wrong in (["--batchsize", "4"], ["--batchsize=4"]):
         done = run([command, "--", "--train-data", "x.tar", *wrong], tmp_path)
         assert done.status == 2
@@ -229,7 +274,9 @@ def test_a_mistyped_option_after_the_dashes_is_answered_with_the_nearest(tmp_pat
         assert len(done.errors.splitlines()) == 1  # not the 60 lines of open_clip_train's usage
 
 
-@pytest.mark.parametrize(("command", "after"), [("train", " -- ARGS..."), ("validate", " [-- ARGS...]")])
+@pytest.mark.parametrize(
+    ("command", "after"), [("train", " -- ARGS..."), ("validate", " [-- ARGS...]")]
+)
 def test_the_usage_shows_what_follows_the_dashes(tmp_path: Path, command: str, after: str):
     assert run([command, "--help"], tmp_path).out.splitlines()[0].endswith(after)
 
@@ -249,7 +296,12 @@ def test_a_store_without_credentials_says_so(tmp_path: Path):
         _open = info
 
     register_implementation("locked", Store, clobber=True)
-    for words in (["validate"], ["inspect"], ["repair", "-o", "out"], ["train", "--dry-run", "--", "--train-data"]):
+    for words in (
+        ["validate"],
+        ["inspect"],
+        ["repair", "-o", "out"],
+        ["train", "--dry-run", "--", "--train-data"],
+    ):
         done = run([*words, "locked://bucket/0.tar"], tmp_path)
         assert done.status == 2
         assert "Unable to locate credentials: set credentials, or FSSPEC_S3=" in done.errors, words

@@ -37,7 +37,9 @@ def verdict(reader: Reader, *shards: ShardEvidence) -> tuple[str, int, list[str]
 
 def shard(samples: Sequence[str], stop: Stop | None = None, url: str = "a.tar") -> ShardEvidence:
     """Return the evidence of a shard with these samples, one after the other."""
-    runs = [Run(f"{index:03d}", 1024 * index, shape(members)) for index, members in enumerate(samples)]
+    runs = [
+        Run(f"{index:03d}", 1024 * index, shape(members)) for index, members in enumerate(samples)
+    ]
     counts: dict[Shape, int] = {}
     inner: list[ShapeCount] = []
     for run in runs[1:-1]:
@@ -45,7 +47,8 @@ def shard(samples: Sequence[str], stop: Stop | None = None, url: str = "a.tar") 
             inner.append(ShapeCount(run.shape, 0, run.key, run.offset, tuple(counts.values())))
         counts[run.shape] = counts.get(run.shape, 0) + 1
     counted = tuple(
-        item.__class__(item.shape, counts[item.shape], item.key, item.offset, item.before) for item in inner
+        item.__class__(item.shape, counts[item.shape], item.key, item.offset, item.before)
+        for item in inner
     )
     return ShardEvidence(
         named(url),

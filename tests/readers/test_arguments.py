@@ -7,7 +7,12 @@ import pytest
 
 from wdsflow.readers.base import Options
 from wdsflow.readers.open_clip import arguments as module
-from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, own_parser, parse_arguments
+from wdsflow.readers.open_clip.arguments import (
+    Arguments,
+    ArgumentsError,
+    own_parser,
+    parse_arguments,
+)
 
 OTHERS = {"precision"}  # has another default in OpenCLIP 4, and changes nothing about data
 
@@ -68,8 +73,12 @@ def test_defaults_are_those_of_openclip():
     params = pytest.importorskip("open_clip_train.params")
     real = vars(params.parse_args([]))
     default = Arguments()
-    shared = [name for name in Arguments.__dataclass_fields__ if name in real and name not in OTHERS]
-    assert {name: getattr(default, name) for name in shared} == {name: real[name] for name in shared}
+    shared = [
+        name for name in Arguments.__dataclass_fields__ if name in real and name not in OTHERS
+    ]
+    assert {name: getattr(default, name) for name in shared} == {
+        name: real[name] for name in shared
+    }
     parsed = parse_arguments([])
     assert {name: getattr(parsed, name) for name in shared} == {name: real[name] for name in shared}
 
@@ -87,7 +96,9 @@ def with_openclip_33(monkeypatch):
 
 
 def test_flags_of_openclip_4_are_read_where_nothing_is_installed(without_openclip):
-    parsed = parse_arguments(["--json-text-key", "caption;alt", "--max-image-pixels", "0", "--text-key", "cap"])
+    parsed = parse_arguments(
+        ["--json-text-key", "caption;alt", "--max-image-pixels", "0", "--text-key", "cap"]
+    )
     assert parsed.options("open-clip-4") == Options(
         json_text_key="caption;alt", max_image_pixels=0, text_key="cap", workers=4
     )
@@ -100,10 +111,17 @@ def test_flags_of_openclip_4_are_refused_for_3_3_and_named(without_openclip):
         parse_arguments(["--image-key=png"], readers=["open-clip-3.3"])
 
 
-def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_asked_for(with_openclip_33):
-    with pytest.raises(ArgumentsError, match=r"--json-text-key exists from OpenCLIP 4 on; open_clip_torch 3\."):
+def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_asked_for(
+    with_openclip_33,
+):
+    with pytest.raises(
+        ArgumentsError, match=r"--json-text-key exists from OpenCLIP 4 on; open_clip_torch 3\."
+    ):
         parse_arguments(["--json-text-key", "caption"])
-    assert parse_arguments(["--json-text-key", "caption"], readers=["open-clip-4"]).json_text_key == "caption"
+    assert (
+        parse_arguments(["--json-text-key", "caption"], readers=["open-clip-4"]).json_text_key
+        == "caption"
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +144,10 @@ def test_flags_of_openclips_main_branch_are_known(flag, with_openclip_33):
 
 
 def test_an_unknown_flag_is_refused_in_openclips_words(with_openclip_33, capfd):
-    with pytest.raises(ArgumentsError, match=r"^unrecognized arguments: --train-date x; did you mean --train-data\?$"):
+    with pytest.raises(
+        ArgumentsError,
+        match=r"^unrecognized arguments: --train-date x; did you mean --train-data\?$",
+    ):
         parse_arguments(["--train-date", "x"])
     assert capfd.readouterr() == ("", "")
 
@@ -140,7 +161,8 @@ def test_braces_that_the_shell_expanded_are_recognised(installed, request):
 
 
 @pytest.mark.parametrize(
-    "words", [["--batch-size", "0"], ["--workers", "-1"], ["--accum-freq", "0"], ["--workers", "many"]]
+    "words",
+    [["--batch-size", "0"], ["--workers", "-1"], ["--accum-freq", "0"], ["--workers", "many"]],
 )
 def test_arguments_that_make_no_sense_are_refused(words):
     with pytest.raises(ArgumentsError):
@@ -148,7 +170,9 @@ def test_arguments_that_make_no_sense_are_refused(words):
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--workers", "2", "-h"]])
-def test_who_asks_for_openclips_help_is_told_where_it_is_whether_or_not_it_is_installed(words, without_openclip):
+def test_who_asks_for_openclips_help_is_told_where_it_is_whether_or_not_it_is_installed(
+    words, without_openclip
+):
     with pytest.raises(ArgumentsError, match=r"run python -m open_clip_train\.main --help$"):
         parse_arguments(words)
 

@@ -32,7 +32,9 @@ def by_ray(path: Path) -> int | None:
     from ray.data._internal.util import infer_compression
 
     try:
-        with pa.fs.LocalFileSystem().open_input_stream(str(path), compression=infer_compression(str(path))) as stream:
+        with pa.fs.LocalFileSystem().open_input_stream(
+            str(path), compression=infer_compression(str(path))
+        ) as stream:
             return len(list(ray._tar_file_iterator(stream)))
     except Exception:
         return None
@@ -40,7 +42,11 @@ def by_ray(path: Path) -> int | None:
 
 def hurt(r: Random, kind: str) -> bytes:
     count = r.randint(1, 20)
-    fields = [(f"{n}.{field}", data) for n in range(count) for field, data in (("jpg", JPEG * 30), ("txt", b"a cat"))]
+    fields = [
+        (f"{n}.{field}", data)
+        for n in range(count)
+        for field, data in (("jpg", JPEG * 30), ("txt", b"a cat"))
+    ]
     data, pack = tar_bytes(fields), PACKERS[kind]
     border = data.index(b"%d.txt" % r.randrange(count))
     packed = pack(data)
@@ -64,12 +70,16 @@ def test_what_ray_makes_of_a_compressed_shard_is_foretold(kind, tmp_path: Path):
     reader = READERS["ray-data"](Options())
     for seed in range(40):
         r = Random(seed)
-        path = tmp_path / f"{seed}.tar{r.choice(['', '.gz', '.bz2', '.zst', '.xz', f'.{kind}', f'.{kind}'])}".rstrip(
-            "."
+        path = (
+            tmp_path
+            / f"{seed}.tar{r.choice(['', '.gz', '.bz2', '.zst', '.xz', f'.{kind}', f'.{kind}'])}".rstrip(
+                "."
+            )
         )
         path.write_bytes(hurt(r, kind))
         predicted = predict(
-            scan_all([str(path)], scan_options("names", [reader], list(map(named, [str(path)])))), reader
+            scan_all([str(path)], scan_options("names", [reader], list(map(named, [str(path)])))),
+            reader,
         )
         funnel = predicted.verdict.funnel
         members = by_ray(path)

@@ -11,8 +11,36 @@ from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.check_options import CheckOptions
 from wdsflow.validate.verdicts.wording import CRASHES, LOSSES
 
-STATUSES = ("ok", "?", "-", "bad", "empty", "blank", "not-utf8", "no-caption", "bomb", "big", "big-bad", "unsafe")
-FIELDS = ("jpg", "webp", "JPG", "gif", "txt", "TXT", "json", "cls", "npy", "pth", "x.gz", "__key__", "__bad__", "")
+STATUSES = (
+    "ok",
+    "?",
+    "-",
+    "bad",
+    "empty",
+    "blank",
+    "not-utf8",
+    "no-caption",
+    "bomb",
+    "big",
+    "big-bad",
+    "unsafe",
+)
+FIELDS = (
+    "jpg",
+    "webp",
+    "JPG",
+    "gif",
+    "txt",
+    "TXT",
+    "json",
+    "cls",
+    "npy",
+    "pth",
+    "x.gz",
+    "__key__",
+    "__bad__",
+    "",
+)
 
 
 def test_open_clip_means_the_installed_version() -> None:
@@ -23,7 +51,8 @@ def test_open_clip_means_the_installed_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("open-clip-3", "did you mean open-clip-3.3?"), ("dataset", "did you mean datasets?")]
+    ("name", "hint"),
+    [("open-clip-3", "did you mean open-clip-3.3?"), ("dataset", "did you mean datasets?")],
 )
 def test_a_name_that_is_nearly_right_is_named(name: str, hint: str) -> None:
     with pytest.raises(UnknownReader) as error:
@@ -40,9 +69,13 @@ def test_a_name_that_is_all_wrong_lists_what_there_is() -> None:
 
 
 def test_the_help_of_for_names_every_reader() -> None:
-    option = next(each for each in fields(CheckOptions) if each.name == "readers").metadata["option"]
+    option = next(each for each in fields(CheckOptions) if each.name == "readers").metadata[
+        "option"
+    ]
 
-    assert [name for name in READERS if name not in re.split(r"[ ,]+", option.help.rstrip("."))] == []
+    assert [
+        name for name in READERS if name not in re.split(r"[ ,]+", option.help.rstrip("."))
+    ] == []
 
 
 @pytest.mark.sample(4)

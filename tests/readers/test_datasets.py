@@ -39,7 +39,10 @@ def test_datasets_keeps_the_case_of_fields(members: str, expected: str) -> None:
 
 
 def test_datasets_takes_columns_from_the_first_sample() -> None:
-    shards = shard(["jpg txt"] * 5 + ["png txt", "jpg txt", "jpg txt gif:bad", "jpg txt cls:bad"]), shard(["jpg txt"])
+    shards = (
+        shard(["jpg txt"] * 5 + ["png txt", "jpg txt", "jpg txt gif:bad", "jpg txt cls:bad"]),
+        shard(["jpg txt"]),
+    )
 
     assert verdict(Datasets(), *shards) == ("crashes", 7, ["bad-field", "no-image"])
 
@@ -57,7 +60,9 @@ def test_datasets_takes_columns_from_the_first_sample() -> None:
         ([], ["schema"]),
     ],
 )
-def test_the_first_five_samples_of_datasets_must_agree(samples: list[str], expected: list[str]) -> None:
+def test_the_first_five_samples_of_datasets_must_agree(
+    samples: list[str], expected: list[str]
+) -> None:
     outcome, usable, reasons = verdict(Datasets(), shard(samples), shard(["jpg txt"]))
 
     assert reasons == expected
@@ -68,13 +73,18 @@ def test_datasets_raises_at_once_for_a_shard_that_is_missing_anywhere() -> None:
     missing = ShardEvidence(named("b.tar"), error="missing", stop=Stop("unreadable"))
 
     assert verdict(Datasets(), shard(["jpg txt"]), missing) == ("crashes", 0, ["unreadable-shard"])
-    assert Datasets().at_start([shard(["jpg txt"]), missing]) == Fate("crash", "group", "unreadable-shard")
+    assert Datasets().at_start([shard(["jpg txt"]), missing]) == Fate(
+        "crash", "group", "unreadable-shard"
+    )
 
 
 @pytest.mark.parametrize(
-    ("samples", "cut_key", "usable"), [(4, "003", 0), (4, "004", 0), (5, "004", 0), (5, "005", 5), (6, "005", 5)]
+    ("samples", "cut_key", "usable"),
+    [(4, "003", 0), (4, "004", 0), (5, "004", 0), (5, "005", 5), (6, "005", 5)],
 )
-def test_datasets_asks_for_five_samples_before_the_first_comes_out(samples: int, cut_key: str, usable: int) -> None:
+def test_datasets_asks_for_five_samples_before_the_first_comes_out(
+    samples: int, cut_key: str, usable: int
+) -> None:
     """A sample is complete when the next one begins, even if that one is cut."""
     cut = shard(["jpg txt"] * samples, CUT)
     cut.tallies["tar.truncated-data"] = Tally(1, cut_key, 9216)
@@ -83,8 +93,12 @@ def test_datasets_asks_for_five_samples_before_the_first_comes_out(samples: int,
 
 
 @pytest.mark.parametrize("place", range(1, 9))
-@pytest.mark.parametrize("others", [["jpg txt"] * 8, ["jpg:ok txt", *["txt jpg"] * 7]], ids=["alike", "two kinds"])
-def test_the_first_five_samples_are_found_among_counted_shapes(place: int, others: list[str]) -> None:
+@pytest.mark.parametrize(
+    "others", [["jpg txt"] * 8, ["jpg:ok txt", *["txt jpg"] * 7]], ids=["alike", "two kinds"]
+)
+def test_the_first_five_samples_are_found_among_counted_shapes(
+    place: int, others: list[str]
+) -> None:
     first = shard([*others[:place], "jpg", *others[place:], "jpg txt"])
     crash = Datasets().at_start([first])
 
@@ -98,7 +112,9 @@ def test_of_a_wild_shard_only_the_first_four_shapes_can_be_among_the_first_sampl
     runs = shard(shapes).runs
     wild = replace(runs, inner=tuple(replace(item, before=()) for item in runs.inner))
 
-    assert [part.suffix for sample in _first_shapes(wild) for part in sample[1:]] == [f"jpg{n}" for n in range(5)]
+    assert [part.suffix for sample in _first_shapes(wild) for part in sample[1:]] == [
+        f"jpg{n}" for n in range(5)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -110,8 +126,16 @@ def test_of_a_wild_shard_only_the_first_four_shapes_can_be_among_the_first_sampl
         (["jpg txt"] * 6, 0, True),
         (["jpg txt"] * 6, 1024, True),
         (["jpg txt"] * 6, 1025, False),
-        (["jpg txt", "jpg txt:empty", "jpg txt:blank", "txt jpg", "txt:empty jpg", "jpg txt"], 4096, True),
-        (["jpg txt", "jpg txt:empty", "jpg txt:blank", "txt jpg", "txt:empty jpg", "jpg txt"], 4097, False),
+        (
+            ["jpg txt", "jpg txt:empty", "jpg txt:blank", "txt jpg", "txt:empty jpg", "jpg txt"],
+            4096,
+            True,
+        ),
+        (
+            ["jpg txt", "jpg txt:empty", "jpg txt:blank", "txt jpg", "txt:empty jpg", "jpg txt"],
+            4097,
+            False,
+        ),
     ],
 )
 def test_names_of_the_first_samples_of_datasets_must_be_text(
@@ -120,7 +144,9 @@ def test_names_of_the_first_samples_of_datasets_must_be_text(
     foreign = shard(samples)
     foreign.tallies["name.not-utf8"] = Tally(1, "k", offset)
 
-    assert Datasets().at_start([foreign]) == (Fate("crash", "group", "not-utf8-name", "k") if raises else None)
+    assert Datasets().at_start([foreign]) == (
+        Fate("crash", "group", "not-utf8-name", "k") if raises else None
+    )
 
 
 def test_values_of_the_first_samples_of_datasets_must_have_one_type() -> None:
@@ -144,19 +170,27 @@ def test_values_of_the_first_samples_of_datasets_must_have_one_type() -> None:
         ("png caption", Part("json", "ok"), Fate("dropped", "filter", "no-image-or-caption")),
     ],
 )
-def test_later_samples_of_datasets_count_by_the_columns(columns: str, part: Part, expected: Fate) -> None:
+def test_later_samples_of_datasets_count_by_the_columns(
+    columns: str, part: Part, expected: Fate
+) -> None:
     reader = Datasets(columns=frozenset(columns.split()))
 
     assert reader.fates((part, *shape("jpg txt"))) == (expected,)
 
 
 def test_a_column_behind_one_that_is_left_out_is_still_decoded() -> None:
-    assert outcomes(Datasets(columns=frozenset({"jpg", "txt"})), "gif:bad jpg:bad txt") == ["crash bad-image jpg"]
+    assert outcomes(Datasets(columns=frozenset({"jpg", "txt"})), "gif:bad jpg:bad txt") == [
+        "crash bad-image jpg"
+    ]
     assert outcomes(Datasets(columns=frozenset({"jpg", "txt"})), "jpg json") == ["no-caption"]
 
 
 def test_the_first_shard_gives_datasets_its_columns() -> None:
-    assert verdict(Datasets(), shard(["jpg txt"] * 5), shard(["png txt"] * 6)) == ("loses", 5, ["no-image"])
+    assert verdict(Datasets(), shard(["jpg txt"] * 5), shard(["png txt"] * 6)) == (
+        "loses",
+        5,
+        ["no-image"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +203,9 @@ def test_the_first_shard_gives_datasets_its_columns() -> None:
         ("jpg txt jpg", ["crash duplicate-field jpg"]),
     ],
 )
-def test_a_member_named_as_the_samples_key_begins_a_sample_of_datasets(members: str, expected: list[str]) -> None:
+def test_a_member_named_as_the_samples_key_begins_a_sample_of_datasets(
+    members: str, expected: list[str]
+) -> None:
     assert outcomes(Datasets(), members) == expected
 
 

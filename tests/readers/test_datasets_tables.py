@@ -49,7 +49,11 @@ def test_a_name_that_is_not_utf_8_ends_it_in_any_shard() -> None:
     late.tallies["name.not-utf8"] = Tally(1, "caf\udce9", 512, "caf\udce9.jpg")
 
     assert verdict(Datasets(), shard(["jpg txt"] * 9), late)[:2] == ("trains", 18)
-    assert verdict(DatasetsTables(), shard(["jpg txt"] * 9), late) == ("crashes", 0, ["not-utf8-name"])
+    assert verdict(DatasetsTables(), shard(["jpg txt"] * 9), late) == (
+        "crashes",
+        0,
+        ["not-utf8-name"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,9 @@ def test_a_name_that_is_not_utf_8_ends_it_in_any_shard() -> None:
         ([{"n": [1]}] * 6 + [{"n": [1, 2.0]}], True, True),
     ],
 )
-def test_a_table_is_stricter_than_python(values: list[object], streams: bool, tables: bool, tmp_path: Path) -> None:
+def test_a_table_is_stricter_than_python(
+    values: list[object], streams: bool, tables: bool, tmp_path: Path
+) -> None:
     members = [
         member
         for index, value in enumerate(values)
@@ -112,6 +118,10 @@ def test_only_this_reader_has_every_value_tried_with_arrow(tmp_path: Path) -> No
     (tmp_path / "0.tar").write_bytes(tar(pairs(3, json=b'{"n": 1}')))
     url = str(tmp_path / "0.tar")
 
-    assert scan_options("full", [Datasets()], list(map(named, [url]))).columns == first_columns(named(url))
+    assert scan_options("full", [Datasets()], list(map(named, [url]))).columns == first_columns(
+        named(url)
+    )
     assert not first_columns(named(url)).types
-    assert list(scan_options("full", [Datasets(), DatasetsTables()], list(map(named, [url]))).columns.types) == ["json"]  # type: ignore[union-attr]
+    assert list(
+        scan_options("full", [Datasets(), DatasetsTables()], list(map(named, [url]))).columns.types
+    ) == ["json"]  # type: ignore[union-attr]

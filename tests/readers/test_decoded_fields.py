@@ -19,14 +19,22 @@ STATUSES = (
 VALUES = frozenset("cls cls2 index inx id json jsn ten tb mp msg npy npz cbor".split())
 WORDS = frozenset({"txt", "text", "transcript"})
 PICKLES = frozenset({"pyd", "pickle", "pth"})
-ALL = IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES | frozenset("pkl pt mp3 mp4 flac exe zst dat".split())
+ALL = (
+    IMAGE_EXTENSIONS
+    | VALUES
+    | WORDS
+    | PICKLES
+    | frozenset("pkl pt mp3 mp4 flac exe zst dat".split())
+)
 DECODED = {  # by each reader
     "open-clip-3.3": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES,
     "webdataset-1": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES | {"pkl"},
     "webdataset-0.2": IMAGE_EXTENSIONS | VALUES | WORDS | PICKLES,
     "datasets": IMAGE_EXTENSIONS | VALUES | WORDS | {"pth"},
     "datasets-tables": IMAGE_EXTENSIONS | VALUES | WORDS | {"pth"},
-    "ray-data": frozenset("txt text jpg png ppm pgm pbm pnm cls cls2 json npy mp pt pth pickle pkl".split()),
+    "ray-data": frozenset(
+        "txt text jpg png ppm pgm pbm pnm cls cls2 json npy mp pt pth pickle pkl".split()
+    ),
 }
 
 
@@ -45,14 +53,16 @@ def with_field(name: str) -> ShardEvidence:
 
 @pytest.mark.parametrize("name", DECODED)
 def test_a_bad_field_is_met_by_readers_that_decode_it_and_by_no_other(name: str) -> None:
-    assert {extension for extension, fate in fates(name).items() if fate.kind != "usable"} == DECODED[name]
+    assert {
+        extension for extension, fate in fates(name).items() if fate.kind != "usable"
+    } == DECODED[name]
     assert fates(name)["json"][2:] == ("bad-field", "x.json")
 
 
 def test_ray_data_refuses_pickles_whatever_they_hold() -> None:
-    assert {extension for extension, fate in fates("ray-data").items() if fate.reason == "unsafe-field"} == {
-        *("pt", "pth", "pickle", "pkl")
-    }
+    assert {
+        extension for extension, fate in fates("ray-data").items() if fate.reason == "unsafe-field"
+    } == {*("pt", "pth", "pickle", "pkl")}
 
 
 @pytest.mark.parametrize(
@@ -69,9 +79,11 @@ def test_ray_data_refuses_pickles_whatever_they_hold() -> None:
     ],
 )
 def test_a_decoder_refuses_these_contents_and_no_others(field: str, troubles: str) -> None:
-    assert [status for status in STATUSES if refused(Part(field, status), frozenset({"jpg", "txt", "json"}))] == (
-        troubles.split()
-    )
+    assert [
+        status
+        for status in STATUSES
+        if refused(Part(field, status), frozenset({"jpg", "txt", "json"}))
+    ] == (troubles.split())
 
 
 @pytest.mark.parametrize("name", DECODED)
@@ -91,17 +103,28 @@ def test_a_decoder_refuses_these_contents_and_no_others(field: str, troubles: st
         ("text", "blank", ""),
     ],
 )
-def test_a_loss_is_named_after_the_field_that_was_wanted(name: str, field: str, status: str, reason: str) -> None:
-    members = " ".join(f"{each}:{status}" if each == field else each for each in dict.fromkeys(("jpg", "txt", field)))
+def test_a_loss_is_named_after_the_field_that_was_wanted(
+    name: str, field: str, status: str, reason: str
+) -> None:
+    members = " ".join(
+        f"{each}:{status}" if each == field else each
+        for each in dict.fromkeys(("jpg", "txt", field))
+    )
     (fate,) = READERS[name]().fates(shape(members))
 
     assert (fate.reason, fate.detail) == (reason, reason and field)
 
 
 def test_only_datasets_decodes_fields_that_begin_with_two_underscores() -> None:
-    reasons = {name: READERS[name]().fates(shape("jpg txt __x.png:bad"))[0].reason for name in DECODED}
+    reasons = {
+        name: READERS[name]().fates(shape("jpg txt __x.png:bad"))[0].reason for name in DECODED
+    }
 
-    assert reasons == {**dict.fromkeys(DECODED, ""), "datasets": "bad-field", "datasets-tables": "bad-field"}
+    assert reasons == {
+        **dict.fromkeys(DECODED, ""),
+        "datasets": "bad-field",
+        "datasets-tables": "bad-field",
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,16 +140,18 @@ def test_only_datasets_decodes_fields_that_begin_with_two_underscores() -> None:
         ("x.a\nb.jpg", "a\njpg"),
     ],
 )
-def test_the_decoder_is_chosen_by_what_follows_the_last_dot_of_a_line(suffix: str, extension: str) -> None:
+def test_the_decoder_is_chosen_by_what_follows_the_last_dot_of_a_line(
+    suffix: str, extension: str
+) -> None:
     assert extension_of(suffix) == extension
 
 
 def test_only_the_wanted_image_is_called_an_image() -> None:
     image, other = Part("jpg", "bad"), Part("png", "bad")
 
-    assert [reason_for(part, image, "caption") for part in (image, other, Part("caption", "bad"))] == [
-        *("bad-image", "bad-field", "bad-caption")
-    ]
+    assert [
+        reason_for(part, image, "caption") for part in (image, other, Part("caption", "bad"))
+    ] == [*("bad-image", "bad-field", "bad-caption")]
     assert reason_for(other, None, "txt") == "bad-field"
 
 
@@ -134,11 +159,17 @@ def test_the_installed_datasets_decodes_converts_and_unpacks_the_same_names() ->
     module = pytest.importorskip("datasets.packaged_modules.webdataset.webdataset")
     real = module.WebDataset
     media = {*real.AUDIO_EXTENSIONS, *real.VIDEO_EXTENSIONS, *real.MESH_EXTENSIONS}
-    packed = {name.removeprefix(".") for name in module.EXTENSION_TO_COMPRESSION_FS_FILE_CLS} | {"lz4"}
+    packed = {name.removeprefix(".") for name in module.EXTENSION_TO_COMPRESSION_FS_FILE_CLS} | {
+        "lz4"
+    }
 
     assert set(real.DECODERS) == VALUES | WORDS | {"pth"}
     assert set(real.IMAGE_EXTENSIONS) == IMAGE_EXTENSIONS
     assert real.NUM_EXAMPLES_FOR_FEATURES_INFERENCE == EXAMPLES
     said = {name: Datasets().unknown([with_field(f"x.{name}")]) for name in {*media, *packed, *ALL}}
-    assert {name for name, why in said.items() if "what the column" in why} == media | {"cbor", "ten", "tb"}
+    assert {name for name, why in said.items() if "what the column" in why} == media | {
+        "cbor",
+        "ten",
+        "tb",
+    }
     assert {name for name, why in said.items() if "packed field" in why} == packed - {"gz"}

@@ -84,7 +84,9 @@ def judged(*shards: ShardEvidence) -> Verdict:
 
 def spanned(keys: range, folder: str = "") -> ShardEvidence:
     return ShardEvidence(
-        named(f"{folder}{keys[0]}.tar"), key_sketch=tuple(keys)[:64], key_span=(f"{keys[0]:05d}", f"{keys[-1]:05d}")
+        named(f"{folder}{keys[0]}.tar"),
+        key_sketch=tuple(keys)[:64],
+        key_span=(f"{keys[0]:05d}", f"{keys[-1]:05d}"),
     )
 
 
@@ -105,7 +107,9 @@ def test_shards_share_keys_or_not_or_it_is_not_known() -> None:
 
 
 def hashed(number: int, hashes: range, junk: range = range(0)) -> ShardEvidence:
-    return ShardEvidence(named(f"d/{number}.tar"), key_sketch=tuple(hashes), junk_sketch=tuple(junk))
+    return ShardEvidence(
+        named(f"d/{number}.tar"), key_sketch=tuple(hashes), junk_sketch=tuple(junk)
+    )
 
 
 def test_equal_hashes_are_equal_keys_if_they_are_many_or_all_are_known() -> None:
@@ -119,7 +123,9 @@ def test_equal_hashes_are_equal_keys_if_they_are_many_or_all_are_known() -> None
     twin, other = hashed(5, range(3), range(9, 12)), hashed(6, range(9, 12))
     assert share_keys([twin, other]) is None  # keys of junk are no keys of samples
     assert share_keys([twin, hashed(7, range(20, 22), range(11, 13))]) is not None
-    assert share_keys([hashed(8, range(1), range(64)), hashed(9, range(5, 6), range(57, 60))]) is None
+    assert (
+        share_keys([hashed(8, range(1), range(64)), hashed(9, range(5, 6), range(57, 60))]) is None
+    )
 
 
 def ended(head: str, tail: str | None) -> ShardEvidence:
@@ -142,23 +148,39 @@ def ended(head: str, tail: str | None) -> ShardEvidence:
 def test_shards_meet_where_one_ends_with_the_key_with_which_another_begins(
     shards: list[tuple[str, str | None]], number: int
 ) -> None:
-    assert meetings([*(ended(*each) for each in shards), ShardEvidence(named("empty.tar"))]) == number
+    assert (
+        meetings([*(ended(*each) for each in shards), ShardEvidence(named("empty.tar"))]) == number
+    )
 
 
 def test_a_key_that_comes_again_is_that_of_two_samples() -> None:
     assert twice_in(ShardEvidence(named("a.tar"))) is None
     assert (
-        twice_in(ShardEvidence(named("a.tar"), tallies={"key.again": Tally(0, "x"), "key.again-twin": Tally(2, "y")}))
+        twice_in(
+            ShardEvidence(
+                named("a.tar"),
+                tallies={"key.again": Tally(0, "x"), "key.again-twin": Tally(2, "y")},
+            )
+        )
         == "y"
     )
     assert (
-        twice_in(ShardEvidence(named("a.tar"), tallies={"key.again": Tally(1, "x"), "key.again-twin": Tally(2, "y")}))
+        twice_in(
+            ShardEvidence(
+                named("a.tar"),
+                tallies={"key.again": Tally(1, "x"), "key.again-twin": Tally(2, "y")},
+            )
+        )
         == "x"
     )
 
 
 def entries(keys: range) -> list[Entry]:
-    return [Entry(f"{key:04d}.{field}", data) for key in keys for field, data in (("jpg", jpeg()), ("txt", b"a cat"))]
+    return [
+        Entry(f"{key:04d}.{field}", data)
+        for key in keys
+        for field, data in (("jpg", jpeg()), ("txt", b"a cat"))
+    ]
 
 
 SOUND = entries(range(3))
@@ -166,9 +188,13 @@ UNENDED = -(-len(write(SOUND, 1).data.rstrip(b"\0")) // 512) * 512  # bytes with
 FAULTS: dict[str, bytes] = {  # of the second shard
     "compressed": gzip.compress(write(SOUND, 1).data),
     "no sample": bytes(10240),
-    "not UTF-8": write([Entry(entry.name.replace("0001", "caf\udce9"), entry.data) for entry in SOUND], 1).data,
+    "not UTF-8": write(
+        [Entry(entry.name.replace("0001", "caf\udce9"), entry.data) for entry in SOUND], 1
+    ).data,
     "the key 0000 twice": write([SOUND[0], *SOUND[2:], SOUND[1]], 1).data,
-    "the key d/ twice": write([Entry("d/._a.jpg", b"x"), *SOUND[:2], Entry("d/._b.jpg", b"x"), *SOUND[2:]], 1).data,
+    "the key d/ twice": write(
+        [Entry("d/._a.jpg", b"x"), *SOUND[:2], Entry("d/._b.jpg", b"x"), *SOUND[2:]], 1
+    ).data,
 }
 
 
@@ -198,12 +224,16 @@ def test_a_repair_helps_where_one_shard_leaves_all_without_an_index(
     )
 
 
-def test_a_repair_into_one_folder_promises_nothing_where_two_folders_have_the_same_keys(tmp_path: Path) -> None:
+def test_a_repair_into_one_folder_promises_nothing_where_two_folders_have_the_same_keys(
+    tmp_path: Path,
+) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{name}.tar").write_bytes(write(SOUND, 1).data)
     (tmp_path / "b" / "b.tar").write_bytes(write(SOUND, 1).data[:UNENDED])
-    report = check([str(tmp_path / "a" / "a.tar"), str(tmp_path / "b" / "b.tar")], ["energon"], level="full")
+    report = check(
+        [str(tmp_path / "a" / "a.tar"), str(tmp_path / "b" / "b.tar")], ["energon"], level="full"
+    )
     assert (report.verdicts[0].outcome, report.verdicts[0].usable) == ("loses", 3)
     assert not any("repair" in each.command for each in report.advice)
 
@@ -228,7 +258,11 @@ def test_keys_that_begin_anew_in_each_shard_leave_a_set_without_an_index(tmp_pat
 
 
 def samples_of(each: ShardEvidence) -> int:
-    return sum(item.count for item in each.runs.inner) + (each.runs.head is not None) + (each.runs.tail is not None)
+    return (
+        sum(item.count for item in each.runs.inner)
+        + (each.runs.head is not None)
+        + (each.runs.tail is not None)
+    )
 
 
 def has_index(folder: Path) -> bool:
@@ -266,15 +300,23 @@ def energon(real_readers: RealReaders) -> Iterator[RealReader]:
 
 
 @pytest.mark.deep
-def test_energon_itself_takes_captions_from_json_as_the_advice_says(energon: RealReader, tmp_path: Path) -> None:
+def test_energon_itself_takes_captions_from_json_as_the_advice_says(
+    energon: RealReader, tmp_path: Path
+) -> None:
     folder = tmp_path / "shards"
     folder.mkdir()
     described = [Entry("b.jpg", jpeg()), Entry("b.json", b'{"description": "two dogs"}')]
     (folder / "0.tar").write_bytes(write([*entries(range(1)), *described], 1).data)
-    (advice,) = (each for each in check(folder, ["energon"], level="full").advice if "dataset.yaml" in each.does)
+    (advice,) = (
+        each
+        for each in check(folder, ["energon"], level="full").advice
+        if "dataset.yaml" in each.does
+    )
 
     write_index("energon", folder)
-    assert [len(worker) for worker in energon.read([str(folder / "0.tar")], Options())["keys"]] == [1]
+    assert [len(worker) for worker in energon.read([str(folder / "0.tar")], Options())["keys"]] == [
+        1
+    ]
     settings = folder / ".nv-meta" / "dataset.yaml"
     settings.write_text(advice.command)
     found = energon.read([str(folder / "0.tar")], Options())
@@ -299,10 +341,17 @@ def test_energon_itself_reads_what_a_repair_wrote(energon: RealReader, tmp_path:
         (predicted,) = check(urls, ["energon"], level="full").verdicts
         write_index("energon", repaired)
         found = energon.read(urls, Options())
-        assert (predicted.outcome == "crashes") == (found["error"] is not None), (seed, predicted, found)
+        assert (predicted.outcome == "crashes") == (found["error"] is not None), (
+            seed,
+            predicted,
+            found,
+        )
         assert predicted.usable == sum(map(len, found["keys"])), seed
         why = [reason.slug for reason in predicted.reasons]
-        assert "no-index" not in why or "in common" in predicted.reasons[0].message, (seed, predicted)
+        assert "no-index" not in why or "in common" in predicted.reasons[0].message, (
+            seed,
+            predicted,
+        )
         read += predicted.usable > 0
     assert read > 10
 
@@ -328,7 +377,9 @@ def test_energon_itself_reads_what_the_command_on_the_page_of_shared_keys_gives(
 def test_a_reserved_field_ends_crude_samples_when_its_turn_comes() -> None:
     odd = shard(["jpg txt", "jpg txt", "jpg txt __key__"], url="a/b.tar")
     assert verdict(EnergonCrude(), odd)[::2] == ("crashes", ["reserved-field"])
-    assert verdict(EnergonCrude(), replace(odd, stop=Stop("eof")), shard(["jpg txt"]))[0] != "crashes"
+    assert (
+        verdict(EnergonCrude(), replace(odd, stop=Stop("eof")), shard(["jpg txt"]))[0] != "crashes"
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ def npy(array: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-def judged(folder: Path, *shards: Members, reader: str = "datasets", level: str = "full") -> Verdict:
+def judged(
+    folder: Path, *shards: Members, reader: str = "datasets", level: str = "full"
+) -> Verdict:
     for number, members in enumerate(shards):
         (folder / f"{number}.tar").write_bytes(tar(members))
     return check(folder, [reader], level=level).verdicts[0]  # type: ignore[arg-type]
@@ -42,14 +44,18 @@ def test_json_of_another_type_ends_datasets_at_its_sample(
     first: object, later: object, outcome: str, level: str, tmp_path: Path
 ) -> None:
     start = pairs(6, json=words(first))
-    verdict = judged(tmp_path, [*start, *pairs(2, start=6, json=words(later))], pairs(1, start=8), level=level)
+    verdict = judged(
+        tmp_path, [*start, *pairs(2, start=6, json=words(later))], pairs(1, start=8), level=level
+    )
 
     assert (verdict.outcome, verdict.usable) == (outcome, 6 if outcome == "crashes" else 9)
     assert verdict.exact == (level == "full")
 
 
 def test_first_samples_that_do_not_agree_end_datasets_at_once(tmp_path: Path) -> None:
-    verdict = judged(tmp_path, [*pairs(1, json=words({"a": 1})), *pairs(1, start=1, json=words({"a": 1.5}))])
+    verdict = judged(
+        tmp_path, [*pairs(1, json=words({"a": 1})), *pairs(1, start=1, json=words({"a": 1.5}))]
+    )
 
     assert (verdict.outcome, verdict.usable, verdict.exact) == ("crashes", 0, True)
     assert [reason.slug for reason in verdict.reasons] == ["types"]
@@ -79,10 +85,16 @@ def test_a_verdict_on_a_column_that_was_not_judged_is_not_exact(
 
 
 @pytest.mark.parametrize("modes", [("L", "RGB"), ("L", "L"), ("CMYK", "RGB")])
-def test_grey_and_coloured_pictures_may_not_fit_into_one_tensor_of_ray(modes: tuple[str, str], tmp_path: Path) -> None:
-    members = [(f"{n}.{name}", data) for n, mode in enumerate(modes) for name, data in _pair(mode).items()]
+def test_grey_and_coloured_pictures_may_not_fit_into_one_tensor_of_ray(
+    modes: tuple[str, str], tmp_path: Path
+) -> None:
+    members = [
+        (f"{n}.{name}", data) for n, mode in enumerate(modes) for name, data in _pair(mode).items()
+    ]
 
-    assert judged(tmp_path, members, reader="ray-data").exact == ("L" not in modes or modes[0] == modes[1])
+    assert judged(tmp_path, members, reader="ray-data").exact == (
+        "L" not in modes or modes[0] == modes[1]
+    )
 
 
 def _pair(mode: str) -> dict[str, bytes]:

@@ -86,7 +86,9 @@ def test_the_old_pipeline_decodes_every_field(members: str, expected: list[str])
         ("jpg txt jpg txt __bad__", ["usable", "marked-bad __bad__"]),
     ],
 )
-def test_a_repeated_or_reserved_field_begins_a_new_sample(members: str, expected: list[str]) -> None:
+def test_a_repeated_or_reserved_field_begins_a_new_sample(
+    members: str, expected: list[str]
+) -> None:
     assert outcomes(OLD, members) == expected
     assert outcomes(new(), members) == expected
 
@@ -120,7 +122,12 @@ def test_the_new_pipeline_takes_the_first_key_that_is_there() -> None:
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [("ok", "usable"), ("no-caption", "no-caption json"), ("bad", "bad-caption json"), ("empty", "bad-caption json")],
+    [
+        ("ok", "usable"),
+        ("no-caption", "no-caption json"),
+        ("bad", "bad-caption json"),
+        ("empty", "bad-caption json"),
+    ],
 )
 def test_captions_from_json_need_a_string_under_a_wanted_name(status: str, expected: str) -> None:
     assert outcomes(new(json_text_key="caption"), f"jpg json:{status}") == [expected]
@@ -191,7 +198,9 @@ def test_a_small_buffer_keeps_late_shards_late() -> None:
     assert all(item < 2 * place + 4 for place, item in enumerate(mixed))
 
 
-def test_the_new_pipeline_reads_buffer_sizes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_new_pipeline_reads_buffer_sizes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shards = [ShardEvidence(named(letter)) for letter in "abcdefgh"]
     usual = names(new().order(shards))
     monkeypatch.setenv("OPENCLIP_WDS_SHARD_SHUFFLE_SIZE", "1")
@@ -218,7 +227,11 @@ def test_shards_are_drawn_as_openclip_draws_them() -> None:
 
 
 def test_seeds_and_shares_of_workers() -> None:
-    assert [worker_seed(7, 2, 3, 1, 4), worker_seed(7, 2, 3, 0, 0), worker_seed(0, 0, 0, 0, 1)] == [16, 3000, 0]
+    assert [worker_seed(7, 2, 3, 1, 4), worker_seed(7, 2, 3, 0, 0), worker_seed(0, 0, 0, 0, 1)] == [
+        16,
+        3000,
+        0,
+    ]
     assert [*worker_share(iter(range(12)), 1, 2, 2, 3)] == [5, 11]
     assert [*worker_share(iter(range(3)), 0, 0, 0, 0)] == [0, 1, 2]
     assert assign("abc", 0, 1) == [["a", "b", "c"]]
@@ -234,7 +247,9 @@ def test_seeds_and_shares_of_workers() -> None:
         (0, False, (0, 0, 0, 0)),
     ],
 )
-def test_an_epoch_is_rounded_to_batches_of_all_workers(samples: int, floor: bool, length: tuple[int, ...]) -> None:
+def test_an_epoch_is_rounded_to_batches_of_all_workers(
+    samples: int, floor: bool, length: tuple[int, ...]
+) -> None:
     found = epoch_length(samples, batch_size=4, world_size=3, workers=2, floor=floor)
     assert (found.asked, found.worker_batches, found.batches, found.samples) == length
     assert found.inflation == (length[3] / samples if samples else float("inf"))
@@ -252,8 +267,13 @@ def test_an_epoch_is_rounded_to_batches_of_all_workers(samples: int, floor: bool
         ({"save_frequency": 0, "save_most_recent": True}, 5, True),
     ],
 )
-def test_openclip_saves_after_some_epochs(facts: dict[str, Any], completed: int, saved: bool) -> None:
-    assert saves_at(SimpleNamespace(**({"epochs": 9, "save_most_recent": False} | facts)), completed) is saved
+def test_openclip_saves_after_some_epochs(
+    facts: dict[str, Any], completed: int, saved: bool
+) -> None:
+    assert (
+        saves_at(SimpleNamespace(**({"epochs": 9, "save_most_recent": False} | facts)), completed)
+        is saved
+    )
 
 
 @pytest.mark.parametrize(
@@ -269,5 +289,7 @@ def test_openclip_saves_after_some_epochs(facts: dict[str, Any], completed: int,
         ({"fsdp_checkpoint": "sharded"}, ""),
     ],
 )
-def test_checkpoints_inside_of_epochs_are_refused_with_a_reason(facts: dict[str, Any], why: str) -> None:
+def test_checkpoints_inside_of_epochs_are_refused_with_a_reason(
+    facts: dict[str, Any], why: str
+) -> None:
     assert why_no_checkpoints(SimpleNamespace(**({"logs": "./logs"} | facts))) == why

@@ -44,7 +44,11 @@ def test_webdataset_1_raises_for_all_that_it_cannot_use(members: str, expected: 
 
 def test_webdataset_1_raises_where_no_sample_is_formed() -> None:
     assert verdict(WebDataset1(), shard([]), shard([])) == ("crashes", 0, ["no-samples"])
-    assert verdict(WebDataset1(), shard(["jpg txt __bad__"])) == ("crashes", 0, ["no-samples", "marked-bad"])
+    assert verdict(WebDataset1(), shard(["jpg txt __bad__"])) == (
+        "crashes",
+        0,
+        ["no-samples", "marked-bad"],
+    )
 
 
 def test_webdataset_1_keeps_shards_apart() -> None:
@@ -54,7 +58,11 @@ def test_webdataset_1_keeps_shards_apart() -> None:
 
 
 def test_webdataset_1_loses_the_open_sample_to_an_error() -> None:
-    assert verdict(WebDataset1(), shard(["jpg txt", "jpg txt"], CUT)) == ("crashes", 1, ["truncated-shard"])
+    assert verdict(WebDataset1(), shard(["jpg txt", "jpg txt"], CUT)) == (
+        "crashes",
+        1,
+        ["truncated-shard"],
+    )
     assert verdict(WebDataset1(), shard(["jpg txt"]), shard([], Stop("unreadable"))) == (
         "crashes",
         1,
@@ -72,7 +80,9 @@ def test_zstd_is_unreadable_for_readers_that_use_tarfile() -> None:
 
 
 def test_datasets_does_not_see_hidden_members() -> None:
-    split = replace(shard(["jpg", "_0.jpg", "txt"]), visible_runs=Runs(head=shard(["jpg txt"]).runs.head))
+    split = replace(
+        shard(["jpg", "_0.jpg", "txt"]), visible_runs=Runs(head=shard(["jpg txt"]).runs.head)
+    )
 
     assert verdict(Datasets(), split)[:2] == ("loses", 1)
     assert verdict(WebDataset1(), split)[:2] == ("crashes", 0)
@@ -133,15 +143,27 @@ def test_ray_refuses_a_key_that_comes_back_and_a_name_that_is_no_text(
         (["jpg txt", "cls jpg txt"], None),
     ],
 )
-def test_ray_makes_a_tensor_of_each_array_that_the_first_sample_has(samples: list[str], field: str | None) -> None:
-    assert RayData().at_shard(shard(samples)) == (Fate("crash", "batch", "schema", field) if field else None)
+def test_ray_makes_a_tensor_of_each_array_that_the_first_sample_has(
+    samples: list[str], field: str | None
+) -> None:
+    assert RayData().at_shard(shard(samples)) == (
+        Fate("crash", "batch", "schema", field) if field else None
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "ranks", "differ"),
-    [("jpg", 0b1000, False), ("jpg", 0b1100, True), ("x.npy", 0b1, True), ("png", 0, False), ("json", 0b1100, False)],
+    [
+        ("jpg", 0b1000, False),
+        ("jpg", 0b1100, True),
+        ("x.npy", 0b1, True),
+        ("png", 0, False),
+        ("json", 0b1100, False),
+    ],
 )
-def test_ray_is_not_foreseen_where_arrays_differ_in_their_dimensions(name: str, ranks: int, differ: bool) -> None:
+def test_ray_is_not_foreseen_where_arrays_differ_in_their_dimensions(
+    name: str, ranks: int, differ: bool
+) -> None:
     odd = shard(["jpg txt"])
     odd.fields[name] = FieldCount(1, ranks=ranks)
     why = f"whether {name} fits into one tensor depends on where Ray's blocks begin"
@@ -161,11 +183,19 @@ def test_how_much_ray_gives_before_an_exception_is_not_claimed() -> None:
     for shards in ([whole, odd, whole], [odd, whole, whole]):
         found = judge(Evidence("full", list(shards)), RayData())
         assert (found.outcome, found.least, found.usable, found.exact) == ("crashes", 0, 10, False)
-        assert found.note == "shards are read in parallel: how many samples come out before the exception is not known"
+        assert (
+            found.note
+            == "shards are read in parallel: how many samples come out before the exception is not known"
+        )
         assert found.lost == {"no-caption": 2}
     for shards in ([odd], [whole, whole]):
         found = judge(Evidence("full", list(shards)), RayData())
-        assert (found.least, found.usable, found.exact, found.note) == (None, 10 * (len(shards) - 1), True, "")
+        assert (found.least, found.usable, found.exact, found.note) == (
+            None,
+            10 * (len(shards) - 1),
+            True,
+            "",
+        )
     in_order = judge(Evidence("full", [whole, odd, whole]), WebDataset1())
     assert (in_order.outcome, in_order.least, in_order.usable) == ("crashes", None, 5)
 
@@ -182,7 +212,9 @@ def test_only_openclip_waits_for_ever() -> None:
     assert verdict(RayData(), shard(["jpg json"])) == ("loses", 0, ["no-caption"])
 
 
-@pytest.mark.parametrize("reader", [WebDataset1(), Datasets(), RayData()], ids=lambda reader: reader.name)
+@pytest.mark.parametrize(
+    "reader", [WebDataset1(), Datasets(), RayData()], ids=lambda reader: reader.name
+)
 @pytest.mark.parametrize(
     ("members", "stage"),
     [
@@ -193,7 +225,9 @@ def test_only_openclip_waits_for_ever() -> None:
         ("jpg txt", "batch"),
     ],
 )
-def test_a_sample_is_counted_at_the_stage_where_it_ended(reader: Reader, members: str, stage: str) -> None:
+def test_a_sample_is_counted_at_the_stage_where_it_ended(
+    reader: Reader, members: str, stage: str
+) -> None:
     (fate,) = reader.fates(shape(members))
     lacks = "crash" if reader.name == "webdataset-1" else "dropped"
     assert fate[:2] == ({"filter": lacks, "batch": "usable"}.get(stage, "crash"), stage)
@@ -201,11 +235,17 @@ def test_a_sample_is_counted_at_the_stage_where_it_ended(reader: Reader, members
 
 def test_a_sample_that_is_marked_bad_is_left_out_by_grouping() -> None:
     for reader in (OpenClip33(), WebDataset1(), RayData()):
-        assert reader.fates(shape("jpg txt __bad__")) == (Fate("dropped", "group", "marked-bad", "__bad__"),)
+        assert reader.fates(shape("jpg txt __bad__")) == (
+            Fate("dropped", "group", "marked-bad", "__bad__"),
+        )
 
 
-@pytest.mark.parametrize("reader", [WebDataset1(), Datasets(), RayData()], ids=lambda reader: reader.name)
-def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_cut(reader: Reader) -> None:
+@pytest.mark.parametrize(
+    "reader", [WebDataset1(), Datasets(), RayData()], ids=lambda reader: reader.name
+)
+def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_cut(
+    reader: Reader,
+) -> None:
     fates = {
         "unreadable": Fate("crash", "group", "unreadable-shard", "why"),
         "error": Fate("crash", "group", "truncated-shard", "why"),
@@ -221,7 +261,17 @@ def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_c
     [
         (WebDataset1, {"raises", "empty_raises", "loads_arrays"}),
         (Datasets, {"raises", "visible_only", "gives_none", "same_fields", "makes_columns"}),
-        (RayData, {"raises", "sees_metadata", "through_arrow", "gives_none", "same_fields", "in_parallel"}),
+        (
+            RayData,
+            {
+                "raises",
+                "sees_metadata",
+                "through_arrow",
+                "gives_none",
+                "same_fields",
+                "in_parallel",
+            },
+        ),
         (OpenClip33, {"empty_stalls", "joins"}),
     ],
 )

@@ -29,7 +29,9 @@ def test_right_counts_are_no_trouble(tmp_path, evidence):
     (tmp_path / "sizes.json").write_text(json.dumps(counts))
     (tmp_path / "__len__").write_text("12")
     for name, count in counts.items():
-        (tmp_path / name.replace(".tar", "_stats.json")).write_text(json.dumps({"count": 9, "successes": count}))
+        (tmp_path / name.replace(".tar", "_stats.json")).write_text(
+            json.dumps({"count": 9, "successes": count})
+        )
     splits = {"train": {"filenames": list(counts), "shard_lengths": list(counts.values())}}
     (tmp_path / "_info.json").write_text(json.dumps({"splits": splits}))
     (tmp_path / "other.json").write_text("[not json")
@@ -41,13 +43,19 @@ def test_wrong_counts_are_named(tmp_path, evidence):
     (tmp_path / "0002_stats.json").write_text(json.dumps({"successes": 6}))
     splits = {"train": {"filenames": ["x/0001.tar"], "shard_lengths": [1]}}
     (tmp_path / "_info.json").write_text(json.dumps({"splits": splits}))
-    facts = {(fact.path.rpartition("/")[2], fact.problem): fact for fact in found(tmp_path, evidence).facts}
+    facts = {
+        (fact.path.rpartition("/")[2], fact.problem): fact
+        for fact in found(tmp_path, evidence).facts
+    }
     assert facts["sizes.json", "missing"].detail == "does not list 0002.tar"
     assert facts["sizes.json", "stale"].detail == "0001.tar: 44 instead of 4"
     assert facts["*_stats.json", "stale"].detail == "0002.tar: 6 instead of 5"
     assert facts["_info.json", "stale"].detail == "0001.tar: 1 instead of 4"
     assert facts["_info.json", "missing"].shards == 2
-    assert found(tmp_path, evidence).folders[str(tmp_path)].without_stats == ["0000.tar", "0001.tar"]
+    assert found(tmp_path, evidence).folders[str(tmp_path)].without_stats == [
+        "0000.tar",
+        "0001.tar",
+    ]
 
 
 def test_a_shard_that_is_missing_is_not_missed_in_a_list_of_counts(tmp_path, evidence):

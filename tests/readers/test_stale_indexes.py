@@ -43,10 +43,18 @@ def test_what_index_writes_fits(indexed: Path) -> None:
 
 
 def test_what_index_writes_of_odd_shards_fits(tmp_path: Path) -> None:
-    names = [f"{'deep/' * number}{key}.{kind}" for number, key in enumerate(["a", "b"], 40) for kind in ("jpg", "txt")]
+    names = [
+        f"{'deep/' * number}{key}.{kind}"
+        for number, key in enumerate(["a", "b"], 40)
+        for kind in ("jpg", "txt")
+    ]
     write_tar(tmp_path / "ustar.tar", [(name, b"1") for name in names])
-    write_tar(tmp_path / "pax.tar", [(f"{'n' * 300}{name}", b"1") for name in names], tarfile.PAX_FORMAT)
-    write_tar(tmp_path / "gnu.tar", [(f"{'m' * 300}{name}", b"1") for name in names], tarfile.GNU_FORMAT)
+    write_tar(
+        tmp_path / "pax.tar", [(f"{'n' * 300}{name}", b"1") for name in names], tarfile.PAX_FORMAT
+    )
+    write_tar(
+        tmp_path / "gnu.tar", [(f"{'m' * 300}{name}", b"1") for name in names], tarfile.GNU_FORMAT
+    )
     index_shards(str(tmp_path), KINDS)
     assert wrong(tmp_path) == []
 
@@ -59,7 +67,9 @@ def test_what_index_writes_of_odd_shards_fits(tmp_path: Path) -> None:
         [".a.jpg", "a.jpg", "a.txt"],
     ],
 )
-def test_a_fresh_index_fits_where_its_reader_counts_otherwise(tmp_path: Path, names: list[str]) -> None:
+def test_a_fresh_index_fits_where_its_reader_counts_otherwise(
+    tmp_path: Path, names: list[str]
+) -> None:
     write_tar(tmp_path / "000.tar", [(name, b"1") for name in names])
     index_shards(str(tmp_path), KINDS)
     assert wrong(tmp_path) == []
@@ -99,7 +109,9 @@ def test_a_shard_that_the_indexes_do_not_list_is_noticed(indexed: Path) -> None:
         (".nv-meta/.info.json", lambda _: b'{"shard_counts": 3}', ".info.json"),
     ],
 )
-def test_a_wrong_index_is_noticed(indexed: Path, name: str, change: Callable[[bytes], bytes], reported: str) -> None:
+def test_a_wrong_index_is_noticed(
+    indexed: Path, name: str, change: Callable[[bytes], bytes], reported: str
+) -> None:
     path = indexed / name
     path.write_bytes(change(path.read_bytes()))
     assert wrong(indexed) == [reported]
@@ -124,7 +136,9 @@ def fixes(folder: Path) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_shard_that_was_removed_is_reported_by_each_index_and_the_command_fixes_it(kind: str, tmp_path: Path) -> None:
+def test_a_shard_that_was_removed_is_reported_by_each_index_and_the_command_fixes_it(
+    kind: str, tmp_path: Path
+) -> None:
     shards.with_txt(tmp_path, shards=3)
     assert index_shards(str(tmp_path), [kind]).ok
     (tmp_path / "0001.tar").unlink()
@@ -142,7 +156,9 @@ def test_all_kinds_of_a_folder_have_one_command(tmp_path: Path) -> None:
     index_shards(str(indexed), KINDS)
     (indexed / "0001.tar").unlink()
     texts, commands = fixes(indexed)
-    assert [text for text, begin in zip(texts, FACTS, strict=True) if not text.startswith(begin)] == []
+    assert [
+        text for text, begin in zip(texts, FACTS, strict=True) if not text.startswith(begin)
+    ] == []
     assert [text for text in texts if "0001.tar" not in text] == []
     assert len(commands) == 1
     assert "0001.tar.idx" in os.listdir(indexed)
@@ -151,7 +167,9 @@ def test_all_kinds_of_a_folder_have_one_command(tmp_path: Path) -> None:
     assert "0001.tar.idx" not in os.listdir(indexed)
 
 
-def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_that_say_so(indexed: Path) -> None:
+def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_that_say_so(
+    indexed: Path,
+) -> None:
     shutil.rmtree(indexed / ".wdsflow")
     (indexed / "0001.tar").unlink()
     (indexed / "0001_stats.json").write_text('{"failed_to_download": 1, "successes": 8}')
@@ -159,7 +177,11 @@ def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_tha
     kinds = "--sizes --len --energon --timm"
     removed = [f"{indexed}/{name}" for name in ("0001.tar.idx", "0001_stats.json")]
     assert commands == [f"wdsflow index {indexed} {kinds} --restart", f"rm {' '.join(removed)}"]
-    unsafe = [each.repair.safe for each in check(str(indexed), level="names", select=["P305"]).findings if each.repair]
+    unsafe = [
+        each.repair.safe
+        for each in check(str(indexed), level="names", select=["P305"]).findings
+        if each.repair
+    ]
     assert unsafe == [False] * 3 + [True]  # split.yaml and dataset.yaml are written again
     assert paste(commands[0], indexed.parent).status == 0
     subprocess.run(commands[1], shell=True, check=True)
@@ -182,7 +204,10 @@ def test_shards_that_are_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
 def test_a_fact_names_the_shards(indexed: Path) -> None:
     (indexed / "0002.tar.idx").write_bytes(bytes(16))
     (finding,) = check(str(indexed), level="names", select=["P305"]).findings
-    assert f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 sample instead of 8" in finding.message
+    assert (
+        f"{indexed}/*.tar.idx does not agree with the shards: 0002.tar.idx: 1 sample instead of 8"
+        in finding.message
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +216,11 @@ def test_a_fact_names_the_shards(indexed: Path) -> None:
         ("sizes.json", b"{bad", "it is not JSON: "),
         ("sizes.json", b"\xff\xfe", "it is not text in UTF-8"),
         ("sizes.json", b"[1]", "it is a list, not an object"),
-        ("sizes.json", b'{"000.tar": "many", "001.tar": 10, "002.tar": 10}', "000.tar: no number instead of 10"),
+        (
+            "sizes.json",
+            b'{"000.tar": "many", "001.tar": 10, "002.tar": 10}',
+            "000.tar: no number instead of 10",
+        ),
         ("__len__", b"nine", "it holds no number"),
         ("_info.json", b'{"splits": {', "it is not JSON: "),
         ("_info.json", b"{}", "it lacks 'splits'"),
@@ -213,5 +242,7 @@ def test_a_file_that_cannot_be_read_is_reported_in_plain_words_and_written_again
 
 def write_numbered(folder: Path) -> None:
     for number in range(3):
-        members = [(f"{number}{sample}.{end}", b"1") for sample in range(10) for end in ("jpg", "txt")]
+        members = [
+            (f"{number}{sample}.{end}", b"1") for sample in range(10) for end in ("jpg", "txt")
+        ]
         write_tar(folder / f"{number:03d}.tar", members)

@@ -15,7 +15,9 @@ SHARDS = 4
 
 pytestmark = [  # OpenCLIP leaves sizes.json open
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"
+    ),
 ]
 
 
@@ -25,7 +27,9 @@ def real_start(command):
 
     data = pytest.importorskip("open_clip_train.data")
     names = Arguments.__dataclass_fields__
-    args = Namespace(**{name: getattr(command, name) for name in names}, imagenet_val=None, imagenet_v2=None)
+    args = Namespace(
+        **{name: getattr(command, name) for name in names}, imagenet_val=None, imagenet_v2=None
+    )
     try:
         return data.get_data(args, (None, None), tokenizer=None)["train"].dataloader.num_batches
     except Exception as error:
@@ -81,11 +85,21 @@ COMMANDS = {
     "more workers than shards": {"workers": 5},
     "as many workers as shards": {"workers": 4, "train_num_samples": 100},
     "more ranks than shards, no workers": {"workers": 0, "world_size": 9, "train_num_samples": 90},
-    "resampled with more workers": {"workers": 5, "dataset_resampled": True, "train_num_samples": 100},
+    "resampled with more workers": {
+        "workers": 5,
+        "dataset_resampled": True,
+        "train_num_samples": 100,
+    },
     "factors without resampling": {"train_data_upsampling_factors": "1"},
-    "two factors for one source": {"train_data_upsampling_factors": "1::2", "dataset_resampled": True},
+    "two factors for one source": {
+        "train_data_upsampling_factors": "1::2",
+        "dataset_resampled": True,
+    },
     "one factor": {"train_data_upsampling_factors": "2.5", "dataset_resampled": True},
-    "a factor that is no number": {"train_data_upsampling_factors": "two", "dataset_resampled": True},
+    "a factor that is no number": {
+        "train_data_upsampling_factors": "two",
+        "dataset_resampled": True,
+    },
     "a folder": {"train_data": "shards/"},
     "compressed": {"train_data": "{0000..0003}.tar.gz"},
     "compressed, type given": {"train_data": "{0000..0003}.tar.gz", "dataset_type": "webdataset"},
@@ -99,7 +113,9 @@ COMMANDS = {
 @pytest.mark.parametrize("changes", COMMANDS.values(), ids=COMMANDS)
 def test_a_command_starts_or_its_error_is_foreseen(tmp_path, changes):
     evidence = write(tmp_path, [plain(2)] * SHARDS)
-    command = Arguments(train_data=f"{tmp_path}/{{0000..0003}}.tar", train_num_samples=60, workers=1, batch_size=1)
+    command = Arguments(
+        train_data=f"{tmp_path}/{{0000..0003}}.tar", train_num_samples=60, workers=1, batch_size=1
+    )
     command = replace(command, **changes)
     found = foreseen_start(command, evidence)
     if isinstance(found, int) and command.world_size > 1:
@@ -108,7 +124,8 @@ def test_a_command_starts_or_its_error_is_foreseen(tmp_path, changes):
 
 
 @pytest.mark.parametrize(
-    "text", ["a-{000..012}.tar", "a-{0..3}.tar::b-{x,y}.tar", "${PART}/{0..1}.tar", "pipe:cat {0..1}.tar"]
+    "text",
+    ["a-{000..012}.tar", "a-{0..3}.tar::b-{x,y}.tar", "${PART}/{0..1}.tar", "pipe:cat {0..1}.tar"],
 )
 def test_urls_are_expanded_as_webdataset_does(monkeypatch, text):
     shardlists = pytest.importorskip("webdataset.shardlists")
@@ -125,7 +142,11 @@ def test_urls_are_expanded_as_webdataset_does(monkeypatch, text):
         ({}, {"upsampling-factors.tar": "many"}, "samples"),
         ({}, {"upsampling-factors.tar": 0}, "samples"),
         ({"train_num_samples": 9, "workers": 3}, {}, "shards"),
-        ({"train_num_samples": 9, "dataset_type": "auto", "train_data": "upsampling-factors"}, {}, "dataset-type"),
+        (
+            {"train_num_samples": 9, "dataset_type": "auto", "train_data": "upsampling-factors"},
+            {},
+            "dataset-type",
+        ),
         ({"train_num_samples": 9, "train_data_upsampling_factors": "1"}, {}, "weights"),
         ({"train_num_samples": 0}, {}, "other"),
     ],
@@ -134,9 +155,14 @@ def test_a_crash_says_what_it_is_about_whatever_shards_are_called(tmp_path, chan
     shard = tmp_path / "upsampling-factors.tar"
     if sizes:
         (tmp_path / "sizes.json").write_text(json.dumps(sizes))
-    command = replace(Arguments(train_data=str(shard), dataset_type="webdataset", workers=1, batch_size=1), **changed)
+    command = replace(
+        Arguments(train_data=str(shard), dataset_type="webdataset", workers=1, batch_size=1),
+        **changed,
+    )
     found = start(
-        command, [str(shard)], read_sidecars([str(shard)], Evidence("names", [ShardEvidence(named(str(shard)))]))
+        command,
+        [str(shard)],
+        read_sidecars([str(shard)], Evidence("names", [ShardEvidence(named(str(shard)))])),
     )
     assert found.crash is not None
     assert found.crash_kind == kind

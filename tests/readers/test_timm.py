@@ -42,7 +42,9 @@ def test_timm_takes_an_image_and_a_class_number(members: str, expected: str) -> 
 
 
 def test_timm_drops_what_others_raise_for() -> None:
-    assert verdict(Timm(), shard(["jpg cls", "jpg cls"], Stop("error")), shard([], Stop("unreadable"))) == (
+    assert verdict(
+        Timm(), shard(["jpg cls", "jpg cls"], Stop("error")), shard([], Stop("unreadable"))
+    ) == (
         *("trains", 2),
         [],
     )
@@ -50,7 +52,10 @@ def test_timm_drops_what_others_raise_for() -> None:
 
 def test_each_worker_of_each_rank_gets_other_shards() -> None:
     shards = [shard(["jpg cls"], url=f"{number}.tar") for number in range(10)]
-    shares = [[each.url for each in share] for share in Timm(Options(workers=2, world_size=2)).order(shards)]
+    shares = [
+        [each.url for each in share]
+        for share in Timm(Options(workers=2, world_size=2)).order(shards)
+    ]
 
     assert sorted(url for share in shares for url in share) == sorted(each.url for each in shards)
     assert list(map(len, shares)) == [3, 3, 2, 2]
@@ -58,7 +63,9 @@ def test_each_worker_of_each_rank_gets_other_shards() -> None:
 
 
 @pytest.mark.webdataset
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 def test_timm_hangs_without_labels_as_predicted(tmp_path: Path) -> None:
     data = pytest.importorskip("timm.data")
     if pytest.importorskip("webdataset").__version__ >= "0.2.95":
@@ -93,7 +100,12 @@ def test_timm_hangs_without_labels_as_predicted(tmp_path: Path) -> None:
 
     assert batches(pairs(4)) == (0, PASSES + 1)
     found = check(path, ["timm"], level="full").verdicts[0]
-    assert (found.outcome, found.usable, found.lost, found.exact) == ("stalls", 0, {"no-label": 4}, True)
+    assert (found.outcome, found.usable, found.lost, found.exact) == (
+        "stalls",
+        0,
+        {"no-label": 4},
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,18 +130,29 @@ def test_the_advice_renames_the_field_and_keeps_its_promise(
 
 
 def test_no_advice_leaves_out_samples_that_timm_can_use(tmp_path: Path) -> None:
-    members = [*samples(4, jpg=jpeg(), cls=b"7"), *samples(2, 10, jpg=jpeg()), *samples(2, 20, jpg=jpeg(), cls=b"x")]
+    members = [
+        *samples(4, jpg=jpeg(), cls=b"7"),
+        *samples(2, 10, jpg=jpeg()),
+        *samples(2, 20, jpg=jpeg(), cls=b"x"),
+    ]
     (tmp_path / "0.tar").write_bytes(tar(members))
     report = check(tmp_path / "0.tar", ["timm", "open-clip-3.3"], level="full")
 
-    assert [finding.code for finding in report.findings if "timm" in finding.readers] == ["F102", "F121"]
+    assert [finding.code for finding in report.findings if "timm" in finding.readers] == [
+        "F102",
+        "F121",
+    ]
     repairs = [finding.repair for finding in report.findings if "timm" in finding.readers]
     assert repairs == [None, None]
 
 
 def test_labels_in_json_are_pointed_out(tmp_path: Path) -> None:
-    (tmp_path / "0.tar").write_bytes(tar(samples(4, jpg=jpeg(), json=b'{"label": 3, "caption": "a cat"}')))
-    (finding,) = (each for each in check(tmp_path / "0.tar", ["timm"]).findings if each.code == "F101")
+    (tmp_path / "0.tar").write_bytes(
+        tar(samples(4, jpg=jpeg(), json=b'{"label": 3, "caption": "a cat"}'))
+    )
+    (finding,) = (
+        each for each in check(tmp_path / "0.tar", ["timm"]).findings if each.code == "F101"
+    )
 
     assert "a class number in json is read with target_key=NAME" in finding.message
     assert finding.repair is None

@@ -26,7 +26,11 @@ def test_the_schemes_are_those_of_the_installed_webdataset() -> None:
 def test_files_and_urls_with_a_handler_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOPEN_REWRITE", raising=False)
     monkeypatch.delenv("USE_AIS_FOR", raising=False)
-    shards = [Shard.file("s/0.tar"), Shard.url("https://host/0.tar"), Shard.command("pipe:cat 0.tar")]
+    shards = [
+        Shard.file("s/0.tar"),
+        Shard.url("https://host/0.tar"),
+        Shard.command("pipe:cat 0.tar"),
+    ]
 
     assert [unopened_by_webdataset_02(shard) for shard in shards] == ["", "", ""]
     hub = Shard.url("hf://datasets/org/set/0.tar")
@@ -44,4 +48,6 @@ def test_no_command_is_made_of_names_that_a_shell_would_not_take_as_they_are() -
     assert as_pipe("s3://bucket/a b.tar") == ""
     assert as_pipe("s3://bucket/$(id).tar") == ""
     assert as_pipe("s3a://bucket/{0..3}.tar") == "pipe:aws s3 cp s3://bucket/{0..3}.tar -"
-    assert as_pipe("hf://datasets/o/s@dev/x.tar").endswith("https://huggingface.co/datasets/o/s/resolve/dev/x.tar")
+    assert as_pipe("hf://datasets/o/s@dev/x.tar").endswith(
+        "https://huggingface.co/datasets/o/s/resolve/dev/x.tar"
+    )

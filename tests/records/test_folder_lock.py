@@ -11,13 +11,17 @@ from wdsflow.records.refusals import Lock
 from wdsflow.records.store_lock import Busy
 
 
-@pytest.mark.parametrize(("first", "second", "busy"), [(1, 1, False), (1, 0, True), (0, 1, True), (0, 0, True)])
+@pytest.mark.parametrize(
+    ("first", "second", "busy"), [(1, 1, False), (1, 0, True), (0, 1, True), (0, 0, True)]
+)
 def test_only_shared_locks_are_held_at_once(first, second, busy, tmp_path):
     path = tmp_path / "out" / ".wdsflow" / "lock"
     path.parent.mkdir(parents=True)
     with Lock(path, shared=bool(first)):
         if busy:
-            with pytest.raises(Busy, match=f"^another run works in {tmp_path}/out; wait for it or stop it$"):
+            with pytest.raises(
+                Busy, match=f"^another run works in {tmp_path}/out; wait for it or stop it$"
+            ):
                 Lock(path, 0.0, shared=bool(second))
         else:
             Lock(path, 0.0, shared=bool(second)).close()

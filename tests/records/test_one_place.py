@@ -25,21 +25,34 @@ HERE = {  # a name that only this room uses -> where else, and why
 def texts(path: Path) -> list[str]:
     """Return the parts of f-strings in a file."""
     strings = [node for node in nodes(path) if isinstance(node, ast.JoinedStr)]
-    return [str(part.value) for node in strings for part in node.values if isinstance(part, ast.Constant)]
+    return [
+        str(part.value)
+        for node in strings
+        for part in node.values
+        if isinstance(part, ast.Constant)
+    ]
 
 
 @pytest.mark.parametrize("name", HERE)
 def test_only_the_record_begins_ends_and_counts_a_folder(name: str):
-    users = {module for module, path in MODULES.items() if name in {each for each, _ in imports_of(module, path)}}
+    users = {
+        module
+        for module, path in MODULES.items()
+        if name in {each for each, _ in imports_of(module, path)}
+    }
     assert {module for module in users if not module.startswith(f"{ROOM}.")} == HERE[name]
 
 
 def test_sums_are_checked_in_one_place():
     """Docstrings may speak of sums that do not add up; messages come from one place."""
     found = {
-        module for module, path in MODULES.items() if any(text.startswith(" do not add up:") for text in texts(path))
+        module
+        for module, path in MODULES.items()
+        if any(text.startswith(" do not add up:") for text in texts(path))
     }
     found |= {
-        module for module, path in MODULES.items() if any("samples do not add up" in text for text in texts(path))
+        module
+        for module, path in MODULES.items()
+        if any("samples do not add up" in text for text in texts(path))
     }
     assert found == {f"{ROOM}.line"}

@@ -62,7 +62,9 @@ def made_from(job: Job) -> dict[str, object]:
         raise SourceError("missing", str(error)) from None
 
 
-def thin_all(folder: Path, out: Path, options: dict[str, object], write=thin, **how: bool) -> OutputsReport[Thinned]:
+def thin_all(
+    folder: Path, out: Path, options: dict[str, object], write=thin, **how: bool
+) -> OutputsReport[Thinned]:
     urls = [Shard.file(str(path)) for path in sorted(folder.iterdir())]
     work = [Job(url, out / f"{Path(url).stem}.tar") for url in urls]
     report = OutputsReport[Thinned]()
@@ -83,13 +85,21 @@ def source(tmp_path: Path) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_second_run_keeps_what_is_done_and_leaves_the_same_bytes(source: Path, tmp_path: Path):
     report = thin_all(source, tmp_path / "out", {"--every": 2})
     whole = files(tmp_path / "out")
-    assert (report.resumed, report.total("written"), report.merged("left_out")) == (0, 8, {"thinned": 7})
+    assert (report.resumed, report.total("written"), report.merged("left_out")) == (
+        0,
+        8,
+        {"thinned": 7},
+    )
     assert whole.keys() == {
         "0.tar",
         "1.tar",
@@ -117,7 +127,9 @@ def test_a_second_run_keeps_what_is_done_and_leaves_the_same_bytes(source: Path,
     "change",
     [
         lambda line: line.replace('"written":3', '"written":2'),  # its counts do not add up
-        lambda line: re.sub(r'"(samples|written)":3', r'"\1":-3', line),  # they do, but are negative
+        lambda line: re.sub(
+            r'"(samples|written)":3', r'"\1":-3', line
+        ),  # they do, but are negative
         lambda line: line[:-9],  # cut by a full disk
         lambda line: line.replace('"url"', '"later"'),  # of another version
     ],
@@ -132,10 +144,14 @@ def test_a_line_that_cannot_be_right_is_not_believed(source: Path, tmp_path: Pat
     assert files(tmp_path / "out") == whole
 
 
-def test_other_options_are_refused_unless_the_earlier_run_finished_nothing(source: Path, tmp_path: Path):
+def test_other_options_are_refused_unless_the_earlier_run_finished_nothing(
+    source: Path, tmp_path: Path
+):
     out = tmp_path / "out"
     thin_all(source, out, {"--every": 2})
-    with pytest.raises(OtherOptions, match="holds shards thinned with other options: --every was 2, now it is 3"):
+    with pytest.raises(
+        OtherOptions, match="holds shards thinned with other options: --every was 2, now it is 3"
+    ):
         thin_all(source, out, {"--every": 3})
     for path in out.glob("*.tar"):
         path.unlink()
@@ -147,25 +163,35 @@ def test_a_damaged_file_of_options_is_named_with_what_to_do(source: Path, tmp_pa
     thin_all(source, tmp_path / "out", {})
     (tmp_path / "out/.wdsflow/thin.json").write_text("{")
     with pytest.raises(
-        FileExistsError, match=r"thin\.json is damaged.* remove .*out, or choose another folder with -o"
+        FileExistsError,
+        match=r"thin\.json is damaged.* remove .*out, or choose another folder with -o",
     ):
         thin_all(source, tmp_path / "out", {})
 
 
-def test_a_restart_removes_its_shards_and_their_counts_and_keeps_those_of_others(source: Path, tmp_path: Path):
+def test_a_restart_removes_its_shards_and_their_counts_and_keeps_those_of_others(
+    source: Path, tmp_path: Path
+):
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.tar").write_text("mine")
     (out / "sizes.json").write_text('{"mine.tar": 7}')
     thin_all(source, out, {})
-    assert json.loads((out / "sizes.json").read_text()) == {"0.tar": 2, "1.tar": 3, "2.tar": 3, "mine.tar": 7}
+    assert json.loads((out / "sizes.json").read_text()) == {
+        "0.tar": 2,
+        "1.tar": 3,
+        "2.tar": 3,
+        "mine.tar": 7,
+    }
     (source / "1.txt").unlink()
     thin_all(source, out, {"--every": 3}, restart=True)
     assert json.loads((out / "sizes.json").read_text()) == {"0.tar": 2, "2.tar": 3, "mine.tar": 7}
     assert {path.name for path in out.glob("*.tar")} == {"0.tar", "2.tar", "mine.tar"}
 
 
-def test_a_restart_that_fails_leaves_no_counts_of_shards_that_it_removed(source: Path, tmp_path: Path, monkeypatch):
+def test_a_restart_that_fails_leaves_no_counts_of_shards_that_it_removed(
+    source: Path, tmp_path: Path, monkeypatch
+):
     thin_all(source, tmp_path / "out", {})
     with pytest.raises(ZeroDivisionError):
         thin_all(source, tmp_path / "out", {}, lambda *_: 1 / 0, restart=True)
@@ -209,7 +235,9 @@ def test_the_output_of_an_input_that_is_no_shard_any_more_is_removed(source: Pat
     assert len((tmp_path / "out/.wdsflow/thin.jsonl").read_text().splitlines()) == 2
 
 
-def test_the_output_of_an_input_that_is_out_of_reach_is_kept_and_named(source: Path, tmp_path: Path):
+def test_the_output_of_an_input_that_is_out_of_reach_is_kept_and_named(
+    source: Path, tmp_path: Path
+):
     thin_all(source, tmp_path / "out", {})
     (source / "1.txt").unlink()
     (source / "1.txt").symlink_to("nowhere")
@@ -219,12 +247,18 @@ def test_the_output_of_an_input_that_is_out_of_reach_is_kept_and_named(source: P
         f"kept from an earlier run: the output of {source}/1.txt, which cannot be read now"
     ]
     assert (tmp_path / "out/1.tar").exists()
-    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 2, "1.tar": 3, "2.tar": 3}
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {
+        "0.tar": 2,
+        "1.tar": 3,
+        "2.tar": 3,
+    }
 
 
 def test_options_that_are_zero_are_told_from_those_not_given(source: Path, tmp_path: Path):
     thin_all(source, tmp_path / "out", {"--seed": 0, "--name": None})
-    with pytest.raises(OtherOptions, match="--seed was 0, now it is 3; --name was not given, now it is a"):
+    with pytest.raises(
+        OtherOptions, match="--seed was 0, now it is 3; --name was not given, now it is a"
+    ):
         thin_all(source, tmp_path / "out", {"--seed": 3, "--name": "a"})
 
 
@@ -247,5 +281,7 @@ def test_a_line_that_the_disk_did_not_take_is_taken_back(source: Path, tmp_path:
 
 
 def test_counts_that_do_not_add_up_end_a_run_with_both_sides():
-    with pytest.raises(RuntimeError, match="samples do not add up: samples: 5 in = 3 out \\+ 1 left out"):
+    with pytest.raises(
+        RuntimeError, match="samples do not add up: samples: 5 in = 3 out \\+ 1 left out"
+    ):
         Thinned("a", samples=5, written=3, left_out={"thinned": 1}).check()

@@ -59,7 +59,10 @@ def tree(folder):
 
 def objects(memory):
     """Return the bytes of all objects."""
-    return {name.removeprefix("/bucket/out/"): memory.cat_file(name) for name in memory.find("/bucket/out")}
+    return {
+        name.removeprefix("/bucket/out/"): memory.cat_file(name)
+        for name in memory.find("/bucket/out")
+    }
 
 
 @contextlib.contextmanager
@@ -117,7 +120,9 @@ def test_a_repair_that_is_killed_at_any_change_of_the_store_is_resumed(memory, s
 
 
 @pytest.mark.deep
-def test_a_restart_with_other_options_that_is_killed_never_keeps_an_output_of_the_first(memory, shards, tmp_path):
+def test_a_restart_with_other_options_that_is_killed_never_keeps_an_output_of_the_first(
+    memory, shards, tmp_path
+):
     repaired(tmp_path / "out", shards, drop_fields=["json"])
 
     def again(out):
@@ -138,7 +143,9 @@ def test_a_reshard_into_folds_that_is_killed_is_resumed(memory, shards, tmp_path
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("where", ["caption_words >= 2", "not near_duplicate and caption_words >= 2"])
+@pytest.mark.parametrize(
+    "where", ["caption_words >= 2", "not near_duplicate and caption_words >= 2"]
+)
 def test_a_filter_that_is_killed_is_resumed(memory, shards, tmp_path, where):
     filtered(tmp_path / "out", shards, where)
     for found in each_kill(memory, nothing, lambda out: filtered(out, shards, where)):
@@ -155,7 +162,9 @@ def test_an_output_that_was_changed_in_the_store_is_written_again(memory, shards
     report = repair_shards(str(shards), OUT)
     assert report.resumed == 0
     assert "memory://bucket/out/00000.tar is missing" in report.changed[0]
-    assert [line.output for line in report.shards] == [f"{OUT}/0000{number}.tar" for number in range(2)]
+    assert [line.output for line in report.shards] == [
+        f"{OUT}/0000{number}.tar" for number in range(2)
+    ]
     assert "00001.tar was changed since it was written" in report.changed[1]
     assert objects(memory) == right
 
@@ -198,7 +207,9 @@ def test_an_uploaded_shard_takes_up_hardly_any_disk_and_is_the_same_to_the_recor
         assert fingerprint(str(path))["size"] == 4 << 20
 
 
-def test_names_of_objects_that_lead_out_of_the_folder_are_left_alone(memory, shards, tmp_path, monkeypatch):
+def test_names_of_objects_that_lead_out_of_the_folder_are_left_alone(
+    memory, shards, tmp_path, monkeypatch
+):
     found = {"/bucket/out/../../x.tar": {"size": 3}, "/bucket/out//y.tar": {"size": 3}}
     monkeypatch.setattr(MemoryFileSystem, "find", lambda *_, **__: found)
     with working_folder(OUT) as folder:
@@ -222,7 +233,8 @@ def locked(memory, key="/lock"):
 def test_two_runs_in_one_place_are_kept_apart_and_the_message_says_who_works_there(memory):
     held = locked(memory)
     with pytest.raises(
-        Busy, match=rf"another run works in {OUT} \(process {os.getpid()} on .*, since .*\); wait for it"
+        Busy,
+        match=rf"another run works in {OUT} \(process {os.getpid()} on .*, since .*\); wait for it",
     ):
         locked(memory)
     held.close()
@@ -232,7 +244,9 @@ def test_two_runs_in_one_place_are_kept_apart_and_the_message_says_who_works_the
 
 def test_the_lock_of_a_killed_process_of_this_machine_is_taken_over_at_once(memory):
     process = subprocess.Popen(
-        [sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", "print(flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     process.stdout.readline()
     locked(memory).close(remove=False)
@@ -248,7 +262,9 @@ def test_the_lock_of_a_killed_process_of_this_machine_is_taken_over_at_once(memo
     store_lock_of_ours.close()
 
 
-def test_the_lock_of_another_machine_is_taken_over_when_it_is_not_written_any_more(memory, monkeypatch, caplog):
+def test_the_lock_of_another_machine_is_taken_over_when_it_is_not_written_any_more(
+    memory, monkeypatch, caplog
+):
     monkeypatch.setattr(store_lock, "STALE", 1.0)
     monkeypatch.setattr(store_lock, "SETTLE", 0.0)
     other = {"host": "elsewhere", "pid": 1, "process": "x y 1", "since": "2026", "token": "other"}
@@ -287,5 +303,8 @@ def test_a_store_that_takes_nothing_is_an_error_that_names_the_object(memory, sh
     monkeypatch.setattr(MemoryFileSystem, "put_file", denied)
     with pytest.raises(StoreError) as caught:
         repaired(OUT, shards)
-    assert (caught.value.strerror, caught.value.filename) == ("read only", f"{OUT}/.wdsflow/unfinished.json")
+    assert (caught.value.strerror, caught.value.filename) == (
+        "read only",
+        f"{OUT}/.wdsflow/unfinished.json",
+    )
     assert not memory.exists(LOCK)

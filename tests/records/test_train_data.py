@@ -33,17 +33,24 @@ def arguments(line: str) -> tuple[str, int]:
     [
         (["0.tar"], "0.tar"),
         (["00000.tar", "00001.tar", "00002.tar"], "{00000..00002}.tar"),
-        (["00000.tar", "00001.tar", "00004.tar", "00005.tar"], "{{00000..00001},{00004..00005}}.tar"),
+        (
+            ["00000.tar", "00001.tar", "00004.tar", "00005.tar"],
+            "{{00000..00001},{00004..00005}}.tar",
+        ),
         (["8.tar", "9.tar", "10.tar", "12.tar"], "{{8..10},12}.tar"),
         (["train-0-of-2.tar", "train-1-of-2.tar"], "train-{0..1}-of-2.tar"),
         (["a.tar", "b,c.tar", "d{1}.tar"], r"{a,b\,c,d\{1\}}.tar"),
         (["a.tar", "1.tar", "b 2.tar"], "{1,a,b 2}.tar"),
     ],
 )
-def test_a_pattern_names_the_shards_that_exist_and_no_other(tmp_path: Path, names: list[str], pattern: str):
+def test_a_pattern_names_the_shards_that_exist_and_no_other(
+    tmp_path: Path, names: list[str], pattern: str
+):
     folder = tmp_path / "out of {it}, really"
     folder.mkdir()
-    (folder / "sizes.json").write_text(json.dumps({name: number + 1 for number, name in enumerate(names)}))
+    (folder / "sizes.json").write_text(
+        json.dumps({name: number + 1 for number, name in enumerate(names)})
+    )
     (line,) = train_data_lines(folder, str(folder))
     printed, samples = arguments(line)
     assert printed.endswith(f"/{pattern}")
@@ -55,7 +62,9 @@ def test_random_names_come_out_as_they_are(tmp_path: Path):
     rng = random.Random(7)
     for _ in range(50):
         width, last = rng.choice([0, 1, 3, 5]), rng.randrange(1, 40)
-        names = [f"s-{number:0{width}d}.tar" for number in range(last) if rng.random() < 0.6] or ["one.tar"]
+        names = [f"s-{number:0{width}d}.tar" for number in range(last) if rng.random() < 0.6] or [
+            "one.tar"
+        ]
         (tmp_path / "sizes.json").write_text(json.dumps(dict.fromkeys(names, 2)))
         (line,) = train_data_lines(tmp_path, str(tmp_path))
         pattern, samples = arguments(line)

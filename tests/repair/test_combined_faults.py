@@ -22,7 +22,14 @@ from wdsflow.validate.verdicts.verdict import Verdict, judge
 # webdataset leaves its files to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
-IMAGES = [("jpg", "JPEG"), ("png", "PNG"), ("jfif", "JPEG"), ("bmp", "BMP"), ("tif", "TIFF"), ("", "JPEG")]
+IMAGES = [
+    ("jpg", "JPEG"),
+    ("png", "PNG"),
+    ("jfif", "JPEG"),
+    ("bmp", "BMP"),
+    ("tif", "TIFF"),
+    ("", "JPEG"),
+]
 Fault = Callable[[list[list[Entry]], random.Random], list[list[Entry]]]
 
 
@@ -41,7 +48,11 @@ def random_samples(rng: random.Random, shard: int) -> list[list[Entry]]:
         text = f"un café près du port, numéro {number} de {shard}"
         data, field = text.encode(encoding), place
         if place in ("json", "nested"):
-            tree: object = {"caption": text} if place == "json" else {"meta": [{"caption": text}], "id": number}
+            tree: object = (
+                {"caption": text}
+                if place == "json"
+                else {"meta": [{"caption": text}], "id": number}
+            )
             data, field = json.dumps(tree).encode(), "json"
         image_name, text_name = names(layout, key, extension, field)
         samples.append([(prefix + image_name, picture(number, form)), (prefix + text_name, data)])

@@ -30,7 +30,9 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("member", [1, 2, 3, len(MEMBERS) - 1])
-@pytest.mark.parametrize("time", [b"\xb0", b"\x00\xff\x81\x90", b"\xaa" * 11], ids=["a byte", "four bytes", "all"])
+@pytest.mark.parametrize(
+    "time", [b"\xb0", b"\x00\xff\x81\x90", b"\xaa" * 11], ids=["a byte", "four bytes", "all"]
+)
 def test_a_member_with_a_damaged_time_is_recovered(tmp_path: Path, member: int, time: bytes):
     report = repair_shards(damaged(tmp_path, member, {TIME: time}), tmp_path / "out")
     assert contents(tmp_path / "out" / "0.tar") == dict(MEMBERS)
@@ -49,7 +51,15 @@ def test_a_member_with_a_damaged_time_is_recovered(tmp_path: Path, member: int, 
         {TIME: b"\xb0", CHECKSUM: b"7"},
         {TIME: b"7"},
     ],
-    ids=["name", "time and name", "time and key", "time and field", "time and size", "time and checksum", "a digit"],
+    ids=[
+        "name",
+        "time and name",
+        "time and key",
+        "time and field",
+        "time and size",
+        "time and checksum",
+        "a digit",
+    ],
 )
 def test_no_member_is_invented(tmp_path: Path, changes: dict[int, bytes]):
     report = repair_shards(damaged(tmp_path, 2, changes), tmp_path / "out")

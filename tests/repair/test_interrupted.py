@@ -21,8 +21,13 @@ MODULES = ["wdsflow.repair.run_repair", "xxhash"]
 
 
 def samples(shard: int, count: int = 100) -> list[tuple[str, bytes]]:
-    pictures = [(f"{shard}{n:03}.jpg", JPEG * random.Random(n).randrange(100, 3000)) for n in range(count)]
-    return [*pictures, *((f"{shard}{n:03}.txt", b"a caption") for n in range(count))]  # apart: to be brought together
+    pictures = [
+        (f"{shard}{n:03}.jpg", JPEG * random.Random(n).randrange(100, 3000)) for n in range(count)
+    ]
+    return [
+        *pictures,
+        *((f"{shard}{n:03}.txt", b"a caption") for n in range(count)),
+    ]  # apart: to be brought together
 
 
 @pytest.fixture
@@ -32,7 +37,9 @@ def shards(tmp_path: Path) -> str:
     for shard in range(6):
         data = tar_bytes(samples(shard))
         packed = shard % 2
-        (tmp_path / "in" / f"{shard}.tar{'.gz' * packed}").write_bytes(gzip.compress(data, 1) if packed else data)
+        (tmp_path / "in" / f"{shard}.tar{'.gz' * packed}").write_bytes(
+            gzip.compress(data, 1) if packed else data
+        )
     return str(tmp_path / "in")
 
 
@@ -57,7 +64,11 @@ def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp
     report = repair_shards(shards, out)
     assert (report.resumed, report.stale_removed, report.changed) == (3, 1, [])
     assert digests(out) == whole
-    assert {name for name, at in times(out).items() if at == before.get(name)} == {"0.tar", "1.tar", "2.tar"}
+    assert {name for name, at in times(out).items() if at == before.get(name)} == {
+        "0.tar",
+        "1.tar",
+        "2.tar",
+    }
 
 
 @pytest.mark.sample(1)
@@ -65,11 +76,16 @@ def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp
     ("change", "reason"),
     [
         (lambda folder, out: write_tar(folder / "2.tar", samples(7)), "the input changed"),
-        (lambda folder, out: (out / "2.tar").write_bytes(b"other"), "2.tar was changed since it was written"),
+        (
+            lambda folder, out: (out / "2.tar").write_bytes(b"other"),
+            "2.tar was changed since it was written",
+        ),
         (lambda folder, out: (out / "2.tar").unlink(), "2.tar is missing"),
     ],
 )
-def test_what_is_not_as_it_was_is_repaired_again_and_nothing_else(shards: str, tmp_path: Path, change, reason):
+def test_what_is_not_as_it_was_is_repaired_again_and_nothing_else(
+    shards: str, tmp_path: Path, change, reason
+):
     out = tmp_path / "out"
     repair_shards(shards, out)
     before = times(out)
@@ -96,7 +112,9 @@ def test_a_shard_that_could_not_be_read_is_tried_again(shards: str, tmp_path: Pa
     assert len(names(out / "2.tar")) == 200
 
 
-def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote(shards: str, tmp_path: Path):
+def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote(
+    shards: str, tmp_path: Path
+):
     out = tmp_path / "out"
     repair_shards(shards, out)
     (out / "mine.tar").write_bytes(b"mine")
@@ -104,7 +122,10 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote
     for options, words in (
         ({"drop_bad": True}, "--drop-bad was not given, now it is given"),
         ({"caption": "json:c"}, "--caption was not given, now it is json:c"),
-        ({"rename": {"jpg": "png"}, "drop_fields": ["npy"]}, "--rename was not given, now it is jpg=png"),
+        (
+            {"rename": {"jpg": "png"}, "drop_fields": ["npy"]},
+            "--rename was not given, now it is jpg=png",
+        ),
     ):
         with pytest.raises(OtherOptions, match=words):
             repair_shards(shards, out, **options)

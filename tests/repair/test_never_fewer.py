@@ -18,8 +18,8 @@ from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.source.base import named
 from wdsflow.validate.verdicts.verdict import judge
 
-# These read field names as they are spelled, and expect the fields of the first samples in all: JPG is no image for
-# them, and need not decode.
+# These read field names as they are spelled, and expect the fields of the first samples in all: JPG
+# is no image for them, and need not decode.
 MINDS_CASE = {"datasets", "datasets-tables", "ray-data", "energon", "energon-crude"}
 FIELDS = [
     *[["jpg", "txt"]] * 4,
@@ -33,7 +33,13 @@ FIELDS = [
     ["jpg", "txt", "png"],
     ["jpg", "seg.png", "txt"],
 ]
-KEYS = [["0", "1", "2", "3"], ["a.1", "a.2", "b.1"], ["x", "X", "y"], [f"k{number}" for number in range(9)], ["0"]]
+KEYS = [
+    ["0", "1", "2", "3"],
+    ["a.1", "a.2", "b.1"],
+    ["x", "X", "y"],
+    [f"k{number}" for number in range(9)],
+    ["0"],
+]
 FOLDERS = [[""], [""], ["", "./"], ["a/", "b/"], ["img/"], [".hid/"], ["", "/"]]
 JUNK = ["README", "._0.jpg", "d/._0.jpg", ".DS_Store", "x/.jpg", "q"]
 
@@ -73,7 +79,12 @@ def random_members(rng: random.Random, shard: int, prefix: str) -> list[Entry]:
     members = [member for sample in samples for member in sample]
     order = rng.choice(["adjacent", "adjacent", "apart", "mixed", "shuffled"])
     if order == "apart":
-        members = [member for place in range(4) for sample in samples for member in sample[place : place + 1]]
+        members = [
+            member
+            for place in range(4)
+            for sample in samples
+            for member in sample[place : place + 1]
+        ]
     elif order == "mixed":
         members = mixed(samples, rng)
     elif order == "shuffled":
@@ -128,7 +139,9 @@ def check(seed: int, folder: Path) -> None:
     after = usable(outputs) if outputs else dict.fromkeys(before, 0)
     for reader, count in before.items():
         if not (has_upper and reader in MINDS_CASE):
-            assert after[reader] >= count, f"seed {seed}: {reader} got {count}, and now {after[reader]}"
+            assert after[reader] >= count, (
+                f"seed {seed}: {reader} got {count}, and now {after[reader]}"
+            )
 
 
 @pytest.mark.parametrize("first", range(0, 120, 30))

@@ -28,7 +28,10 @@ ALL = {*PAIR, "json"}
         (["1/image.jpg", "1/caption.txt", "2/image.jpg", "2/caption.txt"], {"1": PAIR, "2": PAIR}),
         (["d/1/image.jpg", "d/1/caption.txt"], {"d/1": PAIR}),
         (["1/a.jpg", "1/b.txt", "2/c.jpg", "2/d.txt"], {"1": PAIR, "2": PAIR}),
-        (["1/image.jpg", "1/mask.png", "1/caption.txt", "1/vector.npy"], {"1": {*PAIR, "mask.png", "npy"}}),
+        (
+            ["1/image.jpg", "1/mask.png", "1/caption.txt", "1/vector.npy"],
+            {"1": {*PAIR, "mask.png", "npy"}},
+        ),
         (["1/img.jpg", "1/cap.txt", "1/meta.json"], {"1": {*PAIR, "json"}}),
         (["1_image.jpg", "1_caption.txt", "2_image.jpg", "2_caption.txt"], {"1": PAIR, "2": PAIR}),
         (["1-img.jpg", "1.txt", "2-img.jpg", "2.txt"], {"1": PAIR, "2": PAIR}),
@@ -41,16 +44,32 @@ ALL = {*PAIR, "json"}
         (["1.jpg", "1.txt ", "2.jpg ", "2.txt"], {"1": PAIR, "2": PAIR}),
         (["1 .jpg", "1.txt"], {"1": PAIR}),
         (["IMG_1.jpg", "img_1.txt", "IMG_2.jpg", "img_2.txt"], {"IMG_1": PAIR, "IMG_2": PAIR}),
-        (["000000/.jpg", "000000/.txt", "000001/.jpg", "000001/.txt"], {"000000": PAIR, "000001": PAIR}),
+        (
+            ["000000/.jpg", "000000/.txt", "000001/.jpg", "000001/.txt"],
+            {"000000": PAIR, "000001": PAIR},
+        ),
         # json has the name of the image, or of the text
         (
-            ["1/image.jpg", "1/image.json", "1/caption.txt", "2/image.jpg", "2/image.json", "2/caption.txt"],
+            [
+                "1/image.jpg",
+                "1/image.json",
+                "1/caption.txt",
+                "2/image.jpg",
+                "2/image.json",
+                "2/caption.txt",
+            ],
             {"1": ALL, "2": ALL},
         ),
         (["1/image.jpg", "1/caption.json", "1/caption.txt"], {"1": ALL}),
-        (["1/image.jpg", "1/image.json", "1/meta.json", "1/caption.txt"], {"1": {*PAIR, "image.json", "meta.json"}}),
+        (
+            ["1/image.jpg", "1/image.json", "1/meta.json", "1/caption.txt"],
+            {"1": {*PAIR, "image.json", "meta.json"}},
+        ),
         (["images/1.jpg", "images/1.json", "captions/1.txt"], {"1": ALL}),
-        (["1_image.jpg", "1_image.json", "1_caption.txt", "2_image.jpg", "2_caption.txt"], {"1": ALL, "2": PAIR}),
+        (
+            ["1_image.jpg", "1_image.json", "1_caption.txt", "2_image.jpg", "2_caption.txt"],
+            {"1": ALL, "2": PAIR},
+        ),
         (["1.jpg", "1.json", "1.jpg.txt"], {"1": ALL}),
         (["img1.jpg", "img1.json", "1.txt"], {"1": ALL}),
         (["IMG_1.jpg", "IMG_1.json", "img_1.txt"], {"IMG_1": ALL}),
@@ -65,7 +84,9 @@ ALL = {*PAIR, "json"}
         ),
     ],
 )
-def test_names_that_evidently_belong_together_are_paired(names: list[str], expected: dict[str, set[str]]):
+def test_names_that_evidently_belong_together_are_paired(
+    names: list[str], expected: dict[str, set[str]]
+):
     paired = pair_names(names)
     assert keys(paired) == expected
     assert pair_names(paired) == paired
@@ -97,7 +118,9 @@ def test_what_is_not_evident_is_left_alone(names: list[str]):
     assert pair_names(names) == names
 
 
-PIECES = st.sampled_from(["1", "2", "A", "a", "image", "caption", "img_1", "1_image", "1_caption", "x y"])
+PIECES = st.sampled_from(
+    ["1", "2", "A", "a", "image", "caption", "img_1", "1_image", "1_caption", "x y"]
+)
 NAMES = st.builds(
     "{}{}.{}".format,
     st.sampled_from(["", "", "1/", "2/", "images/", "captions/", "d/1/"]),

@@ -29,7 +29,10 @@ def text(number: int) -> bytes:
 
 def pair(image: str, caption: str) -> Callable[[int], list[Entry]]:
     """Return a function that makes the members of a sample from patterns of names."""
-    return lambda number: [(image.format(number), picture(number)), (caption.format(number), text(number))]
+    return lambda number: [
+        (image.format(number), picture(number)),
+        (caption.format(number), text(number)),
+    ]
 
 
 def several_formats(number: int) -> list[Entry]:
@@ -59,7 +62,10 @@ SETS = {
         *pair("{}", "{}.txt")(number),
         (f"{number}.mask.png", picture(number, "PNG")),
     ],
-    "--caption-encoding cp1252": lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", cafe(number))],
+    "--caption-encoding cp1252": lambda number: [
+        (f"{number}.jpg", picture(number)),
+        (f"{number}.txt", cafe(number)),
+    ],
     "--rename jfif=jpg --rename caption=txt --caption-encoding cp1252": lambda number: [
         (f"{number}.jfif", picture(number)),
         (f"{number}.caption", cafe(number)),
@@ -71,7 +77,10 @@ SETS = {
     # shards of two sources
     "--caption json:meta.caption;captions": lambda number: [
         (f"{number}.jpg", picture(number)),
-        (f"{number}.json", nested(number) if number < 6 else b'{"captions": ["a dog %d"], "title": 7}' % number),
+        (
+            f"{number}.json",
+            nested(number) if number < 6 else b'{"captions": ["a dog %d"], "title": 7}' % number,
+        ),
     ],
     "--pair-names": pair("{}/image.jpg", "{}/caption.txt"),
     # json has the name of the image
@@ -117,7 +126,9 @@ def test_all_samples_train_after_the_planned_repair(options: str, tmp_path: Path
 )
 def test_an_encoding_that_is_guessed_is_named_as_a_guess(encoding: str, says: str, tmp_path: Path):
     caption = "un café".encode(encoding)
-    urls = write_set(tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", caption)])
+    urls = write_set(
+        tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", caption)]
+    )
     plan = plan_repair(urls)
     assert [step.does for step in plan.steps()] == [says]
     assert f"  step: 12 x {says}" in list(repair_shards(urls, tmp_path / "out", plan=plan).lines())
@@ -130,13 +141,18 @@ def test_a_set_that_trains_is_left_as_it_is(tmp_path: Path):
 
 
 def test_nothing_is_lost_where_no_repair_helps(tmp_path: Path):
-    urls = write_set(tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", text(number))][:1])
+    urls = write_set(
+        tmp_path,
+        lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", text(number))][:1],
+    )
     plan = plan_repair(urls)
     assert (plan, plan.expected_samples) == (RepairPlan(), 12)
 
 
 def test_a_step_that_costs_another_reader_samples_is_no_part_of_the_plan(tmp_path: Path):
-    urls = write_set(tmp_path, lambda number: [(f"{number}.jfif", picture(number)), (f"{number}.cls", b"1")])
+    urls = write_set(
+        tmp_path, lambda number: [(f"{number}.jfif", picture(number)), (f"{number}.cls", b"1")]
+    )
     assert plan_repair(urls, ["timm"]).options() == ("--rename", "jfif=jpg")
     assert plan_repair(urls).options() == ("--structure-only",)
 
@@ -173,18 +189,26 @@ def test_empty_captions_do_not_keep_other_steps_from_the_plan(tmp_path: Path):
             (f"{number}.json ", nested(number)),
         ],
     )
-    assert plan_repair(urls).options() == (*"--pair-names --rename tif=jpg --caption".split(), "json:meta.caption")
+    assert plan_repair(urls).options() == (
+        *"--pair-names --rename tif=jpg --caption".split(),
+        "json:meta.caption",
+    )
 
 
 def test_a_mask_is_not_taken_for_the_image(tmp_path: Path):
     urls = write_set(
         tmp_path,
-        lambda number: [(f"{number}.mask.png", picture(number, "PNG")), (f"{number}.txt", text(number))],
+        lambda number: [
+            (f"{number}.mask.png", picture(number, "PNG")),
+            (f"{number}.txt", text(number)),
+        ],
     )
     assert plan_repair(urls) == RepairPlan()
 
 
 def test_empty_captions_without_a_text_elsewhere_need_no_repair(tmp_path: Path):
-    urls = write_set(tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", b"")])
+    urls = write_set(
+        tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", b"")]
+    )
     assert plan_repair(urls) == RepairPlan()
     assert not any("repair" in advice.command for advice in check(urls, jobs=1).advice)

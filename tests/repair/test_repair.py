@@ -40,7 +40,9 @@ def listed(folder: Path) -> list[str]:
 
 
 def samples(*keys: str) -> list[Entry]:
-    return [(f"{key}.{field}", f"{key} {field}".encode()) for key in keys for field in ("jpg", "txt")]
+    return [
+        (f"{key}.{field}", f"{key} {field}".encode()) for key in keys for field in ("jpg", "txt")
+    ]
 
 
 def test_members_of_one_sample_come_together_in_the_order_of_first_appearance(tmp_path: Path):
@@ -59,7 +61,13 @@ def test_sound_shards_keep_their_members_and_order(tmp_path: Path):
 
 
 def test_junk_is_dropped_and_counted(tmp_path: Path):
-    junk = [("./._a.jpg", b"x"), ("./.DS_Store", b"x"), ("__MACOSX/._a.jpg", b"x"), ("README", b"x"), folder("./d")]
+    junk = [
+        ("./._a.jpg", b"x"),
+        ("./.DS_Store", b"x"),
+        ("__MACOSX/._a.jpg", b"x"),
+        ("README", b"x"),
+        folder("./d"),
+    ]
     prefixed = [(f"./{name}", data) for name, data in samples("a")]
     got, report = fixed(tmp_path, [junk[0], prefixed[0], *junk[1:], prefixed[1]])
     assert got == samples("a")
@@ -102,7 +110,13 @@ def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path)
 
 def test_a_repeated_key_is_another_sample_and_repeated_members_are_dropped(tmp_path: Path):
     big = os.urandom(3_000_000)
-    entries = [("a.jpg", big), ("a.txt", b"1"), ("a.JPG", big), ("a.txt", b"2"), link("a.txt", "a.txt")]
+    entries = [
+        ("a.jpg", big),
+        ("a.txt", b"1"),
+        ("a.JPG", big),
+        ("a.txt", b"2"),
+        link("a.txt", "a.txt"),
+    ]
     got, report = fixed(tmp_path, entries)
     assert got == [("a.jpg", big), ("a.txt", b"1"), ("a-2.jpg", big), ("a-2.txt", b"2")]
     assert report.shards[0].dropped == {"duplicate": 1}
@@ -113,7 +127,12 @@ def test_a_repeated_key_is_another_sample_and_repeated_members_are_dropped(tmp_p
 def test_samples_of_a_concatenated_archive_are_kept_beside_those_with_the_same_keys(tmp_path: Path):
     second = [("0.jpg", b"other"), ("0.txt", b"other text"), ("2.jpg", b"2")]
     got, report = fixed(tmp_path, tar_bytes(samples("0", "1")) + tar_bytes(second))
-    assert got == [*samples("0", "1"), ("0-2.jpg", b"other"), ("0-2.txt", b"other text"), ("2.jpg", b"2")]
+    assert got == [
+        *samples("0", "1"),
+        ("0-2.jpg", b"other"),
+        ("0-2.txt", b"other text"),
+        ("2.jpg", b"2"),
+    ]
     assert not report.lost
 
 
@@ -147,7 +166,9 @@ def test_a_missing_end_mark_is_mended_without_a_loss(tmp_path: Path):
     assert not report.lost
 
 
-@pytest.mark.parametrize("content", [b"", b"<!DOCTYPE html><html>404</html>" * 50, b"version https://git-lfs\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"<!DOCTYPE html><html>404</html>" * 50, b"version https://git-lfs\n"]
+)
 def test_what_is_no_tar_is_told_and_nothing_written(tmp_path: Path, content: bytes):
     got, report = fixed(tmp_path, content)
     assert (got, report.lost) == ([], True)
@@ -199,8 +220,16 @@ def test_captions_are_taken_from_json(tmp_path: Path):
 
 
 def test_fields_are_renamed_and_left_out_but_never_overwritten(tmp_path: Path):
-    entries = [("0.input.jpg", JPEG), ("0.caption", b"c"), ("0.npy", b"n"), ("1.txt", b"t"), ("1.caption", b"d")]
-    got, _ = fixed(tmp_path, entries, rename={"caption": "txt", "input.jpg": "jpg"}, drop_fields=["npy"])
+    entries = [
+        ("0.input.jpg", JPEG),
+        ("0.caption", b"c"),
+        ("0.npy", b"n"),
+        ("1.txt", b"t"),
+        ("1.caption", b"d"),
+    ]
+    got, _ = fixed(
+        tmp_path, entries, rename={"caption": "txt", "input.jpg": "jpg"}, drop_fields=["npy"]
+    )
     assert got == [("0.jpg", JPEG), ("0.txt", b"c"), ("1.txt", b"t"), ("1.caption", b"d")]
 
 
@@ -275,7 +304,9 @@ def test_a_sample_cut_in_two_at_a_shard_border_is_put_together(tmp_path: Path):
     assert not again.merged("dropped")
 
 
-def test_a_part_alone_in_its_shard_is_not_joined_where_no_sample_tells_how_many_fields_there_are(tmp_path: Path):
+def test_a_part_alone_in_its_shard_is_not_joined_where_no_sample_tells_how_many_fields_there_are(
+    tmp_path: Path,
+):
     whole = samples("0")
     for name, part in (("0", whole[:1]), ("1", whole[1:])):
         write_tar(tmp_path / f"{name}.tar", part)
@@ -302,10 +333,14 @@ def test_counts_are_written_for_open_clip_and_keep_what_was_there(tmp_path: Path
     assert listed(tmp_path / "out") == ["0.tar", "1.tar", "__len__", "sizes.json"]
 
 
-@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)])
+@pytest.mark.parametrize(
+    ("ending", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)]
+)
 def test_compressed_shards_become_plain_ones(tmp_path: Path, ending: str, pack: Any):
     entries = samples("a", "b")
-    (tmp_path / f"0.tar.{ending}").write_bytes(pack(tar_bytes([entries[0], *entries[2:], entries[1]])))
+    (tmp_path / f"0.tar.{ending}").write_bytes(
+        pack(tar_bytes([entries[0], *entries[2:], entries[1]]))
+    )
     report = repair_shards(str(tmp_path / f"0.tar.{ending}"), tmp_path / "out")
     assert read_tar(tmp_path / "out/0.tar") == entries
     assert not report.lost
@@ -399,7 +434,11 @@ def test_a_run_that_cannot_write_keeps_whole_outputs_and_counts_none_of_them(tmp
     assert not {"sizes.json", "__len__"} & set(left)
     (tmp_path / "out/1.tar").rmdir()
     repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out")
-    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 1, "1.tar": 1, "2.tar": 1}
+    assert json.loads((tmp_path / "out/sizes.json").read_text()) == {
+        "0.tar": 1,
+        "1.tar": 1,
+        "2.tar": 1,
+    }
 
 
 def test_wrong_arguments_are_refused_before_anything_is_written(tmp_path: Path):

@@ -24,7 +24,10 @@ Entries = list[tuple[str, bytes]]
 def entries_of(members: list[tuple[str, str, str, int]], mark: str) -> Entries:
     """No two members have the same contents, unless they are short."""
     return [
-        (f"{folder}{key}.{field}".rstrip("."), f"{mark}{number}:".encode().ljust(size, b".")[: max(size, 4)])
+        (
+            f"{folder}{key}.{field}".rstrip("."),
+            f"{mark}{number}:".encode().ljust(size, b".")[: max(size, 4)],
+        )
         for number, (folder, key, field, size) in enumerate(members)
     ]
 
@@ -50,7 +53,11 @@ def repaired(data: bytes, folder: Path) -> tuple[Entries, bytes | None]:
 def test_every_member_that_is_no_junk_comes_out_once_with_its_bytes(first, second, concatenated):
     one, two = entries_of(first, "a"), entries_of(second, "b")
     data = tar_bytes(one) + tar_bytes(two) if concatenated else tar_bytes(one)
-    wanted = [data for name, data in (one + two if concatenated else one) if not junk(name) and not is_paper(name)]
+    wanted = [
+        data
+        for name, data in (one + two if concatenated else one)
+        if not junk(name) and not is_paper(name)
+    ]
     papers = [data for name, data in one + two if is_paper(name)]
     with tempfile.TemporaryDirectory() as folder:
         got, _ = repaired(data, Path(folder))
@@ -84,7 +91,9 @@ def duplicates(entries: Entries) -> int:
 def test_damaged_shards_are_read_as_far_as_possible(members, draw):
     data = bytearray(tar_bytes(entries_of(members, "a")))
     end = draw.draw(st.integers(0, len(data)), "cut at")
-    for place in draw.draw(st.lists(st.integers(0, max(0, len(data) - 1)), max_size=2), "damaged bytes"):
+    for place in draw.draw(
+        st.lists(st.integers(0, max(0, len(data) - 1)), max_size=2), "damaged bytes"
+    ):
         data[place] ^= 0x55
     with tempfile.TemporaryDirectory() as folder:
         repaired(bytes(data[:end]), Path(folder))

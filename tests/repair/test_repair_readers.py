@@ -28,19 +28,28 @@ def messy_shards(folder: Path) -> str:
     for number in range(2):
         keys = [f"{number}.{index}" for index in range(4)]
         images = [(f"./{key}.JPG", picture()) for key in keys]
-        captions = [(f"./{key}.json", json.dumps({"description": f"picture {key}"}).encode()) for key in keys]
+        captions = [
+            (f"./{key}.json", json.dumps({"description": f"picture {key}"}).encode())
+            for key in keys
+        ]
         twins = [(f"./._{key}.JPG", b"twin") for key in keys]
         data = tar_bytes([member for pair in zip(twins, images, strict=True) for member in pair])
-        (folder / f"{number}.tar").write_bytes(data + tar_bytes(captions))  # the second archive is seen by nobody
+        (folder / f"{number}.tar").write_bytes(
+            data + tar_bytes(captions)
+        )  # the second archive is seen by nobody
     return str(folder / "{0..1}.tar")
 
 
 def test_webdataset_reads_all_repaired_samples(tmp_path: Path):
     wds = pytest.importorskip("webdataset")
-    report = repair_shards(messy_shards(tmp_path), tmp_path / "out", caption="json:description", jobs=2)
+    report = repair_shards(
+        messy_shards(tmp_path), tmp_path / "out", caption="json:description", jobs=2
+    )
     assert report.total("samples_written") == 8
     got = list(wds.WebDataset(str(tmp_path / "out/{0..1}.tar"), shardshuffle=False))
-    assert [sample["__key__"] for sample in got] == [f"{number}_{index}" for number in range(2) for index in range(4)]
+    assert [sample["__key__"] for sample in got] == [
+        f"{number}_{index}" for number in range(2) for index in range(4)
+    ]
     for sample in got:
         fields = {name: value for name, value in sample.items() if not name.startswith("__")}
         key = sample["__key__"].replace("_", ".")
@@ -54,7 +63,9 @@ def test_gnu_tar_extracts_them_without_a_word(tmp_path: Path):
     (tmp_path / "files").mkdir()
     for number in range(2):
         archive = str(tmp_path / f"out/{number}.tar")
-        done = subprocess.run(["tar", "-xvf", archive, "-C", tmp_path / "files"], capture_output=True, check=True)
+        done = subprocess.run(
+            ["tar", "-xvf", archive, "-C", tmp_path / "files"], capture_output=True, check=True
+        )
         assert done.stdout.decode().split() == names(tmp_path / f"out/{number}.tar")
         assert done.stderr == b""
     assert (tmp_path / "files/0_0.jpg").read_bytes() == picture()
@@ -78,7 +89,10 @@ def test_open_clip_gets_batches_and_the_sample_count_from_repaired_json_shards(t
         world_size=1,
     )
     info = data.get_wds_dataset(
-        arguments, lambda image: torch.zeros(3, *image.size), is_train=True, tokenizer=lambda _: torch.zeros(1, 77)
+        arguments,
+        lambda image: torch.zeros(3, *image.size),
+        is_train=True,
+        tokenizer=lambda _: torch.zeros(1, 77),
     )
     assert info.dataloader.num_samples == 8
     batches = list(info.dataloader)
@@ -89,7 +103,9 @@ def test_long_names_survive(tmp_path: Path):
     long = "n" * 130
     write_tar(tmp_path / "0.tar", [(f"{long}.jpg", b"x"), (f"d/{long}/{long}.jpg", b"y")], form=1)
     repair_shards(str(tmp_path / "0.tar"), tmp_path / "out")
-    listed = subprocess.run(["tar", "-tf", tmp_path / "out/0.tar"], capture_output=True, check=True, text=True)
+    listed = subprocess.run(
+        ["tar", "-tf", tmp_path / "out/0.tar"], capture_output=True, check=True, text=True
+    )
     assert listed.stdout.split() == [f"{long}.jpg", f"d/{long}/{long}.jpg"]
 
 

@@ -36,7 +36,9 @@ def picture(form: str = "JPEG") -> bytes:
     return stream.getvalue()
 
 
-def repaired(tmp_path: Path, entries: list[Entry], **options: Any) -> tuple[list[Entry], dict[str, int]]:
+def repaired(
+    tmp_path: Path, entries: list[Entry], **options: Any
+) -> tuple[list[Entry], dict[str, int]]:
     """Repair one shard; return its members, and how much each step changed. A preview has the same members."""
     write_tar(tmp_path / "0.tar", entries)
     plan = RepairOptions(**options).steps()
@@ -64,8 +66,27 @@ def test_images_without_an_extension_are_named_by_their_first_bytes(tmp_path: Pa
     ]
     got, applied = repaired(tmp_path, entries, name_images=True)
     names = [name for name, _ in got]
-    assert names[:8] == ["1.jpg", "1.txt", "2.png", "2.txt", "photo_v3.webp", "photo_v3.txt", "4.jpg", "4.txt"]
-    assert names[8:] == ["5.jpg", "5.txt", "5.thumb", "6.seg.png", "6.txt", "7.bin", "7.raw", "7.txt", "9.txt"]
+    assert names[:8] == [
+        "1.jpg",
+        "1.txt",
+        "2.png",
+        "2.txt",
+        "photo_v3.webp",
+        "photo_v3.txt",
+        "4.jpg",
+        "4.txt",
+    ]
+    assert names[8:] == [
+        "5.jpg",
+        "5.txt",
+        "5.thumb",
+        "6.seg.png",
+        "6.txt",
+        "7.bin",
+        "7.raw",
+        "7.txt",
+        "9.txt",
+    ]
     assert applied == {"--name-images": 4}
     assert dict(got)["4.jpg"] == picture("BMP")
 
@@ -76,7 +97,10 @@ def test_captions_in_another_encoding_become_utf8(tmp_path: Path, encoding: str)
     data = text.encode(encoding)
     entries = [("1.jpg", b"x"), ("1.txt", data), ("2.jpg", b"x"), ("2.txt", "ünchanged".encode())]
     got, applied = repaired(tmp_path, entries, caption_encoding=encoding)
-    assert [each for name, each in got if name.endswith("txt")] == [text.encode(), "ünchanged".encode()]
+    assert [each for name, each in got if name.endswith("txt")] == [
+        text.encode(),
+        "ünchanged".encode(),
+    ]
     assert list(applied.values()) == [1]
 
 
@@ -99,7 +123,9 @@ def test_a_caption_that_is_not_in_the_encoding_stays_as_it_is(tmp_path: Path):
         (["naïve"], "utf-16"),
     ],
 )
-def test_the_encoding_of_captions_is_guessed_only_if_all_make_sense(captions: list[str], encoding: str):
+def test_the_encoding_of_captions_is_guessed_only_if_all_make_sense(
+    captions: list[str], encoding: str
+):
     guess = EncodingGuess()
     for caption in captions:
         guess.add(caption.encode(encoding))
@@ -129,7 +155,14 @@ def test_fields_that_do_not_decode_are_renamed_where_they_do_not(tmp_path: Path)
 
 
 def test_several_names_become_one_and_a_field_that_is_there_stays(tmp_path: Path):
-    entries = [("1.jfif", b"1"), ("1.txt", b"a"), ("2.bmp", b"2"), ("2.txt", b"b"), ("3.jfif", b"3"), ("3.bmp", b"4")]
+    entries = [
+        ("1.jfif", b"1"),
+        ("1.txt", b"a"),
+        ("2.bmp", b"2"),
+        ("2.txt", b"b"),
+        ("3.jfif", b"3"),
+        ("3.bmp", b"4"),
+    ]
     got, applied = repaired(tmp_path, entries, rename={"jfif": "jpg", "bmp": "jpg"})
     assert [name for name, _ in got] == ["1.jpg", "1.txt", "2.jpg", "2.txt", "3.jpg", "3.bmp"]
     assert applied == {"--rename jfif=jpg": 2, "--rename bmp=jpg": 1}
@@ -165,7 +198,9 @@ def test_captions_are_decoded_before_json_replaces_what_cannot_be(tmp_path: Path
 def test_a_plan_means_the_same_as_options_and_as_json():
     assert RepairPlan.from_dict(json.loads(json.dumps(EVERYTHING.to_dict()))) == EVERYTHING
     assert EVERYTHING.caption == CaptionField("json", ("a.b", "c"))
-    words = "--pair-names --name-images --rename jfif=jpg --rename bmp=jpg --caption-encoding cp1252"
+    words = (
+        "--pair-names --name-images --rename jfif=jpg --rename bmp=jpg --caption-encoding cp1252"
+    )
     words += " --caption json:a.b;c --rename-bad json=json_raw --drop-field cls --drop-field npy --drop-bad"
     assert " ".join(EVERYTHING.options()) == words
     assert RepairPlan().options() == ("--structure-only",)
@@ -184,7 +219,9 @@ def test_a_plan_is_carried_out_and_its_promise_compared(tmp_path: Path):
     report = repair_shards(str(tmp_path / "0.tar"), tmp_path / "out", plan=plan)
     assert (report.difference, read_tar(tmp_path / "out/0.tar")[0]) == ("", ("1.jpg", b"1"))
     again = repair_shards(
-        str(tmp_path / "0.tar"), tmp_path / "out", plan=RepairPlan(rename=(("jfif", "jpg"),), expected_samples=2)
+        str(tmp_path / "0.tar"),
+        tmp_path / "out",
+        plan=RepairPlan(rename=(("jfif", "jpg"),), expected_samples=2),
     )
     assert again.resumed == 1
     assert again.difference == "the plan promised 2 samples, and 1 were written"
@@ -199,7 +236,9 @@ def test_a_plan_is_carried_out_and_its_promise_compared(tmp_path: Path):
         ({"plan": RepairPlan(), "pair_names": True}, "a plan excludes"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, Any], words: str):
+def test_options_that_make_no_sense_are_refused(
+    tmp_path: Path, options: dict[str, Any], words: str
+):
     write_tar(tmp_path / "0.tar", [("1.jpg", b"1"), ("1.txt", b"a")])
     with pytest.raises(ValueError, match=words):
         repair_shards(str(tmp_path / "0.tar"), tmp_path / "out", **options)
@@ -212,7 +251,11 @@ def test_a_packed_shard_is_previewed_and_nothing_is_left_of_it(tmp_path: Path, m
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-    (tmp_path / "0.tar.gz").write_bytes(gzip.compress(tar_bytes([("1.jfif", b"1"), ("1.txt", b"a")])))
-    with Preview(named(str(tmp_path / "0.tar.gz")), UNMOVED, RepairPlan(rename=(("jfif", "jpg"),))) as preview:
+    (tmp_path / "0.tar.gz").write_bytes(
+        gzip.compress(tar_bytes([("1.jfif", b"1"), ("1.txt", b"a")]))
+    )
+    with Preview(
+        named(str(tmp_path / "0.tar.gz")), UNMOVED, RepairPlan(rename=(("jfif", "jpg"),))
+    ) as preview:
         assert [name for name, _, _ in preview.members()] == ["1.jpg", "1.txt"]
     assert list((tmp_path / "tmp").iterdir()) == []

@@ -18,17 +18,26 @@ from wdsflow.shards.tar.members import split_name
         (["v1.0/a.jpg", "v1.0/a.txt"], ["v1.0/a.jpg", "v1.0/a.txt"]),
         (["a..jpg", "a.txt"], ["a_.jpg", "a.txt"]),
         # compound fields stay
-        (["0.jpg", "0.txt", "0.seg.png", "1.jpg", "1.seg.png"], ["0.jpg", "0.txt", "0.seg.png", "1.jpg", "1.seg.png"]),
+        (
+            ["0.jpg", "0.txt", "0.seg.png", "1.jpg", "1.seg.png"],
+            ["0.jpg", "0.txt", "0.seg.png", "1.jpg", "1.seg.png"],
+        ),
         (["0.jpg", "0.txt.gz"], ["0.jpg", "0.txt.gz"]),
         (["0.input.jpg", "0.outputs.txt"], ["0.input.jpg", "0.outputs.txt"]),
         (["0.left.jpg", "0.right.jpg", "1.left.jpg", "1.right.jpg"],) * 2,
         (["0.json", "0.left.seg.png", "0.right.seg.png"],) * 2,
         # a full sample of its own is no field of its neighbour
-        (["p.jpg", "p.txt", "p.new.jpg", "p.new.txt"], ["p.jpg", "p.txt", "p_new.jpg", "p_new.txt"]),
+        (
+            ["p.jpg", "p.txt", "p.new.jpg", "p.new.txt"],
+            ["p.jpg", "p.txt", "p_new.jpg", "p_new.txt"],
+        ),
         # folders and prefixes
         (["./a.jpg", "a.txt"], ["a.jpg", "a.txt"]),
         (["img/a.jpg", "txt/a.txt"], ["a.jpg", "a.txt"]),
-        (["train/img/a.jpg", "train/txt/a.txt", "val/img/a.jpg"], ["train/a.jpg", "train/a.txt", "val/img/a.jpg"]),
+        (
+            ["train/img/a.jpg", "train/txt/a.txt", "val/img/a.jpg"],
+            ["train/a.jpg", "train/a.txt", "val/img/a.jpg"],
+        ),
         (["images/000/a.jpg", "captions/000/a.txt"], ["000/a.jpg", "000/a.txt"]),
         (["cats/a.jpg", "cats/a.txt", "dogs/a.jpg", "dogs/a.txt"],) * 2,
         (["img/a.jpg", "img/b.jpg", "img/c.jpg", "txt/z.txt"],) * 2,
@@ -85,14 +94,20 @@ def test_a_sample_that_is_called_readme_stays():
         (["d/.jpg", "d/1.jpg"], [None, "d/1.jpg"]),
     ],
 )
-def test_names_that_look_like_junk_stay_if_readers_train_on_them(before: list[str], after: list[str | None]):
+def test_names_that_look_like_junk_stay_if_readers_train_on_them(
+    before: list[str], after: list[str | None]
+):
     assert tidy_names(before).names == after
 
 
-PIECES = st.sampled_from(["a", "b", "v1", "seg", "0", "5 (x)", "img", "a-2", "a_b", "_", "é", "\n", "\udcff", "", "A"])
+PIECES = st.sampled_from(
+    ["a", "b", "v1", "seg", "0", "5 (x)", "img", "a-2", "a_b", "_", "é", "\n", "\udcff", "", "A"]
+)
 STEMS = st.lists(PIECES, min_size=1, max_size=3).map(".".join)
 FIELDS = st.sampled_from(["jpg", "txt", "json", "JPG", "png", "seg.png", "txt.gz", "gz", "", "x y"])
-FOLDERS = st.sampled_from(["", "", "./", "/", "../", "img/", "txt/", "d/img/", "d/txt/", "d.1/", "img/0/", "txt/0/"])
+FOLDERS = st.sampled_from(
+    ["", "", "./", "/", "../", "img/", "txt/", "d/img/", "d/txt/", "d.1/", "img/0/", "txt/0/"]
+)
 NAMES = st.tuples(FOLDERS, STEMS, FIELDS).map(lambda parts: f"{parts[0]}{parts[1]}.{parts[2]}")
 
 

@@ -57,7 +57,9 @@ def test_any_other_shard_is_written_again(tmp_path: Path, data: bytes):
 def test_a_step_that_changes_one_sample_changes_its_shard_only(tmp_path: Path):
     write_tar(tmp_path / "0.tar", pairs("0", "1"))
     write_tar(tmp_path / "1.tar", [*pairs("2"), ("3.jfif", JPEG), ("3.txt", b"a cat")])
-    report = repair_shards([str(tmp_path / "0.tar"), str(tmp_path / "1.tar")], tmp_path / "out", rename={"jfif": "jpg"})
+    report = repair_shards(
+        [str(tmp_path / "0.tar"), str(tmp_path / "1.tar")], tmp_path / "out", rename={"jfif": "jpg"}
+    )
     assert [shard.unchanged for shard in report.shards] == ["copied", ""]
     assert [name for name, _ in read_tar(tmp_path / "out/1.tar")][2:] == ["3.jpg", "3.txt"]
     assert report.merged("applied") == {"--rename jfif=jpg": 1}

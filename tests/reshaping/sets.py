@@ -15,7 +15,9 @@ def entries(keys: list[str], mark: str = "") -> list[Entry]:
     chance = random.Random(mark)
     found: list[Entry] = []
     for key in keys:
-        picture = f"{mark} {key} ".encode("utf-8", "surrogateescape") + chance.randbytes(chance.randrange(10, 3000))
+        picture = f"{mark} {key} ".encode("utf-8", "surrogateescape") + chance.randbytes(
+            chance.randrange(10, 3000)
+        )
         found += [
             (f"{key}.jpg", picture),
             (f"{key}.txt", f"caption of {mark} {key}".encode("utf-8", "surrogateescape")),
@@ -52,7 +54,12 @@ def in_folder(folder: Path | str) -> list[Samples]:
 
 def members(shards: list[Samples]) -> Counter[tuple[str, str, bytes]]:
     """Return how often there is a field of a key with these contents."""
-    return Counter((key, field, data) for shard in shards for key, fields in shard for field, data in fields.items())
+    return Counter(
+        (key, field, data)
+        for shard in shards
+        for key, fields in shard
+        for field, data in fields.items()
+    )
 
 
 def keys_of(shards: list[Samples]) -> list[str]:

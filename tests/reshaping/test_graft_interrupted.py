@@ -26,7 +26,10 @@ OPTIONS = {"on": "json:url=u", "fields": ["txt=c", "json:c=c"], "ambiguous": "fi
 
 
 def write_table(path: Path, word: str = "new") -> Path:
-    rows = [{"u": f"http://{n % 550}", "c": None if n % 13 == 0 else f"{word} {n}" * (n % 50)} for n in range(700)]
+    rows = [
+        {"u": f"http://{n % 550}", "c": None if n % 13 == 0 else f"{word} {n}" * (n % 50)}
+        for n in range(700)
+    ]
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=100)
     return path
 
@@ -41,7 +44,10 @@ def shards(tmp_path: Path) -> str:
             number = shard * 100 + n
             facts = {"url": f"http://{number if n % 10 else number // 2}"}
             image = JPEG * random.Random(number).randrange(100, 3000)
-            entries += [(f"{number:05}.jpg", image), (f"{number:05}.json", json.dumps(facts).encode())]
+            entries += [
+                (f"{number:05}.jpg", image),
+                (f"{number:05}.json", json.dumps(facts).encode()),
+            ]
         (tmp_path / "in" / f"{shard}.tar").write_bytes(tar_bytes(entries))
     write_table(tmp_path / "t.parquet")
     return str(tmp_path / "in")
@@ -56,12 +62,17 @@ def test_a_graft_killed_again_and_again_ends_with_the_same_bytes(shards: str, tm
     killed_again_and_again(partial(graft, shards, out), out, MODULES)
 
 
-def test_a_full_disk_leaves_whole_shards_and_the_same_command_ends_the_work(shards: str, tmp_path: Path):
+def test_a_full_disk_leaves_whole_shards_and_the_same_command_ends_the_work(
+    shards: str, tmp_path: Path
+):
     out = tmp_path / "out"
     graft(shards, out)
     whole, sizes = digests(out), sorted(path.stat().st_size for path in out.glob("*.tar"))
     shutil.rmtree(out)
-    before, limit = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, limit = (
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (sizes[2], limit[1]))
     try:
         with pytest.raises(OSError, match=r"File too large.*tar'"):
@@ -93,11 +104,13 @@ def test_a_shard_is_written_again_only_if_its_rows_are_others(shards: str, tmp_p
     graft(urls, out)
     report = graft(urls[1:], out)
     assert report.resumed + len(report.changed) == 5
-    assert {line.rpartition(": ")[2] for line in report.changed} == {"other rows match its samples now"}
-    graft(urls[1:], tmp_path / "again")
-    assert {n: digest for n, digest in digests(out).items() if n.endswith(".tar") and n != "0.tar"} == {
-        n: digest for n, digest in digests(tmp_path / "again").items() if n.endswith(".tar")
+    assert {line.rpartition(": ")[2] for line in report.changed} == {
+        "other rows match its samples now"
     }
+    graft(urls[1:], tmp_path / "again")
+    assert {
+        n: digest for n, digest in digests(out).items() if n.endswith(".tar") and n != "0.tar"
+    } == {n: digest for n, digest in digests(tmp_path / "again").items() if n.endswith(".tar")}
 
 
 def test_other_options_are_refused(shards: str, tmp_path: Path):
@@ -124,7 +137,9 @@ def test_an_interrupted_first_pass_leaves_nothing_behind(shards: str, tmp_path: 
 
 def test_many_small_samples_get_the_rows_of_their_keys(tmp_path: Path):
     old = [
-        (f"{n:06}.{field}", f"{field} {n}".encode() * (n % 40)) for n in range(3000) for field in ("jpg", "txt", "cls")
+        (f"{n:06}.{field}", f"{field} {n}".encode() * (n % 40))
+        for n in range(3000)
+        for field in ("jpg", "txt", "cls")
     ]
     (tmp_path / "a.tar").write_bytes(tar_bytes(old))
     rows = [
@@ -133,7 +148,13 @@ def test_many_small_samples_get_the_rows_of_their_keys(tmp_path: Path):
     ]
     (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in reversed(rows)))
     out = tmp_path / "out"
-    report = graft_shards(str(tmp_path / "a.tar"), out, table=tmp_path / "t.jsonl", on="key", fields=["txt=c", "new=c"])
+    report = graft_shards(
+        str(tmp_path / "a.tar"),
+        out,
+        table=tmp_path / "t.jsonl",
+        on="key",
+        fields=["txt=c", "new=c"],
+    )
     new = {row["key"]: row["c"] for row in rows if row["c"] is not None}
     expected = []
     for name, data in old:

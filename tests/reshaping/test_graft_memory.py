@@ -45,15 +45,23 @@ def write_table(path: Path, rows: int) -> None:
     [(200_000, 10, 400), pytest.param(10_000_000, 1_000, 1024, marks=pytest.mark.deep)],
     ids=["200,000 rows", "10 million rows"],
 )
-def test_a_table_of_any_size_is_joined_within_a_gibibyte(tmp_path: Path, rows: int, shards: int, most: int):
+def test_a_table_of_any_size_is_joined_within_a_gibibyte(
+    tmp_path: Path, rows: int, shards: int, most: int
+):
     (tmp_path / "in").mkdir()
     write_table(tmp_path / "t.parquet", rows)
     step = rows // shards
     for shard in range(shards):
         keys = [f"{shard * step + number:09}" for number in range(100)]
-        each = ((f"{key}.{field}", data) for key in keys for field, data in (("jpg", JPEG), ("txt", b"old")))
+        each = (
+            (f"{key}.{field}", data)
+            for key in keys
+            for field, data in (("jpg", JPEG), ("txt", b"old"))
+        )
         write_tar(tmp_path / f"in/{shard:04}.tar", each)
-    done = subprocess.run([sys.executable, "-c", GRAFT, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", GRAFT, str(tmp_path)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     matched, unmatched, peak = json.loads(done.stdout)
     assert (matched, unmatched) == (shards * 100, rows - shards * 100)

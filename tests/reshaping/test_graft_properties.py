@@ -20,10 +20,17 @@ from wdsflow.reshaping.graft.set_json import set_in_json
 from wdsflow.shards.caption_field import look_up
 
 KEYS = st.sampled_from(["0", "1", "2", "3", "d/4", "é", "x y", "l" * 120])
-TEXTS = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.just("z" * 3000))
-SAMPLE = st.tuples(KEYS, st.lists(st.sampled_from(["jpg", "txt", "json", "cls", "TXT"]), min_size=1, unique=True))
+TEXTS = st.one_of(
+    st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.just("z" * 3000)
+)
+SAMPLE = st.tuples(
+    KEYS, st.lists(st.sampled_from(["jpg", "txt", "json", "cls", "TXT"]), min_size=1, unique=True)
+)
 SHARDS = st.lists(st.lists(SAMPLE, max_size=6), min_size=1, max_size=3)
-ROWS = st.lists(st.tuples(st.one_of(st.none(), KEYS), TEXTS, st.one_of(st.none(), st.integers(-9, 9))), max_size=8)
+ROWS = st.lists(
+    st.tuples(st.one_of(st.none(), KEYS), TEXTS, st.one_of(st.none(), st.integers(-9, 9))),
+    max_size=8,
+)
 
 Sample = tuple[str, dict[str, bytes]]
 
@@ -42,7 +49,9 @@ def samples_of(shard: list[tuple[str, list[str]]], number: int) -> list[Sample]:
 
 
 def joined(
-    shards: list[list[Sample]], rows: list[tuple[str | None, str | None, int | None]], ambiguous: str
+    shards: list[list[Sample]],
+    rows: list[tuple[str | None, str | None, int | None]],
+    ambiguous: str,
 ) -> tuple[list[list[Sample]], Counter[str]]:
     """The plain way: every sample, changed in place."""
     table = defaultdict(list)
@@ -69,7 +78,9 @@ def joined(
             if text is not None:
                 fields["TXT" if "TXT" in fields else "txt"] = text.encode()
             if number is not None:
-                fields["json"] = json.dumps({**json.loads(fields.get("json", b"{}")), "number": number}).encode()
+                fields["json"] = json.dumps(
+                    {**json.loads(fields.get("json", b"{}")), "number": number}
+                ).encode()
     return shards, fates
 
 
@@ -83,16 +94,26 @@ def test_a_graft_is_the_join_of_a_dictionary(shards, rows, ambiguous):
             str(
                 write_tar(
                     folder / f"{number}.tar",
-                    [(f"{key}.{field}", data) for key, fields in shard for field, data in fields.items()],
+                    [
+                        (f"{key}.{field}", data)
+                        for key, fields in shard
+                        for field, data in fields.items()
+                    ],
                     tarfile.PAX_FORMAT,
                 )
             )
             for number, shard in enumerate(contents)
         ]
         types = {"key": pa.string(), "text": pa.string(), "number": pa.int64()}
-        table = pa.Table.from_pylist([dict(zip(types, row, strict=True)) for row in rows], pa.schema(types))
+        table = pa.Table.from_pylist(
+            [dict(zip(types, row, strict=True)) for row in rows], pa.schema(types)
+        )
         pq.write_table(table, folder / "t.parquet", row_group_size=3)
-        options = {"on": "key", "fields": ["txt=text", "json:number=number"], "ambiguous": ambiguous}
+        options = {
+            "on": "key",
+            "fields": ["txt=text", "json:number=number"],
+            "ambiguous": ambiguous,
+        }
         try:
             wanted, fates = joined(contents, rows, ambiguous)
         except AmbiguousJoin:
@@ -104,13 +125,23 @@ def test_a_graft_is_the_join_of_a_dictionary(shards, rows, ambiguous):
         except NoMatch:
             assert not fates["matched"]
         else:
-            assert {each: report.total(each) for each in ("matched", "unmatched", "ambiguous", "without")} == {
+            assert {
+                each: report.total(each)
+                for each in ("matched", "unmatched", "ambiguous", "without")
+            } == {
                 **{each: fates[each] for each in ("matched", "unmatched", "ambiguous")},
                 "without": 0,
             }
-            got = [read_tar(folder / "out" / f"{n}.tar") if shard else [] for n, shard in enumerate(wanted)]
+            got = [
+                read_tar(folder / "out" / f"{n}.tar") if shard else []
+                for n, shard in enumerate(wanted)
+            ]
             assert [[(name, plain(name, data)) for name, data in shard] for shard in got] == [
-                [(f"{key}.{field}", plain(field, data)) for key, fields in shard for field, data in fields.items()]
+                [
+                    (f"{key}.{field}", plain(field, data))
+                    for key, fields in shard
+                    for field, data in fields.items()
+                ]
                 for shard in wanted
             ]
             return
@@ -123,7 +154,9 @@ def plain(name: str, data: bytes) -> object:
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text()),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 NAMES = st.one_of(
@@ -141,7 +174,9 @@ NAMES = st.one_of(
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
     st.booleans(),
 )
-def test_a_value_set_in_json_is_read_again_and_nothing_else_changes(tree, name, value, indent, encoding, ascii_only):
+def test_a_value_set_in_json_is_read_again_and_nothing_else_changes(
+    tree, name, value, indent, encoding, ascii_only
+):
     text = json.dumps(tree, indent=indent, ensure_ascii=ascii_only)
     try:
         data = text.encode(encoding)
@@ -174,7 +209,13 @@ def test_a_graft_of_nothing_but_nulls_changes_no_byte_of_a_sample(tmp_path):
     (tmp_path / "0.tar").write_bytes(stream.getvalue())
     (tmp_path / "t.jsonl").write_text('{"key": "1", "c": null}\n')
     report = graft_shards(
-        str(tmp_path / "0.tar"), tmp_path / "out", table=tmp_path / "t.jsonl", on="key", fields=["txt=c"]
+        str(tmp_path / "0.tar"),
+        tmp_path / "out",
+        table=tmp_path / "t.jsonl",
+        on="key",
+        fields=["txt=c"],
     )
     assert report.idle == ["txt=c"]
-    assert (tmp_path / "out/0.tar").read_bytes() == stream.getvalue()[: (tmp_path / "out/0.tar").stat().st_size]
+    assert (tmp_path / "out/0.tar").read_bytes() == stream.getvalue()[
+        : (tmp_path / "out/0.tar").stat().st_size
+    ]

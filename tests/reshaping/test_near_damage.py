@@ -53,9 +53,16 @@ def test_a_flipped_byte_in_a_header_costs_its_sample_and_no_other(count):
     kept = 0
     for case in range(count):
         chance = Random(case)
-        tar = Damaged(chance, chance.choice([VARYING, [("jpg", "json"), ("jpg",)], [("json", "jpg"), ("jpg", "txt")]]))
+        tar = Damaged(
+            chance,
+            chance.choice(
+                [VARYING, [("jpg", "json"), ("jpg",)], [("json", "jpg"), ("jpg", "txt")]]
+            ),
+        )
         name = chance.choice(list(tar.headers))
-        tar.data[tar.headers[name] + chance.choice([*range(100), *range(257, 263)])] ^= 1 << chance.randrange(8)
+        tar.data[tar.headers[name] + chance.choice([*range(100), *range(257, 263)])] ^= (
+            1 << chance.randrange(8)
+        )
         good = tar.good()
         assert good.items() <= tar.samples.items(), case
         kept += len(good) >= len(tar.samples) - 1
@@ -77,12 +84,21 @@ def test_where_a_header_is_gone_no_sample_is_written_that_may_lack_a_member(what
 def damaged_set(folder: Path, *, zeros: bool = False) -> Path:
     """Write three samples with a json and seven without; the header of 0002.json is damaged."""
     tar = Damaged(Random(1), [("txt", "jpg")])
-    fields = {key: (*names, "json") if key in ("0002", "0003", "0007") else names for key, names in tar.samples.items()}
-    members = [(f"{key}.{name}", f"{key} {name} ".encode() * 90) for key, names in fields.items() for name in names]
+    fields = {
+        key: (*names, "json") if key in ("0002", "0003", "0007") else names
+        for key, names in tar.samples.items()
+    }
+    members = [
+        (f"{key}.{name}", f"{key} {name} ".encode() * 90)
+        for key, names in fields.items()
+        for name in names
+    ]
     path = write_tar(folder / "in" / "0.tar", members)
     data = bytearray(path.read_bytes())
     at = data.index(b"0002.json")
-    data[at : at + 512] = bytes(512) if zeros else data[at : at + 130] + b"9" + data[at + 131 : at + 512]
+    data[at : at + 512] = (
+        bytes(512) if zeros else data[at : at + 130] + b"9" + data[at + 131 : at + 512]
+    )
     path.write_bytes(data)
     (folder / "table.csv").write_text("key,cap\n" + "".join(f"{key},x\n" for key in fields))
     return folder / "in"
@@ -94,12 +110,18 @@ def test_each_command_leaves_out_the_sample_that_lost_its_json_and_keeps_the_nex
     command, zeros, tmp_path: Path, capsys
 ):
     (tmp_path / "in").mkdir()
-    places = {"IN": damaged_set(tmp_path, zeros=zeros), "OUT": tmp_path / "out", "TABLE": tmp_path / "table.csv"}
+    places = {
+        "IN": damaged_set(tmp_path, zeros=zeros),
+        "OUT": tmp_path / "out",
+        "TABLE": tmp_path / "table.csv",
+    }
     assert run(*(places.get(word, word) for word in COMMANDS[command])) == 1
     shown = capsys.readouterr()
     assert "at byte" in shown.out + shown.err
     written = {
-        key: {*fields} - {"cap"} for path in (tmp_path / "out").glob("*.tar") for key, fields in samples_in(path)
+        key: {*fields} - {"cap"}
+        for path in (tmp_path / "out").glob("*.tar")
+        for key, fields in samples_in(path)
     }
     assert sorted(written) == [f"{number:04}" for number in range(10) if number != 2]
     assert written["0003"] == {"txt", "jpg", "json"}
@@ -108,7 +130,9 @@ def test_each_command_leaves_out_the_sample_that_lost_its_json_and_keeps_the_nex
 @pytest.mark.parametrize("command", COMMANDS)
 def test_damage_inside_a_sample_is_named_and_costs_that_sample(command, tmp_path: Path, capsys):
     (tmp_path / "in").mkdir()
-    members = [(f"{key:04}.{name}", b"x" * 900) for key in range(6) for name in ("jpg", "txt", "json")]
+    members = [
+        (f"{key:04}.{name}", b"x" * 900) for key in range(6) for name in ("jpg", "txt", "json")
+    ]
     data = bytearray(tar_bytes(members))
     data[data.index(b"0003.txt") + 124] ^= 3
     (tmp_path / "in/0.tar").write_bytes(data)
@@ -118,7 +142,9 @@ def test_damage_inside_a_sample_is_named_and_costs_that_sample(command, tmp_path
     shown = capsys.readouterr()
     assert "a header is damaged" in shown.out + shown.err
     assert "next to each other" not in shown.out + shown.err
-    assert sorted({key for path in (tmp_path / "out").glob("*.tar") for key, _ in samples_in(path)}) == [
+    assert sorted(
+        {key for path in (tmp_path / "out").glob("*.tar") for key, _ in samples_in(path)}
+    ) == [
         "0000",
         "0001",
         "0002",
@@ -135,7 +161,9 @@ def test_a_lone_block_of_zeros_is_reported_by_filter_and_repair(last, tmp_path: 
     data[at : at + 512] = bytes(512)
     path = tmp_path / "0.tar"
     path.write_bytes(data)
-    filtered = filter_shards(str(path), tmp_path / "out", Recipe(where="bytes > 0"), RunOptions(jobs=0))
+    filtered = filter_shards(
+        str(path), tmp_path / "out", Recipe(where="bytes > 0"), RunOptions(jobs=0)
+    )
     assert filtered.records[0].damage == [f"at byte {at:,} zeros are in the place of a header"]
     assert filtered.lost
     assert filtered.total("kept") == 5
@@ -145,7 +173,10 @@ def test_a_lone_block_of_zeros_is_reported_by_filter_and_repair(last, tmp_path: 
 def test_archives_one_after_the_other_are_no_damage(tmp_path: Path):
     parts = [tar_bytes([(f"{key}.jpg", b"x" * 700), (f"{key}.txt", b"y")]) for key in "abc"]
     path = tmp_path / "0.tar"
-    for joined in (b"".join(parts), b"".join(part.rstrip(b"\0").ljust(2560, b"\0") + bytes(1024) for part in parts)):
+    for joined in (
+        b"".join(parts),
+        b"".join(part.rstrip(b"\0").ljust(2560, b"\0") + bytes(1024) for part in parts),
+    ):
         path.write_bytes(joined)
         out = tmp_path / str(len(joined))
         report = filter_shards(str(path), out, Recipe(where="bytes > 0"), RunOptions(jobs=0))
@@ -155,7 +186,9 @@ def test_archives_one_after_the_other_are_no_damage(tmp_path: Path):
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
 @pytest.mark.parametrize("start", ["bär", "d" * 100 + "/"])
 def test_the_name_in_a_header_after_an_extended_one_proves_nothing(form: int, start: str):
-    names = [f"{start}{number:04}.{field}" for number in range(6) for field in ("jpg", "txt", "json")]
+    names = [
+        f"{start}{number:04}.{field}" for number in range(6) for field in ("jpg", "txt", "json")
+    ]
     data = bytearray(tar_bytes([(name, b"abc") for name in names], form))
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         lost = tar.getmember(f"{start}0002.json").offset_data - 512
@@ -169,7 +202,9 @@ def test_the_name_in_a_header_after_an_extended_one_proves_nothing(form: int, st
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
 def test_a_damaged_extended_header_costs_the_member_whose_name_it_holds(form: int):
     names = [
-        f"{'d' * 110 + '/' if number % 2 else ''}{number:04}.{field}" for number in range(6) for field in ("jpg", "txt")
+        f"{'d' * 110 + '/' if number % 2 else ''}{number:04}.{field}"
+        for number in range(6)
+        for field in ("jpg", "txt")
     ]
     data = tar_bytes([(name, b"abc" * 300) for name in names], form)
     headers = [at for at in range(0, len(data), 512) if data[at + 257 : at + 262] == b"ustar"]
@@ -192,13 +227,20 @@ def test_a_damaged_extended_header_between_samples_that_holds_only_a_time_costs_
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for number, field in [(number, field) for number in range(4) for field in ("jpg", "txt")]:
             member = tarfile.TarInfo(f"{number:04}.{field}")
-            member.size, member.mtime = 900, 1_700_000_000.5  # webdataset's own writer stores such times
+            member.size, member.mtime = (
+                900,
+                1_700_000_000.5,
+            )  # webdataset's own writer stores such times
             tar.addfile(member, io.BytesIO(b"x" * 900))
     data = stream.getvalue()
     headers = [at for at in range(0, len(data), 512) if data[at + 257 : at + 262] == b"ustar"]
-    for at in headers[4::4]:  # before each picture: within a sample nothing proves that both parts are of one
+    for at in headers[
+        4::4
+    ]:  # before each picture: within a sample nothing proves that both parts are of one
         hurt = bytearray(data)
         hurt[at + 3] ^= 1
         samples = Samples(MemorySource(bytes(hurt)), contents=False)
-        assert [(tuple(sample.fields), sample.trouble) for sample in samples] == [(("jpg", "txt"), "")] * 4
+        assert [(tuple(sample.fields), sample.trouble) for sample in samples] == [
+            (("jpg", "txt"), "")
+        ] * 4
         assert samples.damage

@@ -42,8 +42,15 @@ def test_shards_are_equal_and_samples_stay_in_their_order(tmp_path: Path, option
     report = reshard_shards(source, out, **options)
     before, after = in_folder(source), in_folder(out)
     assert sorted(map(len, after)) == sizes
-    assert [sample for shard in before for sample in shard] == [sample for shard in after for sample in shard]
-    assert (report.samples, report.samples_written, report.left_out.total(), report.renamed) == (100, 100, 0, 0)
+    assert [sample for shard in before for sample in shard] == [
+        sample for shard in after for sample in shard
+    ]
+    assert (report.samples, report.samples_written, report.left_out.total(), report.renamed) == (
+        100,
+        100,
+        0,
+        0,
+    )
     counts = json.loads((out / "sizes.json").read_text())
     assert list(counts.values()) == [len(shard) for shard in after]
     assert (out / "__len__").read_text() == "100\n"
@@ -54,7 +61,10 @@ def test_shards_have_at_most_so_many_bytes_and_a_larger_sample_is_alone(tmp_path
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     write_tar(tmp_path / "in/large.tar", [("large.jpg", b"x" * 50_000), ("small.jpg", b"x")])
     for number in range(3):  # keys that repeat get longer names
-        write_tar(tmp_path / f"in/n{number}.tar", [(f"{'n' * 95}{key}.jpg", b"x" * key) for key in range(9)])
+        write_tar(
+            tmp_path / f"in/n{number}.tar",
+            [(f"{'n' * 95}{key}.jpg", b"x" * key) for key in range(9)],
+        )
     reshard_shards(source, out, size="30kB", shuffle=shuffle)
     shards = sorted(out.glob("*.tar"))
     for path, samples in zip(shards, in_folder(out), strict=True):
@@ -79,7 +89,9 @@ def test_a_shuffle_mixes_all_shards_and_is_the_same_for_the_same_seed(tmp_path: 
 def test_a_seed_gives_the_order_that_it_always_gave(tmp_path: Path):
     source = write_set(tmp_path / "in", (4, 3, 5))
     reshard_shards(source, tmp_path / "out", shuffle=1, split="a=0.6,b=0.4", samples=100)
-    assert {name: " ".join(keys_of(in_folder(tmp_path / "out" / name))) for name in SHUFFLED} == SHUFFLED
+    assert {
+        name: " ".join(keys_of(in_folder(tmp_path / "out" / name))) for name in SHUFFLED
+    } == SHUFFLED
 
 
 def rows_of_inputs(folder: Path, counts: tuple[int, ...]) -> list[InputJob]:
@@ -90,18 +102,24 @@ def rows_of_inputs(folder: Path, counts: tuple[int, ...]) -> list[InputJob]:
         keys = (b"%d" % (number * 3 % 1009 + 5) for number in range(count))
         job.key_file.write_bytes(b"".join(len(key).to_bytes(4, "little") + key for key in keys))
         places = np.full(count, job.number << 16 | 2, np.uint64)
-        job.rows.append(np.stack([numbers % 7, numbers * 1024, numbers * 1024 + 1024, places], axis=1))
+        job.rows.append(
+            np.stack([numbers % 7, numbers * 1024, numbers * 1024 + 1024, places], axis=1)
+        )
     return jobs
 
 
 @pytest.mark.parametrize("asked", [{"shuffle": 3}, {"by_key": True}])
 def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, asked):
     counts = (70_000, 0, 3, 40_000)
-    (part,), left_out = arrange(rows_of_inputs(tmp_path, counts), checked(ReshardRequest(**asked)), tmp_path)
+    (part,), left_out = arrange(
+        rows_of_inputs(tmp_path, counts), checked(ReshardRequest(**asked)), tmp_path
+    )
     assert not left_out
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["part-0.rows"]
     found = part.read(0, part.count)
-    places = list(zip((found[:, ORIGIN] >> 16).tolist(), (found[:, START] // 1024).tolist(), strict=True))
+    places = list(
+        zip((found[:, ORIGIN] >> 16).tolist(), (found[:, START] // 1024).tolist(), strict=True)
+    )
     every = [(number, place) for number, count in enumerate(counts) for place in range(count)]
     assert sorted(places) == every
     assert (found[:, END] == found[:, START] + 1024).all()
@@ -109,7 +127,9 @@ def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Pa
     if "by_key" in asked:
         assert places == sorted(every, key=lambda each: str(each[1] * 3 % 1009 + 5))  # stable
     else:
-        assert 0.9 < np.mean([number == 0 for number, _ in places[:10_000]]) / (70_000 / 110_003) < 1.1
+        assert (
+            0.9 < np.mean([number == 0 for number, _ in places[:10_000]]) / (70_000 / 110_003) < 1.1
+        )
 
 
 def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
@@ -120,7 +140,8 @@ def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
     reshard_shards(str(tmp_path / "in"), tmp_path / "out", by_key=True, samples=3)
     found = keys_of(in_folder(tmp_path / "out"))
     assert found == sorted(
-        (key for each in keys for key in each), key=lambda key: key.encode("utf-8", "surrogateescape")
+        (key for each in keys for key in each),
+        key=lambda key: key.encode("utf-8", "surrogateescape"),
     )
 
 
@@ -143,10 +164,20 @@ def test_a_part_is_decided_by_the_key_alone_and_stays_when_data_are_added(tmp_pa
 def test_folds_are_disjoint_and_hold_every_sample_once(tmp_path: Path):
     source = write_set(tmp_path / "in", (200, 100))
     reshard_shards(source, tmp_path / "out", folds=3, shards=2)
-    assert sorted(path.name for path in (tmp_path / "out").glob("fold-*")) == ["fold-0", "fold-1", "fold-2"]
-    assert [len(list((tmp_path / f"out/fold-{fold}").glob("*.tar"))) for fold in range(3)] == [2, 2, 2]
+    assert sorted(path.name for path in (tmp_path / "out").glob("fold-*")) == [
+        "fold-0",
+        "fold-1",
+        "fold-2",
+    ]
+    assert [len(list((tmp_path / f"out/fold-{fold}").glob("*.tar"))) for fold in range(3)] == [
+        2,
+        2,
+        2,
+    ]
     assert members(in_folder(tmp_path / "out")) == members(in_folder(source))
-    assert all(60 < len(keys_of(in_folder(tmp_path / f"out/fold-{fold}"))) < 140 for fold in range(3))
+    assert all(
+        60 < len(keys_of(in_folder(tmp_path / f"out/fold-{fold}"))) < 140 for fold in range(3)
+    )
 
 
 def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path: Path):
@@ -161,10 +192,17 @@ def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path:
     assert [fields["txt"] for fields in contents] == [
         f"caption of {n}".encode() for n in ("0 a", "0 a-2", "1 a", "2 a")
     ]
-    with pytest.raises(RepeatedKeys, match="2 samples would share a shard with another sample of the same key"):
+    with pytest.raises(
+        RepeatedKeys, match="2 samples would share a shard with another sample of the same key"
+    ):
         reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="refuse")
     assert not (tmp_path / "refused").exists()
-    assert reshard_shards(str(tmp_path / "in"), tmp_path / "apart", shards=3, repeated_keys="refuse").renamed == 0
+    assert (
+        reshard_shards(
+            str(tmp_path / "in"), tmp_path / "apart", shards=3, repeated_keys="refuse"
+        ).renamed
+        == 0
+    )
     with pytest.raises(ValueError, match="--repeated-keys is number or refuse, not 'Refuse'"):
         reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="Refuse")  # type: ignore[arg-type]
 
@@ -173,7 +211,9 @@ def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path
     key = f"https/host/{'folder/' * 30}0001"
     (tmp_path / "in").mkdir()
     for number in range(2):
-        write_tar(tmp_path / f"in/{number}.tar", [(f"{key}.jpg", b"x" * number)], form=tarfile.PAX_FORMAT)
+        write_tar(
+            tmp_path / f"in/{number}.tar", [(f"{key}.jpg", b"x" * number)], form=tarfile.PAX_FORMAT
+        )
     report = reshard_shards(str(tmp_path / "in"), tmp_path / "out", shards=1)
     assert " such as https/host/folder/" in str(report)
     assert "folder/0001 -> https/host/folder/" in str(report)
@@ -181,7 +221,9 @@ def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path
 
 
 def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(tmp_path: Path):
-    write_tar(tmp_path / "0.tar", [("a.jpg", b"0"), ("a.jpg", b"1"), ("a.jpg", b"2"), ("b.jpg", b"3")])
+    write_tar(
+        tmp_path / "0.tar", [("a.jpg", b"0"), ("a.jpg", b"1"), ("a.jpg", b"2"), ("b.jpg", b"3")]
+    )
     reshard_shards(str(tmp_path / "0.tar"), tmp_path / "out", samples=1)
     assert keys_of(in_folder(tmp_path / "out")) == ["a", "a-2", "a-3", "b"]
 
@@ -193,7 +235,9 @@ def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(t
         (["a.jpg", "a.txt", "b.jpg"], ["b.txt", "c.jpg"], "1 sample has .* such as b in .*0.tar"),
     ],
 )
-def test_samples_whose_members_are_not_together_are_not_parted(tmp_path: Path, first, second, where):
+def test_samples_whose_members_are_not_together_are_not_parted(
+    tmp_path: Path, first, second, where
+):
     (tmp_path / "in").mkdir()
     for number, names in enumerate((first, second)):
         write_tar(tmp_path / f"in/{number}.tar", [(name, name.encode()) for name in names])
@@ -225,7 +269,9 @@ def test_samples_whose_members_are_not_together_are_not_parted(tmp_path: Path, f
         ({"split": "a=0.9,b=0.1", "shards": 50}, "50 shards cannot be made of [0-9]+ samples of b"),
     ],
 )
-def test_what_does_not_fit_together_is_refused_and_nothing_is_written(tmp_path: Path, options, words):
+def test_what_does_not_fit_together_is_refused_and_nothing_is_written(
+    tmp_path: Path, options, words
+):
     source = write_set(tmp_path / "in")
     with pytest.raises(ValueError, match=words):
         reshard_shards(source, tmp_path / "out", **options)
@@ -236,7 +282,9 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_was_written(t
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, split="train=0.9,val=0.1")
     (out / "train/mine.tar").write_bytes(b"mine")
-    with pytest.raises(OtherOptions, match=r"--split was train=0.9,val=0.1, now it is train=0.5,test=0.5"):
+    with pytest.raises(
+        OtherOptions, match=r"--split was train=0.9,val=0.1, now it is train=0.5,test=0.5"
+    ):
         reshard_shards(source, out, split="train=0.5,test=0.5")
     reshard_shards(source, out, restart=True)
     assert sorted(str(path.relative_to(out)) for path in out.rglob("*.tar")) == [

@@ -34,7 +34,10 @@ def test_packed_shards_come_out_as_plain_ones(tmp_path: Path, order):
     plain = members(in_folder(write_set(tmp_path / "plain")))
     reshard_shards(packed_set(tmp_path / "in"), tmp_path / "out", samples=7, **order)
     assert members(in_folder(tmp_path / "out")) == plain
-    assert sorted(path.name for path in (tmp_path / "out/.wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
+    assert sorted(path.name for path in (tmp_path / "out/.wdsflow").iterdir()) == [
+        "reshard.json",
+        "reshard.jsonl",
+    ]
 
 
 @ORDERS
@@ -42,7 +45,12 @@ def test_shards_of_a_server_and_of_commands_are_read(tmp_path: Path, order):
     source = write_set(tmp_path / "in")
     first, second = ((tmp_path / f"in/0000{number}.tar").read_bytes() for number in range(2))
     with http_server({"0.tar": first, "1.tar.gz": gzip.compress(second)}) as (url, _):
-        urls = [f"{url}/0.tar", f"{url}/1.tar.gz", f"pipe:cat {source}/00002.tar", f"{source}/00003.tar"]
+        urls = [
+            f"{url}/0.tar",
+            f"{url}/1.tar.gz",
+            f"pipe:cat {source}/00002.tar",
+            f"{source}/00003.tar",
+        ]
         report = reshard_shards(urls, tmp_path / "out", shards=3, allow_pipe=True, **order)
     assert members(in_folder(tmp_path / "out")) == members(in_folder(source))
     assert not report.lost
@@ -88,7 +96,9 @@ def test_what_cannot_be_read_at_all_is_reported_and_tried_again(tmp_path: Path):
     assert (again.samples_written, again.lost) == (100, False)
     assert members(in_folder(out)) == members(in_folder(source))
     (tmp_path / "text.tar").write_text("no tar" * 200)
-    with pytest.raises(NothingRead, match=r"nothing could be read: .*text.tar and 1 more shard: not a tar"):
+    with pytest.raises(
+        NothingRead, match=r"nothing could be read: .*text.tar and 1 more shard: not a tar"
+    ):
         reshard_shards([str(tmp_path / "text.tar"), str(tmp_path / "none.tar")], tmp_path / "new")
     with pytest.raises(NoShards, match=r"gone.tar"):
         reshard_shards([str(tmp_path / "gone.tar"), str(tmp_path / "none.tar")], tmp_path / "new")
@@ -101,13 +111,17 @@ def test_what_cannot_be_read_at_all_is_reported_and_tried_again(tmp_path: Path):
 def test_shards_without_samples_give_no_shard(tmp_path: Path, options):
     write_tar(tmp_path / "0.tar", [])
     write_tar(tmp_path / "1.tar", [folder("d"), ("README", b"x"), ("__info__", b"y")])
-    report = reshard_shards([str(tmp_path / "0.tar"), str(tmp_path / "1.tar")], tmp_path / "out", **options)
+    report = reshard_shards(
+        [str(tmp_path / "0.tar"), str(tmp_path / "1.tar")], tmp_path / "out", **options
+    )
     assert (report.samples, report.samples_written) == (0, 0)
     assert report.inputs[1].left_out == Counter({"directory": 1, "no-extension": 1, "metadata": 1})
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": 1}, {"size": "1B"}, {"samples": 1000}, {"split": "train=1"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"shuffle": 1}, {"size": "1B"}, {"samples": 1000}, {"split": "train=1"}]
+)
 def test_one_sample_is_one_shard(tmp_path: Path, options):
     write_tar(tmp_path / "0.tar", [("a.jpg", b"x"), ("a.txt", b"y")])
     reshard_shards(str(tmp_path / "0.tar"), tmp_path / "out", **options)
@@ -128,7 +142,9 @@ def test_odd_names_keep_their_bytes(tmp_path: Path, form, order):
     assert sorted(found) == sorted([*keys, *(f"{key}-{n}" for key in keys for n in (2, 3))])
     assert report.renamed == 12
     before, after = (members(in_folder(place)) for place in (tmp_path / "in", tmp_path / "out"))
-    assert Counter(item[1:] for item in before.elements()) == Counter(item[1:] for item in after.elements())
+    assert Counter(item[1:] for item in before.elements()) == Counter(
+        item[1:] for item in after.elements()
+    )
 
 
 def test_global_headers_hold_for_their_own_tar_alone(tmp_path: Path):
@@ -138,7 +154,11 @@ def test_global_headers_hold_for_their_own_tar_alone(tmp_path: Path):
     second = tar_bytes([("c.jpg", b"3"), ("d.txt", b"4")])
     (tmp_path / "in/0.tar").write_bytes(renamed + tar_bytes([("a.jpg", b"1"), ("b.txt", b"2")]))
     (tmp_path / "in/1.tar").write_bytes(harmless + second)
-    inside = tar_bytes([("e.jpg", b"5")])[:1024] + harmless + tar_bytes([("e.txt", b"6"), ("f.jpg", b"7")])
+    inside = (
+        tar_bytes([("e.jpg", b"5")])[:1024]
+        + harmless
+        + tar_bytes([("e.txt", b"6"), ("f.jpg", b"7")])
+    )
     (tmp_path / "in/2.tar").write_bytes(inside)
     assert names(tmp_path / "in/0.tar") == ["all/same.jpg", "all/same.jpg"]
     for place, order in (("a", {}), ("b", {"shuffle": 1}), ("c", {"by_key": True})):
@@ -167,7 +187,10 @@ def test_samples_with_sparse_members_are_left_out_with_the_reason(tmp_path: Path
 
 
 def test_links_and_folders_between_samples_are_left_out_and_counted(tmp_path: Path):
-    write_tar(tmp_path / "0.tar", [folder("d"), ("d/a.jpg", b"1"), link("d/b.jpg", "d/a.jpg"), ("d/c.jpg", b"3")])
+    write_tar(
+        tmp_path / "0.tar",
+        [folder("d"), ("d/a.jpg", b"1"), link("d/b.jpg", "d/a.jpg"), ("d/c.jpg", b"3")],
+    )
     report = reshard_shards(str(tmp_path / "0.tar"), tmp_path / "out")
     assert names(tmp_path / "out/00000.tar") == ["d/a.jpg", "d/c.jpg"]
     assert "members that belong to no sample: 2 left out" in str(report)
@@ -197,7 +220,9 @@ def test_members_of_any_size_keep_their_bytes(tmp_path: Path):
     write_tar(tmp_path / "0.tar", pairs)
     last = [("y.bin", b""), ("z.bin", b"last")]
     (tmp_path / "1.tar").write_bytes(tar_bytes(last)[: 1024 + 4])  # without padding and end mark
-    report = reshard_shards([str(tmp_path / f"{n}.tar") for n in range(2)], tmp_path / "out", shuffle=2, shards=2)
+    report = reshard_shards(
+        [str(tmp_path / f"{n}.tar") for n in range(2)], tmp_path / "out", shuffle=2, shards=2
+    )
     got = [pair for path in sorted((tmp_path / "out").glob("*.tar")) for pair in read_tar(path)]
     assert sorted(got) == sorted([*pairs, *last])
     assert not report.left_out

@@ -17,7 +17,11 @@ from tests.reshaping.sets import Samples, in_folder, members, write_set
 from tests.reshaping.test_reshard_hostile import packed_set
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
-MODULES = ["wdsflow.reshaping.reshard.run_reshard", "wdsflow.reshaping.reshard.write_output", "xxhash"]
+MODULES = [
+    "wdsflow.reshaping.reshard.run_reshard",
+    "wdsflow.reshaping.reshard.write_output",
+    "xxhash",
+]
 
 
 @pytest.mark.parametrize(
@@ -48,19 +52,36 @@ def test_finished_shards_are_kept_and_half_ones_written_again(tmp_path: Path):
     assert len(report.changed) == 1
     assert "00003.tar was changed since it was written" in report.changed[0]
     assert digests(out) == whole
-    kept = {path.name for path in out.glob("*.tar") if path.stat().st_mtime_ns == before.get(path.name)}
+    kept = {
+        path.name for path in out.glob("*.tar") if path.stat().st_mtime_ns == before.get(path.name)
+    }
     assert kept == {f"0000{number}.tar" for number in (0, 1, 2, 4, 5)}
 
 
 @pytest.mark.parametrize("order", [[], pytest.param(["--shuffle", "1"], marks=pytest.mark.deep)])
-def test_a_full_disk_ends_with_status_2_in_two_lines_and_leaves_no_part_of_a_shard(tmp_path: Path, order):
+def test_a_full_disk_ends_with_status_2_in_two_lines_and_leaves_no_part_of_a_shard(
+    tmp_path: Path, order
+):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"
-    limit = 90_000 if order else 60_000  # bytes of a file: the system says that there is no space beyond
+    limit = (
+        90_000 if order else 60_000
+    )  # bytes of a file: the system says that there is no space beyond
 
     def no_space() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    words = [sys.executable, "-m", "wdsflow", "reshard", source, "-o", str(out), "--shards", "2", *order]
+    words = [
+        sys.executable,
+        "-m",
+        "wdsflow",
+        "reshard",
+        source,
+        "-o",
+        str(out),
+        "--shards",
+        "2",
+        *order,
+    ]
     done = subprocess.run(words, preexec_fn=no_space, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done
     assert done.stdout == ""
@@ -101,7 +122,10 @@ def test_copies_of_packed_inputs_go_however_a_run_ends(tmp_path: Path, monkeypat
     assert {"1.tar", "3.tar"} <= set(seen)
     assert list(out.rglob("*")) == []
     reshard_shards(source, out, shuffle=1)
-    assert sorted(path.name for path in (out / ".wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
+    assert sorted(path.name for path in (out / ".wdsflow").iterdir()) == [
+        "reshard.json",
+        "reshard.jsonl",
+    ]
 
 
 def test_two_reshards_do_not_work_in_one_folder_at_once(tmp_path: Path):

@@ -13,7 +13,9 @@ from tests.reshaping.sets import in_folder, keys_of, members
 from tests.shards.archives import Entry, folder, write_tar
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
-KEYS = st.sampled_from(["0", "1", "2", "d/0", "d.e/0", "é", "\udcff", "x y", "k" * 120, "-2", "0-2"])
+KEYS = st.sampled_from(
+    ["0", "1", "2", "d/0", "d.e/0", "é", "\udcff", "x y", "k" * 120, "-2", "0-2"]
+)
 FIELDS = st.lists(st.sampled_from(["txt", "json", "seg.png", "cls"]), unique=True, max_size=3)
 SIZES = st.sampled_from([0, 1, 511, 512, 513, 2000])
 SAMPLES = st.lists(st.tuples(KEYS, FIELDS, SIZES, st.booleans()), max_size=8)
@@ -31,7 +33,8 @@ def write_drawn(place: Path, shards) -> None:
         for at, (key, fields, length, junk) in enumerate(samples):
             entries += [folder("junk")] * junk
             entries += [
-                (f"{key}.{field}", f"{number} {at} {field} ".encode().ljust(length, b".")) for field in ["jpg", *fields]
+                (f"{key}.{field}", f"{number} {at} {field} ".encode().ljust(length, b"."))
+                for field in ["jpg", *fields]
             ]
         write_tar(place / f"{number}.tar", entries, form)
 
@@ -48,7 +51,12 @@ def test_every_field_comes_out_once_with_its_bytes(shards, size, order, parts):
         assert Counter(item[1:] for item in members(before).elements()) == Counter(
             item[1:] for item in members(after).elements()
         )
-        assert report.samples == report.samples_written == sum(map(len, before)) == sum(map(len, after))
+        assert (
+            report.samples
+            == report.samples_written
+            == sum(map(len, before))
+            == sum(map(len, after))
+        )
         for shard in after:
             keys = keys_of([shard])
             assert len(set(keys)) == len(keys)

@@ -19,13 +19,17 @@ def test_webdataset_reads_every_sample_once_where_keys_repeat(tmp_path: Path, or
     wds = pytest.importorskip("webdataset")
     (tmp_path / "in").mkdir()
     for shard in range(6):  # each shard counts from 0, as many writers do
-        write_tar(tmp_path / f"in/{shard}.tar", entries([f"{n:04d}" for n in range(20)], str(shard)))
+        write_tar(
+            tmp_path / f"in/{shard}.tar", entries([f"{n:04d}" for n in range(20)], str(shard))
+        )
     reshard_shards(str(tmp_path / "in"), tmp_path / "out", samples=50, **order)
     paths = [str(path) for path in sorted((tmp_path / "out").glob("*.tar"))]
     got = list(wds.WebDataset(paths, shardshuffle=False))
     assert [sample["__key__"] for sample in got] == keys_of(in_folder(tmp_path / "out"))
     captions = Counter(sample["txt"].decode() for sample in got)
-    assert captions == Counter(f"caption of {shard} {n:04d}" for shard in range(6) for n in range(20))
+    assert captions == Counter(
+        f"caption of {shard} {n:04d}" for shard in range(6) for n in range(20)
+    )
     assert all(sample["jpg"].startswith(sample["txt"][len("caption of ") :]) for sample in got)
 
 

@@ -47,7 +47,10 @@ def always(monkeypatch):
 def shards(folder: Path, count: int, samples: int = 3) -> list[Shard]:
     folder.mkdir()
     for number in range(count):
-        texts = ((f"{number:02}{sample:03}.txt", b"text %d" % (number * sample)) for sample in range(samples))
+        texts = (
+            (f"{number:02}{sample:03}.txt", b"text %d" % (number * sample))
+            for sample in range(samples)
+        )
         write_tar(folder / f"{number}.tar", texts)
     return sorted(Shard.file(str(path)) for path in folder.iterdir())
 
@@ -107,7 +110,11 @@ def test_ctrl_c_stops_the_processes_and_leaves_whole_shards_only(tmp_path, alway
     urls = shards(tmp_path / "in", 8, 500)
     table = tmp_path / "t.jsonl"
     table.write_text(
-        "".join(f'{{"key": "{shard:02}{sample:03}", "n": 1}}\n' for shard in range(8) for sample in range(500))
+        "".join(
+            f'{{"key": "{shard:02}{sample:03}", "n": 1}}\n'
+            for shard in range(8)
+            for sample in range(500)
+        )
     )
     options = {"table": table, "on": "key", "fields": ["n=n"], "jobs": 2}
     steps: list[object] = []
@@ -120,7 +127,9 @@ def test_ctrl_c_stops_the_processes_and_leaves_whole_shards_only(tmp_path, alway
 
     with pytest.raises(KeyboardInterrupt):
         graft_shards(urls, tmp_path / "out", begin=lambda _: step, **options)
-    left = sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix not in {"", ".json"})
+    left = sorted(
+        path.name for path in (tmp_path / "out").iterdir() if path.suffix not in {"", ".json"}
+    )
     assert 5 <= len(left) < 8
     assert all(name.endswith(".tar") for name in left)
     assert set(psutil.Process().children(recursive=True)) <= others
@@ -138,6 +147,8 @@ def test_processes_make_the_same_shards(tmp_path, monkeypatch):
     files = [path.name for path in (tmp_path / "threads").iterdir() if path.is_file()]
     assert len(files) > 4
     for name in files:
-        assert (tmp_path / "threads" / name).read_bytes() == (tmp_path / "processes" / name).read_bytes()
+        assert (tmp_path / "threads" / name).read_bytes() == (
+            tmp_path / "processes" / name
+        ).read_bytes()
     assert str(ours).replace(str(tmp_path / "processes"), str(tmp_path / "threads")) == str(plain)
     assert ours.lost

@@ -44,29 +44,57 @@ def test_tables_are_read_or_refused_with_these_words(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, data in FILES.items():
         Path(name).write_bytes(data)
-    pq.write_table(pa.table({"key": ["a", None], "caption": ["x", "y"], "n": [1, 2]}), "plain.parquet")
+    pq.write_table(
+        pa.table({"key": ["a", None], "caption": ["x", "y"], "n": [1, 2]}), "plain.parquet"
+    )
     Path("several").mkdir()
     for name in ("a.csv", "b.jsonl"):
         Path("several", name).write_bytes(b"")
     Path("none").mkdir()
     lines = []
-    for given in [*FILES, "plain.parquet", "several", "none", "", "plain.cs", "{plain,nearly}.csv", "no/where.csv"]:
+    for given in [
+        *FILES,
+        "plain.parquet",
+        "several",
+        "none",
+        "",
+        "plain.cs",
+        "{plain,nearly}.csv",
+        "no/where.csv",
+    ]:
         lines.append(given)
         try:
             table = find_table(given)
             for path in table.files:
                 for joins, values in table.batches(path, parse_on("key"), ["caption"]):
-                    lines += [f"  {join!r} {value!r}" for join, value in zip(joins, values, strict=True)]
+                    lines += [
+                        f"  {join!r} {value!r}" for join, value in zip(joins, values, strict=True)
+                    ]
         except TableError as error:
             near = f" near {error.near}" if isinstance(error, NoTable) else ""
-            text = str(error).replace(str(error).partition("not a Parquet file: ")[2] or "\0", "...")
+            text = str(error).replace(
+                str(error).partition("not a Parquet file: ")[2] or "\0", "..."
+            )
             lines += [f"  {text}{near}", *(f"    {advice}" for advice in error.advice)]
     check_text(GOLDEN, "tables", ascii("\n".join(lines)).replace("\\n", "\n"))
 
 
 def test_what_to_join_on_and_to_set_is_parsed_or_refused():
     lines = []
-    for text in ("key", "key=k", "json:a.b", "json:a=b", "sha256", "xxh3=h", "json", "json:", "url", "", "key:a", "=a"):
+    for text in (
+        "key",
+        "key=k",
+        "json:a.b",
+        "json:a=b",
+        "sha256",
+        "xxh3=h",
+        "json",
+        "json:",
+        "url",
+        "",
+        "key:a",
+        "=a",
+    ):
         try:
             lines.append(f"{text}: {parse_on(text)!r} {parse_on(text)}")
         except WrongJoin as error:
@@ -79,7 +107,23 @@ def test_what_to_join_on_and_to_set_is_parsed_or_refused():
             lines.append(f"{texts}: {' '.join(map(str, parse_set(texts)))}")
         except ValueError as error:
             lines.append(f"{texts}: {error}")
-    values = ("A0f", "", "é", "\udcff", b"\xa0\xff", True, False, 3, -1, 2**64 - 1, 12.0, 1.5, float("nan"), None, [])
+    values = (
+        "A0f",
+        "",
+        "é",
+        "\udcff",
+        b"\xa0\xff",
+        True,
+        False,
+        3,
+        -1,
+        2**64 - 1,
+        12.0,
+        1.5,
+        float("nan"),
+        None,
+        [],
+    )
     kinds = ("key", "json", "sha256", "xxh3")
     lines += [f"{value!a}: {[join_text(value, kind) for kind in kinds]!a}" for value in values]
     types = ("VARCHAR", "BIGINT", "UTINYINT", "DOUBLE", "BLOB")
@@ -97,7 +141,9 @@ def test_values_are_set_in_json_of_all_shapes():
         for values in ([("a", "é")], [("a.b", 1)], [("b", None), ("c.d.e", [1])]):
             for encoding in ("utf-8", "utf-16") if data == '{"a": 1}' else ("utf-8",):
                 try:
-                    texts = [(name, json.dumps(value, ensure_ascii=False)) for name, value in values]
+                    texts = [
+                        (name, json.dumps(value, ensure_ascii=False)) for name, value in values
+                    ]
                     found = set_in_json(data.encode(encoding), texts).decode(encoding)
                 except BrokenJson as error:
                     found = f"broken: {error}"

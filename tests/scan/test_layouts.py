@@ -5,7 +5,16 @@ import json
 import pytest
 
 from tests.validate.rules.build import jpeg, pairs, png, samples, tar, words
-from tests.validate.rules.layout_sets import IMAGE, LAYOUTS, chat, mmc4, named, obelics, several, talk
+from tests.validate.rules.layout_sets import (
+    IMAGE,
+    LAYOUTS,
+    chat,
+    mmc4,
+    named,
+    obelics,
+    several,
+    talk,
+)
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan import scan_shard
@@ -43,14 +52,19 @@ def test_names_alone_tell_all_layouts_but_those_in_json(name, scanned):
 def test_the_layout_is_that_of_most_samples(scanned):
     few = samples(2, 900, jpg=IMAGE, json=talk(1))
     assert layout_of([scanned([*pairs(5), *few])]).name == "image-text pairs"
-    assert layout_of([scanned([*pairs(2), *few, *samples(1, 950, jpg=IMAGE, json=talk(1))])]).kind == "interleaved"
+    assert (
+        layout_of([scanned([*pairs(2), *few, *samples(1, 950, jpg=IMAGE, json=talk(1))])]).kind
+        == "interleaved"
+    )
     assert layout_of([scanned([*pairs(5), *samples(2, 900, mp4=b"x", txt=b"cat")])]).is_image_text
     assert layout_of([]).text() == ""
 
 
 def test_dots_in_base_names_are_no_several_images(scanned):
     members = [
-        (f"photo.{number}.{name}", data) for number in range(6) for name, data in (("jpg", IMAGE), ("txt", b"x"))
+        (f"photo.{number}.{name}", data)
+        for number in range(6)
+        for name, data in (("jpg", IMAGE), ("txt", b"x"))
     ]
     shard = scanned(members)
     assert shard.tally("name.dotted").count == 12
@@ -80,7 +94,9 @@ def test_a_sample_without_tokens_differs_only_where_others_have_them(scanned):
     assert told(scanned(samples(4, jpg=IMAGE, json=talk(0)))) == {}
     members = [*samples(4, jpg=IMAGE, json=talk(1)), *samples(1, 900, jpg=IMAGE, json=talk(0))]
     assert told(scanned(members)) == {IMAGES: 1}
-    assert told(scanned([*members[:8], *samples(2, 900, json=talk(0))])) == {}  # text only, as LLaVA mixes in
+    assert (
+        told(scanned([*members[:8], *samples(2, 900, json=talk(0))])) == {}
+    )  # text only, as LLaVA mixes in
 
 
 def test_sets_whose_images_are_elsewhere_are_not_accused(scanned):
@@ -102,7 +118,9 @@ def test_a_file_that_the_json_lists_is_missing(scanned):
     assert (shard.tally(FILES).key, shard.tally(FILES).detail) == ("001", "2.jpg")
 
 
-@pytest.mark.parametrize("written", ["{}.jpg", "train/{}.JPG", "a\\b\\{}.jpg", "{}.webp", "/data/{}.jpg"])
+@pytest.mark.parametrize(
+    "written", ["{}.jpg", "train/{}.JPG", "a\\b\\{}.jpg", "{}.webp", "/data/{}.jpg"]
+)
 def test_files_are_found_by_the_names_of_members(written, scanned):
     members = [
         member
@@ -118,13 +136,21 @@ def test_names_of_where_images_came_from_are_no_members(scanned):
     members = [
         member
         for number in range(4)
-        for member in ((f"{number}.jpg", IMAGE), (f"{number}.json", talk(1, f"coco/train2017/{number + 900}.jpg")))
+        for member in (
+            (f"{number}.jpg", IMAGE),
+            (f"{number}.json", talk(1, f"coco/train2017/{number + 900}.jpg")),
+        )
     ]
     assert told(scanned(members)) == {}
 
 
 PLAIN = (
-    {"url": "https://example.com/9.jpg", "key": "9", "image": "9.jpg", "caption": "how to write <image> in html"},
+    {
+        "url": "https://example.com/9.jpg",
+        "key": "9",
+        "image": "9.jpg",
+        "caption": "how to write <image> in html",
+    },
     {"images": ["a.jpg", "b.jpg"], "texts": "no list", "caption": "a cat"},
     {"images": ["front.jpg", "back.jpg"], "texts": ["one", "two"]},  # all of both: no document
     {"messages": "3 unread", "conversations": None, "image_info": {"image_name": "a.jpg"}},
@@ -161,7 +187,9 @@ def test_odd_values_where_names_are_expected_do_no_harm(scanned):
     for _ in range(400):
         deep = [{"type": "text", "text": deep}]
     turns = [{"role": "user", "content": deep}, {"role": 1, "content": {"type": "image"}}]
-    assert scanned(samples(3, jpg=IMAGE, json=json.dumps({"messages": turns}).encode())).interleaved == {"chat": 3}
+    assert scanned(
+        samples(3, jpg=IMAGE, json=json.dumps({"messages": turns}).encode())
+    ).interleaved == {"chat": 3}
 
 
 def test_bad_images_are_images(scanned):

@@ -29,10 +29,14 @@ def write(path: Path, samples: int) -> Shard:
 
 
 def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path: Path) -> None:
-    urls = [write(tmp_path / f"{number}.tar", number) for number in range(7)] + [Shard.file(str(tmp_path / "none.tar"))]
+    urls = [write(tmp_path / f"{number}.tar", number) for number in range(7)] + [
+        Shard.file(str(tmp_path / "none.tar"))
+    ]
     alone = scan_shards(urls, ScanOptions(), jobs=1)
     seen: list[str] = []
-    together = scan_shards(urls, ScanOptions(), jobs=3, progress=lambda shard: seen.append(shard.url))
+    together = scan_shards(
+        urls, ScanOptions(), jobs=3, progress=lambda shard: seen.append(shard.url)
+    )
 
     assert [shard.url for shard in together] == urls
     assert sorted(seen) == sorted(urls)
@@ -55,7 +59,12 @@ def slow(url: Shard, options: ScanOptions) -> ShardEvidence:
 
 @pytest.mark.parametrize(
     ("how", "level", "jobs", "here"),
-    [(quick, "headers", None, 4), (slow, "headers", None, 1), (quick, "full", None, 0), (quick, "headers", 2, 0)],
+    [
+        (quick, "headers", None, 4),
+        (slow, "headers", None, 1),
+        (quick, "full", None, 0),
+        (quick, "headers", 2, 0),
+    ],
 )
 def test_shards_are_scanned_in_this_process_until_processes_would_be_quicker(
     how, level, jobs, here, tmp_path: Path, monkeypatch
@@ -67,7 +76,9 @@ def test_shards_are_scanned_in_this_process_until_processes_would_be_quicker(
         os.truncate(url, 10 << 20)  # together more than what is always scanned here
     shards = scan_shards(urls, ScanOptions(level=level), jobs, how=[how] * 4)
     assert [shard.url for shard in shards] == urls
-    assert [shard.bytes_read == os.getpid() for shard in shards] == [True] * here + [False] * (4 - here)
+    assert [shard.bytes_read == os.getpid() for shard in shards] == [True] * here + [False] * (
+        4 - here
+    )
 
 
 def faulty(url: Shard, _: ScanOptions) -> ShardEvidence:
@@ -90,7 +101,9 @@ def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None
         "for shard in scan_shards(expand(sys.argv[1:], allow_pipe=True).urls, ScanOptions(), jobs=2): print(shard.samples, shard.error)\n"
     )
     killed = set()
-    with subprocess.Popen([sys.executable, "-c", code, *urls], stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *urls], stdout=subprocess.PIPE, text=True
+    ) as run:
         while run.poll() is None:
             for child in reading(victim, run.pid) - killed:
                 os.kill(child, signal.SIGKILL)

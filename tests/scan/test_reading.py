@@ -26,7 +26,12 @@ class Whole(Source):
     """A file that is read as one of another machine: all bytes, in windows."""
 
     def __init__(self, source: Source) -> None:
-        self.url, self.size, self.length, self._source = source.url, source.size, source.length, source
+        self.url, self.size, self.length, self._source = (
+            source.url,
+            source.size,
+            source.length,
+            source,
+        )
 
     def read_at(self, offset: int, size: int) -> bytes:
         return self._source.read_at(offset, size)
@@ -42,7 +47,9 @@ def _contents(draw: random.Random, images: list[bytes], field: str) -> bytes:
 
 def _write(path: Path, draw: random.Random, images: list[bytes]) -> bytes:
     form = draw.choice((tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))
-    fields = draw.choice((("jpg", "json", "txt"), ("jpg", "txt"), ("png", "seg.png", "cls"), ("json",)))
+    fields = draw.choice(
+        (("jpg", "json", "txt"), ("jpg", "txt"), ("png", "seg.png", "cls"), ("json",))
+    )
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=form) as tar:
         for number in range(draw.randrange(1, 60)):
@@ -64,17 +71,25 @@ def _same(evidence: ShardEvidence) -> ShardEvidence:
     return replace(evidence, seconds=0, bytes_read=0)
 
 
-@pytest.mark.parametrize("seed", [*range(25), *(pytest.param(n, marks=pytest.mark.deep) for n in range(25, 600))])
+@pytest.mark.parametrize(
+    "seed", [*range(25), *(pytest.param(n, marks=pytest.mark.deep) for n in range(25, 600))]
+)
 def test_headers_judges_what_it_reads_of_a_file_as_if_it_read_all(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw, path = random.Random(seed), tmp_path / "a.tar"
-    images = [encoded(photo(side, side, seed=side), kind) for side in (9, 40, 200) for kind in ("JPEG", "PNG")]
+    images = [
+        encoded(photo(side, side, seed=side), kind)
+        for side in (9, 40, 200)
+        for kind in ("JPEG", "PNG")
+    ]
     _write(path, draw, images)
     if seed % 2:  # many windows
         monkeypatch.setattr(windows, "_BATCH", 1 << 16)
         monkeypatch.setattr(windows, "_SMALL", 0)
-    assert _same(scan_shard(named(str(path)), HEADERS)) == _same(scan_shard(named(str(path)), HEADERS, view=Whole))
+    assert _same(scan_shard(named(str(path)), HEADERS)) == _same(
+        scan_shard(named(str(path)), HEADERS, view=Whole)
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 511, 512, 600, 1024, 1536])
@@ -85,16 +100,26 @@ def test_headers_judges_short_files_as_if_it_read_all(tmp_path: Path, size: int)
             info = tarfile.TarInfo(name)
             info.size = 3
             tar.addfile(info, io.BytesIO(b"abc"))
-    for data in (stream.getvalue()[:size], b"<html>".ljust(size), bytes(512) + stream.getvalue()[:size]):
+    for data in (
+        stream.getvalue()[:size],
+        b"<html>".ljust(size),
+        bytes(512) + stream.getvalue()[:size],
+    ):
         path.write_bytes(data)
-        assert _same(scan_shard(named(str(path)), HEADERS)) == _same(scan_shard(named(str(path)), HEADERS, view=Whole))
+        assert _same(scan_shard(named(str(path)), HEADERS)) == _same(
+            scan_shard(named(str(path)), HEADERS, view=Whole)
+        )
 
 
 def test_what_headers_looks_at_in_large_members_is_read_with_their_headers(tmp_path: Path) -> None:
     path, draw = tmp_path / "a.tar", random.Random(1)
     with tarfile.open(path, "w") as tar:
         for number in range(200):
-            for field, size in (("jpg", draw.randrange(30_000, 60_000)), ("json", 300), ("txt", 80)):
+            for field, size in (
+                ("jpg", draw.randrange(30_000, 60_000)),
+                ("json", 300),
+                ("txt", 80),
+            ):
                 info = tarfile.TarInfo(f"{number:05d}.{field}")
                 info.mtime, info.size = 1.79e9 + draw.random(), size
                 tar.addfile(info, io.BytesIO(draw.randbytes(size)))

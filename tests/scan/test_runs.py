@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from wdsflow.scan.evidence import OK, Part
 from wdsflow.scan.runs import RunCollector
 
-MEMBERS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["jpg", "txt", "json"])), max_size=40)
+MEMBERS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from(["jpg", "txt", "json"])), max_size=40
+)
 
 
 def collect(members: list[tuple[str, str]]) -> RunCollector:
@@ -35,7 +37,9 @@ def test_runs_are_the_neighbours_that_share_a_key(members: list[tuple[str, str]]
     if runs.tail is not None:
         assert (runs.tail.key, runs.tail.shape) == expected[-1]
     shapes = [shape for _, shape in expected[1:-1]]
-    assert {item.shape: item.count for item in runs.inner} == {shape: shapes.count(shape) for shape in shapes}
+    assert {item.shape: item.count for item in runs.inner} == {
+        shape: shapes.count(shape) for shape in shapes
+    }
 
 
 @given(MEMBERS)
@@ -47,12 +51,16 @@ def test_what_came_before_a_shape_is_counted_exactly(members: list[tuple[str, st
     for item in runs.inner:
         earlier = shapes[: shapes.index(item.shape)]
         listed = [other.shape for other in runs.inner[: len(item.before)]]
-        assert dict(zip(listed, item.before, strict=True)) == {shape: earlier.count(shape) for shape in listed}
+        assert dict(zip(listed, item.before, strict=True)) == {
+            shape: earlier.count(shape) for shape in listed
+        }
         assert sum(item.before) == len(earlier)
 
 
 @given(MEMBERS, MEMBERS)
-def test_a_copy_goes_its_own_way(first: list[tuple[str, str]], second: list[tuple[str, str]]) -> None:
+def test_a_copy_goes_its_own_way(
+    first: list[tuple[str, str]], second: list[tuple[str, str]]
+) -> None:
     original = collect(first)
     copy = original.copy()
     for offset, (key, suffix) in enumerate(second, len(first)):

@@ -14,14 +14,38 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from tests.pictures import encoded, photo
 from wdsflow.scan import content_scan
-from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import (
+    BAD,
+    EMPTY,
+    NOT_UTF8,
+    OK,
+    UNKNOWN,
+    Level,
+    Part,
+    ScanOptions,
+    ShardEvidence,
+)
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import is_meta, split_name
 
 STEMS = st.sampled_from(
-    ["a", "b", "c", "d/a", "./a", "d/._a", "._a", "__x__", "__x__/a", "v1.0/a", "é", "__MACOSX/a", "x\n"]
+    [
+        "a",
+        "b",
+        "c",
+        "d/a",
+        "./a",
+        "d/._a",
+        "._a",
+        "__x__",
+        "__x__/a",
+        "v1.0/a",
+        "é",
+        "__MACOSX/a",
+        "x\n",
+    ]
 )
 FIELDS = st.sampled_from([".jpg", ".txt", ".JPG", ".seg.png", "", ".", ".v1.jpg", ".__bad__"])
 NAMES = st.lists(st.builds(str.__add__, STEMS, FIELDS), max_size=30)
@@ -39,7 +63,10 @@ def write(path: Path, members: list[tuple[str, bytes]]) -> Path:
 def plain_runs(names: list[str]) -> list[tuple[str, list[str]]]:
     pairs = [split_name(name) for name in names]
     kept = [(key, suffix) for key, suffix in pairs if key is not None and suffix is not None]
-    return [(key, [suffix for _, suffix in group]) for key, group in groupby(kept, key=lambda pair: pair[0])]
+    return [
+        (key, [suffix for _, suffix in group])
+        for key, group in groupby(kept, key=lambda pair: pair[0])
+    ]
 
 
 def scanned(path: Path, level: Level) -> ShardEvidence:
@@ -61,13 +88,21 @@ def test_runs_are_those_of_a_plain_reading_at_both_speeds(folder: Path, names: l
         assert shard.members == len(names)
         assert shard.member_bytes == len(names)
         runs = shard.runs
-        ends = [(run.key, [part.suffix for part in run.shape]) for run in (runs.head, runs.tail) if run]
+        ends = [
+            (run.key, [part.suffix for part in run.shape]) for run in (runs.head, runs.tail) if run
+        ]
         assert ends == expected[:1] + expected[1:][-1:]
-        counted = sorted(shape for item in runs.inner for shape in [[part.suffix for part in item.shape]] * item.count)
+        counted = sorted(
+            shape
+            for item in runs.inner
+            for shape in [[part.suffix for part in item.shape]] * item.count
+        )
         assert counted == sorted(suffixes for _, suffixes in expected[1:-1])
     fast, careful = shards
     assert fast.samples == careful.samples
-    assert {name: tally.count for name, tally in fast.tallies.items() if name[:4] in ("name", "key.")} == {
+    assert {
+        name: tally.count for name, tally in fast.tallies.items() if name[:4] in ("name", "key.")
+    } == {
         name: tally.count for name, tally in careful.tallies.items() if name[:4] in ("name", "key.")
     }
 
@@ -107,7 +142,9 @@ def test_contents_get_the_status_that_their_decoder_would_give(tmp_path: Path) -
         ("c.bin", b"anything"),
     ]
     shard = scanned(write(tmp_path / "a.tar", members), "headers")
-    statuses = {(run.key, part.suffix): part.status for run in shard.runs.counted() for part in run.shape}
+    statuses = {
+        (run.key, part.suffix): part.status for run in shard.runs.counted() for part in run.shape
+    }
 
     assert statuses["a", "txt"] == OK
     assert statuses["a", "json"] == OK
@@ -160,7 +197,16 @@ def test_a_field_without_end_is_counted_and_not_read(
 
 
 def test_samples_that_dots_merge_are_counted_each(tmp_path: Path) -> None:
-    names = ["a.jpg", "a.txt", "img.v1.jpg", "img.v1.txt", "img.v2.jpg", "b.seg.png", "b.jpg", "c 2.0 (x).jpg"]
+    names = [
+        "a.jpg",
+        "a.txt",
+        "img.v1.jpg",
+        "img.v1.txt",
+        "img.v2.jpg",
+        "b.seg.png",
+        "b.jpg",
+        "c 2.0 (x).jpg",
+    ]
     shard = scanned(write(tmp_path / "a.tar", [(name, b"x") for name in names]), "names")
 
     assert shard.samples == 5
@@ -179,15 +225,24 @@ def test_wild_field_names_do_not_make_evidence_grow(tmp_path: Path) -> None:
 def test_twins_and_macosx_files_are_no_images_or_captions_of_the_set(tmp_path: Path) -> None:
     twin = b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X        "
     names = ["d/0.jpg", "d/0.txt", "d/1.jpg", "d/1.txt"]
-    junk = [(name.replace("d/", folder), twin) for name in names for folder in ("d/._", "__MACOSX/", "__MACOSX/._")]
+    junk = [
+        (name.replace("d/", folder), twin)
+        for name in names
+        for folder in ("d/._", "__MACOSX/", "__MACOSX/._")
+    ]
     members = [(name, b"a cat" if name.endswith("txt") else b"\xff\xd8no") for name in names]
     clean = scanned(write(tmp_path / "clean.tar", members), "full")
     shard = scanned(write(tmp_path / "twins.tar", [*junk, *members]), "full")
 
     assert shard.members == clean.members + len(junk)
     assert (shard.images, shard.captions) == (clean.images, clean.captions)
-    assert (shard.frequent_images, shard.image_sketch) == (clean.frequent_images, clean.image_sketch)
-    contents = {name: tally for name, tally in shard.tallies.items() if not name.startswith("name.")}
+    assert (shard.frequent_images, shard.image_sketch) == (
+        clean.frequent_images,
+        clean.image_sketch,
+    )
+    contents = {
+        name: tally for name, tally in shard.tallies.items() if not name.startswith("name.")
+    }
     assert contents.keys() - {"key.again-junk", "key.again-twin"} == clean.tallies.keys()
     assert all(contents[name].count == tally.count for name, tally in clean.tallies.items())
     assert shard.runs.head is not None
@@ -203,10 +258,14 @@ def test_runs_found_many_at_a_time_are_those_found_member_by_member(
     while len(names) < 300:
         number += draw.random() < 0.98  # else the key comes again
         stem = (
-            f"{number:04d}" if draw.random() < 0.97 else draw.choice(["d/", "./a", "é1", "_b", "0001", "a.b/c", "x\n"])
+            f"{number:04d}"
+            if draw.random() < 0.97
+            else draw.choice(["d/", "./a", "é1", "_b", "0001", "a.b/c", "x\n"])
         )
         fields = (
-            ("jpg", "txt") if draw.random() < 0.97 else draw.choice([("jpg",), ("txt", "jpg"), ("jpg", "txt", "cls")])
+            ("jpg", "txt")
+            if draw.random() < 0.97
+            else draw.choice([("jpg",), ("txt", "jpg"), ("jpg", "txt", "cls")])
         )
         names += [f"{stem}.{field}" for field in fields]
     path = write(tmp_path / "a.tar", [(name, b"x" * draw.randrange(3)) for name in names])

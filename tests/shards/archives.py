@@ -9,7 +9,9 @@ JPEG = b"\xff\xd8\xff\xe0 no picture, but it starts like one"
 Entry = tuple[str, bytes]
 
 
-def tar_bytes(entries: Iterable[Entry | tarfile.TarInfo], form: int = tarfile.USTAR_FORMAT) -> bytes:
+def tar_bytes(
+    entries: Iterable[Entry | tarfile.TarInfo], form: int = tarfile.USTAR_FORMAT
+) -> bytes:
     """Return a tar with these members; a TarInfo is added as it is, without contents."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=form, errors="surrogateescape") as tar:
@@ -24,7 +26,9 @@ def tar_bytes(entries: Iterable[Entry | tarfile.TarInfo], form: int = tarfile.US
     return stream.getvalue()
 
 
-def write_tar(path: Path, entries: Iterable[Entry | tarfile.TarInfo], form: int = tarfile.USTAR_FORMAT) -> Path:
+def write_tar(
+    path: Path, entries: Iterable[Entry | tarfile.TarInfo], form: int = tarfile.USTAR_FORMAT
+) -> Path:
     """Write a tar and return its path."""
     path.write_bytes(tar_bytes(entries, form))
     return path

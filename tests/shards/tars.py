@@ -12,11 +12,30 @@ BLOCK = 512
 _KINDS = {b"1": "link", b"2": "link", b"5": "directory"}
 _SIZES = (0, 1, 100, 511, 512, 513, 1023, 1024, 5000)
 _FIELDS = (
-    *((0, 100), (100, 108), (108, 116), (116, 124), (124, 136), (136, 148), (148, 156), (156, 157), (157, 257)),
+    *(
+        (0, 100),
+        (100, 108),
+        (108, 116),
+        (116, 124),
+        (124, 136),
+        (136, 148),
+        (148, 156),
+        (156, 157),
+        (157, 257),
+    ),
     *((257, 265), (329, 337), (337, 345), (345, 500), (386, 482), (482, 483), (483, 495)),
 )
 _TYPES = b"0\0123567LKSxgXVM\xff"
-_WORDS = ("path", "size", "mtime", "linkpath", "comment", "hdrcharset", "GNU.sparse.name", "GNU.sparse.size")
+_WORDS = (
+    "path",
+    "size",
+    "mtime",
+    "linkpath",
+    "comment",
+    "hdrcharset",
+    "GNU.sparse.name",
+    "GNU.sparse.size",
+)
 _SPARSE_WORDS = ("GNU.sparse.realsize", "GNU.sparse.map", "GNU.sparse.major", "GNU.sparse.minor")
 _PIECE_WORDS = ("GNU.sparse.offset", "GNU.sparse.numbytes")
 _VALUES = (
@@ -122,7 +141,16 @@ def random_tar(r: Random, *, odd: bool = True) -> bytes:
 def _member(r: Random, form: int, number: int, odd: bool) -> tuple[tarfile.TarInfo, io.BytesIO]:
     plain = form == tarfile.USTAR_FORMAT
     before = r.choice(
-        ["", "", "", "d" * r.randint(1, 150) + "/", "\xe9" * r.randint(1, 60), "\udcff", "x" * 98, "x" * 300]
+        [
+            "",
+            "",
+            "",
+            "d" * r.randint(1, 150) + "/",
+            "\xe9" * r.randint(1, 60),
+            "\udcff",
+            "x" * 98,
+            "x" * 300,
+        ]
     )
     name = f"{before}{number:05d}{r.choice(['.jpg', '.txt', '.json'])}"
     info = tarfile.TarInfo(name[-40:] if plain else name)
@@ -135,16 +163,23 @@ def _member(r: Random, form: int, number: int, odd: bool) -> tuple[tarfile.TarIn
         info.type = r.choice([b"7", b"\0", b"V", b"M"])
     if info.type in (b"0", b"7", b"\0", b"V", b"M"):
         info.size = r.choice(_SIZES)
-    info.mtime = r.choice([0, 5, 1700000000, 5 if plain else r.random() * 2e9])  # a fraction needs a PAX header
+    info.mtime = r.choice(
+        [0, 5, 1700000000, 5 if plain else r.random() * 2e9]
+    )  # a fraction needs a PAX header
     if form == tarfile.PAX_FORMAT and r.random() < 0.1:
-        info.pax_headers = {"comment": "x" * r.choice([3, 600, 2000]), r.choice(["size", "atime"]): str(info.size)}
+        info.pax_headers = {
+            "comment": "x" * r.choice([3, 600, 2000]),
+            r.choice(["size", "atime"]): str(info.size),
+        }
     info.uid = r.choice([0, 0, 0, 1000, 7 if plain else 2**22])
     return info, io.BytesIO(r.randbytes(info.size) if r.random() < 0.7 else b"a" * info.size)
 
 
 def hurt(r: Random, data: bytes) -> bytes:
     """Damage a tar in one of many ways."""
-    starts = [at for at in range(0, len(data) - BLOCK + 1, BLOCK) if data[at + 257 : at + 262] == b"ustar"] or [0]
+    starts = [
+        at for at in range(0, len(data) - BLOCK + 1, BLOCK) if data[at + 257 : at + 262] == b"ustar"
+    ] or [0]
     ways = [_cut, _flip, _field, _field, _field, _noise, _more, _zero, _copy, _records, _records]
     return r.choice(ways)(r, data, r.choice(starts)) if data else data
 
@@ -152,7 +187,10 @@ def hurt(r: Random, data: bytes) -> bytes:
 def _cut(r: Random, data: bytes, at: int) -> bytes:
     return data[
         : r.choice(
-            [r.randint(0, len(data)), max(0, r.randint(0, len(data) // BLOCK) * BLOCK + r.choice([0, 0, 1, -1]))]
+            [
+                r.randint(0, len(data)),
+                max(0, r.randint(0, len(data) // BLOCK) * BLOCK + r.choice([0, 0, 1, -1])),
+            ]
         )
     ]
 
@@ -169,7 +207,9 @@ def _field(r: Random, data: bytes, at: int) -> bytes:
     start, end = r.choice(_FIELDS)
     width = end - start
     number = r.choice([0, 1, 511, 512, 513, 1000, 5000, 10**6])
-    big = r.choice([5, 512, 2000, 2**31])  # tarfile walks through more than that for hours, reading nothing
+    big = r.choice(
+        [5, 512, 2000, 2**31]
+    )  # tarfile walks through more than that for hours, reading nothing
     value = r.choice(
         [
             r.randbytes(width),
@@ -203,7 +243,12 @@ def _noise(r: Random, data: bytes, at: int) -> bytes:
 
 def _more(r: Random, data: bytes, at: int) -> bytes:
     return data + r.choice(
-        [random_tar(r), r.randbytes(r.randint(1, 3000)), bytes(r.choice([100, 512, 20480])), b"<html>" * 300]
+        [
+            random_tar(r),
+            r.randbytes(r.randint(1, 3000)),
+            bytes(r.choice([100, 512, 20480])),
+            b"<html>" * 300,
+        ]
     )
 
 

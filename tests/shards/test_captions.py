@@ -25,12 +25,15 @@ from wdsflow.shards.caption_field import CaptionField, caption_of, parse_caption
         ("caption", ("caption",), None),
     ],
 )
-def test_the_first_string_with_something_in_it_is_taken(tree: object, names: tuple[str, ...], caption: str | None):
+def test_the_first_string_with_something_in_it_is_taken(
+    tree: object, names: tuple[str, ...], caption: str | None
+):
     assert caption_of(json.dumps(tree).encode(), names) == caption
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"\xff\xfe", b"[" * 1_000_000, b'{"caption": ' * 200_000, b'{"caption": "\xff"}']
+    "data",
+    [b"", b"{", b"\xff\xfe", b"[" * 1_000_000, b'{"caption": ' * 200_000, b'{"caption": "\xff"}'],
 )
 def test_json_that_cannot_be_parsed_holds_no_caption(data: bytes):
     assert caption_of(data, ("caption",)) is None

@@ -39,7 +39,13 @@ def test_a_stream_gives_what_was_packed_and_what_follows(kind, rest, step):
     if step == 1 and kind == "bz2":
         step = 3
     stream, got, after = unpacked(kind, PACKED[kind] + rest, step)
-    assert (got == DATA, after, stream.complete, stream.given, stream.wrong) == (True, rest, True, len(DATA), "")
+    assert (got == DATA, after, stream.complete, stream.given, stream.wrong) == (
+        True,
+        rest,
+        True,
+        len(DATA),
+        "",
+    )
 
 
 @pytest.mark.parametrize("cut", [1, 4, 8, 9, 500])
@@ -67,7 +73,9 @@ def test_a_wrong_checksum_or_length_of_gzip_is_noted(at):
 def test_the_header_of_gzip_may_have_a_name_a_comment_and_a_checksum(flags):
     head = bytes([0x1F, 0x8B, 8, flags, 0, 0, 0, 0, 0, 3])
     head += (
-        (b"name\0" if flags & 8 else b"") + (b"a comment\0" if flags & 16 else b"") + (b"\0\0" if flags & 2 else b"")
+        (b"name\0" if flags & 8 else b"")
+        + (b"a comment\0" if flags & 16 else b"")
+        + (b"\0\0" if flags & 2 else b"")
     )
     for length in range(len(head)):
         assert decompress._gzip_header(head[:length]) is None
@@ -92,7 +100,9 @@ def test_an_extra_field_of_gzip_cannot_be_streamed():
         (1024, 1023 + (16 << 20), True), (1024, (1 << 32) + 1024, True), (511, 511, False),
     ],
 )  # fmt: skip
-def test_a_length_at_the_end_shows_that_a_stream_of_gzip_is_whole_but_damaged(length, given, hidden):
+def test_a_length_at_the_end_shows_that_a_stream_of_gzip_is_whole_but_damaged(
+    length, given, hidden
+):
     stream = CODECS["gz"](lambda: b"", b"")
     stream.given = given
     assert stream.hides_end(b"\xff\xff\xff\xff" + length.to_bytes(4, "little")) is hidden

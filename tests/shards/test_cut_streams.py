@@ -24,7 +24,13 @@ from wdsflow.validate.run_check import check
 
 pytest.importorskip("aiohttp")
 
-TAR = tar_bytes([(f"{n:03}.{kind}", data) for n in range(60) for kind, data in (("jpg", JPEG * 40), ("txt", b"a cat"))])
+TAR = tar_bytes(
+    [
+        (f"{n:03}.{kind}", data)
+        for n in range(60)
+        for kind, data in (("jpg", JPEG * 40), ("txt", b"a cat"))
+    ]
+)
 BORDER = TAR.index(b"040.jpg")
 PACKERS = {
     "gz": gzip.compress,
@@ -71,7 +77,9 @@ def opened(request, tmp_path):
             files["a.tar"] = data
             path = tmp_path / "a.tar"
             path.write_bytes(data)
-            url = {"file": str(path), "pipe": f"pipe:cat {path}", "http": f"{base}/a.tar"}[request.param]
+            url = {"file": str(path), "pipe": f"pipe:cat {path}", "http": f"{base}/a.tar"}[
+                request.param
+            ]
             return open_source(named(url), allow_pipe=True)
 
         yield opens
@@ -94,7 +102,13 @@ def test_a_stream_that_is_cut_is_called_so_wherever_it_comes_from(kind, opened):
 @pytest.mark.parametrize("kind", PACKERS)
 def test_what_is_whole_is_never_called_cut(kind, opened):
     pack = PACKERS[kind]
-    for packed in (pack(TAR), pack(TAR) + b"junk", pack(TAR[:BORDER]) + pack(TAR[BORDER:]), b"", TAR):
+    for packed in (
+        pack(TAR),
+        pack(TAR) + b"junk",
+        pack(TAR[:BORDER]) + pack(TAR[BORDER:]),
+        b"",
+        TAR,
+    ):
         with opened(packed) as source:
             _, walk = by_walk(source)
         assert not source.cut
@@ -103,7 +117,9 @@ def test_what_is_whole_is_never_called_cut(kind, opened):
 
 def test_frames_to_skip_are_no_end_of_a_zstd_stream(opened):
     frame = PACKERS["zst"](TAR)
-    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00" + len(frame).to_bytes(4, "little")  # as pzstd writes them
+    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00" + len(frame).to_bytes(
+        4, "little"
+    )  # as pzstd writes them
     with opened(skipped + frame) as source:
         assert len(by_walk(source)[0].members) == 120
         assert not source.cut
@@ -135,7 +151,9 @@ def test_the_feed_of_training_reports_a_cut_too(kind, tmp_path: Path):
 @pytest.mark.sample(10)
 @pytest.mark.parametrize("where", CUTS)
 @pytest.mark.parametrize("kind", PACKERS)
-def test_of_a_cut_shard_all_that_is_there_is_kept_and_the_loss_reported(kind, where, tmp_path: Path):
+def test_of_a_cut_shard_all_that_is_there_is_kept_and_the_loss_reported(
+    kind, where, tmp_path: Path
+):
     packed = CUTS[where](PACKERS[kind])
     data = unpacked(kind, packed)
     url, plain = str(tmp_path / f"a.tar.{kind}"), str(tmp_path / "plain.tar")
@@ -151,9 +169,14 @@ def test_of_a_cut_shard_all_that_is_there_is_kept_and_the_loss_reported(kind, wh
     assert found["W001"].severity == ("warning" if nothing_lost else "error")
     assert "W005" not in found
     kept, as_plain = filtered(url, "kept"), filtered(plain, "as-plain")
-    assert (kept.total("kept"), kept.merged("quarantined")) == (as_plain.total("kept"), as_plain.merged("quarantined"))
+    assert (kept.total("kept"), kept.merged("quarantined")) == (
+        as_plain.total("kept"),
+        as_plain.merged("quarantined"),
+    )
     assert bool(kept.lost or kept.failures) != nothing_lost
     report = repair_shards(url, tmp_path / "repaired")
-    assert report.total("samples_written") == repair_shards(plain, tmp_path / "from-plain").total("samples_written")
+    assert report.total("samples_written") == repair_shards(plain, tmp_path / "from-plain").total(
+        "samples_written"
+    )
     assert report.lost != nothing_lost
     assert (report.total("members") == 0) == nothing_left

@@ -21,7 +21,10 @@ R = Random(25)
 ENTRIES = [
     (f"{number:04}.{field}", data)
     for number in range(30)
-    for field, data in (("jpg", JPEG + R.randbytes(R.randrange(800))), ("txt", f"a cat {R.random()}".encode()))
+    for field, data in (
+        ("jpg", JPEG + R.randbytes(R.randrange(800))),
+        ("txt", f"a cat {R.random()}".encode()),
+    )
 ]
 TAR = tar_bytes(ENTRIES)
 HALF = TAR.index(b"0015.jpg")
@@ -30,8 +33,12 @@ STREAMS = {
     "two gz": lambda data: gzip.compress(data[:HALF], 1) + gzip.compress(data[HALF:], 9),
     "two bz2": lambda data: bz2.compress(data[:HALF]) + bz2.compress(data[HALF:]),
     "two xz": lambda data: lzma.compress(data[:HALF]) + lzma.compress(data[HALF:]),
-    "two xz with padding": lambda data: lzma.compress(data[:HALF]) + bytes(64) + lzma.compress(data[HALF:]),
-    "two gz with padding": lambda data: gzip.compress(data[:HALF]) + bytes(512) + gzip.compress(data[HALF:]),
+    "two xz with padding": lambda data: (
+        lzma.compress(data[:HALF]) + bytes(64) + lzma.compress(data[HALF:])
+    ),
+    "two gz with padding": lambda data: (
+        gzip.compress(data[:HALF]) + bytes(512) + gzip.compress(data[HALF:])
+    ),
     "two zst": lambda data: PACKERS["zst"](data[:HALF]) + PACKERS["zst"](data[HALF:]),
 }
 
@@ -56,9 +63,14 @@ def unpacked(path: Path):
 
 @pytest.mark.parametrize(
     ("kind", "flips"),
-    [*((kind, 25) for kind in STREAMS), *(pytest.param(kind, 3000, marks=pytest.mark.deep) for kind in STREAMS)],
+    [
+        *((kind, 25) for kind in STREAMS),
+        *(pytest.param(kind, 3000, marks=pytest.mark.deep) for kind in STREAMS),
+    ],
 )
-def test_no_flipped_bit_makes_wrong_bytes_trusted_or_loses_some_silently(kind, flips, tmp_path: Path):
+def test_no_flipped_bit_makes_wrong_bytes_trusted_or_loses_some_silently(
+    kind, flips, tmp_path: Path
+):
     packed, path, chance = STREAMS[kind](TAR), tmp_path / "a.tar", Random(flips)
     for bit in chance.sample(range(8 * len(packed)), flips):
         path.write_bytes(flipped(packed, bit))
@@ -81,7 +93,11 @@ def test_healthy_streams_are_trusted_whatever_zeros_follow_them(kind, tmp_path: 
 @pytest.mark.parametrize("kind", ["two gz", "two bz2", "two xz", "two zst"])
 def test_a_stream_whose_start_is_damaged_is_not_taken_for_the_end(kind, tmp_path: Path):
     path = tmp_path / "a.tar"
-    first = len(PACKERS[kind.removeprefix("two ")](TAR[:HALF]) if kind != "two bz2" else bz2.compress(TAR[:HALF]))
+    first = len(
+        PACKERS[kind.removeprefix("two ")](TAR[:HALF])
+        if kind != "two bz2"
+        else bz2.compress(TAR[:HALF])
+    )
     if kind == "two gz":
         first = len(gzip.compress(TAR[:HALF], 1))
     path.write_bytes(flipped(STREAMS[kind](TAR), 8 * first))
@@ -130,7 +146,18 @@ COMMANDS = {
     "repair": ("repair", "IN", "-o", "OUT"),
     "reshard": ("reshard", "IN", "-o", "OUT", "--samples", 20),
     "reshard, shuffled": ("reshard", "IN", "-o", "OUT", "--samples", 20, "--shuffle", 1),
-    "graft": ("graft", "IN", "-o", "OUT", "--from", "TABLE", "--on", "key", "--set", "json:cap=cap"),
+    "graft": (
+        "graft",
+        "IN",
+        "-o",
+        "OUT",
+        "--from",
+        "TABLE",
+        "--on",
+        "key",
+        "--set",
+        "json:cap=cap",
+    ),
     "index": ("index", "IN", "--energon", "--sizes"),
 }
 
@@ -138,21 +165,33 @@ COMMANDS = {
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst", "two gz"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_calls_the_shard_damaged_and_writes_no_wrong_byte(command, kind, tmp_path: Path, capsys):
+def test_each_command_calls_the_shard_damaged_and_writes_no_wrong_byte(
+    command, kind, tmp_path: Path, capsys
+):
     (tmp_path / "in").mkdir()
     packed = STREAMS[kind](TAR)
     other = [(f"1{name}", data) for name, data in ENTRIES]
-    (tmp_path / f"in/0.tar.{kind[-3:].strip()}").write_bytes(flipped(packed, 8 * len(packed) * 7 // 10))
+    (tmp_path / f"in/0.tar.{kind[-3:].strip()}").write_bytes(
+        flipped(packed, 8 * len(packed) * 7 // 10)
+    )
     (tmp_path / "in/1.tar").write_bytes(tar_bytes(other))
     (tmp_path / "table.csv").write_text(
-        "".join(["key,cap\n", *(f"{name[:-4]},x\n" for name, _ in ENTRIES + other if name.endswith("txt"))])
+        "".join(
+            [
+                "key,cap\n",
+                *(f"{name[:-4]},x\n" for name, _ in ENTRIES + other if name.endswith("txt")),
+            ]
+        )
     )
     places = {"IN": tmp_path / "in", "OUT": tmp_path / "out", "TABLE": tmp_path / "table.csv"}
     assert run(*(places.get(word, word) for word in COMMANDS[command])) == 1
     shown = capsys.readouterr()
     assert "damaged" in shown.out + shown.err
     written = {
-        entry for path in (tmp_path / "out").glob("*.tar") for entry in read_tar(path) if not entry[0].endswith("json")
+        entry
+        for path in (tmp_path / "out").glob("*.tar")
+        for entry in read_tar(path)
+        if not entry[0].endswith("json")
     }
     assert written <= {*ENTRIES, *other}
     if command in ("filter", "repair", "reshard", "graft"):

@@ -50,7 +50,10 @@ def large_images():
             Image.frombytes("RGB", (700, 700), Random(number).randbytes(3 * 700 * 700)).save(
                 image, "png", compress_level=0
             )
-            for name, data in ((f"{number:04d}.png", image.getvalue()), (f"{number:04d}.txt", b"a caption")):
+            for name, data in (
+                (f"{number:04d}.png", image.getvalue()),
+                (f"{number:04d}.txt", b"a caption"),
+            ):
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
                 archive.addfile(info, io.BytesIO(data))
@@ -144,7 +147,9 @@ def test_a_connection_that_breaks_again_and_again_is_told(ranges, level):
         log.cut = cut
         shard = scan_shard(named(f"{base}/a.tar"), ScanOptions(level=level))
         assert shard.error == "io" or shard.stop.kind == "error"
-        assert shard.stop.detail  # which of several names the fault has depends on when it is noticed
+        assert (
+            shard.stop.detail
+        )  # which of several names the fault has depends on when it is noticed
         assert len(log.asked) < 24
 
 
@@ -160,7 +165,10 @@ def test_a_server_without_parts_is_found_out_whether_it_says_so_or_not(honest):
 
 @pytest.mark.parametrize(("ranges", "more"), [(True, 5000), (False, 5000)])
 def test_a_length_that_is_too_long_is_an_error_and_no_shorter_shard(ranges, more):
-    with http_server({"a.tar": SMALL}, ranges=ranges, says={"a.tar": len(SMALL) + more}) as (base, _):
+    with http_server({"a.tar": SMALL}, ranges=ranges, says={"a.tar": len(SMALL) + more}) as (
+        base,
+        _,
+    ):
         shard = scan_shard(named(f"{base}/a.tar"), ScanOptions(level="full"))
         assert shard.error == "io" or shard.stop.kind == "error"
 

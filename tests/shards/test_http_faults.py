@@ -18,7 +18,11 @@ from wdsflow.shards.tar.walk import Walk
 
 pytest.importorskip("aiohttp")
 
-MEMBERS = [(f"{n:04}.{kind}", data) for n in range(150) for kind, data in (("jpg", JPEG * 700), ("txt", b"%d" % n))]
+MEMBERS = [
+    (f"{n:04}.{kind}", data)
+    for n in range(150)
+    for kind, data in (("jpg", JPEG * 700), ("txt", b"%d" % n))
+]
 OLD = tar_bytes(MEMBERS)
 _LENGTH = len(OLD)
 NEW = OLD.replace(JPEG[-8:], b"no image")  # as long, with the members in the same places
@@ -103,10 +107,14 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_other_bytes_than_those_asked_for_are_an_error_of_the_server_and_no_sample(fault, tmp_path: Path):
+def test_other_bytes_than_those_asked_for_are_an_error_of_the_server_and_no_sample(
+    fault, tmp_path: Path
+):
     with http_server({"a.tar": OLD}) as (base, log):
         log.twist = lambda asked, answer: fault(answer, *part(asked)) if part(asked) else None
-        report = filter_shards(f"{base}/a.tar", tmp_path, Recipe(where="bytes > 0"), RunOptions(jobs=0))
+        report = filter_shards(
+            f"{base}/a.tar", tmp_path, Recipe(where="bytes > 0"), RunOptions(jobs=0)
+        )
         tries = [asked for asked in log.asked if part(asked)]
     assert FAULTS[fault] in report.failures[0].reason
     assert len(tries) == 4
@@ -147,7 +155,9 @@ def parts_of_100_kb_at_most(asked, answer):
 
 def no_length(asked, answer):
     if "Content-Range" in answer.headers:
-        answer.headers["Content-Range"] = answer.headers["Content-Range"].replace(f"/{len(OLD)}", "/*")
+        answer.headers["Content-Range"] = answer.headers["Content-Range"].replace(
+            f"/{len(OLD)}", "/*"
+        )
 
 
 def moved(asked, answer):
@@ -158,11 +168,21 @@ def moved(asked, answer):
 
 def packed_on_the_way_against_our_wish(asked, answer):
     if asked.range and answer.status == 206:
-        answer.headers["Content-Encoding"] = "gzip"  # a label only: many servers put it on files that are packed
+        answer.headers["Content-Encoding"] = (
+            "gzip"  # a label only: many servers put it on files that are packed
+        )
 
 
 @pytest.mark.parametrize(
-    "way", [weak_tags, no_tags, parts_of_100_kb_at_most, no_length, moved, packed_on_the_way_against_our_wish]
+    "way",
+    [
+        weak_tags,
+        no_tags,
+        parts_of_100_kb_at_most,
+        no_length,
+        moved,
+        packed_on_the_way_against_our_wish,
+    ],
 )
 def test_what_servers_may_do_costs_nothing(way):
     with http_server({"a.tar": OLD, "old/a.tar": OLD}) as (base, log):
@@ -242,6 +262,8 @@ def test_what_was_filtered_from_a_server_with_faults_is_what_the_file_gives(tmp_
 
     with http_server({"a.tar": OLD}) as (base, log):
         log.twist = often
-        report = filter_shards(f"{base}/a.tar", tmp_path, Recipe(where="bytes > 0"), RunOptions(jobs=0))
+        report = filter_shards(
+            f"{base}/a.tar", tmp_path, Recipe(where="bytes > 0"), RunOptions(jobs=0)
+        )
     assert (report.total("kept"), report.total("samples"), report.whole) == (150, 150, True)
     assert read_tar(tmp_path / "a.tar") == MEMBERS

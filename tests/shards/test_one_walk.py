@@ -42,13 +42,20 @@ def test_only_the_room_of_the_walk_reads_headers():
         module
         for module, path in sources()
         if not module.startswith(ROOM)
-        and any(isinstance(node, ast.Attribute) and ast.unparse(node) == "tarfile.open" for node in nodes(path))
+        and any(
+            isinstance(node, ast.Attribute) and ast.unparse(node) == "tarfile.open"
+            for node in nodes(path)
+        )
     }
     assert _using({"parse_header", "read_entry", "checksum_holds"}) | opens == set(HEADERS)
 
 
 def test_there_is_one_quick_way_through_headers():
-    loops = [path for path in (ROOT / "wdsflow/shards").rglob("*.py") if "adler32(" in path.read_text("utf-8")]
+    loops = [
+        path
+        for path in (ROOT / "wdsflow/shards").rglob("*.py")
+        if "adler32(" in path.read_text("utf-8")
+    ]
     assert sorted(path.name for path in loops) == [
         "plain_entries.py",
         "tar_header.py",

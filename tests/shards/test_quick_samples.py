@@ -27,7 +27,15 @@ _FIELDS = [
 ]
 _FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
 _ODD_NAMES = [
-    *("README", "folder/._00.jpg", "__info__.txt", "__MACOSX/a.jpg", "a/__MACOSX/b.jpg", ".hidden", "a\nb/c.jpg"),
+    *(
+        "README",
+        "folder/._00.jpg",
+        "__info__.txt",
+        "__MACOSX/a.jpg",
+        "a/__MACOSX/b.jpg",
+        ".hidden",
+        "a\nb/c.jpg",
+    ),
     *(
         "döt.jpg",
         "a\tb.jpg",
@@ -56,7 +64,14 @@ def _all(path: Path, *, keep: bool = False) -> list[Any]:
                 each.append((s.number, s.key, s.start, s.end, s.trouble, fields))
         except SourceError as error:  # not a tar any more
             each.append(str(error))
-        return [each, samples.members, samples.left_out, samples.headers, samples.damage, samples.global_records]
+        return [
+            each,
+            samples.members,
+            samples.left_out,
+            samples.headers,
+            samples.damage,
+            samples.global_records,
+        ]
 
 
 def _with_care(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -81,7 +96,9 @@ def _data(draw: random.Random, most: int = 3000) -> bytes:
 
 def _nested(draw: random.Random) -> bytes:
     """Return contents that look like a tar with headers of the same kind."""
-    return b"".join(member(f"{number:08}.jpg", _data(draw)) for number in range(draw.randrange(1, 4)))
+    return b"".join(
+        member(f"{number:08}.jpg", _data(draw)) for number in range(draw.randrange(1, 4))
+    )
 
 
 def _write(path: Path, draw: random.Random, *, odd: float) -> None:
@@ -90,9 +107,15 @@ def _write(path: Path, draw: random.Random, *, odd: float) -> None:
     is_timed = draw.random() < 0.5
     with tarfile.open(path, "w", format=layout, encoding="utf-8", errors="surrogateescape") as tar:
         for number in range(draw.randrange(20, 250)):
-            key = f"{folder}{number:08}" if draw.random() < 0.98 else f"{folder}{draw.randrange(1 << 40):x}"
+            key = (
+                f"{folder}{number:08}"
+                if draw.random() < 0.98
+                else f"{folder}{draw.randrange(1 << 40):x}"
+            )
             for field in fields:
-                time = round(1.79e9 + draw.random() * 1000, draw.choice((5, 6, 7))) if is_timed else 0
+                time = (
+                    round(1.79e9 + draw.random() * 1000, draw.choice((5, 6, 7))) if is_timed else 0
+                )
                 if draw.random() < odd:
                     _add_odd(tar, draw, key)
                 if draw.random() >= odd / 4:
@@ -107,7 +130,14 @@ def _add_odd(tar: tarfile.TarFile, draw: random.Random, key: str) -> None:
     elif kind == 1:
         _add(tar, key, b"", type=tarfile.DIRTYPE)
     elif kind == 2:
-        _add(tar, f"{key}.jpg", _data(draw), uid=draw.randrange(3), mode=draw.choice((0o644, 0o600)), uname="someone")
+        _add(
+            tar,
+            f"{key}.jpg",
+            _data(draw),
+            uid=draw.randrange(3),
+            mode=draw.choice((0o644, 0o600)),
+            uname="someone",
+        )
     elif kind == 3:
         _add(tar, f"{key}.lnk", b"", type=tarfile.SYMTYPE, linkname="00000000.jpg")
     elif kind == 4:
@@ -115,7 +145,12 @@ def _add_odd(tar: tarfile.TarFile, draw: random.Random, key: str) -> None:
     elif kind == 5:
         _add(tar, f"{key}.npy", _data(draw), gid=draw.randrange(1 << 20))
     else:
-        _add(tar, f"{key}.{draw.choice(('JPG', 'extra', 'a.b.c', ''))}", _data(draw), mtime=draw.random() * 1e9)
+        _add(
+            tar,
+            f"{key}.{draw.choice(('JPG', 'extra', 'a.b.c', ''))}",
+            _data(draw),
+            mtime=draw.random() * 1e9,
+        )
 
 
 def _damage(path: Path, draw: random.Random) -> None:
@@ -156,7 +191,9 @@ def _flip_headers(path: Path, draw: random.Random) -> None:
 @pytest.mark.parametrize(
     "seed", [*range(60), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(60, 1500))]
 )
-def test_are_the_same_whatever_the_tar_holds(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_are_the_same_whatever_the_tar_holds(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     draw, path = random.Random(seed), tmp_path / "a.tar"
     if seed % 2:  # many windows
         monkeypatch.setattr(windows, "_WINDOW", 4096)
@@ -170,7 +207,9 @@ def test_are_the_same_whatever_the_tar_holds(tmp_path: Path, seed: int, monkeypa
     assert _all(path, keep=True) == expected
 
 
-@pytest.mark.parametrize("odd", ["d/.jpg", "__x__.jpg", "__MACOSX/a.jpg", "a.b.jpg", "d\n/.jpg", "02.JPG", "06.jpg"])
+@pytest.mark.parametrize(
+    "odd", ["d/.jpg", "__x__.jpg", "__MACOSX/a.jpg", "a.b.jpg", "d\n/.jpg", "02.JPG", "06.jpg"]
+)
 @pytest.mark.parametrize("fields", [1, 2])
 def test_of_many_at_a_time_none_is_another_than_its_name_says(
     tmp_path: Path, odd: str, fields: int, monkeypatch: pytest.MonkeyPatch
@@ -205,11 +244,15 @@ def test_damage_without_bytes_of_its_own_does_not_part_a_sample(tmp_path: Path) 
         for name in ("0.jpg", "0.txt", "1.jpg", "1.txt"):
             _add(tar, name, b"")
     data = bytearray(path.read_bytes())
-    data[124:136] = (-1024 % 256**12).to_bytes(12, "big")  # tarfile ends at a size that leads backwards
+    data[124:136] = (-1024 % 256**12).to_bytes(
+        12, "big"
+    )  # tarfile ends at a size that leads backwards
     data[148:156] = b" " * 8
     data[148:156] = b"%06o\0 " % sum(data[:512])
     path.write_bytes(data)
     each, _, _, _, damage, _ = _all(path)
     assert len(damage) == 1
     whole = [["jpg", "txt"], ["jpg", "txt"]]
-    assert [list(fields) for *_, fields in each] == ([["txt"], *whole[1:]] if refuses_negative() else whole)
+    assert [list(fields) for *_, fields in each] == (
+        [["txt"], *whole[1:]] if refuses_negative() else whole
+    )

@@ -60,7 +60,9 @@ def test_a_reader_of_headers_far_apart_requests_no_byte_ahead():
 
 
 def test_a_part_that_fails_ahead_fails_its_reader_and_no_one_before():
-    with RemoteSource("s3://b/a.tar", len(DATA), Server(broken=9_000_000).fetch, lambda: None) as source:
+    with RemoteSource(
+        "s3://b/a.tar", len(DATA), Server(broken=9_000_000).fetch, lambda: None
+    ) as source:
         got = 0
         with pytest.raises(SourceError, match="the server is gone"):  # noqa: PT012
             while True:

@@ -39,10 +39,30 @@ def after(error, cause):
 
 CASES = {
     "not found": (FileNotFoundError("x"), "missing", "no such file: x", 1),
-    "not found after 404": (after(FileNotFoundError("x"), Answered(404)), "missing", "no such file: x", 1),
-    "not found after 410": (after(FileNotFoundError("x"), Answered(410)), "missing", "no such file: x", 1),
-    "not found after 403": (after(FileNotFoundError("x"), Answered(403)), "denied", "status 403: answered", 1),
-    "not found after 503": (after(FileNotFoundError("x"), Answered(503)), "io", "Answered: answered", 4),
+    "not found after 404": (
+        after(FileNotFoundError("x"), Answered(404)),
+        "missing",
+        "no such file: x",
+        1,
+    ),
+    "not found after 410": (
+        after(FileNotFoundError("x"), Answered(410)),
+        "missing",
+        "no such file: x",
+        1,
+    ),
+    "not found after 403": (
+        after(FileNotFoundError("x"), Answered(403)),
+        "denied",
+        "status 403: answered",
+        1,
+    ),
+    "not found after 503": (
+        after(FileNotFoundError("x"), Answered(503)),
+        "io",
+        "Answered: answered",
+        4,
+    ),
     "no permission": (PermissionError("keep out"), "denied", "keep out", 1),
     "401": (Answered(401), "denied", "status 401: answered", 1),
     "404": (Answered(404), "missing", "no such file: answered", 1),
@@ -69,7 +89,9 @@ CASES = {
 
 
 @pytest.mark.parametrize(("error", "kind", "text", "tries"), CASES.values(), ids=CASES)
-def test_a_fault_gets_a_name_and_is_tried_again_if_it_may_pass(error, kind, text, tries, monkeypatch):
+def test_a_fault_gets_a_name_and_is_tried_again_if_it_may_pass(
+    error, kind, text, tries, monkeypatch
+):
     slept = []
     monkeypatch.setattr(time, "sleep", slept.append)
     count = 0

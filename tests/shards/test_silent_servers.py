@@ -56,7 +56,9 @@ class Silent:
     def _answer(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while request := connection.recv(4000):
-                connection.sendall(self.headers if request.startswith(b"HEAD") else self.headers + self.body)
+                connection.sendall(
+                    self.headers if request.startswith(b"HEAD") else self.headers + self.body
+                )
 
     def close(self) -> None:
         for each in (self._socket, *self._held):
@@ -115,7 +117,9 @@ REQUESTS: dict[str, Callable[[str, Path], object]] = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_to_a_server_that_never_answers_ends_and_is_reported(silent: Silent, tmp_path: Path, caplog, name):
+def test_a_request_to_a_server_that_never_answers_ends_and_is_reported(
+    silent: Silent, tmp_path: Path, caplog, name
+):
     begun = time.monotonic()
     with pytest.raises((SourceError, StoreError), match=NO_ANSWER):
         REQUESTS[name](silent.url, tmp_path)
@@ -141,7 +145,9 @@ def test_a_server_that_stops_in_the_middle_of_a_file_is_not_waited_for(silent: S
         open_source(named("s3://bucket/a.tar"))
 
 
-def test_a_server_that_takes_no_bytes_of_a_large_object_is_not_waited_for(silent: Silent, tmp_path: Path, monkeypatch):
+def test_a_server_that_takes_no_bytes_of_a_large_object_is_not_waited_for(
+    silent: Silent, tmp_path: Path, monkeypatch
+):
     monkeypatch.setattr(limits, "_SLOWEST", 1 << 30)
     (tmp_path / "large").write_bytes(bytes(64 << 20))
     system = filesystem("s3://bucket/large")[0]
@@ -176,7 +182,9 @@ def test_a_command_that_writes_to_a_silent_store_says_so_and_ends(silent: Silent
     write_tar(tmp_path / "in/0.tar", [("a.jpg", JPEG), ("a.txt", b"a")])
     begun = time.monotonic()
     words = [sys.executable, "-m", "wdsflow", "repair", "in", "-o", "s3://bucket/out"]
-    done = subprocess.run(words, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert "wdsflow: s3://bucket/out did not answer; trying again\n" in done.stderr
     assert "wdsflow: cannot write: no answer from the server for 1 s" in done.stderr
@@ -186,7 +194,9 @@ def test_a_command_that_writes_to_a_silent_store_says_so_and_ends(silent: Silent
 @pytest.mark.parametrize("text", ["x", "0", "-1", "inf", "nan"])
 def test_a_limit_that_is_no_number_of_seconds_is_refused(silent: Silent, monkeypatch, text):
     monkeypatch.setenv("WDSFLOW_REMOTE_TIMEOUT", text)
-    with pytest.raises(SourceError, match=f"WDSFLOW_REMOTE_TIMEOUT is '{text}': it is how many seconds"):
+    with pytest.raises(
+        SourceError, match=f"WDSFLOW_REMOTE_TIMEOUT is '{text}': it is how many seconds"
+    ):
         filesystem("s3://bucket/a")
     assert silent.accepted == 0
 
@@ -195,7 +205,9 @@ def test_limits_of_the_user_are_kept(monkeypatch):
     fsspec = pytest.importorskip("fsspec")
     pytest.importorskip("s3fs")
     monkeypatch.setitem(
-        fsspec.config.conf, "s3", {"config_kwargs": {"read_timeout": 7, "retries": {"mode": "standard"}}}
+        fsspec.config.conf,
+        "s3",
+        {"config_kwargs": {"read_timeout": 7, "retries": {"mode": "standard"}}},
     )
     system = filesystem("s3://bucket/a")[0]
     assert system._prepare_config_kwargs()["read_timeout"] == 7

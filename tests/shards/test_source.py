@@ -48,7 +48,11 @@ def tar(sizes, *, end=True):
             info = tarfile.TarInfo(f"{number:04d}.jpg")
             info.size = size
             archive.addfile(info, io.BytesIO(Random(number).randbytes(size)))
-    return stream.getvalue() if end else stream.getvalue()[: sum(512 + -(-size // 512) * 512 for size in sizes)]
+    return (
+        stream.getvalue()
+        if end
+        else stream.getvalue()[: sum(512 + -(-size // 512) * 512 for size in sizes)]
+    )
 
 
 def write(path, data):
@@ -57,7 +61,9 @@ def write(path, data):
 
 
 def names(source, *, beyond=False):
-    return [member.name for batch in Walk(source) if batch.beyond == beyond for member in batch.members]
+    return [
+        member.name for batch in Walk(source) if batch.beyond == beyond for member in batch.members
+    ]
 
 
 @pytest.mark.sample(4)
@@ -85,7 +91,10 @@ def test_compression_is_told_by_the_first_bytes_whatever_the_name(tmp_path, kind
 @given(seed=st.integers(0, 2**40), kind=st.sampled_from(READ_BY_TARFILE))
 def test_compressed_tars_are_read_as_by_tarfile_also_when_damaged(tmp_path_factory, seed, kind):
     r = Random(seed)
-    data, pack = tar([r.choice([0, 10, 3000, 40000]) for _ in range(r.randint(1, 12))]), PACKERS[kind]
+    data, pack = (
+        tar([r.choice([0, 10, 3000, 40000]) for _ in range(r.randint(1, 12))]),
+        PACKERS[kind],
+    )
     at = r.randint(0, len(data))
     whole = bytearray(pack(data))
     packed = whole + r.choice([b"", b"", pack(data), b"junk" * 10, b"junk" * 5000])
@@ -118,7 +127,9 @@ def test_what_a_second_stream_holds_lies_beyond(tmp_path, kind):
 
 def test_the_extra_field_of_bgzip_is_named(tmp_path):
     packed = gzip.compress(tar([100]))
-    path = write(tmp_path / "a.tar.gz", packed[:3] + b"\4" + packed[4:10] + b"\6\0BC\2\0\0\0" + packed[10:])
+    path = write(
+        tmp_path / "a.tar.gz", packed[:3] + b"\4" + packed[4:10] + b"\6\0BC\2\0\0\0" + packed[10:]
+    )
     assert by_tarfile(Path(path).read_bytes()).end == "unreadable"
     with open_source(named(path)) as source:
         read, walk = by_walk(source)
@@ -130,7 +141,9 @@ def test_the_extra_field_of_bgzip_is_named(tmp_path):
     assert unpack_command(path, "gz").endswith("a-2.tar")
 
 
-def test_a_damaged_gzip_shard_that_is_not_indexed_is_unpacked_by_the_printed_command(tmp_path, monkeypatch):
+def test_a_damaged_gzip_shard_that_is_not_indexed_is_unpacked_by_the_printed_command(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     packed = bytearray(gzip.compress(tar([100])))
     packed[-6] ^= 1  # of the checksum
@@ -146,8 +159,13 @@ def test_a_damaged_gzip_shard_that_is_not_indexed_is_unpacked_by_the_printed_com
 
 def test_validate_prints_the_command_that_unpacks_what_bgzip_wrote(tmp_path):
     packed = gzip.compress(tar([100]))
-    path = write(tmp_path / "a.tar.gz", packed[:3] + b"\4" + packed[4:10] + b"\6\0BC\2\0\0\0" + packed[10:])
-    found = {finding.code: finding for finding in check([path, write(tmp_path / "b.tar", tar([100]))]).findings}
+    path = write(
+        tmp_path / "a.tar.gz", packed[:3] + b"\4" + packed[4:10] + b"\6\0BC\2\0\0\0" + packed[10:]
+    )
+    found = {
+        finding.code: finding
+        for finding in check([path, write(tmp_path / "b.tar", tar([100]))]).findings
+    }
     assert found["W005"].repair.command == f"gzip -dc {path} > {tmp_path / 'a.tar'}"
     assert found["W004"].repair is None
 
@@ -179,7 +197,11 @@ def bomb(kind, size=400 << 20):
     if kind == "gz":
         maker = zlib.compressobj(9, zlib.DEFLATED, 31)
     else:
-        maker = lzma.LZMACompressor(preset=0) if kind == "xz" else zstandard.ZstdCompressor().compressobj()
+        maker = (
+            lzma.LZMACompressor(preset=0)
+            if kind == "xz"
+            else zstandard.ZstdCompressor().compressobj()
+        )
     parts = [maker.compress(tar([10], end=False))]
     parts += [maker.compress(bytes(1 << 20)) for _ in range(size >> 20)]
     return b"".join([*parts, maker.flush()])
@@ -245,7 +267,9 @@ def test_a_file_without_permission_is_denied(tmp_path):
     assert caught.value.kind == "denied"
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="a file that cannot be read from its start")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/mem"), reason="a file that cannot be read from its start"
+)
 def test_a_disk_that_fails_at_the_first_byte_is_an_error_of_reading():
     with pytest.raises(SourceError) as caught:
         open_source(named("/proc/self/mem"))
@@ -373,11 +397,15 @@ while not number.exists() or not number.read_text().endswith("\\n"):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no fifos here")
-def test_a_command_that_waits_for_ever_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_a_command_that_waits_for_ever_ends_with_the_process_that_started_it(
+    tmp_path: Path,
+) -> None:
     waiting, number = tmp_path / "waiting", tmp_path / "number"
     os.mkfifo(waiting)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", _WAITS, str(number), str(waiting)], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-c", _WAITS, str(number), str(waiting)], env=environment, check=True
+    )
     await_end(int(number.read_text()))
 
 
@@ -389,6 +417,11 @@ def test_a_part_of_a_source_has_the_bytes_before_it_and_ends_where_the_source_do
         assert (part.length, part.url, part.random) == (len(expected), whole.url, whole.random)
         for offset in (0, 1, 2, 3, 5, 100, len(expected) - 1, len(expected)):
             for size in (0, 1, 3, 4, 9, 1000):
-                assert part.read_at(offset, size) == expected[offset : offset + size], (start, before, offset, size)
+                assert part.read_at(offset, size) == expected[offset : offset + size], (
+                    start,
+                    before,
+                    offset,
+                    size,
+                )
         whole.length = None
         assert SourcePart(whole, start, before).length is None

@@ -8,7 +8,16 @@ from random import Random
 
 import pytest
 
-from tests.shards.tars import BLOCK, MemorySource, by_walk, extended, header, hurt, random_tar, with_checksum
+from tests.shards.tars import (
+    BLOCK,
+    MemorySource,
+    by_walk,
+    extended,
+    header,
+    hurt,
+    random_tar,
+    with_checksum,
+)
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
@@ -59,7 +68,9 @@ def test_offsets_lead_to_the_contents_and_to_the_next_header():
 def test_members_with_a_time_in_an_extended_header_are_counted():
     walk, members, _ = walked(tar([10] * 50, form=tarfile.PAX_FORMAT, mtime=1.5))
     assert counts(walk) == {"tar.pax-overhead": len(members)}
-    walk, _, _ = walked(tar([10] * 50, form=tarfile.PAX_FORMAT, name="x" * 120 + "{}.jpg", mtime=1.5))
+    walk, _, _ = walked(
+        tar([10] * 50, form=tarfile.PAX_FORMAT, name="x" * 120 + "{}.jpg", mtime=1.5)
+    )
     assert not counts(walk)  # those headers hold a name, too
 
 
@@ -125,7 +136,10 @@ def test_an_archive_behind_the_end_mark_is_told_from_junk_and_from_padding():
     assert counts(walked(one + b"junk" * 300)[0]) == {"tar.trailing-data": 1}
     assert counts(walked(one + bytes(3 << 20))[0]) == {}
     assert counts(walked(one + bytes(3 << 20) + other)[0]) == {"tar.second-archive": 1}
-    assert counts(walked(one + other + other + b"x")[0]) == {"tar.second-archive": 2, "tar.trailing-data": 1}
+    assert counts(walked(one + other + other + b"x")[0]) == {
+        "tar.second-archive": 2,
+        "tar.trailing-data": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -134,13 +148,22 @@ def test_an_archive_behind_the_end_mark_is_told_from_junk_and_from_padding():
         (b"", "empty file"),
         (b"<!DOCTYPE html><html>404 not found</html>" * 40, "not a tar: looks like HTML page"),
         (b"\n <html>gone</html>", "not a tar: looks like HTML page"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "not a tar: looks like Git LFS pointer"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
+            "not a tar: looks like Git LFS pointer",
+        ),
         (b'{"error": "not found"}', "not a tar: looks like JSON text"),
-        (b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "not a tar: looks like XML document"),
+        (
+            b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>",
+            "not a tar: looks like XML document",
+        ),
         (b"PK\x03\x04" + bytes(2000), "not a tar: looks like zip archive"),
         (b"PAR1" + bytes(2000), "not a tar: looks like Parquet file"),
         (b"no such key\n", "not a tar: looks like text"),
-        (b"\x01\x02\x03" * 1000, "a number field holds b'\\x02\\x03\\x01\\x02\\x03\\x01\\x02\\x03'"),
+        (
+            b"\x01\x02\x03" * 1000,
+            "a number field holds b'\\x02\\x03\\x01\\x02\\x03\\x01\\x02\\x03'",
+        ),
     ],
 )
 def test_what_is_no_tar_is_named(data, detail):
@@ -163,8 +186,19 @@ def test_links_folders_and_devices_are_delivered_with_their_kind():
             info.type, info.linkname = kind, "0.jpg"
             archive.addfile(info)
     walk, members, _ = walked(stream.getvalue())
-    assert [member.kind for member in members] == ["file", "link", "link", "directory", "special", "file"]
-    assert counts(walk) == {"tar.link": 2, "tar.directory": 1, "tar.special": 1}  # a contiguous file
+    assert [member.kind for member in members] == [
+        "file",
+        "link",
+        "link",
+        "directory",
+        "special",
+        "file",
+    ]
+    assert counts(walk) == {
+        "tar.link": 2,
+        "tar.directory": 1,
+        "tar.special": 1,
+    }  # a contiguous file
 
 
 def test_a_global_record_that_renames_all_is_obeyed():
@@ -212,7 +246,9 @@ def test_members_of_gigabytes_are_counted_and_hopped_over(tmp_path, contents):
         file.truncate(file.tell() + 1024)
     with open_source(named(str(path))) as source:
         read, walk = by_walk(source, contents=contents)
-        assert [row[:2] for row in read.members] == [(f"{number}.mp4", size) for number, size in enumerate(sizes)]
+        assert [row[:2] for row in read.members] == [
+            (f"{number}.mp4", size) for number, size in enumerate(sizes)
+        ]
         assert counts(walk) == {"tar.huge-member": 1}
         assert walk.seen["tar.huge-member"].detail == "2,147,483,649 bytes"
         assert source.bytes_read < 2 << 20
@@ -222,10 +258,17 @@ def test_members_of_gigabytes_are_counted_and_hopped_over(tmp_path, contents):
 @pytest.mark.parametrize("name", ["0.mp4", f"{'folder/' * 20}0.mp4"], ids=["short", "long"])
 @pytest.mark.parametrize(
     ("form", "time"),
-    [(tarfile.USTAR_FORMAT, 0), (tarfile.GNU_FORMAT, 0), (tarfile.PAX_FORMAT, 0), (tarfile.PAX_FORMAT, 1.5)],
+    [
+        (tarfile.USTAR_FORMAT, 0),
+        (tarfile.GNU_FORMAT, 0),
+        (tarfile.PAX_FORMAT, 0),
+        (tarfile.PAX_FORMAT, 1.5),
+    ],
     ids=["ustar", "gnu", "pax", "pax with times"],
 )
-def test_a_member_of_gigabytes_is_counted_also_if_it_is_the_only_one(tmp_path, form, time, name, level):
+def test_a_member_of_gigabytes_is_counted_also_if_it_is_the_only_one(
+    tmp_path, form, time, name, level
+):
     """Its header is read in full or skimmed, depending on the format, the length of the name and the times."""
     path = tmp_path / "huge.tar"
     info = tarfile.TarInfo(name)
@@ -235,9 +278,9 @@ def test_a_member_of_gigabytes_is_counted_also_if_it_is_the_only_one(tmp_path, f
             at = file.write(info.tobuf(form))
             file.truncate(at + (info.size + 511) // 512 * 512 + 1024)
         shard = scan_shard(named(str(path)), ScanOptions(level))
-        assert [each.count for what, each in shard.tallies.items() if what == "tar.huge-member"] == [1] * (
-            info.size > 2 << 30
-        )
+        assert [
+            each.count for what, each in shard.tallies.items() if what == "tar.huge-member"
+        ] == [1] * (info.size > 2 << 30)
     assert (shard.members, shard.stop.kind) == (1, "end")
     assert shard.tally("tar.huge-member").count == 1
     (finding,) = check(path, level=level, jobs=1, select=["W015"]).findings
@@ -247,10 +290,18 @@ def test_a_member_of_gigabytes_is_counted_also_if_it_is_the_only_one(tmp_path, f
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 @pytest.mark.parametrize(
-    "name", ["x" * 120 + "{:03d}.jpg", "d" * 90 + "/" + "x" * 90 + "{:03d}.jpg", "\xe9{:03d}.jpg", "\udcff{:03d}.jpg"]
+    "name",
+    [
+        "x" * 120 + "{:03d}.jpg",
+        "d" * 90 + "/" + "x" * 90 + "{:03d}.jpg",
+        "\xe9{:03d}.jpg",
+        "\udcff{:03d}.jpg",
+    ],
 )
 def test_long_and_foreign_names_come_out_whole(form, name):
-    _, members, _ = walked(tar([10, 600] * 20, form=form, name=name, mtime=1.5 if form == tarfile.PAX_FORMAT else 0))
+    _, members, _ = walked(
+        tar([10, 600] * 20, form=form, name=name, mtime=1.5 if form == tarfile.PAX_FORMAT else 0)
+    )
     assert names(members) == [name.format(number) for number in range(40)]
 
 
@@ -269,7 +320,10 @@ def test_a_size_beyond_all_bounds_is_a_cut(claimed, contents):
 def endless_map():
     block = bytearray(header(b"S", 0))
     block[482] = 1
-    return with_checksum(bytes(block), 0) + (b"00000000001\x0000000000001\x00" * 21 + b"\1" * 8) * 20_000
+    return (
+        with_checksum(bytes(block), 0)
+        + (b"00000000001\x0000000000001\x00" * 21 + b"\1" * 8) * 20_000
+    )
 
 
 def map_of_millions():
@@ -285,9 +339,15 @@ def in_extended_header(body):
 HOSTILE = {
     "a chain of extended headers": lambda: extended(Random(1), b"x") * 5000 + tar([10]),
     "a chain of long names": lambda: (header(b"L", 600) + b"a" * 1024) * 4000 + tar([10]),
-    "an extended header of gigabytes": lambda: header(b"x", (8 << 30) - 1) + bytes(2048) + tar([10]),
-    "many extended headers of gigabytes": lambda: (header(b"x", (8 << 30) - 1) + tar([10], end=False)) * 3000,
-    "many extended headers of the whole rest": lambda: header(b"x", 4 << 20) * (8 << 11) + tar([10]),
+    "an extended header of gigabytes": lambda: (
+        header(b"x", (8 << 30) - 1) + bytes(2048) + tar([10])
+    ),
+    "many extended headers of gigabytes": lambda: (
+        (header(b"x", (8 << 30) - 1) + tar([10], end=False)) * 3000
+    ),
+    "many extended headers of the whole rest": lambda: (
+        header(b"x", 4 << 20) * (8 << 11) + tar([10])
+    ),
     "megabytes of digits": lambda: in_extended_header(b"1" * (8 << 20)),
     "overlapping records": lambda: in_extended_header(b"2 1 " * (1 << 20) + b"="),
     "a record without an end": lambda: in_extended_header(b"2 a" * (1 << 20)),
@@ -327,8 +387,18 @@ def test_thousands_of_mutations_end_without_an_exception():
 def test_an_extended_header_that_is_too_long_to_hold_is_refused_with_its_place_and_the_reason(kind):
     before, size = tar([600], end=False), 5 << 20
     comment = b"%d comment=" % size
-    data = before + header(kind, size) + comment.ljust(size - 1, b"x") + b"\n" + tar([700], name="{:03d}.txt")
+    data = (
+        before
+        + header(kind, size)
+        + comment.ljust(size - 1, b"x")
+        + b"\n"
+        + tar([700], name="{:03d}.txt")
+    )
     walk, members, beyond = walked(data)
     assert (names(members), names(beyond)) == (["0000.jpg"], [])  # its name may be in that header
-    assert walk.stop == ("error", len(before), "an extended header has 5,242,880 bytes; the limit is 4,194,304")
+    assert walk.stop == (
+        "error",
+        len(before),
+        "an extended header has 5,242,880 bytes; the limit is 4,194,304",
+    )
     assert counts(walk) == {"tar.bad-header": 1}

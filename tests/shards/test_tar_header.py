@@ -40,13 +40,32 @@ def changed(block: bytes, places: range, values: bytes) -> Iterator[bytes]:
 
 
 def fields() -> Iterator[bytes]:
-    for field in (b"0000644\0", b"   12 3 ", b"\x80" + bytes(7), b"\xff" * 8, b"\x80" + b"\xff" * 11, b"\xff" * 12):
+    for field in (
+        b"0000644\0",
+        b"   12 3 ",
+        b"\x80" + bytes(7),
+        b"\xff" * 8,
+        b"\x80" + b"\xff" * 11,
+        b"\xff" * 12,
+    ):
         yield from changed(field, range(len(field)), bytes(range(256)))
-    yield from (b"", b" " * 12, b"\0" * 12, b"-5\0\0\0\0\0\0", b"1_0 \0\0\0\0", b"0o17\0\0\0\0", b"+7\0\0\0\0\0\0")
+    yield from (
+        b"",
+        b" " * 12,
+        b"\0" * 12,
+        b"-5\0\0\0\0\0\0",
+        b"1_0 \0\0\0\0",
+        b"0o17\0\0\0\0",
+        b"+7\0\0\0\0\0\0",
+    )
 
 
 def test_numbers_are_those_of_tarfile_in_octal_and_in_base_256():
-    different = [field for field in fields() if field and outcome(number, field) != outcome(STDLIB.nti, field)]
+    different = [
+        field
+        for field in fields()
+        if field and outcome(number, field) != outcome(STDLIB.nti, field)
+    ]
     assert different == []
     assert (number(b"\x80" + bytes(6) + b"\x05"), number(b"\xff" * 11 + b"\xfb")) == (5, -5)
 
@@ -54,7 +73,16 @@ def test_numbers_are_those_of_tarfile_in_octal_and_in_base_256():
 def blocks() -> Iterator[bytes]:
     for value in (0, 1, 127, 128, 255):
         yield bytes([value]) * BLOCK
-        for start, end in ((0, 1), (147, 148), (148, 156), (156, 157), (0, 256), (255, 257), (256, 512), (511, 512)):
+        for start, end in (
+            (0, 1),
+            (147, 148),
+            (148, 156),
+            (156, 157),
+            (0, 256),
+            (255, 257),
+            (256, 512),
+            (511, 512),
+        ):
             yield bytes(start) + bytes([value]) * (end - start) + bytes(BLOCK - end)
     yield from (Random(seed).randbytes(BLOCK) for seed in range(20))
 
@@ -69,7 +97,15 @@ def test_a_checksum_holds_where_it_is_the_sum_of_unsigned_or_of_signed_bytes():
 def test_sizes_are_rounded_up_to_blocks_as_tarfile_does():
     sizes = range(-3 * BLOCK, 3 * BLOCK)
     assert [padded(size) for size in sizes] == [STDLIB.TarInfo()._block(size) for size in sizes]
-    assert [padded(size) for size in (-512, -511, 0, 1, 511, 512, 513)] == [-512, 0, 0, 512, 512, 512, 1024]
+    assert [padded(size) for size in (-512, -511, 0, 1, 511, 512, 513)] == [
+        -512,
+        0,
+        0,
+        512,
+        512,
+        512,
+        1024,
+    ]
 
 
 def test_a_text_ends_at_its_first_nul():
@@ -93,7 +129,9 @@ FILE = header(b"0", 1000, "a/b.jpg")
 FOLDER = header(b"5", 0, "a/b/")
 OLD_FOLDER = header(b"\0", 0, "a/b/")
 PREFIXED = FILE[:345] + b"one/two".ljust(155, b"\0") + FILE[500:]
-SPARSE = FILE[:156] + b"S" + FILE[157:386] + b"00000000017\0" * 8 + b"\0" + b"00000001000\0" + FILE[495:]
+SPARSE = (
+    FILE[:156] + b"S" + FILE[157:386] + b"00000000017\0" * 8 + b"\0" + b"00000001000\0" + FILE[495:]
+)
 NEGATIVE = FILE[:124] + b"\xff" * 12 + FILE[136:]
 DEVICE = FILE[:329] + b"0000001700000017" + FILE[345:]
 FULL = b"n" * 100 + FILE[100:345] + b"\xff" * 167
@@ -130,7 +168,11 @@ def test_a_header_is_refused_where_its_checksum_does_not_hold():
 
 def test_a_checksum_may_fill_its_field():
     block = FILE[:148] + b"%08o" % max(STDLIB.calc_chksums(FILE)) + FILE[156:]
-    assert outcome(by_us, block, True) == outcome(by_tarfile, block, True) == outcome(by_us, FILE, True)
+    assert (
+        outcome(by_us, block, True)
+        == outcome(by_tarfile, block, True)
+        == outcome(by_us, FILE, True)
+    )
 
 
 def test_kinds_of_members_are_those_of_tarfile():
@@ -170,7 +212,9 @@ SUM = b"%o" % max(STDLIB.calc_chksums(magicless()))
         (bytes(BLOCK), False, False),
     ],
 )
-def test_a_block_is_taken_for_a_header_by_its_magic_or_by_the_form_of_its_checksum(block, sound, old):
+def test_a_block_is_taken_for_a_header_by_its_magic_or_by_the_form_of_its_checksum(
+    block, sound, old
+):
     assert (is_header(block), is_header(block, old=True)) == (sound, old)
 
 

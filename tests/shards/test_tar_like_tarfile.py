@@ -22,7 +22,8 @@ def assert_the_same(data: bytes, seed: int) -> None:
         if "tar.sparse" not in walk.seen:
             assert found == expected, seed
             continue
-        # Maps of sparse members are not followed: tarfile may find one damaged, or find other members behind it.
+        # Maps of sparse members are not followed: tarfile may find one damaged, or find other
+        # members behind it.
         kinds = [kind for _, _, kind in found.members]
         whole = kinds.index("sparse") if "sparse" in kinds else len(kinds)
         assert found.members[:whole] == expected.members[:whole], seed
@@ -72,7 +73,19 @@ def test_a_sparse_file_of_gnu_tar_is_read_alike_in_all_formats(tmp_path):
         for version in versions or [""]:
             options = [f"--sparse-version={version}"] if version else []
             archive = tmp_path / f"{form}{version}.tar"
-            command = ["tar", "-C", tmp_path, "-S", "-H", form, *options, "-cf", archive, "holes.bin", "after.txt"]
+            command = [
+                "tar",
+                "-C",
+                tmp_path,
+                "-S",
+                "-H",
+                form,
+                *options,
+                "-cf",
+                archive,
+                "holes.bin",
+                "after.txt",
+            ]
             if subprocess.run(command, capture_output=True, check=False).returncode:
                 pytest.skip("no GNU tar here")
             data = archive.read_bytes()
@@ -88,7 +101,11 @@ def test_a_map_that_tarfile_cannot_read_ends_the_walk_also_at_a_link():
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(tarfile.TarInfo("a.txt"))
         link = tarfile.TarInfo("0.jpg")
-        link.type, link.linkname, link.pax_headers = tarfile.SYMTYPE, "1.jpg", {"GNU.sparse.map": ""}
+        link.type, link.linkname, link.pax_headers = (
+            tarfile.SYMTYPE,
+            "1.jpg",
+            {"GNU.sparse.map": ""},
+        )
         tar.addfile(link)
     assert by_tarfile(buffer.getvalue()).end == "error"
     assert_the_same(buffer.getvalue(), 0)
@@ -103,5 +120,8 @@ def test_names_of_healthy_tars_are_those_of_gnu_tar(tmp_path):
             listed = subprocess.run(command, capture_output=True, check=True, env={"LC_ALL": "C"})
         except (FileNotFoundError, subprocess.CalledProcessError):
             pytest.skip("no GNU tar here")
-        names = [line.decode("utf-8", "surrogateescape").rstrip("/") for line in listed.stdout.split(b"\n")[:-1]]
+        names = [
+            line.decode("utf-8", "surrogateescape").rstrip("/")
+            for line in listed.stdout.split(b"\n")[:-1]
+        ]
         assert [name for name, _, _ in by_walk(MemorySource(data))[0].members] == names

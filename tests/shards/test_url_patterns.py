@@ -40,7 +40,9 @@ def test_of_a_large_gap_only_the_first_names_are_told(folder):
     touch(folder, "part/000000.tar")
     found = expand(["part/{000000..000999}.tar"], allow_pipe=True)
     assert len(found.urls) == 1000
-    assert found.gaps == [("part/{000000..000999}.tar", [f"part/{n:06d}.tar" for n in range(1, 21)], 999)]
+    assert found.gaps == [
+        ("part/{000000..000999}.tar", [f"part/{n:06d}.tar" for n in range(1, 21)], 999)
+    ]
 
 
 def test_a_folder_gives_its_shards_in_natural_order(folder):
@@ -55,7 +57,13 @@ def test_a_folder_gives_its_shards_in_natural_order(folder):
         "d/10.json",
         "d/sub/1.tar",
     )
-    assert expand(["d"], allow_pipe=True).urls == ["d/8.tar.gz", "d/9.tar", "d/10.tar", "d/11.TAR", "d/12.tar.zst"]
+    assert expand(["d"], allow_pipe=True).urls == [
+        "d/8.tar.gz",
+        "d/9.tar",
+        "d/10.tar",
+        "d/11.TAR",
+        "d/12.tar.zst",
+    ]
     assert expand(["d/"], allow_pipe=True).urls == expand(["d"], allow_pipe=True).urls
 
 
@@ -82,7 +90,10 @@ def test_a_number_missing_in_a_folder_is_a_gap_and_is_not_added(folder):
         (["0.tar", "1.tar", "2.tar"], []),
         (["3.tar", "4.tar", "9.tar"], []),
         (["20240101.tar", "20240307.tar"], []),
-        (["train-0-of-3.tar", "train-1-of-3.tar", "train-3-of-3.tar", "train-4-of-3.tar"], ["train-2-of-3.tar"]),
+        (
+            ["train-0-of-3.tar", "train-1-of-3.tar", "train-3-of-3.tar", "train-4-of-3.tar"],
+            ["train-2-of-3.tar"],
+        ),
         (["a/0.tar", "a/1.tar", "b/1.tar", "b/2.tar"], []),
         (["a1/0.tar", "a1/2.tar", "a1/3.tar", "a2/5.tar"], ["a1/1.tar"]),
         (["8.tar", "9.tar", "11.tar", "12.tar"], ["10.tar"]),
@@ -95,7 +106,8 @@ def test_gaps_are_found_in_series_only(names, missing):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["none/*.tar", "none-{0..3}.tar", "empty", "empty/", "{empty,empty}", "@empty.txt", ""]
+    "pattern",
+    ["none/*.tar", "none-{0..3}.tar", "empty", "empty/", "{empty,empty}", "@empty.txt", ""],
 )
 def test_what_matches_nothing_is_an_error(folder, pattern):
     (folder / "empty").mkdir()
@@ -121,12 +133,18 @@ def test_a_plain_path_stays_whether_it_exists_or_not(folder):
 
 def test_a_file_whose_name_looks_like_a_pattern_is_taken_as_it_is(folder):
     touch(folder, "a[1].tar", "b{1..2}.tar", "c{.tar")
-    assert expand(["a[1].tar", "b{1..2}.tar", "c{.tar"], allow_pipe=True).urls == ["a[1].tar", "b{1..2}.tar", "c{.tar"]
+    assert expand(["a[1].tar", "b{1..2}.tar", "c{.tar"], allow_pipe=True).urls == [
+        "a[1].tar",
+        "b{1..2}.tar",
+        "c{.tar",
+    ]
 
 
 def test_a_list_names_patterns_a_line(folder):
     touch(folder, "d/0.tar", "d/1.tar", "e.tar")
-    (folder / "list.txt").write_text("# shards\n\n  d/{0..1}.tar  \ne.tar\ns3://bucket/{0..1}.tar\ngone.tar\n")
+    (folder / "list.txt").write_text(
+        "# shards\n\n  d/{0..1}.tar  \ne.tar\ns3://bucket/{0..1}.tar\ngone.tar\n"
+    )
     urls = ["d/0.tar", "d/1.tar", "e.tar", "s3://bucket/0.tar", "s3://bucket/1.tar", "gone.tar"]
     assert expand(["@list.txt"], allow_pipe=True).urls == urls
     (folder / "round.txt").write_text("@round.txt\n")
@@ -143,9 +161,17 @@ def test_other_urls_pass_with_their_braces_expanded_and_nothing_else():
         "gs://bucket/x/0.tar",
     ]
     # As webdataset does before a shell sees the command.
-    assert expand(["pipe:cat a::b {0..1}.tar"], allow_pipe=True).urls == ["pipe:cat a::b 0.tar", "pipe:cat a::b 1.tar"]
-    assert expand(["pipe:cat 0.tar::pipe:cat 1.tar"], allow_pipe=True).urls == ["pipe:cat 0.tar", "pipe:cat 1.tar"]
-    assert expand(["pipe:awk '{print}' ${HOME}/0.tar"], allow_pipe=True).urls == ["pipe:awk '{print}' ${HOME}/0.tar"]
+    assert expand(["pipe:cat a::b {0..1}.tar"], allow_pipe=True).urls == [
+        "pipe:cat a::b 0.tar",
+        "pipe:cat a::b 1.tar",
+    ]
+    assert expand(["pipe:cat 0.tar::pipe:cat 1.tar"], allow_pipe=True).urls == [
+        "pipe:cat 0.tar",
+        "pipe:cat 1.tar",
+    ]
+    assert expand(["pipe:awk '{print}' ${HOME}/0.tar"], allow_pipe=True).urls == [
+        "pipe:awk '{print}' ${HOME}/0.tar"
+    ]
     assert expand(["pipe:awk '{' x"], allow_pipe=True).urls == ["pipe:awk '{' x"]
 
 
@@ -155,7 +181,12 @@ def test_file_urls_home_and_the_environment_are_resolved(folder, monkeypatch):
     monkeypatch.setenv("WDS_WHERE", str(folder / "${INNER}"))
     monkeypatch.setenv("WDS_INNER", "d")
     expected = [str(folder / "d/0.tar"), str(folder / "d/1.tar")]
-    for pattern in (f"file:{folder}/d/*.tar", f"file://{folder}/d/{{0..1}}.tar", "~/d", "${WHERE}/{0..1}.tar"):
+    for pattern in (
+        f"file:{folder}/d/*.tar",
+        f"file://{folder}/d/{{0..1}}.tar",
+        "~/d",
+        "${WHERE}/{0..1}.tar",
+    ):
         assert expand([pattern], allow_pipe=True).urls == expected
     with pytest.raises(NoShards, match="NOWHERE"):
         expand(["${NOWHERE}/a.tar"], allow_pipe=True)

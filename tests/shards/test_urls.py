@@ -22,11 +22,21 @@ def names(paths: list[str]) -> list[str]:
 
 
 def test_a_folder_gives_its_tars_as_people_count(folder: Path) -> None:
-    assert names(expand([str(folder)], allow_pipe=True).urls) == ["0.tar", "1.tar", "2.tar", "10.tar"]
+    assert names(expand([str(folder)], allow_pipe=True).urls) == [
+        "0.tar",
+        "1.tar",
+        "2.tar",
+        "10.tar",
+    ]
 
 
 def test_a_glob_gives_its_matches_as_people_count(folder: Path) -> None:
-    assert names(expand([f"{folder}/*.tar"], allow_pipe=True).urls) == ["0.tar", "1.tar", "2.tar", "10.tar"]
+    assert names(expand([f"{folder}/*.tar"], allow_pipe=True).urls) == [
+        "0.tar",
+        "1.tar",
+        "2.tar",
+        "10.tar",
+    ]
 
 
 def test_a_range_keeps_what_is_missing_and_names_it(folder: Path) -> None:
@@ -64,10 +74,15 @@ def test_a_pattern_that_matches_nothing_is_an_error_with_a_hint(folder: Path, pa
 
 
 def test_a_plain_path_stays_though_it_does_not_exist(folder: Path) -> None:
-    assert names(expand([f"{folder}/nine.tar", f"{folder}/0.tar"], allow_pipe=True).urls) == ["nine.tar", "0.tar"]
+    assert names(expand([f"{folder}/nine.tar", f"{folder}/0.tar"], allow_pipe=True).urls) == [
+        "nine.tar",
+        "0.tar",
+    ]
 
 
-@pytest.mark.parametrize("pattern", ["{1..10000000000000000}.tar", "{1..99999}{1..99999}.tar", "{0..9}" * 30])
+@pytest.mark.parametrize(
+    "pattern", ["{1..10000000000000000}.tar", "{1..99999}{1..99999}.tar", "{0..9}" * 30]
+)
 def test_more_names_than_memory_holds_are_refused_at_once(pattern: str) -> None:
     with pytest.raises(NoShards, match="no shards match"):
         expand([pattern], allow_pipe=True)
@@ -90,7 +105,10 @@ def test_a_list_without_a_line_is_an_error(tmp_path: Path, content: str | None) 
 
 
 def test_colons_part_sources_and_pipes_are_left_alone(folder: Path) -> None:
-    assert names(expand([f"{folder}/0.tar::{folder}/1.tar"], allow_pipe=True).urls) == ["0.tar", "1.tar"]
+    assert names(expand([f"{folder}/0.tar::{folder}/1.tar"], allow_pipe=True).urls) == [
+        "0.tar",
+        "1.tar",
+    ]
     assert expand(["pipe:cat a::b"], allow_pipe=True).urls == ["pipe:cat a::b"]
 
 

@@ -15,7 +15,16 @@ from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.tar.walk import Walk
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_walks.txt"
-OTHERS = ("README", "d/.hidden.jpg", "d/._0.jpg", ".DS_Store", "__meta__.json", "x.", "../0.txt", "/abs.txt")
+OTHERS = (
+    "README",
+    "d/.hidden.jpg",
+    "d/._0.jpg",
+    ".DS_Store",
+    "__meta__.json",
+    "x.",
+    "../0.txt",
+    "/abs.txt",
+)
 
 
 class StreamSource(MemorySource):
@@ -33,7 +42,8 @@ def sample_tar(r: Random) -> bytes:
         for number in range(r.randint(2, 7)):
             key = r.choice(["", "", "d/", "D" * 110 + "/"]) + f"{number:03d}"
             names = [
-                f"{key}.{field}" for field in r.choice([("jpg", "txt"), ("jpg", "txt"), ("jpg", "cls.txt", "JPG")])
+                f"{key}.{field}"
+                for field in r.choice([("jpg", "txt"), ("jpg", "txt"), ("jpg", "cls.txt", "JPG")])
             ]
             if r.random() < 0.3:
                 names.insert(r.randint(0, len(names)), r.choice(OTHERS))
@@ -69,7 +79,9 @@ def walked(data: bytes, *, contents: bool) -> list[str]:
             lines.append(f"  {row[0][-20:]!a} {row[1:]}{' beyond' * batch.beyond}{mark}")
             mark = ""
     found = walk.stop
-    lines.append(f"  stop {found and (found.kind, found.offset, found.detail)} ended {walk.ended} {walk.gap}")
+    lines.append(
+        f"  stop {found and (found.kind, found.offset, found.detail)} ended {walk.ended} {walk.gap}"
+    )
     lines.append(
         f"  global {walk.global_records} zeros {walk.zeros.count, walk.zeros.offset} lost {sorted(walk.lost)!a}"
     )
@@ -97,14 +109,25 @@ def test_samples_of_hurt_tars_are_these(source):
         samples = Samples(source(data), contents=seed % 2 > 0)
         try:
             for each in samples:
-                fields = ", ".join(f"{field}={row[0][-8:]}:{row[1]}" for field, row in each.fields.items())
-                lines.append(f"  {each.number} {each.key[-8:]!a} {each.start}-{each.end} {fields!a} {each.trouble}")
+                fields = ", ".join(
+                    f"{field}={row[0][-8:]}:{row[1]}" for field, row in each.fields.items()
+                )
+                lines.append(
+                    f"  {each.number} {each.key[-8:]!a} {each.start}-{each.end} {fields!a} {each.trouble}"
+                )
         except SourceError as error:
             lines.append(f"  {error}")
-        lines.append(f"  members {samples.members} left out {sorted(samples.left_out.items())} {samples.headers}")
+        lines.append(
+            f"  members {samples.members} left out {sorted(samples.left_out.items())} {samples.headers}"
+        )
         lines += [f"  {each!a}" for each in samples.damage]
         for rule in (WEBDATASET, ALL_SAMPLES):
             members = grouped(Walk(source(data)), rule)
-            lines.append("  " + " ".join("|" * begins + f"{key[-3:]}.{field}" for begins, key, field, _ in members))
+            lines.append(
+                "  "
+                + " ".join(
+                    "|" * begins + f"{key[-3:]}.{field}" for begins, key, field, _ in members
+                )
+            )
             lines[-1] = ascii(lines[-1])
     check_text(GOLDEN, f"samples of a {source.__name__}", "\n".join(lines))

@@ -23,11 +23,14 @@ def has_jpg(sample: Sample) -> bool:
 
 
 def through_loader(
-    stage: Callable[[Iterable[Sample]], Iterable[Sample]], samples: Sequence[Sample], method: str | None = None
+    stage: Callable[[Iterable[Sample]], Iterable[Sample]],
+    samples: Sequence[Sample],
+    method: str | None = None,
 ) -> list[Sample]:
     """Return what comes out of a plain ``wds.DataPipeline`` with this stage.
 
-    ``method`` "fork", "spawn" or "forkserver" runs it in a worker of torch's DataLoader; None in this process.
+    ``method`` "fork", "spawn" or "forkserver" runs it in a worker of torch's DataLoader; None in
+    this process.
     """
     import webdataset
 
@@ -36,4 +39,6 @@ def through_loader(
         return list(pipeline)
     from torch.utils.data import DataLoader
 
-    return list(DataLoader(pipeline, batch_size=None, num_workers=1, multiprocessing_context=method))
+    return list(
+        DataLoader(pipeline, batch_size=None, num_workers=1, multiprocessing_context=method)
+    )

@@ -10,14 +10,19 @@ from wdsflow.stages.pipeline import Pipeline
 
 
 def assert_stage_laws(
-    stage: Stage | Pipeline, samples: Sequence[Sample], *, ordered: bool = True, holds_back: bool = False
+    stage: Stage | Pipeline,
+    samples: Sequence[Sample],
+    *,
+    ordered: bool = True,
+    holds_back: bool = False,
 ) -> list[Sample]:
     """Raise AssertionError unless a stage keeps the laws on these samples; return its output.
 
-    It is a frozen, hashable dataclass that can be pickled. It is lazy: it pulls nothing before the first output, and, unless
-    it ``holds_back``, nothing beyond the sample that it yields. Its counts add up. A second pass over equal samples
-    yields equal samples. It leaves the values that it was given as they were. Unless not ``ordered``, samples come
-    out in the order in which they went in.
+    It is a frozen, hashable dataclass that can be pickled. It is lazy: it pulls nothing before the
+    first output, and, unless it ``holds_back``, nothing beyond the sample that it yields. Its
+    counts add up. A second pass over equal samples yields equal samples. It leaves the values that
+    it was given as they were. Unless not ``ordered``, samples come out in the order in which they
+    went in.
     """
     assert is_dataclass(stage), "a stage is a dataclass"
     _check_frozen(stage)
@@ -44,18 +49,24 @@ def assert_stage_laws(
     _check_counts(twin, list(samples), outputs)
     if ordered:
         given = iter(keys_of(samples))
-        assert all(key in given for key in keys_of(outputs)), "samples come out in the order in which they went in"
+        assert all(key in given for key in keys_of(outputs)), (
+            "samples come out in the order in which they went in"
+        )
     assert same(list(samples), before), "the values that went in are as they were"
     again = pickle.loads(pickle.dumps(stage))
     for passes, other in (("second", twin), ("fresh", again)):
-        assert same(list(other(dict(sample) for sample in samples)), outputs), f"a {passes} pass yields the same"
+        assert same(list(other(dict(sample) for sample in samples)), outputs), (
+            f"a {passes} pass yields the same"
+        )
     return outputs
 
 
 def keys_of(items: Iterable[Sample]) -> list[str]:
     """Return the keys of samples, or of the samples in batches."""
     return [
-        key for item in items for key in (item["__key__"] if isinstance(item["__key__"], list) else [item["__key__"]])
+        key
+        for item in items
+        for key in (item["__key__"] if isinstance(item["__key__"], list) else [item["__key__"]])
     ]
 
 
@@ -70,7 +81,9 @@ def same(one: object, other: object) -> bool:
     if hasattr(one, "numpy") and hasattr(other, "numpy"):
         one, other = one.numpy(), other.numpy()
     if hasattr(one, "tobytes") and hasattr(other, "tobytes"):
-        looks = [(getattr(value, "shape", None), getattr(value, "mode", None)) for value in (one, other)]
+        looks = [
+            (getattr(value, "shape", None), getattr(value, "mode", None)) for value in (one, other)
+        ]
         return looks[0] == looks[1] and bool(one.tobytes() == other.tobytes())
     return bool(one == other)
 

@@ -17,7 +17,10 @@ def sizes(stage: Batch, samples: list[dict[str, object]]) -> list[int]:
 
 def keyed(**fields: list[object]) -> list[dict[str, object]]:
     rows = zip(*fields.values(), strict=True)
-    return [{"__key__": f"{number}", **dict(zip(fields, row, strict=True))} for number, row in enumerate(rows)]
+    return [
+        {"__key__": f"{number}", **dict(zip(fields, row, strict=True))}
+        for number, row in enumerate(rows)
+    ]
 
 
 def test_a_batch_is_a_list_for_each_field():
@@ -51,7 +54,9 @@ def test_pixels_are_counted_as_padded_to_both_the_largest_height_and_width():
     assert sizes(Batch(max_pixels=19_999), samples) == [1, 1]
 
 
-@pytest.mark.parametrize("shape", [(10, 100), (3, 10, 100), (10, 100, 3), (10, 100, 4), (1, 10, 100)])
+@pytest.mark.parametrize(
+    "shape", [(10, 100), (3, 10, 100), (10, 100, 3), (10, 100, 4), (1, 10, 100)]
+)
 def test_arrays_are_measured_whatever_the_order_of_their_dimensions(shape):
     assert sizes(Batch(max_pixels=1000), keyed(image=[np.zeros(shape)] * 2)) == [1, 1]
     assert sizes(Batch(max_pixels=2000), keyed(image=[np.zeros(shape)] * 2)) == [2]
@@ -87,7 +92,11 @@ def test_no_batch_breaks_a_bound_and_none_could_have_taken_the_next_sample(lengt
         ({"max_tokens": 4}, [{"__key__": "a", "text": "a cat"}], "not-measured"),
         ({"max_tokens": 4}, [{"__key__": "a"}], "not-measured"),
         ({"max_pixels": 4}, [{"__key__": "a", "image": b"..."}], "not-measured"),
-        ({"size": 4}, [{"__key__": "b", "txt": 1}, {"__key__": "a", "txt": 1, "json": 2}], "other-fields"),
+        (
+            {"size": 4},
+            [{"__key__": "b", "txt": 1}, {"__key__": "a", "txt": 1, "json": 2}],
+            "other-fields",
+        ),
     ],
 )
 def test_a_sample_that_fits_no_batch_is_an_error_with_a_name(stage, samples, slug):
@@ -114,7 +123,9 @@ def test_a_batch_without_a_bound_is_refused(bounds):
 )  # fmt: skip
 def test_pixels_are_height_times_width_wherever_the_channels_are(shape, pixels):
     image = np.zeros(shape, np.uint8)
-    assert len(list(Batch(max_pixels=pixels, image="image")([{"__key__": "a", "image": image}]))) == 1
+    assert (
+        len(list(Batch(max_pixels=pixels, image="image")([{"__key__": "a", "image": image}]))) == 1
+    )
     with pytest.raises(StageError, match="alone it is more"):
         list(Batch(max_pixels=pixels - 1, image="image")([{"__key__": "a", "image": image}]))
 

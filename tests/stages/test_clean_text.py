@@ -87,7 +87,9 @@ def test_a_caption_of_nothing_is_dropped_kept_or_an_error(value):
 
 def test_bytes_that_are_not_utf8_are_an_error_unless_an_encoding_is_given():
     data = b"the dog\x92s nose"
-    with pytest.raises(StageError, match=r"clean_text: sample 'a' of 'x.tar': .*fallback='cp1252'") as caught:
+    with pytest.raises(
+        StageError, match=r"clean_text: sample 'a' of 'x.tar': .*fallback='cp1252'"
+    ) as caught:
         run(CleanText(), data)
     assert caught.value.slug == "not-utf8"
     stage = CleanText(fallback="cp1252")
@@ -119,7 +121,12 @@ def test_a_missing_field_is_settled_as_asked():
         stage = CleanText(on_missing=choice, on_error="drop")
         return len(list(stage([{"__key__": "a"}]))), stage.counts
 
-    assert counts("raise")[1].failed == counts("drop")[1].dropped == counts("keep")[1].noted == {"no-txt": 1}
+    assert (
+        counts("raise")[1].failed
+        == counts("drop")[1].dropped
+        == counts("keep")[1].noted
+        == {"no-txt": 1}
+    )
     assert counts("keep")[0] == 1
 
 

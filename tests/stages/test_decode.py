@@ -79,7 +79,10 @@ def test_exact_is_equal_to_webdatasets_decoder_for_usual_images_but_high_depth()
 @pytest.mark.parametrize("output", ["pil", "numpy"])
 def test_images_that_are_small_already_are_the_same_in_fast_and_exact_mode(output):
     for name, data in ALL.items():
-        one, other = ours(Decode(target=600, output=output), data), ours(Decode(mode="exact", output=output), data)
+        one, other = (
+            ours(Decode(target=600, output=output), data),
+            ours(Decode(mode="exact", output=output), data),
+        )
         assert np.array_equal(one, other), name
 
 
@@ -90,7 +93,9 @@ def test_damage_is_counted_and_never_raises_anything_else(mode, output):
     rng = random.Random(7)
     stage = Decode(mode=mode, target=8, output=output, orientation="ignore", max_pixels=1_000_000)
     images = [data for data in ALL.values() if len(data) < 40_000]
-    samples = [{"__key__": str(number), "jpg": hurt(rng.choice(images), rng)} for number in range(600)]
+    samples = [
+        {"__key__": str(number), "jpg": hurt(rng.choice(images), rng)} for number in range(600)
+    ]
     samples += [{"__key__": "whole", "png": encoded(photo(), "PNG")}, {"__key__": "nothing"}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's, of damaged EXIF
@@ -155,19 +160,35 @@ def test_errors_are_counted_unless_they_shall_end_the_run():
 
 def test_each_entry_of_fields_is_decoded_and_of_alternatives_the_first_that_is_there():
     png = encoded(photo(), "PNG")
-    (sample,) = Decode(fields=("jpg;png", "seg.png"))([{"__key__": "a", "png": png, "seg.png": png, "thumb.jpg": png}])
-    assert [type(sample[name]) is bytes for name in ("png", "seg.png", "thumb.jpg")] == [False, False, True]
+    (sample,) = Decode(fields=("jpg;png", "seg.png"))(
+        [{"__key__": "a", "png": png, "seg.png": png, "thumb.jpg": png}]
+    )
+    assert [type(sample[name]) is bytes for name in ("png", "seg.png", "thumb.jpg")] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_pixels_are_counted_before_they_are_decoded():
     header = encoded(photo(), "PNG")[:8]
-    wide = b"IHDR" + (20_000).to_bytes(4, "big") + (10_000).to_bytes(4, "big") + bytes((8, 2, 0, 0, 0))
+    wide = (
+        b"IHDR" + (20_000).to_bytes(4, "big") + (10_000).to_bytes(4, "big") + bytes((8, 2, 0, 0, 0))
+    )
     import zlib
 
-    png = header + (13).to_bytes(4, "big") + wide + zlib.crc32(wide).to_bytes(4, "big") + b"\0\0\0\x00IDAT"
+    png = (
+        header
+        + (13).to_bytes(4, "big")
+        + wide
+        + zlib.crc32(wide).to_bytes(4, "big")
+        + b"\0\0\0\x00IDAT"
+    )
     assert ours(Decode(), png) == "too-many-pixels"
     assert ours(Decode(max_pixels=None, mode="reference", budget=1 << 29), png) == "over-budget"
-    assert ours(Decode(max_pixels=None, budget=None), png) == "too-many-pixels"  # Pillow's own limit
+    assert (
+        ours(Decode(max_pixels=None, budget=None), png) == "too-many-pixels"
+    )  # Pillow's own limit
     assert ours(Decode(max_pixels=96 * 72), encoded(photo(), "WEBP")).shape == (72, 96, 3)
     assert ours(Decode(max_pixels=96 * 72 - 1), encoded(photo(), "WEBP")) == "too-many-pixels"
 
@@ -193,8 +214,15 @@ def test_high_depth_is_scaled_or_clipped():
 
 
 def test_any_other_range_of_values_is_stretched():
-    for values in (np.array([[-5.0, 0.0, 5.0]], np.float32), np.array([[-70_000, 0, 70_000]], np.int32)):
-        assert ours(Decode(), encoded(Image.fromarray(values), "TIFF"))[0, :, 0].tolist() == [0, 128, 255]
+    for values in (
+        np.array([[-5.0, 0.0, 5.0]], np.float32),
+        np.array([[-70_000, 0, 70_000]], np.int32),
+    ):
+        assert ours(Decode(), encoded(Image.fromarray(values), "TIFF"))[0, :, 0].tolist() == [
+            0,
+            128,
+            255,
+        ]
     flat = np.full((2, 2), -3.0, np.float32)
     assert ours(Decode(), encoded(Image.fromarray(flat), "TIFF")).max() == 0
 
@@ -205,7 +233,11 @@ def test_transparency_is_dropped_or_laid_on_a_colour():
     for kind, options in (("PNG", {}), ("WEBP", {"lossless": True, "exact": True})):
         data = encoded(image, kind, **options)
         assert ours(Decode(), data)[0].tolist() == [[255, 0, 0]] * 3
-        assert ours(Decode(alpha=(255, 255, 255)), data)[0].tolist() == [[255] * 3, [255, 0, 0], [255] * 3]
+        assert ours(Decode(alpha=(255, 255, 255)), data)[0].tolist() == [
+            [255] * 3,
+            [255, 0, 0],
+            [255] * 3,
+        ]
     palette = Image.new("P", (2, 1))
     palette.putpalette([9, 9, 9, 200, 0, 0])
     palette.putpixel((1, 0), 1)
@@ -254,9 +286,17 @@ def test_coefficients_are_counted_where_libjpeg_keeps_them():
     picture = photo(160, 96)
     assert coefficient_bytes(encoded(picture, "JPEG")) == 0
     blocks = 20 * 12
-    assert coefficient_bytes(encoded(picture, "JPEG", progressive=True, subsampling=0)) == 3 * blocks * 128
-    assert coefficient_bytes(encoded(picture, "JPEG", progressive=True, subsampling=2)) == blocks * 128 * 3 // 2
-    assert coefficient_bytes(encoded(picture.convert("L"), "JPEG", progressive=True)) == blocks * 128
+    assert (
+        coefficient_bytes(encoded(picture, "JPEG", progressive=True, subsampling=0))
+        == 3 * blocks * 128
+    )
+    assert (
+        coefficient_bytes(encoded(picture, "JPEG", progressive=True, subsampling=2))
+        == blocks * 128 * 3 // 2
+    )
+    assert (
+        coefficient_bytes(encoded(picture.convert("L"), "JPEG", progressive=True)) == blocks * 128
+    )
     assert coefficient_bytes(b"\xff\xd8\xff\xe0\0") is None
 
 
@@ -282,7 +322,9 @@ def png_with_two_headers():
 
 def test_the_size_that_is_aimed_at_is_told_again_where_the_header_was_mistaken():
     asked, admitted = [], []
-    image = Decode().decode(png_with_two_headers(), aim=lambda *size: asked.append(size), admit=admitted.append)
+    image = Decode().decode(
+        png_with_two_headers(), aim=lambda *size: asked.append(size), admit=admitted.append
+    )
     assert asked == [(64, 48), (48, 64)]
     assert image.size == (48, 64)
     assert len(admitted) == 2
@@ -341,7 +383,9 @@ def extra_memory(path, mode, target, output, kind):
     """Return by how much the peak memory of a fresh process grows when it decodes a file."""
     command = [sys.executable, "-c", MEASURE, str(path), mode, str(target), output, kind]
     environment = {"PYTHONPATH": ":".join(part for part in sys.path if part), "PATH": ""}
-    return int(subprocess.run(command, capture_output=True, check=True, text=True, env=environment).stdout)
+    return int(
+        subprocess.run(command, capture_output=True, check=True, text=True, env=environment).stdout
+    )
 
 
 @pytest.mark.parametrize("output", ["pil", "numpy"])
@@ -376,16 +420,24 @@ def test_the_memory_told_from_the_header_bounds_what_is_used(tmp_path, kind, mod
     path = tmp_path / "image"
     picture.convert(change).save(path, kind, **options)
     data = path.read_bytes()
-    told = peak_bytes(read_header(data), mode, 224, coefficients=coefficient_bytes(data) if kind == "JPEG" else None)
+    told = peak_bytes(
+        read_header(data),
+        mode,
+        224,
+        coefficients=coefficient_bytes(data) if kind == "JPEG" else None,
+    )
     used = extra_memory(path, mode, 224, "numpy", kind)
     assert used <= told
     assert told <= 60 * 2000 * 1600
 
 
 def test_decode_keeps_the_laws_of_stages():
-    images = [encoded(photo(64, 48, seed), kind) for seed, kind in enumerate(("JPEG", "PNG", "WEBP"))]
+    images = [
+        encoded(photo(64, 48, seed), kind) for seed, kind in enumerate(("JPEG", "PNG", "WEBP"))
+    ]
     samples = [
-        {"__key__": str(number), "jpg": data} for number, data in enumerate([*images, b"", b"<html>", images[0]])
+        {"__key__": str(number), "jpg": data}
+        for number, data in enumerate([*images, b"", b"<html>", images[0]])
     ]
     for output in ("pil", "numpy"):
         out = assert_stage_laws(Decode(target=10, output=output, alpha=(1, 2, 3)), samples)

@@ -12,7 +12,10 @@ def test_samples_with_any_alternative_of_each_field_are_kept():
         {"__key__": "b", "png": 1, "txt": None},
         {"__key__": "c", "txt": 1},
     ]
-    assert [sample["__key__"] for sample in stage([*samples, {"__key__": "d", "jpg": 1}, {"__key__": "e"}])] == [
+    assert [
+        sample["__key__"]
+        for sample in stage([*samples, {"__key__": "d", "jpg": 1}, {"__key__": "e"}])
+    ] == [
         "a",
         "b",
     ]

@@ -18,7 +18,9 @@ def caption(stage: JsonText, tree: object, key: str = "a") -> str | None:
     return found.decode() if isinstance(found, bytes) else None if found is None else str(found)
 
 
-@pytest.mark.parametrize("wrap", [lambda data: data, bytearray, memoryview, bytes.decode, json.loads])
+@pytest.mark.parametrize(
+    "wrap", [lambda data: data, bytearray, memoryview, bytes.decode, json.loads]
+)
 def test_the_caption_is_as_raw_as_the_json_unless_told_otherwise(wrap):
     data = wrap('{"caption": " une fl\u00e8che\\n"}'.encode())
     text = "une fl\u00e8che"
@@ -83,7 +85,8 @@ def test_a_sample_without_json_is_counted_apart():
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"\x80", b"[" * 500_000, b'{"a":' * 500_000, b'{"a": ' + b"9" * 5_000, "\ufeff"]
+    "data",
+    [b"", b"{", b"\x80", b"[" * 500_000, b'{"a":' * 500_000, b'{"a": ' + b"9" * 5_000, "\ufeff"],
 )
 def test_json_that_cannot_be_parsed_is_an_error(data):
     stage = JsonText("caption", on_error="drop")
@@ -124,7 +127,9 @@ def test_weights_draw_names_in_proportion_and_the_same_for_the_same_key():
     counts = Counter(drawn.values())
     assert set(counts) == {"A", "B"}
     assert counts["A"] / 4000 == pytest.approx(0.75, abs=0.03)
-    assert all(caption(stage, {"a": "A", "b": "B"}, key) == drawn[key] for key in reversed(keys[:50]))
+    assert all(
+        caption(stage, {"a": "A", "b": "B"}, key) == drawn[key] for key in reversed(keys[:50])
+    )
     later = JsonText("a;b;c", (3, 1), epoch=1)
     assert any(caption(later, {"a": "A", "b": "B"}, key) != drawn[key] for key in keys[:50])
 
@@ -168,5 +173,7 @@ def test_it_takes_what_the_extractor_of_openclip_4_takes(tree, weights):
     """Its rules, written down: the names in order (those with weight first), the first string that is not blank."""
     names = ["a", "b"] if weights is None else ["b", "a"]
     values = [tree.get(name) for name in names] if isinstance(tree, dict) else []
-    expected = next((value.strip() for value in values if isinstance(value, str) and value.strip()), None)
+    expected = next(
+        (value.strip() for value in values if isinstance(value, str) and value.strip()), None
+    )
     assert caption(JsonText("a;b", weights), json.dumps(tree).encode()) == expected

@@ -18,11 +18,15 @@ SAMPLES = [
         "__url__": "00000.tar",
         "jpg" if number % 3 else "png": bytes(number),
         "txt": [b"a  cat", "a dog", b"\xff", b""][number % 4],
-        "json": [b'{"caption": "a bird"}', {"caption": "a cow"}, b"{", b"{}", b'{"caption": 7}'][number % 5],
+        "json": [b'{"caption": "a bird"}', {"caption": "a cow"}, b"{", b"{}", b'{"caption": 7}'][
+            number % 5
+        ],
     }
     for number in range(60)
 ]
-BATCHES = list(Batch(7)([{"__key__": sample["__key__"], "json": sample["json"]} for sample in SAMPLES]))
+BATCHES = list(
+    Batch(7)([{"__key__": sample["__key__"], "json": sample["json"]} for sample in SAMPLES])
+)
 EXAMPLES: list[Stage | Pipeline] = [
     stages.Batch(7, on_error="drop"),
     stages.Batch(7, max_bytes="2KiB", partial=False, on_error="drop"),
@@ -38,7 +42,12 @@ EXAMPLES: list[Stage | Pipeline] = [
     stages.Select(has_jpg, "no-jpg", "jpg"),
     stages.Shuffle(10, initial=3),
     stages.Unbatch(),
-    Pipeline(stages.HasFields("jpg"), stages.Sample(0.7), stages.CleanText(on_error="drop"), stages.Drop("json")),
+    Pipeline(
+        stages.HasFields("jpg"),
+        stages.Sample(0.7),
+        stages.CleanText(on_error="drop"),
+        stages.Drop("json"),
+    ),
 ]
 
 
@@ -46,7 +55,9 @@ EXAMPLES: list[Stage | Pipeline] = [
 def test_every_stage_keeps_the_laws(stage):
     samples = BATCHES if isinstance(stage, Unbatch) else SAMPLES
     holds_back = stage.name in {"batch", "shuffle"}
-    outputs = assert_stage_laws(stage, samples, ordered=stage.name != "shuffle", holds_back=holds_back)
+    outputs = assert_stage_laws(
+        stage, samples, ordered=stage.name != "shuffle", holds_back=holds_back
+    )
     assert outputs
 
 
@@ -60,9 +71,13 @@ def test_the_catalogue_goes_by_name_and_all_in_it_is_exported():
 
 
 def test_every_stage_in_the_folder_is_in_the_catalogue():
-    modules = [import_module(f"wdsflow.stages.{found.name}") for found in iter_modules(stages.__path__)]
+    modules = [
+        import_module(f"wdsflow.stages.{found.name}") for found in iter_modules(stages.__path__)
+    ]
     kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
-    assert {kind for kind in kinds if issubclass(kind, Stage) and not isabstract(kind)} == set(STAGES.values())
+    assert {kind for kind in kinds if issubclass(kind, Stage) and not isabstract(kind)} == set(
+        STAGES.values()
+    )
 
 
 def test_all_exports_are_there():
@@ -152,7 +167,9 @@ def test_a_plain_webdataset_pipeline_runs_every_stage_as_it_is(stage):
 def test_an_error_in_a_worker_names_the_sample_here():
     pytest.importorskip("webdataset")
     pytest.importorskip("torch")
-    with pytest.raises(Exception, match=r"clean_text: sample '002' of '00000\.tar': 'txt' cannot be decoded"):
+    with pytest.raises(
+        Exception, match=r"clean_text: sample '002' of '00000\.tar': 'txt' cannot be decoded"
+    ):
         through_loader(stages.CleanText(), SAMPLES, "fork")
 
 
@@ -166,7 +183,9 @@ def test_an_error_survives_the_way_between_processes():
 @pytest.mark.deep
 @pytest.mark.webdataset
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12's
-@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.deep), "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method", [pytest.param("fork", marks=pytest.mark.deep), "spawn", "forkserver"]
+)
 def test_a_worker_yields_what_this_process_yields_however_it_was_started(method):
     pytest.importorskip("webdataset")
     pytest.importorskip("torch")

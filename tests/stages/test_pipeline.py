@@ -33,7 +33,12 @@ def test_samples_pass_through_all_stages_lazily():
             {"__key__": "c", "jpg": 1, "json": b"{"},
         ]
     )
-    assert next(pipeline(samples)) == {"__key__": "a", "json": b'{"caption": " a  cat"}', "image": 1, "text": b"a cat"}
+    assert next(pipeline(samples)) == {
+        "__key__": "a",
+        "json": b'{"caption": " a  cat"}',
+        "image": 1,
+        "text": b"a cat",
+    }
     assert next(samples)["__key__"] == "b"
 
 
@@ -53,11 +58,23 @@ def test_samples_pass_through_all_stages_lazily():
         ([CleanText("text")], ["json"], r'JsonText\(json_text_key=..., target="text"\)'),
         ([Batch(max_pixels=9)], ["png", "jpg"], r"""put Rename\({"image": "jpg;png"}\) before"""),
         ([CleanText("captoin")], ["caption"], "did you mean 'caption'"),
-        ([HasFields("thumb")], ["jpg"], r"if shards hold it, say so: Pipeline\(..., source=\[...\]\)"),
-        ([CleanText("text"), NAMES], ["jpg", "txt"], r"stage 2 \(rename\) writes it; put that one before"),
+        (
+            [HasFields("thumb")],
+            ["jpg"],
+            r"if shards hold it, say so: Pipeline\(..., source=\[...\]\)",
+        ),
+        (
+            [CleanText("text"), NAMES],
+            ["jpg", "txt"],
+            r"stage 2 \(rename\) writes it; put that one before",
+        ),
         ([Drop("json"), JsonText("a")], ["json"], r"stage 2 .*: stage 1 \(drop\) removed it"),
         ([NAMES, HasFields("jpg")], ["jpg", "txt"], r"stage 1 \(rename\) removed it"),
-        ([Rename({"image": "jpg"}, keep=False), CleanText()], ["jpg", "txt"], r"stage 1 \(rename\) removed it"),
+        (
+            [Rename({"image": "jpg"}, keep=False), CleanText()],
+            ["jpg", "txt"],
+            r"stage 1 \(rename\) removed it",
+        ),
         ([Drop("json"), JsonText("a")], "*", r"stage 1 \(drop\) removed it"),
         ([HasFields("jpg"), Unbatch()], ["jpg"], "gets samples: put Batch before it"),
         ([Batch(2), CleanText()], ["txt"], "gets batches: put it before Batch or after an Unbatch"),
@@ -90,7 +107,12 @@ def test_a_stage_is_refused_a_second_time():
         ([Unbatch(), CleanText()], ["txt"]),
         ([Shuffle(3), NAMES, Batch(2)], ["jpg", "txt"]),
         (
-            [Decode(fields="jpg;png"), Resize(224, fields="jpg;png"), NAMES, Tokenize("ViT-B-32", "text")],
+            [
+                Decode(fields="jpg;png"),
+                Resize(224, fields="jpg;png"),
+                NAMES,
+                Tokenize("ViT-B-32", "text"),
+            ],
             ["jpg", "txt"],
         ),
         ([], ["jpg"]),
@@ -131,10 +153,21 @@ def test_it_describes_itself():
 
 def test_it_reports_what_became_of_samples():
     pipeline = Pipeline(JsonText("caption", on_error="drop"), CleanText(), iter)
-    data = [b'{"caption": "a  cat"}', b'{"caption": "\\u200b"}', b"{}", b"{", b'{"caption": "a dog"}']
+    data = [
+        b'{"caption": "a  cat"}',
+        b'{"caption": "\\u200b"}',
+        b"{}",
+        b"{",
+        b'{"caption": "a dog"}',
+    ]
     list(pipeline({"__key__": str(number), "json": value} for number, value in enumerate(data)))
     lines = pipeline.report().splitlines()
-    assert lines[1].split(maxsplit=3) == ["json_text", "5", "3", "no-caption: 1, failed bad-json: 1"]
+    assert lines[1].split(maxsplit=3) == [
+        "json_text",
+        "5",
+        "3",
+        "no-caption: 1, failed bad-json: 1",
+    ]
     assert lines[2].split(maxsplit=3) == ["clean_text", "3", "2", "empty: 1, noted changed: 1"]
     assert lines[3].split(maxsplit=3) == ["iter", "?", "?", "not counted"]
     counts = pipeline.counts

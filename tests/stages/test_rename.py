@@ -57,7 +57,9 @@ def test_without_keep_only_new_fields_and_webdatasets_own_are_left():
 )
 def test_what_does_not_go_smoothly_is_an_error_with_a_name_or_a_counted_drop(choice, fields, slug):
     stage = Rename.of(image="jpg;png")
-    with pytest.raises(StageError, match=rf"rename: sample 'a' of 'x.tar': it has .*{choice}") as caught:
+    with pytest.raises(
+        StageError, match=rf"rename: sample 'a' of 'x.tar': it has .*{choice}"
+    ) as caught:
         run(stage, **fields)
     assert caught.value.slug == slug
     assert stage.counts.failed == {slug: 1}
@@ -93,7 +95,16 @@ def test_a_sample_that_is_dropped_in_the_end_leaves_no_note():
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"image": ""}, {"image": " ; "}, {"": "jpg"}, {"__key__": "id"}, {"id": "__key__"}, {"a;b": "jpg"}]
+    "fields",
+    [
+        {},
+        {"image": ""},
+        {"image": " ; "},
+        {"": "jpg"},
+        {"__key__": "id"},
+        {"id": "__key__"},
+        {"a;b": "jpg"},
+    ],
 )
 def test_renames_that_mean_nothing_are_refused(fields):
     with pytest.raises(ValueError, match=r"field|name|webdataset"):
@@ -106,7 +117,9 @@ def test_the_same_new_name_twice_is_refused():
 
 
 def test_a_misspelt_choice_is_refused():
-    with pytest.raises(ValueError, match="rename: on_missing='dorp' is not one of 'raise', 'drop', 'keep'"):
+    with pytest.raises(
+        ValueError, match="rename: on_missing='dorp' is not one of 'raise', 'drop', 'keep'"
+    ):
         Rename({"image": "jpg"}, on_missing="dorp")
 
 

@@ -54,17 +54,28 @@ def test_pillows_kernel_gives_the_same_bits_as_torchvision_on_pillow_images(monk
     for width, height in ((96, 72), (333, 111), (50, 200)):
         image = photo(width, height)
         assert not difference(Resize(40).resize(image), torchvisions(40, crop=False)(image)).any()
-        assert difference(Resize(40, crop=True).resize(image), torchvisions(40, crop=True)(image)).max() <= 1
+        assert (
+            difference(
+                Resize(40, crop=True).resize(image), torchvisions(40, crop=True)(image)
+            ).max()
+            <= 1
+        )
 
 
 def test_both_sides_can_be_given(kernel):
     image = photo(96, 72)
-    assert difference(Resize((20, 50)).resize(image), torchvisions((20, 50), crop=False)(image)).max() <= 2
+    assert (
+        difference(Resize((20, 50)).resize(image), torchvisions((20, 50), crop=False)(image)).max()
+        <= 2
+    )
 
 
 def test_a_very_long_picture_takes_no_more_than_its_crop(kernel):
     image = photo(2000, 3)
-    assert difference(Resize(64, crop=True).resize(image), torchvisions(64, crop=True)(image)).max() <= 1
+    assert (
+        difference(Resize(64, crop=True).resize(image), torchvisions(64, crop=True)(image)).max()
+        <= 1
+    )
     assert Resize(224, crop=True).resize(Image.new("RGB", (60_000, 1))).size == (224, 224)
     with pytest.raises(Dropped, match="too-long"):
         Resize(224).resize(Image.new("RGB", (60_000, 1)))
@@ -72,13 +83,21 @@ def test_a_very_long_picture_takes_no_more_than_its_crop(kernel):
 
 @pytest.mark.parametrize("output", ["pil", "numpy"])
 def test_exact_decoding_and_resizing_is_at_most_two_levels_off(kernel, output):
-    decode, resize, theirs = Decode(mode="exact", output=output), Resize(224, crop=True), torchvisions(224, crop=True)
+    decode, resize, theirs = (
+        Decode(mode="exact", output=output),
+        Resize(224, crop=True),
+        torchvisions(224, crop=True),
+    )
     differences = []
-    for seed, options in enumerate(({}, {"subsampling": 0}, {"progressive": True}, {"quality": 95})):
+    for seed, options in enumerate(
+        ({}, {"subsampling": 0}, {"progressive": True}, {"quality": 95})
+    ):
         image = smooth(700, 525, seed)
         data = encoded(image, "JPEG", **options)
         differences.append(
-            difference(resize.resize(decode.decode(data)), theirs(Decode(mode="reference").decode(data)))
+            difference(
+                resize.resize(decode.decode(data)), theirs(Decode(mode="reference").decode(data))
+            )
         )
     assert max(each.max() for each in differences) <= 2
     assert np.mean(differences) <= 0.01
@@ -99,13 +118,16 @@ def test_fast_decoding_is_within_45_decibels_of_exact(kernel, kind, size):
 def test_a_finer_scale_is_closer():
     data, resize = encoded(smooth(1300, 1003), "JPEG"), Resize(100, crop=True)
     exact = resize.resize(Decode(mode="exact").decode(data))
-    quality = [psnr(resize.resize(Decode(target=100, k=k).decode(data)), exact) for k in (1.5, 3, 6)]
+    quality = [
+        psnr(resize.resize(Decode(target=100, k=k).decode(data)), exact) for k in (1.5, 3, 6)
+    ]
     assert quality == sorted(quality)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_part_that_is_the_picture_is_known_also_when_turned(kernel, orientation):
-    # 8 pixels become one, and the last column and row stand for one pixel only: taken whole they would shift all.
+    # 8 pixels become one, and the last column and row stand for one pixel only: taken whole they
+    # would shift all.
     data = encoded(smooth(641, 401), "JPEG", exif=exif(orientation), quality=95)
     for output in ("pil", "numpy"):
         small = Decode(target=20, orientation="apply", output=output).decode(data)
@@ -133,7 +155,13 @@ def test_arrays_that_cannot_be_written_to_are_resized(kernel):
 
 @pytest.mark.parametrize(
     "value",
-    [b"bytes", photo().convert("L"), np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)],
+    [
+        b"bytes",
+        photo().convert("L"),
+        np.zeros((4, 4), np.uint8),
+        np.zeros((4, 4, 3)),
+        np.zeros((0, 4, 3), np.uint8),
+    ],
 )
 def test_what_is_no_rgb_image_has_a_name(value):
     stage = Resize(4, on_error="drop")
@@ -168,7 +196,8 @@ def test_torch_is_not_needed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"size": 0}, {"size": 3, "on_error": "skip"}, {"size": (1, 2, 3)}, {"size": 3, "fields": ()}]
+    "arguments",
+    [{"size": 0}, {"size": 3, "on_error": "skip"}, {"size": (1, 2, 3)}, {"size": 3, "fields": ()}],
 )
 def test_options_that_make_no_sense_are_refused(arguments):
     with pytest.raises((ValueError, StageError)):

@@ -16,7 +16,10 @@ def test_samples_for_which_the_predicate_is_true_are_kept():
 
 def test_what_the_predicate_raises_ends_the_run_with_the_place():
     stage = Select(itemgetter("good"))
-    with pytest.raises(StageError, match=r"select: sample 'a' of 'x.tar': the predicate \w+ raised KeyError: 'good'"):
+    with pytest.raises(
+        StageError,
+        match=r"select: sample 'a' of 'x.tar': the predicate \w+ raised KeyError: 'good'",
+    ):
         list(stage([{"__key__": "a", "__url__": "x.tar"}]))
 
 

@@ -110,7 +110,9 @@ def test_formats_modes_and_animations_become_what_the_docs_say():
     clear = picture.convert("RGBA")
     clear.putalpha(Image.linear_gradient("L").resize((600, 400)))
     deep = Image.fromarray(np.asarray(picture.convert("L")).astype(np.uint16) * 257)
-    moving = encoded(picture, "GIF", save_all=True, append_images=[picture.rotate(90), picture.rotate(45)])
+    moving = encoded(
+        picture, "GIF", save_all=True, append_images=[picture.rotate(90), picture.rotate(45)]
+    )
     found = {
         "png": (encoded(picture, "PNG"), "PNG", "RGB"),
         "webp": (encoded(picture, "WEBP"), "WEBP", "RGB"),
@@ -156,7 +158,9 @@ def test_a_profile_is_converted_to_srgb_and_left_out(tmp_path):
     image = opened(shrunk(data, "100"))
     assert "icc_profile" not in image.info
     assert image.getpixel((50, 40))[1] > 150  # its red is the green of sRGB
-    plain = encoded(Image.new("RGB", (400, 300), (200, 30, 30)), "PNG", icc_profile=linear.tobytes())
+    plain = encoded(
+        Image.new("RGB", (400, 300), (200, 30, 30)), "PNG", icc_profile=linear.tobytes()
+    )
     assert opened(shrunk(plain, "100")).getpixel((50, 40)) == pytest.approx((200, 30, 30), abs=2)
     broken = encoded(Image.new("RGB", (400, 300), (200, 30, 30)), "PNG", icc_profile=named[:300])
     assert opened(shrunk(broken, "100")).getpixel((50, 40)) == (200, 30, 30)
@@ -172,7 +176,12 @@ def test_what_is_known_only_from_the_pixels_or_not_at_all():
         .replace(b"tXYZ", b"gXYZ")
     )
     for kind in ("TIFF", "AVIF"):  # their headers do not say that they have a profile
-        image = opened(shrunk(encoded(Image.new("RGB", (400, 300), (200, 30, 30)), kind, icc_profile=swapped), "100"))
+        image = opened(
+            shrunk(
+                encoded(Image.new("RGB", (400, 300), (200, 30, 30)), kind, icc_profile=swapped),
+                "100",
+            )
+        )
         assert image.getpixel((50, 40))[1] > 150, kind
     turned = encoded(smooth(300, 100), "TIFF", exif=TURNED)  # Pillow turns it by itself
     for orientation in ("apply", "keep"):
@@ -186,7 +195,9 @@ def test_what_is_known_only_from_the_pixels_or_not_at_all():
         shrunk(b"<svg xmlns='http://www.w3.org/2000/svg'></svg>", "32")
     deep = Image.fromarray((np.arange(60_000, dtype=np.uint16) * 1).reshape(200, 300))
     clear = opened(shrunk(encoded(deep, "PNG", transparency=5), "100"))
-    assert np.asarray(clear.convert("L")).mean() == pytest.approx(np.asarray(deep).mean() / 257, abs=2)
+    assert np.asarray(clear.convert("L")).mean() == pytest.approx(
+        np.asarray(deep).mean() / 257, abs=2
+    )
 
 
 def test_numbers_of_megapixels_are_exact():

@@ -37,7 +37,9 @@ def test_a_buffer_as_large_as_the_set_mixes_all_of_it():
     assert max(places) > 400
 
 
-@pytest.mark.parametrize(("size", "initial", "first"), [(100, None, 101), (100, 1, 2), (100, 10, 11), (1, None, 2)])
+@pytest.mark.parametrize(
+    ("size", "initial", "first"), [(100, None, 101), (100, 1, 2), (100, 10, 11), (1, None, 2)]
+)
 def test_the_first_sample_comes_when_the_initial_ones_are_in(size, initial, first):
     stage = Shuffle(size, initial=initial)
     next(stage(samples(1000)))
@@ -66,7 +68,9 @@ def test_a_sample_larger_than_the_buffer_passes_by_and_is_noted():
     assert stage.counts.noted == {"too-large-to-shuffle": 1}
 
 
-@pytest.mark.parametrize("settings", [{"size": 0}, {"size": 5, "initial": 6}, {"initial": 0}, {"max_bytes": "2G"}])
+@pytest.mark.parametrize(
+    "settings", [{"size": 0}, {"size": 5, "initial": 6}, {"initial": 0}, {"max_bytes": "2G"}]
+)
 def test_bounds_that_mean_nothing_are_refused(settings):
     with pytest.raises(ValueError, match=r"size|initial|2G"):
         Shuffle(**settings)

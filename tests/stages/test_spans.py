@@ -16,7 +16,13 @@ def spans(count):
         start = rng.randrange(whole - 200)
         stop = rng.randrange(start + 200, whole + 1)
         length, outputs = -(-whole // scale), rng.randrange(20, 300)
-        yield start / scale, stop / scale, length, outputs, span(start / scale, stop / scale, length, outputs)
+        yield (
+            start / scale,
+            stop / scale,
+            length,
+            outputs,
+            span(start / scale, stop / scale, length, outputs),
+        )
 
 
 def test_a_span_of_whole_pixels_is_taken_as_it_is():
@@ -58,7 +64,11 @@ def test_a_part_between_pixels_is_nearly_what_pillow_makes_of_it(kernel, monkeyp
     from wdsflow.stages.imaging import resample as part
 
     pixels = np.array(smooth(300, 200))
-    for box in ((30.5, 20, 250, 180.25), (0, 11.125, 280.25, 199.5), (100.25, 50.25, 290.5, 190.75)):
+    for box in (
+        (30.5, 20, 250, 180.25),
+        (0, 11.125, 280.25, 199.5),
+        (100.25, 50.25, 290.5, 190.75),
+    ):
         found = part.resize_part(pixels, box, (60, 70), kernel).astype(int)
         with monkeypatch.context() as patch:
             patch.setattr(part, "has_torch", lambda: False)
@@ -76,7 +86,12 @@ def test_without_torch_a_part_is_what_pillow_makes_of_it(kernel, monkeypatch):
     for box in ((0, 0, 40, 30), (3, 2, 31, 29), (39, 29, 40, 30)):
         found = part.resize_part(np.array(image), box, (12, 17), kernel)
         assert np.array_equal(found, np.array(image.crop(box).resize((17, 12), how))), box
-    for box in ((3.5, 2, 31, 29), (3, 2.25, 40, 30), (0.5, 0.5, 39.75, 29.5), (3.5, 2, 40.0004, 30.0004)):
+    for box in (
+        (3.5, 2, 31, 29),
+        (3, 2.25, 40, 30),
+        (0.5, 0.5, 39.75, 29.5),
+        (3.5, 2, 40.0004, 30.0004),
+    ):
         within = (box[0], box[1], min(box[2], 40), min(box[3], 30))
         found = part.resize_part(np.array(image), box, (12, 17), kernel)
         assert np.array_equal(found, np.array(image.resize((17, 12), how, box=within))), box

@@ -42,8 +42,12 @@ RIGHT = {
 @pytest.mark.parametrize("together", [True, False])
 def test_each_caption_gets_its_own_row(name, together):
     contract = TokenizerContract(RIGHT[name])
-    rows: list[Any] = contract(TEXTS) if together else [row for text in TEXTS for row in contract([text])]
-    assert [[int(token) for token in row] for row in rows] == [vocab(text).tolist() for text in TEXTS]
+    rows: list[Any] = (
+        contract(TEXTS) if together else [row for text in TEXTS for row in contract([text])]
+    )
+    assert [[int(token) for token in row] for row in rows] == [
+        vocab(text).tolist() for text in TEXTS
+    ]
 
 
 def test_captions_without_a_tokenizer_stay_as_they_are():
@@ -58,7 +62,9 @@ def test_lists_of_numbers_become_rows_of_whole_numbers():
 def test_a_caption_that_is_longer_than_all_before_is_refused_in_lists_too():
     contract = TokenizerContract(lambda texts: [[1] * max(3, len(text.split())) for text in texts])
     contract([f"caption {number}" for number in range(8)])
-    with pytest.raises(TokenizerError, match=r"\[3\] for 'caption 0', \[5\] for 'a dog on a beach'"):
+    with pytest.raises(
+        TokenizerError, match=r"\[3\] for 'caption 0', \[5\] for 'a dog on a beach'"
+    ):
         contract(["a dog on a beach"])
 
 
@@ -74,7 +80,10 @@ WRONG = {
         lambda texts: texts.nothing,
         r"for a list of 2 captions it raised AttributeError: .*, in <lambda> \(.*test_tokenizer_contract\.py, line \d+\)",
     ),
-    "raises always, in C": (int, r"for the caption 'a red cat' it raised ValueError: [^,]*: 'a red cat'\.\n"),
+    "raises always, in C": (
+        int,
+        r"for the caption 'a red cat' it raised ValueError: [^,]*: 'a red cat'\.\n",
+    ),
     "one row for a list": (
         lambda texts: torch.zeros(1 if len(texts) == 2 else 3, 4),
         "for a list of 2 captions it returned 1 row",
@@ -83,18 +92,27 @@ WRONG = {
         partial(words, padding="longest"),
         r"its rows have different lengths: \[3\] for 'a red cat'",
     ),
-    "not padded": (lambda texts: {"input_ids": [list(text.encode()) for text in texts]}, "different lengths"),
+    "not padded": (
+        lambda texts: {"input_ids": [list(text.encode()) for text in texts]},
+        "different lengths",
+    ),
     "lists of unequal lengths": (
         lambda texts: [[1] * len(text.split()) for text in texts],
         r"\[3\] for 'a red cat', \[5\]",
     ),
-    "lists in lists": (lambda texts: [[[1], [1, 2]] for _ in texts], "a row of lists that have different lengths"),
+    "lists in lists": (
+        lambda texts: [[[1], [1, 2]] for _ in texts],
+        "a row of lists that have different lengths",
+    ),
     "depends on others": (
         lambda texts: rows_of(texts) + len(texts),
         "gets other tokens in a list of 4 captions than alone",
     ),
     "no rows": (lambda texts: None, "it returned a NoneType, which has no rows"),
-    "another dict": (lambda texts: {"tokens": rows_of(texts)}, r"a dict without input_ids \(its keys: tokens\)"),
+    "another dict": (
+        lambda texts: {"tokens": rows_of(texts)},
+        r"a dict without input_ids \(its keys: tokens\)",
+    ),
 }
 
 
@@ -151,24 +169,37 @@ def test_a_tokenizer_that_draws_by_chance_is_called_for_each_caption():
 def test_a_tokenizer_of_transformers_is_taken_once_it_pads():
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
-    model = tokenizers.models.WordLevel({"[UNK]": 0, "[PAD]": 1, "a": 2, "cat": 3, "dogs": 4}, unk_token="[UNK]")
+    model = tokenizers.models.WordLevel(
+        {"[UNK]": 0, "[PAD]": 1, "a": 2, "cat": 3, "dogs": 4}, unk_token="[UNK]"
+    )
     inner = tokenizers.Tokenizer(model)
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="[PAD]", unk_token="[UNK]")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="[PAD]", unk_token="[UNK]"
+    )
     with pytest.raises(TokenizerError, match="different lengths") as caught:
         TokenizerContract(tokenizer)(TEXTS)
     [advice] = re.findall(r"functools\.partial\(.*\)", str(caught.value))
-    padded = eval(advice, {"functools": __import__("functools"), "tokenizer": tokenizer})  # as the message prints it
+    padded = eval(
+        advice, {"functools": __import__("functools"), "tokenizer": tokenizer}
+    )  # as the message prints it
     rows: list[Any] = TokenizerContract(padded)(TEXTS)
     assert [len(row) for row in rows] == [77] * len(TEXTS)
     assert rows[0].tolist()[:4] == [2, 0, 3, 1]
 
 
 def test_the_stage_keeps_to_the_same_contract():
-    found = [sample["txt"].tolist() for sample in Tokenize(rows_of)([{"__key__": "a", "txt": text} for text in TEXTS])]
+    found = [
+        sample["txt"].tolist()
+        for sample in Tokenize(rows_of)([{"__key__": "a", "txt": text} for text in TEXTS])
+    ]
     assert found == [vocab(text).tolist() for text in TEXTS]
     with pytest.raises(TokenizerError, match="different lengths"):
-        list(Tokenize(partial(words, padding="longest"))([{"__key__": "a", "txt": text} for text in TEXTS]))
+        list(
+            Tokenize(partial(words, padding="longest"))(
+                [{"__key__": "a", "txt": text} for text in TEXTS]
+            )
+        )
 
 
 @pytest.mark.parametrize("share", [0.2, 0.02])
@@ -176,7 +207,10 @@ def test_a_tokenizer_that_rarely_draws_by_chance_is_taken(share: float):
     chance = random.Random(3)
 
     def tokenizer(texts):
-        kept = [text if chance.random() >= share else "" for text in ([texts] if isinstance(texts, str) else texts)]
+        kept = [
+            text if chance.random() >= share else ""
+            for text in ([texts] if isinstance(texts, str) else texts)
+        ]
         return torch.tensor([[len(text), sum(text.encode())] for text in kept])
 
     for number in range(100):

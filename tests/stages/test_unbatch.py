@@ -18,14 +18,20 @@ def test_fields_may_have_become_arrays():
     assert [sample["score"] for sample in Unbatch()([batch])] == [0.5, 0.25]
 
 
-@pytest.mark.parametrize("value", [["only one"], "ab", b"ab", 7, None, np.array(3.0), {"a": 1, "b": 2}])
+@pytest.mark.parametrize(
+    "value", [["only one"], "ab", b"ab", 7, None, np.array(3.0), {"a": 1, "b": 2}]
+)
 def test_a_batch_that_cannot_be_divided_is_an_error(value):
     batch = {"__key__": ["a", "b"], "txt": value}
     with pytest.raises(StageError, match="of 2 samples, 'txt' has"):
         list(Unbatch()([batch]))
     stage = Unbatch(on_error="drop")
     assert len(list(stage([batch, {"__key__": ["c"]}]))) == 1
-    assert (stage.counts.seen, stage.counts.kept, stage.counts.failed) == (3, 1, {"ragged-batch": 2})
+    assert (stage.counts.seen, stage.counts.kept, stage.counts.failed) == (
+        3,
+        1,
+        {"ragged-batch": 2},
+    )
 
 
 def test_an_empty_batch_has_no_samples():

@@ -13,7 +13,9 @@ from wdsflow.stages import CleanText, Decode, JsonText, Pipeline, Rename, Tokeni
 wds = pytest.importorskip("webdataset")
 pytestmark = [
     pytest.mark.webdataset,
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # webdataset leaves shards open
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),  # webdataset leaves shards open
 ]
 
 CAPTIONS = ["a cat", "une  flèche &amp; un arc"]  # the second one is cleaned
@@ -34,10 +36,17 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(shard: Path, *stages: Any) -> list[dict[str, Any]]:
-    return list(wds.DataPipeline(wds.SimpleShardList([str(shard)]), wds.tarfile_to_samples(), *stages))
+    return list(
+        wds.DataPipeline(wds.SimpleShardList([str(shard)]), wds.tarfile_to_samples(), *stages)
+    )
 
 
-TEXTS = (JsonText("caption;alt"), CleanText(), Rename({"transcript": "txt"}), Rename({"txt": "transcript"}))
+TEXTS = (
+    JsonText("caption;alt"),
+    CleanText(),
+    Rename({"transcript": "txt"}),
+    Rename({"txt": "transcript"}),
+)
 
 
 @pytest.mark.parametrize("form", ["one by one", "as a pipeline"])
@@ -68,16 +77,27 @@ def test_without_decode_texts_stay_bytes_and_tokenize_takes_them(shard):
 
     raw = run(shard, *TEXTS)
     assert [sample["txt"] for sample in raw] == [caption.encode() for caption in CLEAN]
-    assert tokens(*TEXTS) == tokens(*TEXTS, wds.decode()) == tokens(JsonText("alt", output="str"), CleanText())
+    assert (
+        tokens(*TEXTS)
+        == tokens(*TEXTS, wds.decode())
+        == tokens(JsonText("alt", output="str"), CleanText())
+    )
 
 
 def test_decode_of_this_project_stands_after_that_of_webdataset_or_in_its_place(shard):
     only_texts = wds.decode(only=["txt", "json"])
-    before, after = run(shard, TEXTS[0], only_texts, Decode()), run(shard, TEXTS[0], Decode(), wds.decode(partial=True))
+    before, after = (
+        run(shard, TEXTS[0], only_texts, Decode()),
+        run(shard, TEXTS[0], Decode(), wds.decode(partial=True)),
+    )
     assert before
     for sample, other in zip(before, after, strict=True):
         assert sample["txt"] == other["txt"]
-        assert sample["jpg"].tobytes() == other["jpg"].tobytes() == _reference(shard, sample["__key__"])
+        assert (
+            sample["jpg"].tobytes()
+            == other["jpg"].tobytes()
+            == _reference(shard, sample["__key__"])
+        )
 
 
 def _reference(shard: Path, key: str) -> bytes:

@@ -77,8 +77,15 @@ def outcome(stage: Any, samples: Iterable[dict[str, Any]]) -> list[str]:
     except StageError as error:
         lines.append(f"  {error.slug}: {error}")
     counts = stage.counts
-    told = [f"{name} {dict(getattr(counts, name))}" for name in ("dropped", "failed", "noted") if getattr(counts, name)]
-    return [*lines, f"  seen {counts.seen}, kept {counts.kept}{''.join(f', {each}' for each in told)}"]
+    told = [
+        f"{name} {dict(getattr(counts, name))}"
+        for name in ("dropped", "failed", "noted")
+        if getattr(counts, name)
+    ]
+    return [
+        *lines,
+        f"  seen {counts.seen}, kept {counts.kept}{''.join(f', {each}' for each in told)}",
+    ]
 
 
 def check(name: str, stages: Sequence[Any], samples: Sequence[dict[str, Any]]) -> None:
@@ -90,7 +97,10 @@ def check(name: str, stages: Sequence[Any], samples: Sequence[dict[str, Any]]) -
 
 
 def keyed(field: str, values: Iterable[Any], **more: Any) -> list[dict[str, Any]]:
-    return [{"__key__": f"{at:02}", "__url__": "0.tar", field: value, **more} for at, value in enumerate(values)]
+    return [
+        {"__key__": f"{at:02}", "__url__": "0.tar", field: value, **more}
+        for at, value in enumerate(values)
+    ]
 
 
 def test_texts_are_cleaned_so():
@@ -107,7 +117,8 @@ def test_captions_are_taken_from_json_so():
     stages: list[Any] = [JsonText(key, on_error="drop") for key in keys]
     stages += [JsonText("a;b", output=output, on_error="drop") for output in ("str", "bytes")]
     stages += [
-        JsonText("a;b", (0.5, 0.5), seed=seed, epoch=epoch, on_error="drop") for seed, epoch in ((0, 0), (1, 0), (0, 1))
+        JsonText("a;b", (0.5, 0.5), seed=seed, epoch=epoch, on_error="drop")
+        for seed, epoch in ((0, 0), (1, 0), (0, 1))
     ]
     stages += [
         JsonText("a;b", (0, 1), on_error="drop"),
@@ -118,10 +129,16 @@ def test_captions_are_taken_from_json_so():
     check("json_text", stages, keyed("json", JSONS))
     for name, tree in {"many": many, "long": {"n" * 70: 1}, "a number": {"b": 1}}.items():
         check(f"json_text, {name}", [JsonText("b", on_missing="raise")], keyed("json", [tree]))
-    over = [{"__key__": "a", "json": b'{"a": "new"}', "txt": b"old"}, {"__key__": "b", "json": b"{"}]
+    over = [
+        {"__key__": "a", "json": b'{"a": "new"}', "txt": b"old"},
+        {"__key__": "b", "json": b"{"},
+    ]
     check(
         "json_text over a text",
-        [JsonText("a", on_target=each, on_error="drop") for each in ("raise", "drop", "replace", "keep")],
+        [
+            JsonText("a", on_target=each, on_error="drop")
+            for each in ("raise", "drop", "replace", "keep")
+        ],
         over,
     )
 
@@ -143,7 +160,11 @@ def test_fields_are_renamed_and_removed_so():
         ("keep", "first", "replace"),
         ("keep", "raise", "raise"),
     ):
-        stages.append(Rename(names, on_missing=missing, on_conflict=conflict, on_target=target, on_error="drop"))
+        stages.append(
+            Rename(
+                names, on_missing=missing, on_conflict=conflict, on_target=target, on_error="drop"
+            )
+        )
     stages += [
         Rename(names),
         Drop("jpg;json"),
@@ -169,7 +190,12 @@ def small(sample: dict[str, Any]) -> Any:
 
 def test_samples_are_selected_batched_and_shuffled_so():
     samples = [
-        {"__key__": str(at), "n": at, "txt": [0] * (at + 1), "image": np.zeros((at + 1, 4, 3), np.uint8)}
+        {
+            "__key__": str(at),
+            "n": at,
+            "txt": [0] * (at + 1),
+            "image": np.zeros((at + 1, 4, 3), np.uint8),
+        }
         for at in range(7)
     ]
     stages: list[Any] = [
@@ -200,9 +226,9 @@ def test_samples_are_selected_batched_and_shuffled_so():
 
 
 def test_images_are_decoded_and_resized_so():
-    samples = [{"__key__": name, "__url__": "0.tar", "jpg": data} for name, data in IMAGES.items()] + [
-        {"__key__": "bare"}
-    ]
+    samples = [
+        {"__key__": name, "__url__": "0.tar", "jpg": data} for name, data in IMAGES.items()
+    ] + [{"__key__": "bare"}]
     stages: list[Any] = [
         Decode(), Decode(mode="exact", output="numpy", orientation="apply"), Decode(mode="reference"), Decode(target=8, k=1.0),
         Decode(target=(8, 30), output="numpy"), Decode(min_side=10, max_pixels=3071), Decode(min_side=9, max_pixels=3072),
@@ -259,7 +285,9 @@ def test_images_are_decoded_and_resized_so():
         )
     ),
 )  # fmt: skip
-def test_what_is_accepted_and_what_is_refused_with_these_words(number: int, make: Callable[[], object]):
+def test_what_is_accepted_and_what_is_refused_with_these_words(
+    number: int, make: Callable[[], object]
+):
     try:
         text = repr(make())
     except (ValueError, TypeError) as error:
@@ -270,12 +298,23 @@ def test_what_is_accepted_and_what_is_refused_with_these_words(number: int, make
 def test_a_pipeline_is_described_and_reported_so():
     samples = [
         {"__key__": str(at), "jpg": data, "json": json.dumps({"a": text}).encode()}
-        for at, (data, text) in enumerate(zip(IMAGES.values(), ["a  cat", "", "b"] * 6, strict=False))
+        for at, (data, text) in enumerate(
+            zip(IMAGES.values(), ["a  cat", "", "b"] * 6, strict=False)
+        )
     ]
     pipeline = Pipeline(
-        JsonText("a"), CleanText(), Decode(target=8), Drop("json"), Resize(8, crop=True), iter, Batch(2), Unbatch()
+        JsonText("a"),
+        CleanText(),
+        Decode(target=8),
+        Drop("json"),
+        Resize(8, crop=True),
+        iter,
+        Batch(2),
+        Unbatch(),
     )
     found = [shown(each) for each in pipeline(samples)]
     check_text(
-        GOLDEN, "pipeline", "\n".join([repr(pipeline), str(pipeline), pipeline.report(), *found, str(pipeline.counts)])
+        GOLDEN,
+        "pipeline",
+        "\n".join([repr(pipeline), str(pipeline), pipeline.report(), *found, str(pipeline.counts)]),
     )

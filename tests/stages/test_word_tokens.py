@@ -29,7 +29,9 @@ HARD = [
 def captions(count: int) -> list[str]:
     rng = random.Random(7)
     kinds = string.ascii_letters + "'-.,", string.printable, "".join(map(chr, range(32, 0x180)))
-    made = ["".join(rng.choices(rng.choice(kinds) + "   ", k=rng.randrange(120))) for _ in range(count)]
+    made = [
+        "".join(rng.choices(rng.choice(kinds) + "   ", k=rng.randrange(120))) for _ in range(count)
+    ]
     return [*HARD, *made]
 
 
@@ -49,7 +51,9 @@ def test_tokens_are_the_tokenizers(clean: str) -> None:
 def test_a_changed_tokenizer_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = SimpleTokenizer()
     encode = tokenizer.encode
-    monkeypatch.setattr(SimpleTokenizer, "encode", lambda _, text: [len(text.split()), *encode(text)])
+    monkeypatch.setattr(
+        SimpleTokenizer, "encode", lambda _, text: [len(text.split()), *encode(text)]
+    )
     texts = ["one two three", "four"]
     rows = TokenizerContract(tokenizer)(texts)
     assert np.array_equal(np.stack(rows), tokenizer(texts).numpy())  # type: ignore[call-overload]

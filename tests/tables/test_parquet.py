@@ -33,8 +33,12 @@ TYPES = {
     "large text": pa.array(["x", None, "é"], pa.large_string()),
     "large bytes": pa.array([b"\xff\0", None, b""], pa.large_binary()),
     "fixed bytes": pa.array([b"abcd", None, b"efgh"], pa.binary(4)),
-    "decimal": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-12345678901234567890.12")]),
-    "milliseconds": pa.array([MOMENT.replace(microsecond=0), None, MOMENT.replace(microsecond=0)], pa.timestamp("ms")),
+    "decimal": pa.array(
+        [decimal.Decimal("1.50"), None, decimal.Decimal("-12345678901234567890.12")]
+    ),
+    "milliseconds": pa.array(
+        [MOMENT.replace(microsecond=0), None, MOMENT.replace(microsecond=0)], pa.timestamp("ms")
+    ),
     "microseconds": pa.array([MOMENT, None, MOMENT]),
     "date": pa.array([datetime.date(2024, 1, 2), None, datetime.date(1, 1, 1)]),
     "time": pa.array([datetime.time(1, 2, 3, 4), None, datetime.time(0)]),
@@ -71,9 +75,16 @@ def test_times_with_a_zone_are_in_utc_and_maps_are_objects(tmp_path: Path):
         "map": pa.array([[("k", IN_UTC)], None], pa.map_(pa.string(), zone)),
     }
     pq.write_table(pa.table(kinds), tmp_path / "t.parquet")
-    expected = ([IN_UTC, None], [[IN_UTC, None], None], [{"at": IN_UTC}, None], [{"k": IN_UTC}, None])
+    expected = (
+        [IN_UTC, None],
+        [[IN_UTC, None], None],
+        [{"at": IN_UTC}, None],
+        [{"k": IN_UTC}, None],
+    )
     assert tuple(rows_of(tmp_path / "t.parquet", name) for name in kinds) == expected
-    pq.write_table(pa.table({"t": [MOMENT]}), tmp_path / "96.parquet", use_deprecated_int96_timestamps=True)
+    pq.write_table(
+        pa.table({"t": [MOMENT]}), tmp_path / "96.parquet", use_deprecated_int96_timestamps=True
+    )
     assert rows_of(tmp_path / "96.parquet", "t") == [MOMENT]
 
 
@@ -84,7 +95,8 @@ def test_all_codecs_are_read(tmp_path: Path, codec):
 
 
 @pytest.mark.parametrize(
-    "name", ["a[b]*?.parquet", "it's.parquet", "a\\b.parquet", "é\u202e .parquet", "key=1/x.parquet"]
+    "name",
+    ["a[b]*?.parquet", "it's.parquet", "a\\b.parquet", "é\u202e .parquet", "key=1/x.parquet"],
 )
 def test_a_path_is_no_pattern(tmp_path: Path, name):
     (tmp_path / "a*").mkdir()
@@ -117,7 +129,9 @@ def test_what_would_come_out_otherwise_is_refused(tmp_path: Path):
         ParquetFile(tmp_path / "none")
 
 
-def test_columns_come_back_as_they_were_written_and_the_same_rows_are_the_same_bytes(tmp_path: Path):
+def test_columns_come_back_as_they_were_written_and_the_same_rows_are_the_same_bytes(
+    tmp_path: Path,
+):
     values = {
         "number": [1.0, None, float("nan"), float("inf")],
         "integer": [2**62 + 1, None, 0, -1],
@@ -157,7 +171,12 @@ def test_vectors_are_written_in_groups_and_read_by_rows(tmp_path: Path):
     with ParquetWriter(scratch, 2048) as writer:
         for start in range(0, rows, 2048):
             part = slice(start, start + 2048)
-            writer.add({"v": vector_column(vectors[part], missing[part]), "more": vector_lists_column(more[part])})
+            writer.add(
+                {
+                    "v": vector_column(vectors[part], missing[part]),
+                    "more": vector_lists_column(more[part]),
+                }
+            )
         writer.write(tmp_path / "t.parquet", {"about": "{}"})
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
     file = ParquetFile(tmp_path / "t.parquet")
@@ -165,8 +184,14 @@ def test_vectors_are_written_in_groups_and_read_by_rows(tmp_path: Path):
     arrays = file.arrays(["v", "more"], 2048, 4096)
     for number in range(2048, 4096):
         vector, others = arrays["v"][number - 2048], arrays["more"][number - 2048]
-        assert vector is np.ma.masked if missing[number] else np.array_equal(vector, vectors[number])
-        assert others is np.ma.masked if number % 11 else np.array_equal(np.stack(list(others)), more[number])
+        assert (
+            vector is np.ma.masked if missing[number] else np.array_equal(vector, vectors[number])
+        )
+        assert (
+            others is np.ma.masked
+            if number % 11
+            else np.array_equal(np.stack(list(others)), more[number])
+        )
     plain = pq.read_table(tmp_path / "t.parquet")
     assert plain["v"].null_count == missing.sum()
     assert plain["more"][11].as_py() == vectors[11:13].tolist()
@@ -175,9 +200,18 @@ def test_vectors_are_written_in_groups_and_read_by_rows(tmp_path: Path):
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        (pa.array([253402300800000000], pa.timestamp("us")), "10000-01-01 00:00:00 is beyond the years 1 to 9999"),
-        (pa.array([253402300800000000], pa.timestamp("us", "UTC")), "is beyond the years 1 to 9999"),
-        (pa.array([[({"a": 1}, 2)]], pa.map_(pa.struct([("a", pa.int32())]), pa.int32())), "keys of a map are lists"),
+        (
+            pa.array([253402300800000000], pa.timestamp("us")),
+            "10000-01-01 00:00:00 is beyond the years 1 to 9999",
+        ),
+        (
+            pa.array([253402300800000000], pa.timestamp("us", "UTC")),
+            "is beyond the years 1 to 9999",
+        ),
+        (
+            pa.array([[({"a": 1}, 2)]], pa.map_(pa.struct([("a", pa.int32())]), pa.int32())),
+            "keys of a map are lists",
+        ),
     ],
     ids=["far", "far with a zone", "map of structs"],
 )
@@ -194,7 +228,8 @@ def test_nanoseconds_with_a_zone_and_odd_names_and_keys_are_read(tmp_path: Path)
         "file_row_number": pa.array([7000, None], zoned),
         "list": pa.array([[7000], None], pa.list_(zoned)),
         "struct": pa.array(
-            [{'a "TIMESTAMP WITH TIME ZONE"': 7000}, None], pa.struct([('a "TIMESTAMP WITH TIME ZONE"', zoned)])
+            [{'a "TIMESTAMP WITH TIME ZONE"': 7000}, None],
+            pa.struct([('a "TIMESTAMP WITH TIME ZONE"', zoned)]),
         ),
         "map": pa.array([[(datetime.date(2020, 1, 2), 1)], None], pa.map_(pa.date32(), pa.int32())),
     }

@@ -22,11 +22,16 @@ def test_values_come_back_as_they_were_added(tmp_path: Path):
     parts = [b"", b"\xff\0", None, b"\\x41", b"a"]
     with Tables(tmp_path) as tables:
         tables.run("CREATE TABLE t (n UBIGINT, text VARCHAR, bytes BLOB)")
-        tables.add("t", n=np.arange(5, dtype=np.uint64) + np.uint64(2**64 - 5), text=texts, bytes=parts)
+        tables.add(
+            "t", n=np.arange(5, dtype=np.uint64) + np.uint64(2**64 - 5), text=texts, bytes=parts
+        )
         tables.add("t", n=np.arange(5, dtype=np.uint64), text=[None] * 5, bytes=[None] * 5)
         found = list(tables.rows("SELECT * FROM t WHERE n > 4 ORDER BY n"))
         assert tables.one("SELECT count(*), count(text) FROM t WHERE n < ?", 5) == (5, 0)
-    assert found == [(2**64 - 5 + at, text, part) for at, (text, part) in enumerate(zip(texts, parts, strict=True))]
+    assert found == [
+        (2**64 - 5 + at, text, part)
+        for at, (text, part) in enumerate(zip(texts, parts, strict=True))
+    ]
 
 
 def test_a_result_is_read_while_other_statements_run(tmp_path: Path):
@@ -36,7 +41,12 @@ def test_a_result_is_read_while_other_statements_run(tmp_path: Path):
         for (number,) in tables.rows("SELECT n FROM t ORDER BY n"):
             if number % 5000 == 0:
                 tables.run("INSERT INTO other VALUES (?)", number)
-        assert list(tables.rows("SELECT n FROM other ORDER BY n")) == [(0,), (5000,), (10000,), (15000,)]
+        assert list(tables.rows("SELECT n FROM other ORDER BY n")) == [
+            (0,),
+            (5000,),
+            (10000,),
+            (15000,),
+        ]
 
 
 def test_more_rows_than_memory_holds_are_sorted_and_nothing_is_left(tmp_path: Path):
@@ -50,7 +60,10 @@ def test_more_rows_than_memory_holds_are_sorted_and_nothing_is_left(tmp_path: Pa
 
 
 def test_a_full_disk_is_an_error_of_the_system_that_names_the_folder(tmp_path: Path):
-    before, limit = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, limit = (
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limit[1]))
     try:
         with Tables(tmp_path, memory=1) as tables, pytest.raises(TablesError) as caught:
@@ -61,7 +74,9 @@ def test_a_full_disk_is_an_error_of_the_system_that_names_the_folder(tmp_path: P
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path))
 
 
-def test_a_statement_that_needs_more_memory_than_it_may_have_is_an_error_of_the_system(tmp_path: Path):
+def test_a_statement_that_needs_more_memory_than_it_may_have_is_an_error_of_the_system(
+    tmp_path: Path,
+):
     with Tables(tmp_path, memory=1) as tables, pytest.raises(TablesError) as caught:
         tables.one(f"SELECT list(text) FROM ({NUMBERS})")
     assert caught.value.errno == errno.ENOMEM
@@ -86,7 +101,12 @@ def test_names_of_columns_are_taken_as_they_are(tmp_path: Path):
 
 def test_importing_the_room_imports_no_library():
     code = "import sys, wdsflow.tables; print({'duckdb', 'numpy', 'pyarrow'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
 def test_a_long_statement_draws_nothing_where_python_runs_no_file(tmp_path: Path):
@@ -102,7 +122,9 @@ with Tables(Path({str(tmp_path)!r})) as tables:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others do not limit addresses")
-def test_too_few_addresses_are_an_error_of_the_system_and_not_the_end_of_the_process(tmp_path: Path):
+def test_too_few_addresses_are_an_error_of_the_system_and_not_the_end_of_the_process(
+    tmp_path: Path,
+):
     code = f"""
 import resource
 from pathlib import Path

@@ -63,10 +63,20 @@ def test_the_command_for_this_installation_does_what_it_says(tmp_path):
     """pip resolves what is printed: no index is asked, and nothing is installed."""
     command = install_extras("ocr", "video")
     assert f"{ROOT}[ocr,video]" in command
-    settings = {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DRY_RUN": "1"}
+    settings = {
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_DRY_RUN": "1",
+    }
     environment = {**os.environ, **settings, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Would install wdsflow-" in done.stdout
@@ -84,7 +94,9 @@ def test_the_command_names_what_can_install_into_the_running_interpreter(tmp_pat
 
     def said(path):
         environment = {"PATH": str(path), "PYTHONPATH": str(ROOT)}
-        return subprocess.run([inside, "-c", SAY], env=environment, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [inside, "-c", SAY], env=environment, capture_output=True, text=True, check=True
+        ).stdout
 
     assert said(programs) == f"{inside} -m ensurepip && {inside} -m pip install zstandard\n"
     uv = Path(sys.executable).with_name("uv")
@@ -110,10 +122,14 @@ def test_the_command_names_what_can_install_into_the_running_interpreter(tmp_pat
     [("/usr", True, " --break-system-packages"), ("/usr", False, ""), ("/usr/venv", True, "")],
     ids=["the system's", "one that nobody manages", "an environment of the system's"],
 )
-def test_only_the_system_s_python_is_told_to_take_packages(tmp_path, monkeypatch, prefix, marked, allow):
+def test_only_the_system_s_python_is_told_to_take_packages(
+    tmp_path, monkeypatch, prefix, marked, allow
+):
     if marked:
         (tmp_path / "EXTERNALLY-MANAGED").touch()
     monkeypatch.setattr(sys, "base_prefix", "/usr")
     monkeypatch.setattr(sys, "prefix", prefix)
-    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path) if name == "stdlib" else "")
+    monkeypatch.setattr(
+        sysconfig, "get_path", lambda name: str(tmp_path) if name == "stdlib" else ""
+    )
     assert f"install{allow} 'zstandard>1'" in install_packages("zstandard>1")

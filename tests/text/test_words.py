@@ -28,8 +28,21 @@ from wdsflow.text.words import (
 @pytest.mark.parametrize(
     ("number", "text"),
     [
-        *[(0, "0 bytes"), (1, "1 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (1049, "1.0 kB"), (9949, "9.9 kB")],
-        *[(9950, "10 kB"), (999_499, "999 kB"), (999_500, "1.0 MB"), (12_345_678, "12 MB"), (3.2e9, "3.2 GB")],
+        *[
+            (0, "0 bytes"),
+            (1, "1 bytes"),
+            (999, "999 bytes"),
+            (1000, "1.0 kB"),
+            (1049, "1.0 kB"),
+            (9949, "9.9 kB"),
+        ],
+        *[
+            (9950, "10 kB"),
+            (999_499, "999 kB"),
+            (999_500, "1.0 MB"),
+            (12_345_678, "12 MB"),
+            (3.2e9, "3.2 GB"),
+        ],
         *[(999.4e12, "999 TB"), (999.5e12, "1.0 PB"), (2.5e15, "2.5 PB"), (1.2345e19, "12,345 PB")],
     ],
 )
@@ -40,8 +53,21 @@ def test_a_size_has_two_or_three_digits_and_the_unit_that_fits(number, text):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        *[(0, "0.00 s"), (0.994, "0.99 s"), (1, "1.0 s"), (9.94, "9.9 s"), (10, "10 s"), (119.4, "119 s")],
-        *[(120, "2 min"), (89.6 * 60, "90 min"), (119 * 60, "119 min"), (120 * 60, "2 h 0 min"), (7_322, "2 h 2 min")],
+        *[
+            (0, "0.00 s"),
+            (0.994, "0.99 s"),
+            (1, "1.0 s"),
+            (9.94, "9.9 s"),
+            (10, "10 s"),
+            (119.4, "119 s"),
+        ],
+        *[
+            (120, "2 min"),
+            (89.6 * 60, "90 min"),
+            (119 * 60, "119 min"),
+            (120 * 60, "2 h 0 min"),
+            (7_322, "2 h 2 min"),
+        ],
         (100_000, "27 h 47 min"),
     ],
 )
@@ -50,7 +76,12 @@ def test_a_duration_has_the_unit_that_fits(seconds, text):
 
 
 def test_a_noun_is_singular_for_one_alone():
-    assert [how_many(n, "shard") for n in (0, 1, 2, 1000)] == ["0 shards", "1 shard", "2 shards", "1,000 shards"]
+    assert [how_many(n, "shard") for n in (0, 1, 2, 1000)] == [
+        "0 shards",
+        "1 shard",
+        "2 shards",
+        "1,000 shards",
+    ]
     assert [how_many(n, "batch", "batches") for n in (1, 2)] == ["1 batch", "2 batches"]
     assert [listed(words) for words in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
     assert unique(["b", "a", "b", "c", "a"]) == ["b", "a", "c"]
@@ -59,9 +90,9 @@ def test_a_noun_is_singular_for_one_alone():
 def test_a_shards_name_has_at_most_63_characters_and_keeps_its_number():
     assert short(f"out/{'a' * 59}.tar") == f"{'a' * 59}.tar"
     assert short(f"out/{'a' * 28}{'b' * 4}{'c' * 32}") == f"{'a' * 28}...{'c' * 32}"
-    assert [short(url) for url in ("s3://b/0.tar", "a/b/", "a", "pipe:cat a/b.tar", "a\x1b.tar", "/")] == [
-        *("0.tar", "b", "a", "pipe:cat a/b.tar", "a\\x1b.tar", "/")
-    ]
+    assert [
+        short(url) for url in ("s3://b/0.tar", "a/b/", "a", "pipe:cat a/b.tar", "a\x1b.tar", "/")
+    ] == [*("0.tar", "b", "a", "pipe:cat a/b.tar", "a\\x1b.tar", "/")]
 
 
 def test_text_is_cut_only_beyond_its_limit():
@@ -77,7 +108,10 @@ def test_text_is_cut_only_beyond_its_limit():
     assert escape("x" * 121) == "x" * 117 + "..."
     assert plain("x" * 2000) == "x" * 2000
     assert plain("x" * 2001) == "x" * 1997 + "..."
-    assert [both_ends(text, 9) for text in ("abcdefghi", "abcdefghij")] == ["abcdefghi", "abc...hij"]
+    assert [both_ends(text, 9) for text in ("abcdefghi", "abcdefghij")] == [
+        "abcdefghi",
+        "abc...hij",
+    ]
     assert both_ends("abcdefghijkl", 10) == "abcd...jkl"
     assert both_ends("x" * 120) == "x" * 120
     assert len(both_ends("x" * 121)) == 120
@@ -86,8 +120,20 @@ def test_text_is_cut_only_beyond_its_limit():
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        *[("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\0", "\\x00"), ("\x7f", "\\x7f"), ("\x9b", "\\x9b")],
-        *[("\u200b", "\\u200b"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"), ("\U000e0001", "\\U000e0001")],
+        *[
+            ("\n", "\\n"),
+            ("\r", "\\r"),
+            ("\t", "\\t"),
+            ("\0", "\\x00"),
+            ("\x7f", "\\x7f"),
+            ("\x9b", "\\x9b"),
+        ],
+        *[
+            ("\u200b", "\\u200b"),
+            ("\u2028", "\\u2028"),
+            ("\u2029", "\\u2029"),
+            ("\U000e0001", "\\U000e0001"),
+        ],
         *[
             ("\udc80", "\\x80"),
             ("\udcff", "\\xff"),
@@ -131,10 +177,26 @@ def test_a_place_leaves_out_what_is_already_said(asked, said, shown):
 
 def test_a_path_is_relative_only_inside_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    inside = {"0.tar": "0.tar", "./s//0.tar": "s/0.tar", f"{tmp_path}/s/0.tar": "s/0.tar", "s/../0.tar": "0.tar"}
-    inside |= {f"file:{tmp_path}/0.tar": "0.tar", f"file://{tmp_path}/0.tar": "0.tar", "c:0.tar": "c:0.tar"}
-    outside = {"s3://b//0.tar": "s3://b//0.tar", "http://h/../0.tar": "http://h/../0.tar", "../0.tar": "../0.tar"}
-    outside |= {f"{tmp_path.parent}/0.tar": f"{tmp_path.parent}/0.tar", "file:///etc/0.tar": "/etc/0.tar"}
+    inside = {
+        "0.tar": "0.tar",
+        "./s//0.tar": "s/0.tar",
+        f"{tmp_path}/s/0.tar": "s/0.tar",
+        "s/../0.tar": "0.tar",
+    }
+    inside |= {
+        f"file:{tmp_path}/0.tar": "0.tar",
+        f"file://{tmp_path}/0.tar": "0.tar",
+        "c:0.tar": "c:0.tar",
+    }
+    outside = {
+        "s3://b//0.tar": "s3://b//0.tar",
+        "http://h/../0.tar": "http://h/../0.tar",
+        "../0.tar": "../0.tar",
+    }
+    outside |= {
+        f"{tmp_path.parent}/0.tar": f"{tmp_path.parent}/0.tar",
+        "file:///etc/0.tar": "/etc/0.tar",
+    }
     both = {**inside, **outside, "pipe:cat  a": "pipe:cat  a"}
     assert {url: relative(url) for url in both} == both
 
@@ -160,7 +222,13 @@ def test_a_quoted_word_is_one_line_that_a_shell_reads_as_the_word(word):
 
 def test_bytes_and_controls_are_quoted_for_bash():
     words = ["a b", "a\nb\r\t'\\", "a\x1b~\x7f", "caf\udce9 é\u200b", "-x"]
-    wanted = ["'a b'", r"$'a\nb\r\t\'\\'", r"$'a\x1b~\x7f'", r"$'caf\xe9 \xc3\xa9\xe2\x80\x8b'", "-x"]
+    wanted = [
+        "'a b'",
+        r"$'a\nb\r\t\'\\'",
+        r"$'a\x1b~\x7f'",
+        r"$'caf\xe9 \xc3\xa9\xe2\x80\x8b'",
+        "-x",
+    ]
     assert [quote(word) for word in words] == wanted
     assert command(words) == " ".join(wanted)
     assert [quote_path(path) for path in ("-x", "x", "- x")] == ["./-x", "x", "'./- x'"]
@@ -177,9 +245,27 @@ def test_a_round_number_lies_in_its_range(low, width):
 @pytest.mark.parametrize(
     ("low", "high", "found"),
     [
-        *[(0.0, 1.0, 0.0), (-1.0, 0.0, -1.0), (-0.5, 0.5, 0.0), (1.0, 2.0, 1.0), (0.11, 0.9, 0.5), (0.51, 0.9, 0.6)],
-        *[(17.0, 19.5, 18.0), (17.0, 23.0, 20.0), (0.121, 0.129, 0.125), (0.1, 0.1, 0.1), (96.0, 104.0, 100.0)],
-        *[(float("-inf"), 3.0, 0.0), (3.0, float("inf"), 3.0), (-7.3, -6.6, -7.0), (1e-9, 1.5e-9, 1e-9)],
+        *[
+            (0.0, 1.0, 0.0),
+            (-1.0, 0.0, -1.0),
+            (-0.5, 0.5, 0.0),
+            (1.0, 2.0, 1.0),
+            (0.11, 0.9, 0.5),
+            (0.51, 0.9, 0.6),
+        ],
+        *[
+            (17.0, 19.5, 18.0),
+            (17.0, 23.0, 20.0),
+            (0.121, 0.129, 0.125),
+            (0.1, 0.1, 0.1),
+            (96.0, 104.0, 100.0),
+        ],
+        *[
+            (float("-inf"), 3.0, 0.0),
+            (3.0, float("inf"), 3.0),
+            (-7.3, -6.6, -7.0),
+            (1e-9, 1.5e-9, 1e-9),
+        ],
     ],
 )
 def test_the_roundest_number_is_the_multiple_of_the_largest_step(low, high, found):
@@ -190,7 +276,14 @@ def test_the_roundest_number_is_the_multiple_of_the_largest_step(low, high, foun
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(0.0, "0"), (-3.0, "-3"), (0.5, "0.5"), (1e14, "100000000000000"), (1e15, "1000000000000000.0"), (1e16, "1e+16")],
+    [
+        (0.0, "0"),
+        (-3.0, "-3"),
+        (0.5, "0.5"),
+        (1e14, "100000000000000"),
+        (1e15, "1000000000000000.0"),
+        (1e16, "1e+16"),
+    ],
 )
 def test_a_number_has_no_needless_digits(number, text):
     assert number_text(number) == text

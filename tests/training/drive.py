@@ -2,10 +2,12 @@
 
     python drive.py < scenarios > statuses
 
-Each line in is a list of scenarios. Each scenario: "words" behind `wdsflow train`, "name" of the files for a line a
-batch and for what is said, "signal" with which the process ends itself after the batch "at", or with "decoders_of" a
-rank the decoders of that rank; "ranks" how many processes train, as srun starts them, or torchrun ("launcher"): where one
-fails, the others must end by themselves. Under torchrun the captions of each batch are written down, too. They run one after the other; the exit statuses of each are printed.
+Each line in is a list of scenarios. Each scenario: "words" behind `wdsflow train`, "name" of the
+files for a line a batch and for what is said, "signal" with which the process ends itself after the
+batch "at", or with "decoders_of" a rank the decoders of that rank; "ranks" how many processes
+train, as srun starts them, or torchrun ("launcher"): where one fails, the others must end by
+themselves. Under torchrun the captions of each batch are written down, too. They run one after the
+other; the exit statuses of each are printed.
 """
 
 import hashlib
@@ -93,7 +95,11 @@ def join(rank, ranks, port, launcher):
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
         os.environ |= {"LOCAL_WORLD_SIZE": str(ranks), "TORCHELASTIC_RUN_ID": "none"}
     else:
-        os.environ |= {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": str(ranks)}
+        os.environ |= {
+            "SLURM_PROCID": str(rank),
+            "SLURM_LOCALID": str(rank),
+            "SLURM_NTASKS": str(ranks),
+        }
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
@@ -120,7 +126,11 @@ def wait(children):
 
 
 def main():
-    for name in ("open_clip_train.main", "wdsflow.training.openclip", "wdsflow.training.launch.resume"):
+    for name in (
+        "open_clip_train.main",
+        "wdsflow.training.openclip",
+        "wdsflow.training.launch.resume",
+    ):
         importlib.import_module(name)
     for line in sys.stdin:
         for scenario in json.loads(line):

@@ -32,7 +32,9 @@ def main() -> None:
         open_clip.image_transform(32, is_train=True),
         True,
         tokenizer=as_text,
-        options=FeedOptions(stall_after=stall_after, status_every=0.0, schedule=schedule, allow_pipe="pipe:" in data),
+        options=FeedOptions(
+            stall_after=stall_after, status_every=0.0, schedule=schedule, allow_pipe="pipe:" in data
+        ),
     ).dataloader
     for batch in loader:
         sys.stdout.write(" ".join(["batch", str(len(texts(batch))), *texts(batch)]) + "\n")

@@ -33,7 +33,10 @@ def samples(shard: int, count: int) -> list[tuple[str, bytes]]:
     found = []
     for number in range(count):
         key = f"{shard:03d}{number:04d}"
-        found += [(f"{key}.jpg", jpeg(shard * 1000 + number)), (f"{key}.txt", f"{shard}/{number}".encode())]
+        found += [
+            (f"{key}.jpg", jpeg(shard * 1000 + number)),
+            (f"{key}.txt", f"{shard}/{number}".encode()),
+        ]
     return found
 
 

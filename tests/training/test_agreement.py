@@ -15,9 +15,19 @@ from wdsflow.example_shards import draw
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
+)
 
-DRAWN = ("sound", "truncated", "interleaved", "dotted_names", "macos_twins", "huge_png", "latin1_caption")
+DRAWN = (
+    "sound",
+    "truncated",
+    "interleaved",
+    "dotted_names",
+    "macos_twins",
+    "huge_png",
+    "latin1_caption",
+)
 DRAWN += ("captions_in_json", "labels_by_other_name", "layouts")
 SIDECARS: dict[str, dict[str, str]] = {
     "sizes.json lists not all": {"sizes.json": '{"0.tar": 9}'},
@@ -65,7 +75,9 @@ OTHERS = (
     *SIDECARS,
 )
 CASES = (
-    [("drawn", name) for name in DRAWN] + [("printed", name) for name in SETS] + [("other", name) for name in OTHERS]
+    [("drawn", name) for name in DRAWN]
+    + [("printed", name) for name in SETS]
+    + [("other", name) for name in OTHERS]
 )
 QUICK = {  # the exit status of the training
     ("other", "missing, not in sizes.json"): 0,
@@ -76,12 +88,26 @@ QUICK = {  # the exit status of the training
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [pytest.param(*case, id=case[1], marks=[] if case in QUICK else pytest.mark.deep) for case in CASES],
+    [
+        pytest.param(*case, id=case[1], marks=[] if case in QUICK else pytest.mark.deep)
+        for case in CASES
+    ],
 )
 def test_a_dry_run_and_the_run_agree(tmp_path, drive: Callable[..., list[str]], kind, name):
     data = set_of(kind, name, tmp_path)
     write_model(tmp_path)
-    argv = command(tmp_path, "run", "--train-data", data, "--workers", "1", "--batch-size", "2", "--epochs", "1")
+    argv = command(
+        tmp_path,
+        "run",
+        "--train-data",
+        data,
+        "--workers",
+        "1",
+        "--batch-size",
+        "2",
+        "--epochs",
+        "1",
+    )
     at = argv.index("--train-num-samples")
     del argv[at : at + 2]
     asked = preflight(argv, FeedOptions(argv=tuple(argv)), dry_run=True)
@@ -96,6 +122,10 @@ def test_a_dry_run_and_the_run_agree(tmp_path, drive: Callable[..., list[str]], 
         assert int(status) == QUICK[kind, name]
     if asked.refused:
         return
-    damaged = {shard.url for shard in asked.reports[0].evidence.shards if shard.error or shard.stop.kind != "end"}
+    damaged = {
+        shard.url
+        for shard in asked.reports[0].evidence.shards
+        if shard.error or shard.stop.kind != "end"
+    }
     last = json.loads(metrics.read_text().splitlines()[-1])
     assert {url for url, _, _ in last["damaged"]} == damaged

@@ -56,7 +56,12 @@ def test_an_epoch_that_is_given_up_leaves_no_command_and_no_thread(tmp_path, url
         os.rename(tmp_path / f"{number:04d}.tar", tmp_path / f"{number}.tar")
     os.mkfifo(tmp_path / "waits")
     known = living_children()
-    loading = loader(url.format(folder=tmp_path), workers=2, batch_size=4, arguments_more={"dataset_resampled": True})
+    loading = loader(
+        url.format(folder=tmp_path),
+        workers=2,
+        batch_size=4,
+        arguments_more={"dataset_resampled": True},
+    )
     running = iter(loading)
     if "waits" not in url:
         next(running)

@@ -11,7 +11,9 @@ import pytest
 
 from tests.training.trainings import BATCHES, command, write_data
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
+)
 
 
 class Case(NamedTuple):
@@ -27,14 +29,19 @@ class Case(NamedTuple):
 
 CASES = {
     "in a later epoch, gradients accumulated, evaluating": Case(
-        3, BATCHES + 7, BATCHES + 4, more=("--accum-freq", "2", "--val-data", "DATA", "--val-num-samples", "16")
+        3,
+        BATCHES + 7,
+        BATCHES + 4,
+        more=("--accum-freq", "2", "--val-data", "DATA", "--val-num-samples", "16"),
     ),
     "in the first epoch, gradients accumulated": Case(3, 7, 6, more=("--accum-freq", "2")),
     "in a later epoch": Case(4, BATCHES + 5, BATCHES + 4),
     "at an epoch's beginning, evaluating": Case(
         100, BATCHES + 1, BATCHES, more=("--val-data", "DATA", "--val-num-samples", "16")
     ),
-    "balanced, one file": Case(3, BATCHES + 6, BATCHES + 4, ("--schedule", "balanced"), ("--save-most-recent",)),
+    "balanced, one file": Case(
+        3, BATCHES + 6, BATCHES + 4, ("--schedule", "balanced"), ("--save-most-recent",)
+    ),
     "on two ranks": Case(3, BATCHES + 5, BATCHES + 4, more=("--batch-size", "4"), ranks=2),
 }
 
@@ -46,7 +53,9 @@ def hashes(folder: Path, name: str, rank: int) -> list[str]:
 def trained(folder: Path, name: str) -> dict[str, Any]:
     import torch
 
-    checkpoint = torch.load(folder / "logs" / name / "checkpoints" / "epoch_2.pt", weights_only=True)
+    checkpoint = torch.load(
+        folder / "logs" / name / "checkpoints" / "epoch_2.pt", weights_only=True
+    )
     return {part: checkpoint[part] for part in ("epoch", "state_dict", "optimizer", "wdsflow")}
 
 
@@ -65,7 +74,15 @@ def same(one: Any, other: Any) -> bool:
 def scenarios(folder: Path, case: Case, data: str, number: int) -> list[dict[str, Any]]:
     """A whole run, one that is killed, and the one that goes on."""
     more = [data if word == "DATA" else word for word in case.more]
-    own = ["--status-every", "0", "--no-preflight", "--checkpoint-every", str(case.every), *case.own, "--"]
+    own = [
+        "--status-every",
+        "0",
+        "--no-preflight",
+        "--checkpoint-every",
+        str(case.every),
+        *case.own,
+        "--",
+    ]
     dying = {"signal": signal.SIGKILL, "at": case.dies}
     runs = [
         ("whole", "whole", {}, []),
@@ -113,7 +130,9 @@ def driven(drive, folder, names):
     data = write_data(folder)
     numbers = {name: number for number, name in enumerate(CASES)}
     todo = [each for name in names for each in scenarios(folder, CASES[name], data, numbers[name])]
-    expected = [" ".join([status] * CASES[name].ranks) for name in names for status in ("0", "-9", "0")]
+    expected = [
+        " ".join([status] * CASES[name].ranks) for name in names for status in ("0", "-9", "0")
+    ]
     assert drive(todo) == expected
     return folder
 
@@ -125,13 +144,17 @@ def quick(tmp_path_factory, drive):
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory, drive):
-    return driven(drive, tmp_path_factory.mktemp("resume"), [name for name in CASES if name != QUICK])
+    return driven(
+        drive, tmp_path_factory.mktemp("resume"), [name for name in CASES if name != QUICK]
+    )
 
 
 @pytest.mark.parametrize(
     ("runs", "name"),
     [
-        pytest.param(*(("quick", name) if name == QUICK else ("others", name)), id=name, marks=_marks(name))
+        pytest.param(
+            *(("quick", name) if name == QUICK else ("others", name)), id=name, marks=_marks(name)
+        )
         for name in CASES
     ],
 )
@@ -155,7 +178,14 @@ def test_a_checkpoint_is_taken_apart_as_it_was_put_together(tmp_path):
     import torch
 
     from wdsflow.training.feed_options import ResumeError
-    from wdsflow.training.launch.checkpoints import ENTRY, CheckpointPosition, Saved, save, saved_in, tidy
+    from wdsflow.training.launch.checkpoints import (
+        ENTRY,
+        CheckpointPosition,
+        Saved,
+        save,
+        saved_in,
+        tidy,
+    )
 
     states = [{"feed": {"batch": rank}, "random": None} for rank in range(2)]
     saved = Saved(CheckpointPosition(3, 5, 29), states)
@@ -169,7 +199,14 @@ def test_a_checkpoint_is_taken_apart_as_it_was_put_together(tmp_path):
     assert saved_in({"epoch": 3}) is None
     with pytest.raises(ResumeError, match="newer wdsflow"):
         saved_in({ENTRY: {"version": 2}})
-    names = ["epoch_2.pt", "epoch_2.step_20.pt", "epoch_3.step_27.pt", "epoch_3.step_30.pt", "epoch_latest.pt", "other"]
+    names = [
+        "epoch_2.pt",
+        "epoch_2.step_20.pt",
+        "epoch_3.step_27.pt",
+        "epoch_3.step_30.pt",
+        "epoch_latest.pt",
+        "other",
+    ]
     for name in names:
         (tmp_path / name).touch()
     tidy(path)
@@ -186,7 +223,13 @@ def test_random_generators_continue_where_they_were():
     from wdsflow.training.launch import checkpoints
 
     def draw():
-        return random.random(), random.gauss(0, 1), np.random.rand(), np.random.randn(), torch.rand(1).item()  # noqa: NPY002
+        return (
+            random.random(),
+            random.gauss(0, 1),
+            np.random.rand(),  # noqa: NPY002
+            np.random.randn(),  # noqa: NPY002
+            torch.rand(1).item(),
+        )
 
     before = checkpoints.capture("cpu")
     random.gauss(0, 1)  # half of a pair, which Python and numpy keep

@@ -48,12 +48,18 @@ def test_processes_and_threads_make_the_same_batches(tmp_path, train):
     found = []
     for where, count in (("threads", 1), ("processes", 1), ("processes", 3), ("auto", 2)):
         loading = loader(
-            urls, train=train, preprocess=EVAL, decode_in=where, decoders=count, **({} if train else {"workers": 1})
+            urls,
+            train=train,
+            preprocess=EVAL,
+            decode_in=where,
+            decoders=count,
+            **({} if train else {"workers": 1}),
         )
         found.append([])
         for batch in loading:
             found[-1].append(digest(batch))
-            # Whoever ends without a word, as an exception in a training does, waits for none of them.
+            # Whoever ends without a word, as an exception in a training does, waits for none of
+            # them.
             assert all(child.daemon for child in multiprocessing.active_children())
         assert loading.tally.losses[("decode", "not-an-image")].count >= 1
         loading.close()
@@ -84,10 +90,14 @@ def locked(text):
 
 
 def test_what_cannot_be_sent_from_a_decoding_process_is_said(tmp_path):
-    args = arguments(train_data=write_shards(tmp_path, [40]), train_num_samples=40, workers=1, batch_size=4)
+    args = arguments(
+        train_data=write_shards(tmp_path, [40]), train_num_samples=40, workers=1, batch_size=4
+    )
     options = FeedOptions(status_every=0.0, decode_in="processes", decoders=1)
     loading = get_wds_dataset(args, EVAL, True, tokenizer=locked, options=options).dataloader
-    with pytest.raises(SampleError, match=r"cannot be sent to the training process: cannot pickle '_thread.lock'"):
+    with pytest.raises(
+        SampleError, match=r"cannot be sent to the training process: cannot pickle '_thread.lock'"
+    ):
         next(iter(loading))
     loading.close()
 
@@ -104,12 +114,17 @@ time.sleep(60)
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.deep)]
+)
 def test_no_decoding_process_outlives_its_parent(tmp_path, how):
     data = write_shards(tmp_path, [40, 40])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(
-        [sys.executable, "-c", _ORPHANS, data], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        [sys.executable, "-c", _ORPHANS, data],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"begun\n"
@@ -128,14 +143,21 @@ def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "daemon", True)
     assert start_method("auto", known=True) is None
     for asked, known in (("processes", True), ("auto", False)):
-        with pytest.raises(ValueError, match=r'this is a daemonic process; (decode_in="threads"|iterate in the main)'):
+        with pytest.raises(
+            ValueError,
+            match=r'this is a daemonic process; (decode_in="threads"|iterate in the main)',
+        ):
             start_method(asked, known=known)
     with pytest.raises(ValueError, match="choose one of auto, processes, threads"):
         FeedOptions(decode_in="gpu")
 
 
-@pytest.mark.parametrize(("granted", "count"), [("250000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 6)])
-def test_there_are_no_more_decoders_than_the_container_grants_processors(tmp_path, monkeypatch, granted, count):
+@pytest.mark.parametrize(
+    ("granted", "count"), [("250000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 6)]
+)
+def test_there_are_no_more_decoders_than_the_container_grants_processors(
+    tmp_path, monkeypatch, granted, count
+):
     limit = tmp_path / "cpu.max"
     limit.write_text(granted)
     monkeypatch.setattr(cores, "_GRANTED", limit)
@@ -186,7 +208,11 @@ def test_all_slots_are_free_again_when_the_results_of_a_chunk_are_gone(error):
     slots = Slots(4, 64)
     for _ in range(3):
         tasks = [SimpleNamespace(slot=slot, result=None) for slot in slots.take(5)]
-        images = [slots.write(tasks[0].slot, np.zeros(4)), slots.write(tasks[1].slot, np.zeros(99)), np.ones(4)]
+        images = [
+            slots.write(tasks[0].slot, np.zeros(4)),
+            slots.write(tasks[1].slot, np.zeros(99)),
+            np.ones(4),
+        ]
         lost = {number: FeedLoss("decode", "truncated", "key", "0.tar") for number in (2, 3)}
         answer = _Answer(lost, images, ["a", "b", "c"], [(), (), ()], error)
         with pytest.raises(ValueError, match="in the work") if error else contextlib.nullcontext():
@@ -266,14 +292,18 @@ def test_what_a_killed_decoder_held_of_the_budget_is_free_in_the_next_pass(tmp_p
         return run(self, data, seed)
 
     monkeypatch.setattr(ImageWork, "run", killed_once)
-    loading = loader(write_shards(tmp_path, [12, 12]), preprocess=EVAL, decode_in="processes", decoders=2)
+    loading = loader(
+        write_shards(tmp_path, [12, 12]), preprocess=EVAL, decode_in="processes", decoders=2
+    )
     with pytest.raises(DecoderError, match="was ended by SIGKILL"):
         list(loading)
     assert sum(len(texts(batch)) for batch in loading) == 64
     loading.close()
 
 
-def test_threads_that_have_begun_end_where_the_system_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_have_begun_end_where_the_system_has_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     begin = threading.Thread.start
     begun: list[threading.Thread] = []
 

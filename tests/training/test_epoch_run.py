@@ -22,7 +22,14 @@ class Plan:
     """A planner of so many batches, each of one chunk; ``idle`` is called before each chunk."""
 
     def __init__(self, idle: Any, batches: int) -> None:
-        self.idle, self.batches, self.drawn, self.taken, self.given, self.closed = idle, batches, 0, 0, 0, False
+        self.idle, self.batches, self.drawn, self.taken, self.given, self.closed = (
+            idle,
+            batches,
+            0,
+            0,
+            0,
+            False,
+        )
 
     @property
     def finished(self) -> bool:
@@ -55,7 +62,12 @@ class Decoding:
 
     def __init__(self, at: int = -1, error: Exception | None = None) -> None:
         self.at, self.error = at, error
-        self.reached, self.go_on, self.kills, self.closed = threading.Event(), threading.Event(), 0, 0
+        self.reached, self.go_on, self.kills, self.closed = (
+            threading.Event(),
+            threading.Event(),
+            0,
+            0,
+        )
 
     def send(self, chunk: Any) -> None:
         if chunk.tasks == [self.at]:
@@ -119,9 +131,11 @@ class Pass:
 def test_batches_come_in_order_with_their_samples_and_the_end_is_told_as_often_as_it_is_asked_for():
     whole = Pass(Decoding())
     found = [whole.next() for _ in range(4)]
-    assert [(vars(each.batch)["number"], each.number, each.samples, each.after) for each in found if each] == [
-        (number, number, 3, [number]) for number in range(4)
-    ]
+    assert [
+        (vars(each.batch)["number"], each.number, each.samples, each.after)
+        for each in found
+        if each
+    ] == [(number, number, 3, [number]) for number in range(4)]
     assert [whole.next(), whole.next()] == [None, None]
     assert whole.run.planner is whole.plan
     assert (whole.plan.closed, whole.decoding.closed, whole.decoding.kills) == (True, 1, 0)
@@ -163,7 +177,11 @@ def test_closing_waits_for_what_is_being_done_and_lets_go_of_all_batches():
     timer.start()
     closed.run.close()
     timer.join()
-    assert not [each for each in threading.enumerate() if each.name == "wdsflow-feed" and each is closed.run._thread]
+    assert not [
+        each
+        for each in threading.enumerate()
+        if each.name == "wdsflow-feed" and each is closed.run._thread
+    ]
     assert (decoding.kills, closed.decoding.closed) == (0, 1)
     gc.collect()
     assert [each() for each in closed.made] == [None] * len(closed.made)

@@ -18,7 +18,9 @@ def data(tmp_path):
 @pytest.fixture
 def warnings(caplog):
     caplog.set_level(logging.WARNING, logger="wdsflow.training")
-    return lambda: [record.getMessage() for record in caplog.records if "begins" in record.getMessage()]
+    return lambda: [
+        record.getMessage() for record in caplog.records if "begins" in record.getMessage()
+    ]
 
 
 def make(data, **more):
@@ -115,4 +117,6 @@ def test_evaluation_is_the_same_each_time_and_has_no_length_until_it_is_known(da
     assert [digest(batch) for batch in loading] == [digest(batch) for batch in loading]
     with pytest.raises(TypeError, match="val_num_samples"):
         len(loading)
-    assert len(make(data, train=False, preprocess=EVAL, arguments_more={"val_num_samples": 55})) == 14
+    assert (
+        len(make(data, train=False, preprocess=EVAL, arguments_more={"val_num_samples": 55})) == 14
+    )

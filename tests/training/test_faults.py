@@ -41,7 +41,9 @@ from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.workers import decoder_position
 from wdsflow.training.workers.decoder_deaths import Death, death_message
 
-pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
+pytestmark = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="does not fork"
+)
 MARKED = (41, 33)  # the size of the image at which it happens
 NAMED = r"at sample 'the \"marked\" one' of .*/0001\.tar"
 
@@ -92,16 +94,24 @@ def hang():
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (lambda: end_by(signal.SIGKILL), r"was ended by SIGKILL, {at}.*memory runs out: .* are free now"),
+        (
+            lambda: end_by(signal.SIGKILL),
+            r"was ended by SIGKILL, {at}.*memory runs out: .* are free now",
+        ),
         (lambda: end_by(signal.SIGSEGV), r"was ended by SIGSEGV, {at}.*A library has crashed"),
-        (lambda: end_by(signal.SIGBUS), r"was ended by SIGBUS, {at}.*/dev/shm has .* free.*--shm-size"),
+        (
+            lambda: end_by(signal.SIGBUS),
+            r"was ended by SIGBUS, {at}.*/dev/shm has .* free.*--shm-size",
+        ),
         (lambda: os._exit(3), r"ended by itself with exit status 3, {at}.*called exit"),
     ],
     ids=["killed", "crashed", "without-shared-memory", "exits"],
 )
 def test_a_process_that_ends_is_named_with_its_sample(tmp_path, act, said):
     data = shards(tmp_path)
-    with ended(DecoderError, f"(?s)^rank 0: decoder [01] \\(process \\d+\\) {said.format(at=NAMED)}"):
+    with ended(
+        DecoderError, f"(?s)^rank 0: decoder [01] \\(process \\d+\\) {said.format(at=NAMED)}"
+    ):
         run(loader(data, preprocess=Transform(act)))
 
 
@@ -114,7 +124,12 @@ def test_the_command_that_a_message_prints_leaves_the_sample_out(tmp_path, monke
     with pytest.raises(SystemExit) as exited:
         main(shlex.split(line[line.index("wdsflow ") :])[1:])
     assert exited.value.code == 0, capsys.readouterr()
-    found = run(loader(f"{tmp_path}/0000.tar::{tmp_path}/without/0001.tar", preprocess=Transform(lambda: os._exit(1))))
+    found = run(
+        loader(
+            f"{tmp_path}/0000.tar::{tmp_path}/without/0001.tar",
+            preprocess=Transform(lambda: os._exit(1)),
+        )
+    )
     assert len(set(found)) == 24
 
 
@@ -133,7 +148,10 @@ def shared_memory():
         (lambda: [].index(1), r"failed {at}: it raised ValueError: 1 is not in list"),
         (lambda: exec("raise SystemExit(3)"), r"failed {at}: it raised SystemExit: 3"),
         (lambda: None, r"failed {at}: it returned None"),
-        (lambda: torch.full((3, 8, 8), torch.nan), r"failed {at}: it returned numbers that are NaN"),
+        (
+            lambda: torch.full((3, 8, 8), torch.nan),
+            r"failed {at}: it returned numbers that are NaN",
+        ),
         (
             lambda: torch.zeros(3, 8, 9),
             r"shapes that make no batch: .*\[3, 8, 9\].*\[3, 8, 8\]|\[3, 8, 8\].*\[3, 8, 9\]",
@@ -147,7 +165,9 @@ def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
     data = shards(tmp_path)
     with ended(SampleError, f"(?s)^rank 0: .*{said.format(at=NAMED)}") as caught:
         run(loader(data, preprocess=Transform(act)))
-    assert not re.search(r"^  in .*/wdsflow/", str(caught.value), re.MULTILINE), "functions of the user alone"
+    assert not re.search(r"^  in .*/wdsflow/", str(caught.value), re.MULTILINE), (
+        "functions of the user alone"
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,12 +176,17 @@ def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
         (lambda image: None, r"returned None\nIt does .*A function without return returns None\."),
         (lambda image: plain(image) * torch.nan, r"returned numbers that are NaN\nIt does "),
         (lambda image: {"size": (1, float("nan"))}, r"returned numbers that are NaN\nIt does "),
-        (lambda image: image.sise, r"raised AttributeError: .*\n  in <lambda> \(.*test_faults\.py.*\nIt does "),
+        (
+            lambda image: image.sise,
+            r"raised AttributeError: .*\n  in <lambda> \(.*test_faults\.py.*\nIt does ",
+        ),
     ],
     ids=["none", "nan", "number", "raises"],
 )
 def test_a_transform_that_fails_for_any_image_is_to_blame_and_no_sample(tmp_path, transform, said):
-    with ended(SampleError, f"(?s)^rank 0: the image transform failed at sample .*: it {said}") as caught:
+    with ended(
+        SampleError, f"(?s)^rank 0: the image transform failed at sample .*: it {said}"
+    ) as caught:
         run(loader(shards(tmp_path), preprocess=transform))
     assert "It does the same for a picture of noise: correct the code" in str(caught.value)
     assert "without this sample" not in str(caught.value)
@@ -187,14 +212,31 @@ def test_numbers_that_are_not_finite_are_seen_wherever_they_are(wrong):
 
 def test_other_results_of_a_transform_are_fine():
     sparse = torch.tensor([0.0, 1.0]).to_sparse()
-    fine = [0.0, 7, "text", b"", (), {}, [None], np.zeros(3), np.array(["nan"]), torch.arange(3), sparse, object()]
+    fine = [
+        0.0,
+        7,
+        "text",
+        b"",
+        (),
+        {},
+        [None],
+        np.zeros(3),
+        np.array(["nan"]),
+        torch.arange(3),
+        sparse,
+        object(),
+    ]
     assert [fault_of(each) for each in [*fine, fine]] == [""] * (len(fine) + 1)
     assert fault_of(None) == "returned None"
 
 
 @pytest.mark.parametrize("decode_in", ["processes", "threads"])
-def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(tmp_path, monkeypatch, decode_in):
-    monkeypatch.setattr(decoder_position, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written
+def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(
+    tmp_path, monkeypatch, decode_in
+):
+    monkeypatch.setattr(
+        decoder_position, "_PATIENCE", 600.0
+    )  # however slow this machine is, the stack is written
 
     def tokenizer(text):
         return hang() if text == "marked" else [text]
@@ -205,16 +247,21 @@ def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(tmp_pat
     who = r"decoder \d \(process \d+\)" if decode_in == "processes" else r"decoding thread \d"
     where = NAMED.replace("at sample", "at the tokens of sample")
     with ended(
-        StallError, rf"(?s)no batch for \d+ s\.\n{who} has been {where} for \d+ s, in .*hang \(.*test_faults\.py"
+        StallError,
+        rf"(?s)no batch for \d+ s\.\n{who} has been {where} for \d+ s, in .*hang \(.*test_faults\.py",
     ):
         run(loading)
 
 
-@pytest.mark.parametrize("act", [hang, lambda: os.kill(os.getpid(), signal.SIGSTOP)], ids=["hangs", "stopped"])
+@pytest.mark.parametrize(
+    "act", [hang, lambda: os.kill(os.getpid(), signal.SIGSTOP)], ids=["hangs", "stopped"]
+)
 def test_a_process_that_hangs_is_named_with_its_sample_and_killed(tmp_path, act):
     how = "has been" if act is hang else "has been stopped by a signal"
     data = shards(tmp_path)
-    with ended(StallError, rf"(?s)decoder \d \(process \d+\) {how} {NAMED} for \d+ s.*To fix it:") as caught:
+    with ended(
+        StallError, rf"(?s)decoder \d \(process \d+\) {how} {NAMED} for \d+ s.*To fix it:"
+    ) as caught:
         run(loader(data, preprocess=Transform(act), workers=1, stall_after=4.0))
     assert "wait longer" in str(caught.value) or act is not hang
 
@@ -223,9 +270,15 @@ def test_a_process_that_hangs_is_named_with_its_sample_and_killed(tmp_path, act)
     ("given", "fix"),
     [
         ({"decoders": 40}, r"start fewer: FeedOptions\(decoders=\d+, "),
-        ({"decoders": 40, "argv": ("--workers", "1")}, r"start fewer: wdsflow train --decoders \d+ .*-- --workers 1$"),
+        (
+            {"decoders": 40, "argv": ("--workers", "1")},
+            r"start fewer: wdsflow train --decoders \d+ .*-- --workers 1$",
+        ),
         ({"workers": 40, "preprocess": plain}, r'start fewer than \d+: args\["workers"\]$'),
-        ({"workers": 40, "preprocess": plain, "argv": ("--seed", "1")}, r"start fewer than \d+: --workers$"),
+        (
+            {"workers": 40, "preprocess": plain, "argv": ("--seed", "1")},
+            r"start fewer than \d+: --workers$",
+        ),
     ],
     ids=["own-loop", "command", "own-loop-custom-transform", "command-custom-transform"],
 )
@@ -269,10 +322,16 @@ def test_fewer_processes_are_advised_as_the_user_sets_them(tmp_path, transform, 
     def tokenizer(texts):
         shared_memory()
 
-    args = arguments(train_data=write_shards(tmp_path, [8]), train_num_samples=8, workers=1, batch_size=4)
+    args = arguments(
+        train_data=write_shards(tmp_path, [8]), train_num_samples=8, workers=1, batch_size=4
+    )
     options = FeedOptions(status_every=0.0, decode_in="threads", argv=argv)
-    loading = get_wds_dataset(args, transform, True, tokenizer=tokenizer, options=options).dataloader
-    with pytest.raises(SampleError, match=re.escape(f"--shm-size=8g ..., or fewer processes: {named}")):
+    loading = get_wds_dataset(
+        args, transform, True, tokenizer=tokenizer, options=options
+    ).dataloader
+    with pytest.raises(
+        SampleError, match=re.escape(f"--shm-size=8g ..., or fewer processes: {named}")
+    ):
         run(loading)
 
 
@@ -287,7 +346,9 @@ def test_samples_of_several_shards_are_named_each_with_its_own(tmp_path):
         run(loading)
     named = re.findall(r"((?:'\d{7}',? ?)+) of \S*/0*(\d+)\.tar", str(caught.value).splitlines()[0])
     assert len(named) > 1
-    assert all(int(key[:3]) == int(shard) for keys, shard in named for key in re.findall(r"\d{7}", keys))
+    assert all(
+        int(key[:3]) == int(shard) for keys, shard in named for key in re.findall(r"\d{7}", keys)
+    )
 
 
 def remove(folder):
@@ -297,7 +358,9 @@ def remove(folder):
 
 @pytest.mark.parametrize("when", ["before", "while it is read", "between epochs"])
 def test_a_shard_that_is_gone_is_missing_and_cannot_be_repaired(tmp_path, when):
-    data = write_shards(tmp_path, [40] * (30 if when == "while it is read" else 2))  # more than are opened ahead
+    data = write_shards(
+        tmp_path, [40] * (30 if when == "while it is read" else 2)
+    )  # more than are opened ahead
     loading = loader(data, decoders=1)
     if when == "between epochs":
         list(loading)
@@ -322,18 +385,22 @@ def silent():
 @pytest.mark.parametrize("kind", ["pipe", "http"])
 def test_a_shard_that_gives_nothing_is_named(silent, kind, counted):
     url = silent if kind == "http" else "pipe:sleep 600"
-    args = arguments(train_data=url, train_num_samples=None if counted else 60, workers=1, batch_size=4)
-    options = FeedOptions(stall_after=2.0, status_every=0.0, allow_pipe=True)
-    command = f"timeout 60 wdsflow inspect {shlex.quote(url)}{' --allow-pipe' if kind == 'pipe' else ''}"
-    said = (
-        rf"(?s){'cannot be counted' if counted else 'no batch for'}.*{re.escape(url)} has given nothing for .*{command}"
+    args = arguments(
+        train_data=url, train_num_samples=None if counted else 60, workers=1, batch_size=4
     )
+    options = FeedOptions(stall_after=2.0, status_every=0.0, allow_pipe=True)
+    command = (
+        f"timeout 60 wdsflow inspect {shlex.quote(url)}{' --allow-pipe' if kind == 'pipe' else ''}"
+    )
+    said = rf"(?s){'cannot be counted' if counted else 'no batch for'}.*{re.escape(url)} has given nothing for .*{command}"
     with pytest.raises(StallError, match=said):
         run(get_wds_dataset(args, TRAIN, True, tokenizer=None, options=options).dataloader)
 
 
 def test_a_command_that_fails_is_to_be_run_by_hand(tmp_path):
-    with pytest.raises(StallError, match=r"(?s)ended with status 3.*sh -c 'exit 3' > /dev/null") as caught:
+    with pytest.raises(
+        StallError, match=r"(?s)ended with status 3.*sh -c 'exit 3' > /dev/null"
+    ) as caught:
         run(loader("pipe:exit 3", workers=1))
     assert "repair" not in str(caught.value)
 
@@ -353,7 +420,9 @@ def test_a_preflight_is_idle_unless_something_is_read_or_computed(tmp_path):
     computing = threading.Thread(target=compute, args=(0.1,))
     computing.start()
     computing.join()
-    assert life.works(0.5)  # a fifth of the time, and a tenth is enough; what this thread does is no work
+    assert life.works(
+        0.5
+    )  # a fifth of the time, and a tenth is enough; what this thread does is no work
     reading = "open('/dev/zero', 'rb').read(1 << 20); print(flush=True); input()"
     words = [sys.executable, "-S", "-c", "print(flush=True); input();" + reading]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
@@ -371,7 +440,9 @@ def test_a_preflight_is_idle_unless_something_is_read_or_computed(tmp_path):
 
 def test_the_time_for_which_a_process_was_stopped_is_no_wait(monkeypatch):
     clock = [1000.0]
-    monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
+    monkeypatch.setattr(
+        watchdog, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep)
+    )
     dog = watchdog.Watchdog(60.0)
     with dog.waiting(lambda waited: StallError(f"after {waited:.0f} s")):
         for seconds in (4, 500, 4, 4, 24):
@@ -385,7 +456,8 @@ def test_the_time_for_which_a_process_was_stopped_is_no_wait(monkeypatch):
 def batches(data):
     """Return what known and unknown transforms make of shards, in processes."""
     return [
-        [digest(batch) for batch in loader(data, preprocess=each, decode_in="processes")] for each in (TRAIN, plain)
+        [digest(batch) for batch in loader(data, preprocess=each, decode_in="processes")]
+        for each in (TRAIN, plain)
     ]
 
 
@@ -416,9 +488,14 @@ _FULL = 'mount -t tmpfs -o size=64k tmpfs /dev/shm && { head -c 64k /dev/zero > 
 
 
 @pytest.mark.deep
-def test_nothing_needs_shared_memory_and_no_stopped_process_or_hanging_thread_keeps_a_program_from_its_end(tmp_path):
+def test_nothing_needs_shared_memory_and_no_stopped_process_or_hanging_thread_keeps_a_program_from_its_end(
+    tmp_path,
+):
     isolated = ["unshare", "-rm", "sh", "-c", _FULL, "sh"]
-    if not shutil.which("unshare") or subprocess.run([*isolated, "true"], capture_output=True, check=False).returncode:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*isolated, "true"], capture_output=True, check=False).returncode
+    ):
         pytest.skip("/dev/shm cannot be replaced here: this needs Linux and its user namespaces")
     data = write_shards(tmp_path, [20, 20])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

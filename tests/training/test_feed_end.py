@@ -23,7 +23,10 @@ def write_set(folder, counts, bad):
         for _ in range(count):
             key = f"{number:03d}"
             valid |= set() if number in bad else {key}
-            members += [(f"{key}.jpg", b"no image" if number in bad else jpeg(number)), (f"{key}.txt", b"a")]
+            members += [
+                (f"{key}.jpg", b"no image" if number in bad else jpeg(number)),
+                (f"{key}.txt", b"a"),
+            ]
             number += 1
         write_tar(folder / f"{shard}.tar", members)
     return f"{folder}/*.tar", valid
@@ -52,14 +55,20 @@ def test_a_feed_whose_last_samples_are_damaged_can_be_resumed_before_them(tmp_pa
 
 def test_a_rank_whose_only_sample_is_damaged_gives_another_one(tmp_path):
     shards, _ = write_set(tmp_path, [4], [2])
-    ranks = [keys(feed(shards, batch_size=4, shuffle=0, rank=rank, world_size=4)) for rank in range(4)]
+    ranks = [
+        keys(feed(shards, batch_size=4, shuffle=0, rank=rank, world_size=4)) for rank in range(4)
+    ]
     assert ranks == [[["000"]], [["001"]], [["000"]], [["003"]]]
 
 
 def test_lost_samples_are_replaced_by_the_next_ones(tmp_path):
     shards, _ = write_set(tmp_path, [12], [1, 2, 9])
     given = keys(feed(shards, batch_size=4, shuffle=0))
-    assert given == [["000", "004", "005", "003"], ["004", "005", "006", "007"], ["008", "008", "010", "011"]]
+    assert given == [
+        ["000", "004", "005", "003"],
+        ["004", "005", "006", "007"],
+        ["008", "008", "010", "011"],
+    ]
 
 
 def test_shards_without_a_valid_sample_still_end_with_an_error(tmp_path):
@@ -73,14 +82,21 @@ def test_shards_without_a_valid_sample_still_end_with_an_error(tmp_path):
 def test_samples_that_a_shard_no_longer_has_are_lost_and_replaced(tmp_path, shuffle):
     """A shard is written again, with fewer samples, between counting and reading."""
     shards, _ = write_set(tmp_path, [9, 12, 7], [])
-    ranks = [feed(shards, batch_size=4, shuffle=shuffle, rank=rank, world_size=2) for rank in range(2)]
+    ranks = [
+        feed(shards, batch_size=4, shuffle=shuffle, rank=rank, world_size=2) for rank in range(2)
+    ]
     members = [
-        (f"new{number}.{field}", data) for number in range(5) for field, data in (("jpg", jpeg(1)), ("txt", b"a"))
+        (f"new{number}.{field}", data)
+        for number in range(5)
+        for field, data in (("jpg", jpeg(1)), ("txt", b"a"))
     ]
     write_tar(tmp_path / "1.tar", members)
     given = [keys(one) for one in ranks]
     assert [list(map(len, batches)) for batches in given] == [[4, 4, 3, 3]] * 2
-    every = {*(f"{number:03d}" for number in (*range(9), *range(21, 28))), *(f"new{number}" for number in range(5))}
+    every = {
+        *(f"{number:03d}" for number in (*range(9), *range(21, 28))),
+        *(f"new{number}" for number in range(5)),
+    }
     assert {key for batches in given for batch in batches for key in batch} == every
     assert sum(one.tally.kept for one in ranks) == len(every)
     assert sum(one.tally.noted["repeated"] for one in ranks) == 12 - 5
@@ -98,14 +114,17 @@ class Job:
         """Return the batches of each rank, and the state afterwards."""
         batches, states = [], set()
         for rank in range(self.ranks):
-            one = feed(shards, batch_size=self.batch_size, rank=rank, world_size=self.ranks, **given)
+            one = feed(
+                shards, batch_size=self.batch_size, rank=rank, world_size=self.ranks, **given
+            )
             if state is not None:
                 one.load_state_dict(json.loads(state))
             own = iter(one)
             batches.append(keys(batch for _, batch in zip(range(self.stop), own, strict=False)))
             states.add(json.dumps(one.state_dict()))
             one.close()
-        # Without torch.distributed, the epoch of ranks for which no sample is left has ended one batch before.
+        # Without torch.distributed, the epoch of ranks for which no sample is left has ended one
+        # batch before.
         assert len(states) == 1 or self.stop > min(map(len, batches))
         return batches, states.pop()
 
@@ -113,7 +132,9 @@ class Job:
 TO_THE_END = 10**6
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(3, 103))])
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(3, 103))]
+)
 def test_feeds_stop_near_the_end_of_an_epoch_and_are_resumed(tmp_path, seed):
     rng = random.Random(seed)
     counts = [rng.randrange(1, 25) for _ in range(rng.choice([1, 2, 5]))]

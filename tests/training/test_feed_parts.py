@@ -29,7 +29,12 @@ from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.stream import Stream, mixed
 from wdsflow.training.orders.balanced import BalancedOrder, MixedSource
 from wdsflow.training.orders.merged import shares_of
-from wdsflow.training.orders.openclip import EvaluationOrder, OpenClipOrder, ResampledOrder, Workload
+from wdsflow.training.orders.openclip import (
+    EvaluationOrder,
+    OpenClipOrder,
+    ResampledOrder,
+    Workload,
+)
 from wdsflow.training.orders.order import EpochPosition, StreamPosition
 from wdsflow.training.ranks import RankPlace
 from wdsflow.training.sample_tasks import Blob, MadeSample, SampleRef
@@ -55,7 +60,11 @@ def test_streams_are_merged_in_proportion_to_their_rates(rates, data):
 
 
 SOURCES = st.lists(
-    st.tuples(st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), st.integers(1, 9), st.booleans()),
+    st.tuples(
+        st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any),
+        st.integers(1, 9),
+        st.booleans(),
+    ),
     min_size=1,
     max_size=3,
 )
@@ -64,12 +73,22 @@ SOURCES = st.lists(
 @given(SOURCES, st.data(), st.sampled_from(["exact", "even", "drop"]), st.booleans())
 def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, together):
     mixed = [
-        MixedSource(tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)), weight, ends)
+        MixedSource(
+            tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)),
+            weight,
+            ends,
+        )
         for number, (counts, weight, ends) in enumerate(sources)
     ]
 
     def rank(number, world, batch_size):
-        common = {"batch_size": batch_size, "seed": 3, "last": last, "together": together, "most_streams": 4}
+        common = {
+            "batch_size": batch_size,
+            "seed": 3,
+            "last": last,
+            "together": together,
+            "most_streams": 4,
+        }
         return BalancedOrder(mixed, place=RankPlace(number, world), **common)
 
     length = rank(0, 1, 1).length
@@ -93,7 +112,9 @@ def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, toge
             assert 0 < min(sizes) <= max(sizes) <= batch_size
             for other in (steps[at] for steps in lists if at < len(steps)):
                 assert other.stop == step.stop
-                given += [] if other.repeated else [place for run in other.runs for place in places(run)]
+                given += (
+                    [] if other.repeated else [place for run in other.runs for place in places(run)]
+                )
             start = step.stop
     assert len(given) == len(set(given)) == length - skipped
     for number, source in enumerate(mixed):
@@ -113,18 +134,24 @@ def places(run):
 @given(SOURCES, st.integers(1, 4), st.integers(1, 5))
 def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
     mixed = [
-        MixedSource(tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)), weight)
+        MixedSource(
+            tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)), weight
+        )
         for number, (counts, weight, _) in enumerate(sources)
     ]
     assume(sum(source.samples for source in mixed) >= world)
     ends = Counter()
     last = {}
     for rank in range(world):
-        order = BalancedOrder(mixed, place=RankPlace(rank, world), batch_size=batch_size, seed=3, most_streams=4)
+        order = BalancedOrder(
+            mixed, place=RankPlace(rank, world), batch_size=batch_size, seed=3, most_streams=4
+        )
         for step in order.steps(2, EpochPosition()):
             for run in step.runs:
                 ends[run.stream] += run.ends
-                last[run.stream] = max(last.get(run.stream, (0, False)), (run.first + run.samples, run.ends))
+                last[run.stream] = max(
+                    last.get(run.stream, (0, False)), (run.first + run.samples, run.ends)
+                )
     counts = dict(enumerate(source.samples for source in mixed))
     given = Counter()
     for stream, (length, _) in last.items():
@@ -137,11 +164,16 @@ def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
 
 def test_sources_end_an_epoch_or_repeat_their_samples():
     def length(*sources):
-        mixed = [MixedSource(((named(name), count),), weight, ends) for name, count, weight, ends in sources]
+        mixed = [
+            MixedSource(((named(name), count),), weight, ends)
+            for name, count, weight, ends in sources
+        ]
         return BalancedOrder(mixed, place=RankPlace(0, 1), batch_size=4, seed=0).length
 
     assert length(("a", 30, 1, False)) == 30
-    assert length(("a", 30, 3, False), ("b", 1000, 1, False)) == pytest.approx(4000, abs=2)  # until b has been given
+    assert length(("a", 30, 3, False), ("b", 1000, 1, False)) == pytest.approx(
+        4000, abs=2
+    )  # until b has been given
     assert length(("a", 30, 3, True), ("b", 1000, 1, False)) == pytest.approx(40, abs=2)
     assert length(("a", 30, 3, True), ("b", 5, 1, True)) == pytest.approx(20, abs=3)
 
@@ -165,7 +197,8 @@ def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monke
     monkeypatch.setattr(memory_shares, "ranks_here", lambda: 4)
     if found is None:
         with pytest.raises(
-            TooLittleFeedMemory, match=r"^memory of 73,400,320 bytes is too little: 3 batches of 100 samples"
+            TooLittleFeedMemory,
+            match=r"^memory of 73,400,320 bytes is too little: 3 batches of 100 samples",
         ):
             shares(memory, **{**SHARES, **changed})
         return
@@ -175,7 +208,9 @@ def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monke
 def test_memory_one_byte_short_is_refused_with_what_is_needed():
     least = 64 * MIB + 3 * 100 * 6000 + 100 * 1500 + 8 * 1500
     assert shares(least, **SHARES).ahead == 8
-    with pytest.raises(TooLittleFeedMemory, match=f"and all in all {least:,} are needed$") as caught:
+    with pytest.raises(
+        TooLittleFeedMemory, match=f"and all in all {least:,} are needed$"
+    ) as caught:
         shares(least - 1, **SHARES)
     assert caught.value.least == least
 
@@ -203,12 +238,25 @@ def test_epochs_are_counted(name, monkeypatch):
 
 
 def ref(key, *, held=0, shard="0.tar"):
-    return SampleRef(named(shard), key, Blob("jpg", held, -1, b"x" * held if held else None), (Blob("txt", 1, 0),))
+    return SampleRef(
+        named(shard),
+        key,
+        Blob("jpg", held, -1, b"x" * held if held else None),
+        (Blob("txt", 1, 0),),
+    )
 
 
 @pytest.mark.parametrize(
     ("size", "initial", "most_bytes", "held"),
-    [(4, 2, 99, 0), (4, 9, 99, 0), (1, 1, 99, 0), (50, 10, 99, 0), (50, 10, 30, 10), (6, 3, 5, 10), (9, 1, 40, 10)],
+    [
+        (4, 2, 99, 0),
+        (4, 9, 99, 0),
+        (1, 1, 99, 0),
+        (50, 10, 99, 0),
+        (50, 10, 30, 10),
+        (6, 3, 5, 10),
+        (9, 1, 40, 10),
+    ],
 )
 def test_a_shuffle_buffer_mixes_within_its_bounds(size, initial, most_bytes, held):
     arrived = []
@@ -222,7 +270,9 @@ def test_a_shuffle_buffer_mixes_within_its_bounds(size, initial, most_bytes, hel
     for number, each in enumerate(mixed(arriving(), size, initial, random.Random(1), most_bytes)):
         lines.append(f"{each.key}, {len(arrived) - number} held")
     assert sorted(int(line.split(",")[0]) for line in lines) == list(range(20))
-    check_text(GOLDEN, f"mixed by {size}, {initial}, {most_bytes} bytes, {held} each", "\n".join(lines))
+    check_text(
+        GOLDEN, f"mixed by {size}, {initial}, {most_bytes} bytes, {held} each", "\n".join(lines)
+    )
 
 
 MEMBERS: list[dict[str, bytes | int]] = [
@@ -263,12 +313,23 @@ def test_captions_are_where_the_arguments_say():
     assert (both.members, both.keep_empty) == (("json", "txt"), False)
     plain = captions_for(None, SimpleNamespace(), keep_empty=True)
     assert (plain.members, plain.read("k", {"txt": b""})) == (("txt",), "")
-    assert captions_for(None, SimpleNamespace(text_key="TXT;cap"), keep_empty=False).members == ("txt", "cap")
-    keys = SimpleNamespace(json_text_key="alt;title", json_text_key_probs=[0.5, 0.5], seed=7, text_key="txt")
+    assert captions_for(None, SimpleNamespace(text_key="TXT;cap"), keep_empty=False).members == (
+        "txt",
+        "cap",
+    )
+    keys = SimpleNamespace(
+        json_text_key="alt;title", json_text_key_probs=[0.5, 0.5], seed=7, text_key="txt"
+    )
     drawn = captions_for(None, keys, keep_empty=False)
-    texts = [drawn.at_epoch(epoch).read("k", {"json": b'{"alt": "a", "title": "t"}'}) for epoch in range(12)]
+    texts = [
+        drawn.at_epoch(epoch).read("k", {"json": b'{"alt": "a", "title": "t"}'})
+        for epoch in range(12)
+    ]
     assert set(texts) == {"a", "t"}
-    assert [drawn.at_epoch(epoch).read("k", {"json": b'{"alt": "a", "title": "t"}'}) for epoch in range(12)] == texts
+    assert [
+        drawn.at_epoch(epoch).read("k", {"json": b'{"alt": "a", "title": "t"}'})
+        for epoch in range(12)
+    ] == texts
     assert plain.at_epoch(3) is plain
 
 
@@ -286,7 +347,9 @@ def listed(catalog, url):
     return [repr(each) for each in catalog.samples(named(url))]
 
 
-@pytest.mark.parametrize("name", ["0.tar", "cut.tar", "unended.tar", "none.tar", "missing.tar", "piped"])
+@pytest.mark.parametrize(
+    "name", ["0.tar", "cut.tar", "unended.tar", "none.tar", "missing.tar", "piped"]
+)
 def test_the_samples_of_a_shard_are_listed(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = hostile()
@@ -311,7 +374,9 @@ def test_lists_of_shards_are_forgotten_where_they_are_too_many(tmp_path, monkeyp
     monkeypatch.setattr(listing_cache, "_MOST", 20)
     urls = []
     for number, count in enumerate((4, 4, 21, 12)):
-        members = [(f"{each:03d}.{field}", b"x") for each in range(count) for field in ("jpg", "txt")]
+        members = [
+            (f"{each:03d}.{field}", b"x") for each in range(count) for field in ("jpg", "txt")
+        ]
         urls.append(str(write_tar(tmp_path / f"{number}.tar", members)))
     catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
     walks = []
@@ -329,7 +394,11 @@ def test_lists_of_shards_are_forgotten_where_they_are_too_many(tmp_path, monkeyp
 def set_of(folder, counts):
     urls = []
     for shard, count in enumerate(counts):
-        members = [(f"{shard}{number:02d}.{field}", b"x") for number in range(count) for field in ("jpg", "txt")]
+        members = [
+            (f"{shard}{number:02d}.{field}", b"x")
+            for number in range(count)
+            for field in ("jpg", "txt")
+        ]
         members += [(f"{shard}99.jpg", b"x")]  # lacks its caption
         urls.append(named(str(write_tar(folder / f"{shard}.tar", members))))
     return urls
@@ -341,7 +410,12 @@ def orders(urls, counts, workers):
     yield "resampled", ResampledOrder(urls, None, work)
     yield "in order", EvaluationOrder(urls, workers=workers, batch_size=4, samples=sum(counts))
     shards = MixedSource(tuple(zip(urls, counts, strict=True)))
-    yield "balanced", BalancedOrder([shards], place=RankPlace(0, 1), batch_size=4, seed=1, last="even", most_streams=3)
+    yield (
+        "balanced",
+        BalancedOrder(
+            [shards], place=RankPlace(0, 1), batch_size=4, seed=1, last="even", most_streams=3
+        ),
+    )
 
 
 @pytest.mark.parametrize("bad", ["", "3", "0"], ids=["all", "some", "many"])
@@ -358,7 +432,9 @@ def test_batches_are_planned(bad, begun, tmp_path):
             lines += plan(order, tally, bad, begun)
         except StarvedError as error:
             lines.append(starved(error))
-        lines.append(f"  kept {tally.kept}, lost {tally.lost}, noted {dict(tally.noted)}, {dict(tally.fields)}")
+        lines.append(
+            f"  kept {tally.kept}, lost {tally.lost}, noted {dict(tally.noted)}, {dict(tally.fields)}"
+        )
     check_text(GOLDEN, f"plan: lost {bad or 'none'}, begun {begun}", "\n".join(lines))
 
 
@@ -368,7 +444,10 @@ def plan(order, tally, bad, begun):
     buffers = Buffers(samples=3, samples_initial=2)
 
     def opened(key, position, lose):
-        shards, draws = partial(order.shards_of, begun, key), order.shards if order.endless else None
+        shards, draws = (
+            partial(order.shards_of, begun, key),
+            order.shards if order.endless else None,
+        )
         return Stream(key, shards, catalog, epoch=begun, seed="7", shuffle=buffers if begun else None, most_bytes=MIB,
                       lose=lose, idle=lambda: None, position=position, draws=draws)  # fmt: skip
 

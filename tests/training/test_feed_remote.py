@@ -19,7 +19,9 @@ QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)
 
 
 def feed(shards, **given):
-    return make(shards, **{"batch_size": 4, "fields": ("bin", "__key__"), "options": QUIET, **given})
+    return make(
+        shards, **{"batch_size": 4, "fields": ("bin", "__key__"), "options": QUIET, **given}
+    )
 
 
 @contextmanager
@@ -27,9 +29,14 @@ def served(folder, counts, size, **more):
     """Serve shards of so many samples of ``size`` bytes; give their pattern, and the log of the server."""
     files = {}
     for shard, count in enumerate(counts):
-        members = [(f"{shard}{number:03d}.bin", random.Random(number).randbytes(size)) for number in range(count)]
+        members = [
+            (f"{shard}{number:03d}.bin", random.Random(number).randbytes(size))
+            for number in range(count)
+        ]
         files[f"set/{shard:04d}.tar"] = write_tar(folder / f"{shard}.tar", members).read_bytes()
-    with http_server(files | {f"set/{name}": json.dumps(data).encode() for name, data in more.items()}) as (url, log):
+    with http_server(
+        files | {f"set/{name}": json.dumps(data).encode() for name, data in more.items()}
+    ) as (url, log):
         yield f"{url}/set/{{0000..{len(counts) - 1:04d}}}.tar", log
 
 
@@ -53,7 +60,12 @@ def test_counts_next_to_the_shards_save_reading_them(tmp_path):
 
 
 def test_counts_do_not_depend_on_the_ranks(tmp_path, monkeypatch):
-    sizes = {"0000.tar": 4, "0001.tar": 5, "0002.tar": 4, "0003.tar": 4}  # wrong about the second one
+    sizes = {
+        "0000.tar": 4,
+        "0001.tar": 5,
+        "0002.tar": 4,
+        "0003.tar": 4,
+    }  # wrong about the second one
     found = []
     with served(tmp_path, [4, 4, 4, 4], 900, **{"sizes.json": sizes}) as (url, _):
         for ranks in (1, 2):
@@ -83,7 +95,10 @@ def test_a_wrong_count_next_to_the_shards_is_reported_or_not_used(tmp_path):
 
 
 def test_the_next_shard_is_requested_before_the_first_is_used_up(tmp_path):
-    with served(tmp_path, [40, 40], 2_000, **{"sizes.json": {"0000.tar": 40, "0001.tar": 40}}) as (url, log):
+    with served(tmp_path, [40, 40], 2_000, **{"sizes.json": {"0000.tar": 40, "0001.tar": 40}}) as (
+        url,
+        log,
+    ):
         one = feed(url, shuffle=0, batch_size=2)
         batches = iter(one)
         next(batches)
@@ -98,7 +113,8 @@ def test_shards_that_cannot_be_counted_are_reported(tmp_path, caplog):
         assert "feed: 1 shard left out, first: " in caplog.text
         assert "set/0002.tar: no such file" in caplog.text
         with pytest.raises(
-            ShardsError, match=r"(?s)none of the samples in 2 shards has bin.*bring the missing shards back"
+            ShardsError,
+            match=r"(?s)none of the samples in 2 shards has bin.*bring the missing shards back",
         ):
             feed(url.replace("0000..0001", "0003..0004"))
 

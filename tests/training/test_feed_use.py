@@ -26,12 +26,16 @@ QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)
 
 
 def feed(shards, **given):
-    return make(shards, **{"batch_size": 4, "fields": ("__key__", "__url__"), "options": QUIET, **given})
+    return make(
+        shards, **{"batch_size": 4, "fields": ("__key__", "__url__"), "options": QUIET, **given}
+    )
 
 
 def keys(batches):
     return [
-        (url.partition("?")[0][-8:], key) for of_batch, urls in batches for key, url in zip(of_batch, urls, strict=True)
+        (url.partition("?")[0][-8:], key)
+        for of_batch, urls in batches
+        for key, url in zip(of_batch, urls, strict=True)
     ]
 
 
@@ -46,13 +50,19 @@ def shards(tmp_path_factory):
         (lambda state: {}, "but an empty dict: load what feed.state_dict"),
         (lambda state: [], "but a list"),
         (lambda state: None, "but a NoneType"),
-        (lambda state: {"_snapshot": 1, "a": 2, "b": 3, "c": 4, "d": 5}, "but a dict with _snapshot, a, b and 2 more"),
+        (
+            lambda state: {"_snapshot": 1, "a": 2, "b": 3, "c": 4, "d": 5},
+            "but a dict with _snapshot, a, b and 2 more",
+        ),
         (lambda state: {"version": 1}, "but a dict with version=1"),
         (lambda state: {**state, "samples": "3"}, "samples='3'"),
         (lambda state: {**state, "samples": 99}, "samples=99"),
         (lambda state: {**state, "epoch": 1.5}, r"epoch=1\.5"),
         (lambda state: {**state, "identity": []}, "but a dict with version=1, epoch=0, samples=0"),
-        (lambda state: {**state, "version": 2}, "has version 2; this wdsflow reads version 1. Make the feed"),
+        (
+            lambda state: {**state, "version": 2},
+            "has version 2; this wdsflow reads version 1. Make the feed",
+        ),
     ],
 )
 def test_anything_but_a_state_is_refused_with_what_was_given(shards, change, message):
@@ -65,15 +75,19 @@ def test_anything_but_a_state_is_refused_with_what_was_given(shards, change, mes
 def test_a_state_of_other_shards_is_refused_in_a_line(tmp_path, shards):
     state = feed(shards).state_dict()
     with pytest.raises(
-        ValueError, match=r"feed: samples: 20 then, 21 now; source 0, samples: 20 then, 21 now; source 0, names"
+        ValueError,
+        match=r"feed: samples: 20 then, 21 now; source 0, samples: 20 then, 21 now; source 0, names",
     ):
         feed(write_shards(tmp_path / "a", [8, 13])).load_state_dict(state)
     with pytest.raises(
-        ValueError, match=r"feed: source 0, names and counts: '\w+' then, '\w+' now\. Make the feed as it was then"
+        ValueError,
+        match=r"feed: source 0, names and counts: '\w+' then, '\w+' now\. Make the feed as it was then",
     ):
         feed(write_shards(tmp_path / "b", [13, 7])).load_state_dict(state)
     with pytest.raises(ValueError, match="is of another feed") as caught:
-        feed(shards, seed=1, shuffle=2, fields=("x" * 500, "__key__"), map=len, drop_last=True).load_state_dict(state)
+        feed(
+            shards, seed=1, shuffle=2, fields=("x" * 500, "__key__"), map=len, drop_last=True
+        ).load_state_dict(state)
     assert str(caught.value).endswith("and 1 more. Make the feed as it was then, or load no state")
     assert len(str(caught.value)) < 400
 
@@ -108,7 +122,10 @@ def test_a_state_before_the_last_full_batch_goes_on_with_smaller_ones(shards):
         ({"epoch_samples": 7.5}, r"epoch_samples is 7\.5; it must be a whole number"),
         ({"epoch_samples": 0}, "epoch_samples is 0; it must be at least 1"),
         ({"batch_size": True}, "batch_size is True; it must be a whole number"),
-        ({"shuffle": -1}, "shuffle is -1; it must be True, False, or the size of the shuffle buffer in samples"),
+        (
+            {"shuffle": -1},
+            "shuffle is -1; it must be True, False, or the size of the shuffle buffer in samples",
+        ),
         ({"shuffle": None}, "shuffle is None; it must be True, False, or the size"),
         ({"shuffle": "yes"}, "shuffle is 'yes'; it must be True, False, or the size"),
         ({"seed": None}, "seed is None"),
@@ -136,7 +153,9 @@ def test_shuffle_is_true_false_or_a_number_of_samples(tmp_path):
     shuffled = keys(feed(shards, shuffle=True))
     assert shuffled == keys(feed(shards)) == keys(feed(shards, shuffle=5000))
     # A buffer of one sample would leave the samples of a shard in their order.
-    assert sum(after == before + 1 for before, after in pairwise(map(in_order.index, shuffled))) < 10
+    assert (
+        sum(after == before + 1 for before, after in pairwise(map(in_order.index, shuffled))) < 10
+    )
     one = feed(shards, shuffle=True)
     next(iter(one))
     feed(shards, shuffle=5000).load_state_dict(one.state_dict())
@@ -145,7 +164,12 @@ def test_shuffle_is_true_false_or_a_number_of_samples(tmp_path):
 def test_a_feed_shows_what_it_is_and_how_far(tmp_path):
     shards = write_shards(tmp_path, [20, 19])
     one = feed(
-        shards, fields=("jpg;png", "txt|json:alt", "cls;txt", "__key__"), rank=1, world_size=2, shuffle=9, seed=3
+        shards,
+        fields=("jpg;png", "txt|json:alt", "cls;txt", "__key__"),
+        rank=1,
+        world_size=2,
+        shuffle=9,
+        seed=3,
     )
     assert repr(one) == (
         "Loader(samples=39, shards=2, batch_size=4, batches=5, rank=1, world_size=2, schedule='balanced', shuffle=9, "
@@ -154,8 +178,14 @@ def test_a_feed_shows_what_it_is_and_how_far(tmp_path):
     batches = iter(one)
     next(batches), next(batches)
     assert repr(one).endswith("epoch=0, given=16)")
-    mixed = feed({f"{tmp_path}/0000.tar": 3, f"{tmp_path}/0001.tar": 1}, fields={"text": "txt"}, shuffle=False)
-    assert "schedule='balanced', weights=[3.0, 1.0], shuffle=0, seed=0, fields=['txt']" in repr(mixed)
+    mixed = feed(
+        {f"{tmp_path}/0000.tar": 3, f"{tmp_path}/0001.tar": 1},
+        fields={"text": "txt"},
+        shuffle=False,
+    )
+    assert "schedule='balanced', weights=[3.0, 1.0], shuffle=0, seed=0, fields=['txt']" in repr(
+        mixed
+    )
     assert "fields='map'" in repr(feed(shards, map=len))
 
 
@@ -226,8 +256,12 @@ def test_python_ends_soon_with_a_feed_that_is_open(shards, how, end):
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     run = [sys.executable, "-c", program]
-    done = subprocess.run(run, capture_output=True, text=True, check=False, env=environment, timeout=60)
-    assert (done.returncode, "Error" in done.stderr) == (3 if "Exit" in end else 0, False), done.stderr
+    done = subprocess.run(
+        run, capture_output=True, text=True, check=False, env=environment, timeout=60
+    )
+    assert (done.returncode, "Error" in done.stderr) == (3 if "Exit" in end else 0, False), (
+        done.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +302,11 @@ def test_a_state_fits_urls_of_another_signature(tmp_path):
 
         def signed(by):
             return feed(
-                [f"{url}/set/000{n}.tar?X-Amz-Date=2026&X-Amz-Signature={by}%2F{n}" for n in range(2)], map=drawn
+                [
+                    f"{url}/set/000{n}.tar?X-Amz-Date=2026&X-Amz-Signature={by}%2F{n}"
+                    for n in range(2)
+                ],
+                map=drawn,
             )
 
         one = signed("a")
@@ -279,9 +317,18 @@ def test_a_state_fits_urls_of_another_signature(tmp_path):
         assert sorted(torch_numbers([*given, *rest])) == sorted(torch_numbers(signed("c")))
         one.close()
     assert unsigned("https://h/a.tar?sv=1&sig=x&se=2") == "https://h/a.tar"
-    assert unsigned("https://h/get?file=a.tar&X-Amz-Date=1&X-Amz-Signature=2") == "https://h/get?file=a.tar"
-    assert unsigned("https://h/a.tar?versionId=3&Expires=1&Signature=x") == "https://h/a.tar?versionId=3"
-    assert unsigned("https://h/get?shard=3&split=a&size=2&sig=x&sv=1") == "https://h/get?shard=3&split=a&size=2"
+    assert (
+        unsigned("https://h/get?file=a.tar&X-Amz-Date=1&X-Amz-Signature=2")
+        == "https://h/get?file=a.tar"
+    )
+    assert (
+        unsigned("https://h/a.tar?versionId=3&Expires=1&Signature=x")
+        == "https://h/a.tar?versionId=3"
+    )
+    assert (
+        unsigned("https://h/get?shard=3&split=a&size=2&sig=x&sv=1")
+        == "https://h/get?shard=3&split=a&size=2"
+    )
     assert unsigned("https://h/a?versionId=1") == "https://h/a?versionId=1"
 
 

@@ -48,13 +48,18 @@ def test_arguments_without_data_are_refused():
 
 def test_what_cannot_be_called_is_refused_before_any_sample_is_read(tmp_path):
     args = Namespace(train_data=write_shards(tmp_path, [20]), workers=1)
-    with pytest.raises(TypeError, match=r"the image transform for training is None; .* open_clip.image_transform\(224"):
+    with pytest.raises(
+        TypeError,
+        match=r"the image transform for training is None; .* open_clip.image_transform\(224",
+    ):
         get_data(args, (None, EVAL), tokenizer=as_text)
     with pytest.raises(TypeError, match="preprocess_fns must be a pair"):
         get_data(args, None, tokenizer=as_text)
     with pytest.raises(TypeError, match="the tokenizer is 'RN50'; it must be a callable"):
         get_data(args, BOTH, tokenizer="RN50")
-    assert get_data(args, (EVAL, None), options=QUIET)["train"].dataloader.num_batches == 1  # nothing to evaluate on
+    assert (
+        get_data(args, (EVAL, None), options=QUIET)["train"].dataloader.num_batches == 1
+    )  # nothing to evaluate on
 
 
 def test_a_fault_of_our_own_is_not_blamed_on_a_sample(tmp_path, monkeypatch):
@@ -63,7 +68,9 @@ def test_a_fault_of_our_own_is_not_blamed_on_a_sample(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sample_work, "read_members", broken)
     args = Namespace(train_data=write_shards(tmp_path, [20]), workers=1)
-    with pytest.raises(RuntimeError, match=r"wdsflow failed \(read\) .* of ours. This is a fault of wdsflow") as caught:
+    with pytest.raises(
+        RuntimeError, match=r"wdsflow failed \(read\) .* of ours. This is a fault of wdsflow"
+    ) as caught:
         next(iter(get_data(args, BOTH, tokenizer=as_text, options=QUIET)["train"].dataloader))
     assert "image transform" not in str(caught.value)
     assert "without this sample" not in str(caught.value)
@@ -100,8 +107,12 @@ def test_a_tokenizer_of_plain_lists_gives_batches_of_tensors_or_is_refused_in_wo
     batch = next(iter(even["train"].dataloader))
     tokens = batch["text"] if isinstance(batch, dict) else batch[1]
     assert (tokens.dtype, tokens.shape) == (torch.long, (8, 3))
-    uneven = get_data(args, BOTH, tokenizer=lambda texts: [[1] * int(text[2:]) for text in texts], options=QUIET)
-    with pytest.raises(SampleError, match=r"(?s)its rows have different lengths: .*returns n rows of one length"):
+    uneven = get_data(
+        args, BOTH, tokenizer=lambda texts: [[1] * int(text[2:]) for text in texts], options=QUIET
+    )
+    with pytest.raises(
+        SampleError, match=r"(?s)its rows have different lengths: .*returns n rows of one length"
+    ):
         next(iter(uneven["train"].dataloader))
 
 
@@ -112,10 +123,15 @@ def test_a_tokenizer_of_plain_lists_gives_batches_of_tensors_or_is_refused_in_wo
         ("nope/{000..003}.tar", "no shards match '.*nope/{000..003}.tar': no such folder: .*nope"),
         ("{0000-0001}.tar", "a range in braces has two dots: '.*/{0000..0001}.tar'"),
         ("0009.tar", "no shards match '.*0009.tar': no such file: "),
-        ("{0000..0001}.tar::{tmp}/nope/{0..3}.tar", "no shards match '.*/nope/{0..3}.tar': no such folder"),
+        (
+            "{0000..0001}.tar::{tmp}/nope/{0..3}.tar",
+            "no shards match '.*/nope/{0..3}.tar': no such folder",
+        ),
     ],
 )
-def test_shards_that_are_not_there_are_refused_before_anything_is_read(tmp_path, data, told, counted):
+def test_shards_that_are_not_there_are_refused_before_anything_is_read(
+    tmp_path, data, told, counted
+):
     write_shards(tmp_path, [20, 20])
     args = {"workers": 1, "train_num_samples": counted}
     named = f"{tmp_path}/{data.replace('{tmp}', str(tmp_path))}"
@@ -135,19 +151,38 @@ def test_one_missing_shard_of_several_is_told_at_once(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("given", "kind", "told"),
     [
-        ({"batchsize": 4}, ValueError, "args has 'batchsize', which nothing reads: did you mean batch_size?"),
-        ({"num_workers": 4}, ValueError, "args has 'num_workers', which nothing reads: did you mean workers?"),
+        (
+            {"batchsize": 4},
+            ValueError,
+            "args has 'batchsize', which nothing reads: did you mean batch_size?",
+        ),
+        (
+            {"num_workers": 4},
+            ValueError,
+            "args has 'num_workers', which nothing reads: did you mean workers?",
+        ),
         ({"workers": "2"}, TypeError, "workers in args is '2'; it must be a whole number"),
         ({"batch_size": None}, TypeError, "batch_size in args is None; it must be a whole number"),
         ({"batch_size": 0}, ValueError, "batch_size in args is 0; it must be at least 1"),
-        ({"train_num_samples": -1}, ValueError, "train_num_samples in args is -1; it must be at least 1"),
+        (
+            {"train_num_samples": -1},
+            ValueError,
+            "train_num_samples in args is -1; it must be at least 1",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_meant_are_refused_in_words(tmp_path, given, kind, told):
     data = write_shards(tmp_path, [8])
     with pytest.raises(kind, match=re.escape(told)):
         get_data({"train_data": data, **given}, BOTH, tokenizer=as_text, options=QUIET)
-    mine = {"workers": 1, "batch_size": 4, "num_workers": 4, "local_rank": 0, "speed": 2.0, "lr": 0.1}
+    mine = {
+        "workers": 1,
+        "batch_size": 4,
+        "num_workers": 4,
+        "local_rank": 0,
+        "speed": 2.0,
+        "lr": 0.1,
+    }
     assert get_data({"train_data": data, **mine}, BOTH, tokenizer=as_text, options=QUIET)
 
 
@@ -178,22 +213,45 @@ WEIGHTS = {
         "is given without",
         'set args["dataset_resampled"] = True',
     ),
-    "too many": ({"train_data_upsampling_factors": "1::2", "dataset_resampled": True}, "2 factors for 1 source in", ""),
+    "too many": (
+        {"train_data_upsampling_factors": "1::2", "dataset_resampled": True},
+        "2 factors for 1 source in",
+        "",
+    ),
     "one for two": (
         {"train_data_upsampling_factors": 2.0, "dataset_resampled": True, "twice": 1},
         "1 factor for 2",
         "",
     ),
-    "a word": ({"train_data_upsampling_factors": "two", "dataset_resampled": True}, "is 'two'; it must be", ""),
-    "nothing": ({"train_data_upsampling_factors": [0], "dataset_resampled": True}, "is [0]; it must be", ""),
-    "no number": ({"train_data_upsampling_factors": "nan", "dataset_resampled": True}, "is 'nan'; it must be", ""),
+    "a word": (
+        {"train_data_upsampling_factors": "two", "dataset_resampled": True},
+        "is 'two'; it must be",
+        "",
+    ),
+    "nothing": (
+        {"train_data_upsampling_factors": [0], "dataset_resampled": True},
+        "is [0]; it must be",
+        "",
+    ),
+    "no number": (
+        {"train_data_upsampling_factors": "nan", "dataset_resampled": True},
+        "is 'nan'; it must be",
+        "",
+    ),
 }
 
 
 @pytest.mark.parametrize(("given", "told", "fix"), WEIGHTS.values(), ids=WEIGHTS)
-def test_upsampling_factors_that_cannot_be_used_are_refused_in_words_of_args(tmp_path, given, told, fix):
+def test_upsampling_factors_that_cannot_be_used_are_refused_in_words_of_args(
+    tmp_path, given, told, fix
+):
     data = write_shards(tmp_path, [8])
-    given = {"train_data": "::".join([data] * (1 + given.get("twice", 0))), "workers": 1, "batch_size": 4, **given}
+    given = {
+        "train_data": "::".join([data] * (1 + given.get("twice", 0))),
+        "workers": 1,
+        "batch_size": 4,
+        **given,
+    }
     with pytest.raises(ValueError, match=re.escape(told)) as caught:
         get_data(given, BOTH, tokenizer=as_text, options=QUIET)
     assert str(caught.value).startswith('args["train_data_upsampling_factors"] ')
@@ -220,20 +278,34 @@ def test_too_little_memory_is_refused_with_options_that_are_enough(tmp_path):
         get_data(args, BOTH, tokenizer=as_text, options=replace(QUIET, memory="10MB"))
     assert 'smaller batches: args["batch_size"]' in str(caught.value)
     [enough] = re.findall(r"more memory: (FeedOptions.*)", str(caught.value))
-    assert get_data(args, BOTH, tokenizer=as_text, options=eval(enough))["train"].dataloader.num_batches == 2
+    assert (
+        get_data(args, BOTH, tokenizer=as_text, options=eval(enough))[
+            "train"
+        ].dataloader.num_batches
+        == 2
+    )
 
 
 def test_a_set_with_captions_in_json_is_refused_with_their_place(tmp_path):
     members = [
-        (f"{n}.{kind}", jpeg(n) if kind == "jpg" else b'{"alt": "a cat"}') for n in range(8) for kind in ("jpg", "json")
+        (f"{n}.{kind}", jpeg(n) if kind == "jpg" else b'{"alt": "a cat"}')
+        for n in range(8)
+        for kind in ("jpg", "json")
     ]
     write_tar(tmp_path / "0.tar", members)
     args = {"train_data": f"{tmp_path}/0.tar", "workers": 1, "batch_size": 4}
-    with pytest.raises(ValueError, match="none of the samples in 1 shard has an image and a caption") as caught:
+    with pytest.raises(
+        ValueError, match="none of the samples in 1 shard has an image and a caption"
+    ) as caught:
         get_data(args, BOTH, tokenizer=as_text, options=QUIET)
     [told] = re.findall(r"captions are in json, alt .*: (FeedOptions.*)", str(caught.value))
-    assert get_data(args, BOTH, tokenizer=as_text, options=eval(told))["train"].dataloader.num_batches == 2
-    with pytest.raises(AssertionError, match=r'fewer workers than 3 \(args\["workers"\]\)\n.*schedule="balanced"'):
+    assert (
+        get_data(args, BOTH, tokenizer=as_text, options=eval(told))["train"].dataloader.num_batches
+        == 2
+    )
+    with pytest.raises(
+        AssertionError, match=r'fewer workers than 3 \(args\["workers"\]\)\n.*schedule="balanced"'
+    ):
         get_data({**args, "workers": 3}, BOTH, tokenizer=as_text, options=eval(told))
 
 
@@ -241,7 +313,11 @@ def test_imagenet_comes_from_openclips_own_loader(tmp_path):
     for name in ("cat", "dog"):
         (tmp_path / "val" / name).mkdir(parents=True)
         (tmp_path / "val" / name / "0.jpg").write_bytes(jpeg(3))
-    found = get_data(Namespace(imagenet_val=str(tmp_path / "val"), workers=0, batch_size=8), BOTH, tokenizer=as_text)
+    found = get_data(
+        Namespace(imagenet_val=str(tmp_path / "val"), workers=0, batch_size=8),
+        BOTH,
+        tokenizer=as_text,
+    )
     assert list(found) == ["imagenet-val"]
     [(images, classes)] = found["imagenet-val"].dataloader
     assert (len(images), classes.tolist()) == (2, [0, 1])

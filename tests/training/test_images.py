@@ -23,13 +23,19 @@ KNOWN = {
     "eval": image_transform(SIDE, is_train=False),
     "eval-bilinear": image_transform(SIDE, is_train=False, interpolation="bilinear"),
     "eval-oblong": image_transform((40, 56), is_train=False),
-    "squash": image_transform((40, 56), is_train=False, resize_mode="squash", mean=(0.1, 0.2, 0.3), std=0.5),
+    "squash": image_transform(
+        (40, 56), is_train=False, resize_mode="squash", mean=(0.1, 0.2, 0.3), std=0.5
+    ),
     "longest": image_transform(SIDE, is_train=False, resize_mode="longest", fill_color=9),
     "longest-oblong": image_transform((40, 56), is_train=False, resize_mode="longest"),
     "train": image_transform(SIDE, is_train=True),
     "train-oblong": image_transform((40, 56), is_train=True, aug_cfg={"scale": (0.1, 0.9)}),
     "train-bilinear": transforms.Compose(
-        [transforms.RandomResizedCrop(SIDE), transforms.ToTensor(), transforms.Normalize((0.5,) * 3, (0.2,) * 3)]
+        [
+            transforms.RandomResizedCrop(SIDE),
+            transforms.ToTensor(),
+            transforms.Normalize((0.5,) * 3, (0.2,) * 3),
+        ]
     ),
 }
 SIZES = ((96, 72), (48, 48), (47, 130), (200, 149), (31, 20), (300, 40))
@@ -69,7 +75,11 @@ def psnr(one, other):
 
 def states():
     kind, numbers, *rest = np.random.get_state()  # noqa: NPY002 - what others draw from
-    return random.getstate(), (kind, np.asarray(numbers).tolist(), *rest), torch.get_rng_state().tolist()
+    return (
+        random.getstate(),
+        (kind, np.asarray(numbers).tolist(), *rest),
+        torch.get_rng_state().tolist(),
+    )
 
 
 @known
@@ -90,7 +100,8 @@ def test_exact_is_at_most_two_levels_off(preprocess):
     for seed, (width, height) in enumerate(SIZES):
         data = encoded(smooth(2 * width, 2 * height, seed), "JPEG")
         found += [
-            levels(ours(work, data, draw), openclips(preprocess, data, draw), preprocess).flatten() for draw in range(3)
+            levels(ours(work, data, draw), openclips(preprocess, data, draw), preprocess).flatten()
+            for draw in range(3)
         ]
     differences = torch.cat(found)
     assert differences.max() < 2.1
@@ -124,15 +135,24 @@ def test_crops_are_those_that_torchvision_draws():
             rng.choice([(0.75, 4 / 3), (0.2, 0.3), (2, 5)]),
         )
         torch.manual_seed(seed)
-        top, left, down, across = transforms.RandomResizedCrop.get_params(Image.new("L", (width, height)), scale, ratio)
-        assert random_part(width, height, scale, ratio, seed) == (left, top, left + across, top + down)
+        top, left, down, across = transforms.RandomResizedCrop.get_params(
+            Image.new("L", (width, height)), scale, ratio
+        )
+        assert random_part(width, height, scale, ratio, seed) == (
+            left,
+            top,
+            left + across,
+            top + down,
+        )
         tried.add((left > 0, across < width))
     assert len(tried) == 3
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-@pytest.mark.parametrize("preprocess", [KNOWN["train"], KNOWN["train-oblong"]], ids=["train", "train-oblong"])
+@pytest.mark.parametrize(
+    "preprocess", [KNOWN["train"], KNOWN["train-oblong"]], ids=["train", "train-oblong"]
+)
 def test_fast_crops_are_within_45_decibels_of_exact_ones(preprocess, kind):
     exact, fast = image_work(preprocess, mode="exact"), image_work(preprocess, mode="fast")
     quality = []
@@ -170,7 +190,11 @@ def test_fast_decodes_no_more_than_the_crop_needs():
 def test_all_kinds_of_images_take_the_same_geometry(preprocess):
     work = image_work(preprocess, mode="exact")
     pictures = usual_images()
-    names = [name for name in pictures if name.endswith(("(96, 72)", "30000")) or "RGBA" in name or "png-P" in name]
+    names = [
+        name
+        for name in pictures
+        if name.endswith(("(96, 72)", "30000")) or "RGBA" in name or "png-P" in name
+    ]
     assert len(names) > 30
     for name in names:
         data = pictures[name]
@@ -201,7 +225,10 @@ def test_known_transforms_leave_the_global_generators_alone(preprocess, mode):
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["fast", "exact", "reference"])
 def test_known_transforms_run_in_several_threads_and_after_pickling(mode):
-    images = [encoded(smooth(400 + 3 * seed, 300, seed), kind) for seed, kind in enumerate(["JPEG", "PNG", "WEBP"] * 2)]
+    images = [
+        encoded(smooth(400 + 3 * seed, 300, seed), kind)
+        for seed, kind in enumerate(["JPEG", "PNG", "WEBP"] * 2)
+    ]
     jobs = [(data, seed) for seed, data in enumerate(images)]
     for preprocess in (KNOWN["train"], KNOWN["eval"]):
         work = image_work(preprocess, mode=mode)
@@ -219,7 +246,9 @@ def flipped(image):
 @pytest.mark.parametrize(
     "preprocess",
     [
-        image_transform(SIDE, is_train=True, aug_cfg={"color_jitter": (0.1,) * 4, "color_jitter_prob": 0.5}),
+        image_transform(
+            SIDE, is_train=True, aug_cfg={"color_jitter": (0.1,) * 4, "color_jitter_prob": 0.5}
+        ),
         image_transform(SIDE, is_train=True, aug_cfg={"gray_scale_prob": 0.2}),
         transforms.ToTensor(),
         transforms.Compose([transforms.ToTensor()]),
@@ -230,9 +259,14 @@ def flipped(image):
         steps_of(KNOWN["eval"], before=[transforms.Resize(SIDE)]),
         transforms.Compose([transforms.Resize(SIDE), *KNOWN["squash"].transforms[1:]]),
         transforms.Compose([transforms.Resize(SIDE + 1, BICUBIC), *KNOWN["eval"].transforms[1:]]),
-        transforms.Compose([transforms.Resize(SIDE, BICUBIC, max_size=90), *KNOWN["eval"].transforms[1:]]),
         transforms.Compose(
-            [transforms.Resize(SIDE, transforms.InterpolationMode.LANCZOS), *KNOWN["eval"].transforms[1:]]
+            [transforms.Resize(SIDE, BICUBIC, max_size=90), *KNOWN["eval"].transforms[1:]]
+        ),
+        transforms.Compose(
+            [
+                transforms.Resize(SIDE, transforms.InterpolationMode.LANCZOS),
+                *KNOWN["eval"].transforms[1:],
+            ]
         ),
         transforms.Compose([*KNOWN["train"].transforms[:-1], transforms.Normalize(0.5, 0.5)]),
         type("Mine", (transforms.Compose,), {})(KNOWN["train"].transforms),
@@ -270,8 +304,12 @@ def test_unknown_transforms_draw_by_the_seed():
 
 
 def test_unknown_transforms_get_openclips_pixels_in_mode_reference():
-    deep = encoded(Image.fromarray(np.arange(0, 60_000, 50, dtype=np.uint16).reshape(30, 40)), "PNG")
-    assert np.array_equal(np.asarray(image_work(np.asarray, mode="reference").run(deep, 0)), np.asarray(picture(deep)))
+    deep = encoded(
+        Image.fromarray(np.arange(0, 60_000, 50, dtype=np.uint16).reshape(30, 40)), "PNG"
+    )
+    assert np.array_equal(
+        np.asarray(image_work(np.asarray, mode="reference").run(deep, 0)), np.asarray(picture(deep))
+    )
     assert (image_work(np.asarray).run(deep, 0) < 255).mean() > 0.9
 
 
@@ -312,12 +350,16 @@ def test_very_long_pictures_take_no_more_than_their_middle(mode):
         pixels = work.run(line, 0)
         assert pixels.shape == work.shape
         assert np.unique(pixels.reshape(3, -1), axis=1).tolist() == [[9], [99], [200]]
-    with pytest.raises(Dropped, match="too-long"):  # of which torchvision would make an image of no height
+    with pytest.raises(
+        Dropped, match="too-long"
+    ):  # of which torchvision would make an image of no height
         image_work(KNOWN["longest"], mode=mode).run(line, 0)
 
 
 @pytest.mark.parametrize("mode", ["fast", "exact", "reference"])
-@pytest.mark.parametrize("preprocess", [KNOWN["train"], KNOWN["eval"], flipped], ids=["train", "eval", "unknown"])
+@pytest.mark.parametrize(
+    "preprocess", [KNOWN["train"], KNOWN["eval"], flipped], ids=["train", "eval", "unknown"]
+)
 def test_memory_is_held_while_an_image_is_large(preprocess, mode):
     held = []
 
@@ -338,7 +380,9 @@ def test_memory_is_held_while_an_image_is_large(preprocess, mode):
     assert held[2] == -held[3] > 3 * 300 * 200
     held.clear()
     larger = b"\0\0\0\x1cfreeispe" + bytes(4) + (200).to_bytes(4, "big") + (100).to_bytes(4, "big")
-    work.run(encoded(photo(64, 48), "AVIF") + larger, 0, hold)  # whose header is mistaken about its size
+    work.run(
+        encoded(photo(64, 48), "AVIF") + larger, 0, hold
+    )  # whose header is mistaken about its size
     assert [peak > 0 for peak in held] == [True, False, True, False]
 
 
@@ -353,8 +397,14 @@ def test_a_batch_is_normalised_as_torchvision_does_it_into_the_memory_given(mode
     out = torch.full((2, 3, height, width), torch.nan)
     assert work.collate(list(levels), out) is out
     for item, mine in zip(levels, out, strict=True):
-        theirs = steps_of(preprocess, start=-2)(Image.fromarray(np.ascontiguousarray(item.transpose(1, 2, 0))))
-        assert torch.equal(mine, theirs) if mode == "reference" else (mine - theirs).abs().max() <= 1e-6
+        theirs = steps_of(preprocess, start=-2)(
+            Image.fromarray(np.ascontiguousarray(item.transpose(1, 2, 0)))
+        )
+        assert (
+            torch.equal(mine, theirs)
+            if mode == "reference"
+            else (mine - theirs).abs().max() <= 1e-6
+        )
     assert torch.equal(work.collate(list(levels)), out)
     with pytest.raises(ValueError, match="float32 of"):
         work.collate(list(levels[:1]), out)
@@ -374,8 +424,13 @@ def test_results_of_unknown_transforms_are_stacked_if_they_are_tensors():
 
 
 def test_high_depth_is_clipped_as_pillow_does_but_in_mode_fast():
-    deep = encoded(Image.fromarray(np.arange(0, 60_000, 50, dtype=np.uint16).reshape(30, 40)), "PNG")
-    pixels = {mode: image_work(KNOWN["eval"], mode=mode).run(deep, 0) for mode in ("reference", "exact", "fast")}
+    deep = encoded(
+        Image.fromarray(np.arange(0, 60_000, 50, dtype=np.uint16).reshape(30, 40)), "PNG"
+    )
+    pixels = {
+        mode: image_work(KNOWN["eval"], mode=mode).run(deep, 0)
+        for mode in ("reference", "exact", "fast")
+    }
     assert (pixels["reference"] == 255).mean() > 0.9
     assert (pixels["exact"] == 255).mean() > 0.9
     assert (pixels["fast"] == 255).mean() < 0.1

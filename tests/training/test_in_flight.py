@@ -55,14 +55,23 @@ def test_a_pass_that_another_one_has_ended_says_so(tmp_path):
     loading.close()
 
 
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork")
-def test_a_decoder_that_hangs_before_its_first_sample_is_named_with_where_it_hangs(tmp_path, monkeypatch):
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
+)
+def test_a_decoder_that_hangs_before_its_first_sample_is_named_with_where_it_hangs(
+    tmp_path, monkeypatch
+):
     def hangs(_seat):
         time.sleep(3600)
 
     monkeypatch.setattr(decoder, "_be_a_worker", hangs)
-    loading = loader(write_shards(tmp_path, [20, 20]), decode_in="processes", decoders=1, stall_after=1.0)
-    with pytest.raises(StallError, match=r"decoder 0 \(process \d+\) has been between two samples for .* in hangs \("):
+    loading = loader(
+        write_shards(tmp_path, [20, 20]), decode_in="processes", decoders=1, stall_after=1.0
+    )
+    with pytest.raises(
+        StallError,
+        match=r"decoder 0 \(process \d+\) has been between two samples for .* in hangs \(",
+    ):
         next(iter(loading))
     loading.close()
 
@@ -71,7 +80,10 @@ def test_a_decoder_that_hangs_before_its_first_sample_is_named_with_where_it_han
 @pytest.mark.parametrize("schedule", [{}, {"schedule": "balanced", "batch_size": 3}])
 def test_threads_and_memory_leave_the_batches_of_streams_as_they_were(tmp_path, schedule):
     def big(shard):
-        return [(name, data + b"\0" * 20_000 * name.endswith("jpg")) for name, data in samples(shard, 150)]
+        return [
+            (name, data + b"\0" * 20_000 * name.endswith("jpg"))
+            for name, data in samples(shard, 150)
+        ]
 
     for shard in range(2):
         write_tar(tmp_path / f"{shard}.tar", big(shard))
@@ -94,7 +106,9 @@ def test_threads_and_memory_leave_the_batches_of_streams_as_they_were(tmp_path, 
 
 
 def test_samples_of_streams_that_wait_for_their_batch_hold_no_content(tmp_path):
-    padded = [(name, data + b"\0" * 1_000_000 * name.endswith("jpg")) for name, data in samples(0, 40)]
+    padded = [
+        (name, data + b"\0" * 1_000_000 * name.endswith("jpg")) for name, data in samples(0, 40)
+    ]
     write_tar(tmp_path / "0.tar", padded)
     more = {"arguments_more": {"dataset_resampled": True}}
     loading = loader(f"pipe:cat {tmp_path}/0.tar", workers=1, batch_size=60, memory="96MiB", **more)
@@ -112,12 +126,20 @@ def test_samples_of_streams_that_wait_for_their_batch_hold_no_content(tmp_path):
 
 def test_the_share_of_shuffling_is_the_same_for_any_number_of_threads():
     def share(decoders, memory):
-        return shares(memory, batch=64, sample=600_000, made=150_000, decoders=decoders, chunk=8, streams=3)
+        return shares(
+            memory, batch=64, sample=600_000, made=150_000, decoders=decoders, chunk=8, streams=3
+        )
 
     for memory in (None, 1 << 30):
         assert len({share(decoders, memory).shuffle for decoders in (1, 2, 7, 16)}) == 1
     given = share(4, 1 << 30)
-    used = 3 * 64 * 600_000 + (64 + given.ahead) * 150_000 + given.decode + 3 * given.shuffle + given.raw
+    used = (
+        3 * 64 * 600_000
+        + (64 + given.ahead) * 150_000
+        + given.decode
+        + 3 * given.shuffle
+        + given.raw
+    )
     assert used <= 1 << 30
 
 
@@ -129,7 +151,10 @@ def test_a_state_of_resampled_shards_is_refused_by_a_loader_of_plain_ones(tmp_pa
 
 
 def test_what_is_packed_comes_out_as_it_was():
-    array, crops = np.arange(6).reshape(2, 3), (torch.ones(3, 2), torch.zeros(2, dtype=torch.bfloat16))
+    array, crops = (
+        np.arange(6).reshape(2, 3),
+        (torch.ones(3, 2), torch.zeros(2, dtype=torch.bfloat16)),
+    )
     found = pickle.loads(packed({"array": array, "crops": crops}))
     assert np.array_equal(found["array"], array)
     assert all(torch.equal(one, other) for one, other in zip(found["crops"], crops, strict=True))
@@ -139,7 +164,13 @@ def test_what_is_packed_comes_out_as_it_was():
 @pytest.mark.parametrize("rows", [[torch.tensor([1, 2])] * 2, [np.array([1, 2])] * 2])
 def test_rows_of_numbers_are_joined_and_anything_else_is_not(rows):
     assert joined_rows(rows).tolist() == [[1, 2], [1, 2]]
-    for others in ([], ["a", "b"], [torch.zeros(2), torch.zeros(3)], [torch.zeros(2), np.zeros(2)], [torch.tensor(1)]):
+    for others in (
+        [],
+        ["a", "b"],
+        [torch.zeros(2), torch.zeros(3)],
+        [torch.zeros(2), np.zeros(2)],
+        [torch.tensor(1)],
+    ):
         assert joined_rows(others) is None
 
 

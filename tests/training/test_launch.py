@@ -13,7 +13,9 @@ import pytest
 from tests.cli import shards
 from tests.training.trainings import BATCHES, command, write_data
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
+)
 
 
 QUIET = ("--status-every", "0")
@@ -66,7 +68,12 @@ class Runs(dict[str, tuple[str, str, Path]]):
             "interrupted": {"signal": signal.SIGINT, "at": 3},
             "killed": {"signal": signal.SIGKILL, "at": 5},
             "decoder killed": {"signal": signal.SIGKILL, "at": 3, "decoders_of": 0},
-            "other's decoder killed": {"signal": signal.SIGKILL, "at": 3, "decoders_of": 1, "ranks": 2},
+            "other's decoder killed": {
+                "signal": signal.SIGKILL,
+                "at": 3,
+                "decoders_of": 1,
+                "ranks": 2,
+            },
         }
         return {"words": words[name], "name": str(self.folder / name), **ends.get(name, {})}
 
@@ -88,7 +95,9 @@ def test_captions_in_json_train(said):
 def test_a_trial_tells_how_much_training_waits_for_data_and_saves_nothing(said):
     status, text, folder = said["headspace"]
     assert status == 0, text
-    assert re.search(r"headspace of rank 0: training waits [\d.]+% of the time for data: .* \(6 batches\)", text)
+    assert re.search(
+        r"headspace of rank 0: training waits [\d.]+% of the time for data: .* \(6 batches\)", text
+    )
     assert "Train Epoch: 1" not in text
     assert not list((folder / "logs" / "headspace").rglob("*.pt"))
 
@@ -103,9 +112,17 @@ def test_a_run_that_would_starve_is_refused_before_it_starts_by_the_first_of_two
     status, text, folder = said["refused"]
     assert status == "1 1"
     assert text.count("no sample has a txt field") == 1
-    assert ": srun --ntasks 2 wdsflow train --caption json:caption --status-every 0 -- --train-data " in text
+    assert (
+        ": srun --ntasks 2 wdsflow train --caption json:caption --status-every 0 -- --train-data "
+        in text
+    )
     assert "--no-preflight" in text
-    assert (folder / "refused.1.said").read_text().splitlines()[-1].startswith("wdsflow: the first rank refuses")
+    assert (
+        (folder / "refused.1.said")
+        .read_text()
+        .splitlines()[-1]
+        .startswith("wdsflow: the first rank refuses")
+    )
     assert not (folder / "logs" / "refused").exists()
 
 

@@ -6,7 +6,12 @@ from wdsflow.engines import site as cores
 from wdsflow.training.feed.memory_shares import shares
 from wdsflow.training.ranks import cores_for_rank, decoders_for, ranks_here
 
-SLURM = {"SLURM_PROCID": "9", "SLURM_NTASKS": "20", "SLURM_STEP_TASKS_PER_NODE": "8(x2),4", "SLURM_CPUS_ON_NODE": "64"}
+SLURM = {
+    "SLURM_PROCID": "9",
+    "SLURM_NTASKS": "20",
+    "SLURM_STEP_TASKS_PER_NODE": "8(x2),4",
+    "SLURM_CPUS_ON_NODE": "64",
+}
 
 
 @pytest.fixture
@@ -37,8 +42,14 @@ def machine(tmp_path, monkeypatch):
         (SLURM | {"SLURM_NODEID": "1"}, 8),
         (SLURM | {"SLURM_NODEID": "2"}, 4),
         (SLURM | {"SLURM_NODEID": "3"}, 1),  # there is no such node
-        (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "1", "LOCAL_WORLD_SIZE": "8"}, 8),  # torchrun, by srun
-        ({"SLURM_NTASKS": "8", "SLURM_TASKS_PER_NODE": "8"}, 1),  # a batch script's own process is no step of 8
+        (
+            SLURM | {"SLURM_STEP_TASKS_PER_NODE": "1", "LOCAL_WORLD_SIZE": "8"},
+            8,
+        ),  # torchrun, by srun
+        (
+            {"SLURM_NTASKS": "8", "SLURM_TASKS_PER_NODE": "8"},
+            1,
+        ),  # a batch script's own process is no step of 8
     ],
 )
 def test_each_launcher_says_how_many_ranks_are_here(machine, variables, ranks):
@@ -58,7 +69,14 @@ def test_ranks_share_the_memory_of_their_machine(machine, monkeypatch):
     from wdsflow.memory import usage as limits
 
     monkeypatch.setattr(limits, "control_groups", lambda: [limits.Bound(2 << 30, 0)])
-    sizes = {"batch": 8, "sample": 1 << 10, "made": 1 << 10, "decoders": 1, "chunk": 4, "streams": 1}
+    sizes = {
+        "batch": 8,
+        "sample": 1 << 10,
+        "made": 1 << 10,
+        "decoders": 1,
+        "chunk": 4,
+        "streams": 1,
+    }
     machine({})
     alone = shares(None, **sizes)
     machine(SLURM)

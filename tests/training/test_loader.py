@@ -22,12 +22,24 @@ from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.stalls.stall import StallError
 
-TRAIN, EVAL = open_clip.image_transform(32, is_train=True), open_clip.image_transform(32, is_train=False)
+TRAIN, EVAL = (
+    open_clip.image_transform(32, is_train=True),
+    open_clip.image_transform(32, is_train=False),
+)
 QUIET = {"status_every": 0.0}
 
 
 def loader(
-    data, *, train=True, rank=0, world=1, workers=2, batch_size=4, preprocess=TRAIN, arguments_more=None, **options
+    data,
+    *,
+    train=True,
+    rank=0,
+    world=1,
+    workers=2,
+    batch_size=4,
+    preprocess=TRAIN,
+    arguments_more=None,
+    **options,
 ):
     args = arguments(
         train_data=data,
@@ -115,7 +127,9 @@ def test_a_finished_epochs_state_begins_the_next_one(tmp_path):
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_a_balanced_epoch_gives_each_sample_once(tmp_path, counts, world):
     data = write_shards(tmp_path, counts)
-    everything = sorted(f"{shard}/{number}" for shard, count in enumerate(counts) for number in range(count))
+    everything = sorted(
+        f"{shard}/{number}" for shard, count in enumerate(counts) for number in range(count)
+    )
     for epoch in range(2):
         found, lengths = [], set()
         for rank in range(world):
@@ -145,7 +159,9 @@ def test_epochs_are_shuffled_differently_and_seeds_too(tmp_path):
 def test_a_starved_worker_ends_the_run_at_once_and_says_what_cures_it(tmp_path):
     data = write_shards(tmp_path, [40, 3])
     loading = loader(data, workers=2, batch_size=4)
-    with pytest.raises(StallError, match=r"(?s)3 usable samples.*a batch needs 4.*To fix it") as caught:
+    with pytest.raises(
+        StallError, match=r"(?s)3 usable samples.*a batch needs 4.*To fix it"
+    ) as caught:
         list(loading)
     assert "worker" in str(caught.value)
 
@@ -154,7 +170,9 @@ def json_members(count):
     found = []
     for number in range(count):
         found.append((f"{number:04d}.jpg", jpeg(number)))
-        found.append((f"{number:04d}.json", json.dumps({"description": f"picture {number}"}).encode()))
+        found.append(
+            (f"{number:04d}.json", json.dumps({"description": f"picture {number}"}).encode())
+        )
     return found
 
 
@@ -198,7 +216,9 @@ def test_a_cut_shard_gives_what_it_has_and_pairs_nothing_wrongly(tmp_path):
     cut.write_bytes(whole[: len(whole) // 2])
     loading = loader(data, workers=1, train=False, preprocess=EVAL)
     found = all_texts(loading)
-    assert set(found) >= {f"0/{number}" for number in range(20)} | {f"2/{number}" for number in range(20)}
+    assert set(found) >= {f"0/{number}" for number in range(20)} | {
+        f"2/{number}" for number in range(20)
+    }
     assert len(found) == len(set(found))
     assert [Path(damage.shard).name for damage in loading.tally.damage.values()] == ["0001.tar"]
     assert loading.tally.seen >= len(found)
@@ -206,12 +226,24 @@ def test_a_cut_shard_gives_what_it_has_and_pairs_nothing_wrongly(tmp_path):
 
 def test_archives_one_behind_another_pair_nothing_wrongly(tmp_path):
     whole = [("0.jpg", jpeg(1)), ("0.txt", b"whole")]
-    parts = [whole, whole[:1], [("0.txt", b"another's"), ("1.jpg", jpeg(2)), ("1.txt", b"whole too")]]
+    parts = [
+        whole,
+        whole[:1],
+        [("0.txt", b"another's"), ("1.jpg", jpeg(2)), ("1.txt", b"whole too")],
+    ]
     shard = tmp_path / "0000.tar"
-    shard.write_bytes(b"".join(write_tar(tmp_path / f"{n}.tar", part).read_bytes() for n, part in enumerate(parts)))
+    shard.write_bytes(
+        b"".join(
+            write_tar(tmp_path / f"{n}.tar", part).read_bytes() for n, part in enumerate(parts)
+        )
+    )
     loading = loader(str(shard), train=False, preprocess=EVAL, workers=1)
     assert all_texts(loading) == ["whole", "whole too"]
-    assert loading.tally.losses["select", "no-caption"].count == loading.tally.losses["select", "no-image"].count == 1
+    assert (
+        loading.tally.losses["select", "no-caption"].count
+        == loading.tally.losses["select", "no-image"].count
+        == 1
+    )
 
 
 def test_samples_behind_damage_are_read(tmp_path):
@@ -311,13 +343,22 @@ def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
 
     shard = tmp_path / "0000.tar"
     write_tar(shard, samples(0, 6))
-    rows = zlib.compress(b"\0" * ((15_300 // 8 + 1) * 15_300), 1)  # 234 million pixels, black or white
+    rows = zlib.compress(
+        b"\0" * ((15_300 // 8 + 1) * 15_300), 1
+    )  # 234 million pixels, black or white
 
     def chunk(name, data):
-        return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+        return (
+            len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+        )
 
     size = (15_300).to_bytes(4, "big") * 2
-    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size + b"\1\0\0\0\0") + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    png = (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", size + b"\1\0\0\0\0")
+        + chunk(b"IDAT", rows)
+        + chunk(b"IEND", b"")
+    )
     bomb = b'{"caption": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
     small = [
         ("giant.txt", b"a giant"),
@@ -342,7 +383,14 @@ def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
         file.write((tmp_path / "more.tar").read_bytes())
     forget_peak()
     before = peak()
-    loading = loader(str(shard), workers=1, train=False, preprocess=EVAL, caption="txt|json:caption", memory="256MiB")
+    loading = loader(
+        str(shard),
+        workers=1,
+        train=False,
+        preprocess=EVAL,
+        caption="txt|json:caption",
+        memory="256MiB",
+    )
     assert sorted(all_texts(loading)) == [f"0/{number}" for number in range(6)]
     assert peak() - before < 400 << 20
     counts = {reason: each.count for (_, reason), each in loading.tally.losses.items()}
@@ -353,38 +401,54 @@ def test_samples_that_fill_no_batch_are_not_lost_and_none_is_counted_twice(tmp_p
     caplog.set_level("INFO", logger="wdsflow.training")
     write_tar(tmp_path / "0000.tar", [*samples(0, 30), ("x.jpg", jpeg(1))])
     loading = loader(str(tmp_path / "0000.tar"), workers=1, batch_size=8, status_every=1e6)
-    assert sum(len(texts(batch)) for batch in loading) == 64  # 60 asked for: 24 of 30 in each of three passes
+    assert (
+        sum(len(texts(batch)) for batch in loading) == 64
+    )  # 60 asked for: 24 of 30 in each of three passes
     tally = loading.tally
     assert (tally.seen, tally.kept, tally.lost) == (31, 24, 1)
     assert tally.noted == {"left-over": 6, "repeated": 40}
-    [table] = [record.getMessage() for record in caplog.records if "epoch 0 done" in record.getMessage()]
+    [table] = [
+        record.getMessage() for record in caplog.records if "epoch 0 done" in record.getMessage()
+    ]
     assert re.findall(r"(kept|lost|left-over|seen) +(\d+) +([\d.]+) %", table) == [
         ("seen", "31", "100.0"),
         ("kept", "24", "77.4"),
         ("lost", "1", "3.2"),
         ("left-over", "6", "19.4"),
     ]
-    assert re.search(r"noted: repeated +40$", table, re.MULTILINE)  # of more than were seen: no share
-    assert [record.levelname for record in caplog.records if "epoch 0 done" in record.getMessage()] == ["WARNING"]
+    assert re.search(
+        r"noted: repeated +40$", table, re.MULTILINE
+    )  # of more than were seen: no share
+    assert [
+        record.levelname for record in caplog.records if "epoch 0 done" in record.getMessage()
+    ] == ["WARNING"]
     caplog.clear()
     write_tar(tmp_path / "0000.tar", samples(0, 30))
     for status_every, said in ((1e6, ["INFO"]), (0.0, [])):
         list(loader(str(tmp_path / "0000.tar"), workers=1, batch_size=8, status_every=status_every))
-        assert [record.levelname for record in caplog.records if "feed: epoch 0" in record.getMessage()] == said
+        assert [
+            record.levelname for record in caplog.records if "feed: epoch 0" in record.getMessage()
+        ] == said
         caplog.clear()
 
 
-def test_damage_is_reported_of_shards_that_were_counted_and_read_before_the_first_batch(tmp_path, caplog):
+def test_damage_is_reported_of_shards_that_were_counted_and_read_before_the_first_batch(
+    tmp_path, caplog
+):
     caplog.set_level("INFO", logger="wdsflow.training")
     data = write_shards(tmp_path, [20, 20])
     cut = tmp_path / "0001.tar"
     cut.write_bytes(cut.read_bytes()[:-12_000])
-    loading = loader(data, schedule="balanced", status_every=1e6)  # counts the samples, and keeps what it has listed
+    loading = loader(
+        data, schedule="balanced", status_every=1e6
+    )  # counts the samples, and keeps what it has listed
     running = iter(loading)
     while not loading.tally.damage:
         time.sleep(0.01)
     list(running)
-    [table] = [record.getMessage() for record in caplog.records if "epoch 0 done" in record.getMessage()]
+    [table] = [
+        record.getMessage() for record in caplog.records if "epoch 0 done" in record.getMessage()
+    ]
     assert f"damaged: {cut}: " in table
 
 
@@ -394,7 +458,9 @@ def test_a_worker_that_cannot_fill_a_batch_is_an_error_after_the_batches_before_
     data = write_shards(tmp_path, [30, 30, 1])
     loading = loader(data, workers=3, batch_size=23, decoders=1, arguments_more={"seed": seed})
     given = []
-    with pytest.raises(StallError, match=r"worker \d: a whole pass over its only shard gave 1 usable sample") as caught:
+    with pytest.raises(
+        StallError, match=r"worker \d: a whole pass over its only shard gave 1 usable sample"
+    ) as caught:
         given.extend(texts(batch) for batch in loading)
     number = int(re.search(r"worker (\d)", str(caught.value))[1])
     assert len(given) == number

@@ -34,7 +34,9 @@ def test_the_batches_of_one_loader_are_counted_and_all_else_is_left_alone(first)
 def test_a_loop_that_counts_no_batch_is_refused():
     steps = Steps([], 0, lambda: None, lambda number: None)
     with (
-        pytest.raises(RuntimeError, match=r"test_loop_parts\.loop does not enumerate its batches any more$"),
+        pytest.raises(
+            RuntimeError, match=r"test_loop_parts\.loop does not enumerate its batches any more$"
+        ),
         counted(loop, steps),
     ):
         assert loop([], ["x"])[1] == [(5, "x")]
@@ -66,7 +68,9 @@ def test_random_generators_go_on_where_they_were(device, monkeypatch):
     cards = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda name: f"state of {name}")
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, name: cards.append((state, name)))
+    monkeypatch.setattr(
+        torch.cuda, "set_rng_state", lambda state, name: cards.append((state, name))
+    )
     try:
         draw()
         states = checkpoints.capture(device)

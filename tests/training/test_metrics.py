@@ -73,7 +73,12 @@ def test_labels_that_need_it_are_escaped(tally):
     text = exposition(facts(tally), 0)
     assert all(line.isprintable() for line in text.splitlines())
     shown = 'a\\b"c\\nd\\x1b\\u202e\\xff{}'  # as people see it everywhere
-    assert parsed(text)["wdsflow_samples_lost_total", ("rank", "0"), ("reason", shown), ("stage", shown)] == 1
+    assert (
+        parsed(text)[
+            "wdsflow_samples_lost_total", ("rank", "0"), ("reason", shown), ("stage", shown)
+        ]
+        == 1
+    )
 
 
 def test_a_prom_file_is_replaced_whole_and_readable_by_the_exporter(tally, tmp_path):
@@ -83,7 +88,9 @@ def test_a_prom_file_is_replaced_whole_and_readable_by_the_exporter(tally, tmp_p
     before = metrics.path.open()  # as a reader in the middle of it
     metrics.write(facts(tally))
     with before:
-        assert ("wdsflow_samples_total", ("outcome", "kept"), ("rank", "0")) in parsed(before.read())
+        assert ("wdsflow_samples_total", ("outcome", "kept"), ("rank", "0")) in parsed(
+            before.read()
+        )
     assert metrics.path.stat().st_ino != first.st_ino
     assert metrics.path.stat().st_mode & 0o777 == 0o666 & ~umask()
     assert [path.name for path in tmp_path.iterdir()] == ["feed.prom"]
@@ -118,8 +125,20 @@ def test_json_lines_hold_the_epochs_facts(tally, tmp_path):
         "kept": 1000,
         "lost": 3,
         "reasons": [
-            {"stage": "select", "reason": "no-caption", "count": 2, "key": "1", "shard": "/data/0.tar"},
-            {"stage": "decode", "reason": "truncated", "count": 1, "key": "3", "shard": "/data/1.tar"},
+            {
+                "stage": "select",
+                "reason": "no-caption",
+                "count": 2,
+                "key": "1",
+                "shard": "/data/0.tar",
+            },
+            {
+                "stage": "decode",
+                "reason": "truncated",
+                "count": 1,
+                "key": "3",
+                "shard": "/data/1.tar",
+            },
         ],
         "noted": {"truncated-caption": 7},
         "damaged": [["/data/0.tar", "silent", "ends"], ["/data/0.tar", "truncated-data", "ends"]],
@@ -139,7 +158,10 @@ def test_json_lines_are_strict_json_whatever_the_data(tally, tmp_path):
 
 @pytest.mark.parametrize(("world_size", "name"), [(1, "feed.v2.prom"), (4, "feed.v2-rank3.prom")])
 def test_each_of_several_ranks_has_a_file(world_size, name, tmp_path):
-    assert Metrics(str(tmp_path / "feed.v2.prom"), rank=3, world_size=world_size).path == tmp_path / name
+    assert (
+        Metrics(str(tmp_path / "feed.v2.prom"), rank=3, world_size=world_size).path
+        == tmp_path / name
+    )
 
 
 @pytest.mark.parametrize("name", ["feed.json", "prom", "feed"])
@@ -173,7 +195,9 @@ def test_progress_writes_at_the_beginning_at_each_interval_while_waiting_and_at_
     feed.step(64, 2, tally, 6.0)
     feed.end(tally, 6.0)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [(row["event"], row["batch"], row["samples"], row["waited_seconds"]) for row in rows] == [
+    assert [
+        (row["event"], row["batch"], row["samples"], row["waited_seconds"]) for row in rows
+    ] == [
         ("status", 0, 0, 0.0),
         ("status", 1, 64, 1.0),
         ("status", 1, 64, 6.0),

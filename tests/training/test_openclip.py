@@ -38,7 +38,9 @@ def old_webdataset():
     return "eof_value" not in signature(tar_file_expander).parameters
 
 
-needs_their_loader = pytest.mark.skipif(not old_webdataset(), reason="OpenCLIP's own loader fails with this webdataset")
+needs_their_loader = pytest.mark.skipif(
+    not old_webdataset(), reason="OpenCLIP's own loader fails with this webdataset"
+)
 
 
 @pytest.fixture
@@ -85,7 +87,9 @@ def test_each_worker_of_each_rank_reads_what_openclips_reads(
         for make in (upstream.get_wds_dataset, get_wds_dataset):
             torch.manual_seed(5 + rank)
             dataset = make(args, EVAL, True, tokenizer=as_text)
-            results.append((dataset.dataloader.num_batches, dataset.dataloader.num_samples, epochs(dataset, 3)))
+            results.append(
+                (dataset.dataloader.num_batches, dataset.dataloader.num_samples, epochs(dataset, 3))
+            )
         assert results[0] == results[1]
 
 
@@ -118,14 +122,19 @@ def test_evaluation_gives_equal_tensors_in_equal_batches(tmp_path, workers):
         image = Image.frombytes("RGB", size, rng.randbytes(3 * size[0] * size[1]))
         kind = rng.choice(["jpeg", "png", "webp"])
         image.save(stream, kind)
-        members += [(f"{number}.{kind}", stream.getvalue()), (f"{number}.txt", f"a picture, number {number}".encode())]
+        members += [
+            (f"{number}.{kind}", stream.getvalue()),
+            (f"{number}.txt", f"a picture, number {number}".encode()),
+        ]
     write_tar(tmp_path / "0000.tar", members[:20])
     write_tar(tmp_path / "0001.tar", members[20:])
     args = arguments(val_data=f"{tmp_path}/{{0000..0001}}.tar", workers=workers, batch_size=4)
     tokenizer = open_clip.get_tokenizer("RN50")
     theirs = list(upstream.get_wds_dataset(args, EVAL, False, tokenizer=tokenizer).dataloader)
     ours = list(
-        get_wds_dataset(args, EVAL, False, tokenizer=tokenizer, options=FeedOptions(decode="reference")).dataloader
+        get_wds_dataset(
+            args, EVAL, False, tokenizer=tokenizer, options=FeedOptions(decode="reference")
+        ).dataloader
     )
     assert [type(batch) for batch in ours] == [type(batch) for batch in theirs]
     for (images, tokens), (their_images, their_tokens) in zip(ours, theirs, strict=True):
@@ -138,7 +147,8 @@ def test_augmentation_draws_what_the_samples_seed_gives(tmp_path, unshuffled):
     stream = io.BytesIO()
     image = Image.frombytes("RGB", (64, 64), random.Random(1).randbytes(64 * 64 * 3))
     image.save(stream, "png")
-    # Small parts: where a large part does not fit into the image, torchvision takes the whole, which is never new.
+    # Small parts: where a large part does not fit into the image, torchvision takes the whole,
+    # which is never new.
     preprocess = open_clip.image_transform(32, is_train=True, aug_cfg={"scale": (0.1, 0.5)})
     runs = []
     for folder in ("here", "elsewhere"):
@@ -146,7 +156,9 @@ def test_augmentation_draws_what_the_samples_seed_gives(tmp_path, unshuffled):
         data.parent.mkdir()
         write_tar(data, [("a.png", stream.getvalue()), ("a.txt", b"noise")])
         args = arguments(train_data=str(data), train_num_samples=8, workers=0, batch_size=1)
-        dataset = get_wds_dataset(args, preprocess, True, tokenizer=as_text, options=FeedOptions(decode="reference"))
+        dataset = get_wds_dataset(
+            args, preprocess, True, tokenizer=as_text, options=FeedOptions(decode="reference")
+        )
         for _ in range(2):
             dataset.set_epoch(0)
             runs.append([images[0].clone() for images, _ in dataset.dataloader])
@@ -168,7 +180,9 @@ def test_an_unknown_transform_gets_a_pil_image(tmp_path):
     assert all(torch.equal(images[:, :2], torch.tensor([[40.0, 32.0]] * 3)) for images in seen)
     dataset.set_epoch(0)
     again = [images.clone() for images, _ in dataset.dataloader]
-    assert torch.equal(torch.cat(seen), torch.cat(again))  # what it draws depends on the sample's seed alone
+    assert torch.equal(
+        torch.cat(seen), torch.cat(again)
+    )  # what it draws depends on the sample's seed alone
 
 
 def test_an_error_of_the_users_transform_names_the_sample(tmp_path):
@@ -199,7 +213,9 @@ def test_a_tokenizer_that_takes_only_a_list_gives_the_tokens_of_whole_captions(t
     def tokenizer(texts):
         return torch.stack([torch.tensor([len(text), *map(ord, text[:3])]) for text in texts])
 
-    args = arguments(train_data=write_shards(tmp_path, [9]), train_num_samples=8, workers=1, batch_size=4)
+    args = arguments(
+        train_data=write_shards(tmp_path, [9]), train_num_samples=8, workers=1, batch_size=4
+    )
     for where in ("threads", "processes"):
         options = FeedOptions(decode_in=where, status_every=0.0)
         loading = get_wds_dataset(args, EVAL, True, tokenizer=tokenizer, options=options).dataloader
@@ -209,7 +225,9 @@ def test_a_tokenizer_that_takes_only_a_list_gives_the_tokens_of_whole_captions(t
 
 
 def test_a_tokenizer_without_a_row_for_each_caption_is_an_error_that_blames_no_sample(tmp_path):
-    args = arguments(train_data=write_shards(tmp_path, [6]), train_num_samples=12, workers=1, batch_size=3)
+    args = arguments(
+        train_data=write_shards(tmp_path, [6]), train_num_samples=12, workers=1, batch_size=3
+    )
     with pytest.raises(SampleError, match="it returned 3 rows") as caught:
         list(get_wds_dataset(args, EVAL, True, tokenizer=lambda text: [text] * 3).dataloader)
     assert "takes a list of n captions and returns n rows" in str(caught.value)
@@ -236,12 +254,19 @@ def test_samples_are_counted_where_nobody_tells_their_number(tmp_path, caplog, s
         (tmp_path / "sizes.json").write_text(sizes)
     args = arguments(train_data=data, workers=1, batch_size=4)
     assert get_wds_dataset(args, EVAL, True, tokenizer=as_text).dataloader.num_samples == 20
-    assert ("sizes.json cannot be used, samples are counted: it " in caplog.text) == (sizes is not None)
+    assert ("sizes.json cannot be used, samples are counted: it " in caplog.text) == (
+        sizes is not None
+    )
 
 
 def test_too_few_shards_are_refused_with_a_way_out(tmp_path):
-    args = arguments(train_data=write_shards(tmp_path, [8]), train_num_samples=8, workers=2, batch_size=4)
-    with pytest.raises(AssertionError, match=r"(?s)number of shards must be >= total workers: 1 shard for.*balanced"):
+    args = arguments(
+        train_data=write_shards(tmp_path, [8]), train_num_samples=8, workers=2, batch_size=4
+    )
+    with pytest.raises(
+        AssertionError,
+        match=r"(?s)number of shards must be >= total workers: 1 shard for.*balanced",
+    ):
         get_wds_dataset(args, EVAL, True, tokenizer=as_text)
 
 

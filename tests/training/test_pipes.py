@@ -46,7 +46,9 @@ def openclip(**named: object) -> object:
 
 ROADS: dict[str, Callable[[str], object]] = {
     "feed": lambda url: list(wdsflow.feed(url, batch_size=4, fields=("txt",))),
-    "a mix": lambda url: list(wdsflow.feed({url: 1.0, "0.tar": 1.0}, batch_size=4, fields=("txt",))),
+    "a mix": lambda url: list(
+        wdsflow.feed({url: 1.0, "0.tar": 1.0}, batch_size=4, fields=("txt",))
+    ),
     "training data": lambda url: openclip(train_data=url),
     "validation data": lambda url: openclip(train_data="0.tar", val_data=url),
     "drawn shards": lambda url: openclip(
@@ -60,7 +62,9 @@ ROADS: dict[str, Callable[[str], object]] = {
 def test_python_refuses_and_says_how_to_allow_it(folder: Path, road: str, url: str):
     if (road, url) == ("drawn shards", "@list.txt"):
         url = "pipe:touch PWNED; cat {0..0}.tar"
-    with pytest.raises(ShardsError, match=r"pipe:touch PWNED; cat 0\.tar would run a shell command") as refused:
+    with pytest.raises(
+        ShardsError, match=r"pipe:touch PWNED; cat 0\.tar would run a shell command"
+    ) as refused:
         ROADS[road](url)
     _, allow, without = str(refused.value).splitlines()
     assert "allow_pipe=True" in allow
@@ -69,7 +73,16 @@ def test_python_refuses_and_says_how_to_allow_it(folder: Path, road: str, url: s
 
 
 def test_what_is_allowed_is_run(folder: Path):
-    assert len(list(wdsflow.feed(PIPE, batch_size=4, fields=("txt",), options=FeedOptions(allow_pipe=True)))) == 2
+    assert (
+        len(
+            list(
+                wdsflow.feed(
+                    PIPE, batch_size=4, fields=("txt",), options=FeedOptions(allow_pipe=True)
+                )
+            )
+        )
+        == 2
+    )
     assert (folder / "PWNED").exists()
 
 
@@ -84,8 +97,12 @@ def test_what_is_allowed_is_run(folder: Path):
     ],
     ids=["url", "dry run", "list", "validation", "unchecked"],
 )
-def test_train_refuses_and_says_how_to_allow_it(folder: Path, options: tuple[str, ...], named: tuple[str, ...]):
-    done = run("train", *options, "--", *named, *WORDS, "--model", "RN50", "--logs", folder / "logs")
+def test_train_refuses_and_says_how_to_allow_it(
+    folder: Path, options: tuple[str, ...], named: tuple[str, ...]
+):
+    done = run(
+        "train", *options, "--", *named, *WORDS, "--model", "RN50", "--logs", folder / "logs"
+    )
     assert done.status in (1, 2), done
     assert "pipe:touch PWNED; cat 0.tar would run a shell command" in done.err
     assert "s3://, gs://, hf:// and https:// urls are read without a command" in done.err
@@ -104,7 +121,9 @@ def test_a_variable_of_webdataset_runs_nothing(folder: Path, monkeypatch: pytest
 
 def test_batches_of_openclips_own_loader_need_it_as_well(folder: Path):
     """NaFlex and text of variable length are read by OpenCLIP, whose loader runs commands without asking."""
-    args = SimpleNamespace(**vars(arguments(train_data=PIPE, train_num_samples=8)), variable_text=True)
+    args = SimpleNamespace(
+        **vars(arguments(train_data=PIPE, train_num_samples=8)), variable_text=True
+    )
     with pytest.raises(ShardsError, match="would run a shell command"):
         wdsflow.get_data(args, (plain, plain))
     assert not (folder / "PWNED").exists()

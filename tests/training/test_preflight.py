@@ -19,7 +19,9 @@ IMAGE = shards.jpeg()
 
 
 def look(data, *more, world_size=1, **options):
-    return preflight(["--train-data", str(data), *more], FeedOptions(**options), world_size=world_size)
+    return preflight(
+        ["--train-data", str(data), *more], FeedOptions(**options), world_size=world_size
+    )
 
 
 def write(folder, samples, count=2):
@@ -46,7 +48,9 @@ def test_findings_that_do_not_stop_training_are_counted(tmp_path):
     found = look(write(tmp_path, samples), "--workers", "1", "--batch-size", "8")
     assert not found.refused
     assert "42 samples, 40 usable" in found.lines[0]
-    assert f"see: wdsflow train --dry-run -- --train-data '{tmp_path}/{{0..1}}.tar'" in found.lines[0]
+    assert (
+        f"see: wdsflow train --dry-run -- --train-data '{tmp_path}/{{0..1}}.tar'" in found.lines[0]
+    )
 
 
 def test_captions_in_json_are_refused_with_the_flag_that_finds_them(tmp_path):
@@ -60,7 +64,9 @@ def test_captions_in_json_are_refused_with_the_flag_that_finds_them(tmp_path):
 
 
 def test_with_that_flag_they_train(tmp_path):
-    found = look(shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption="json:caption")
+    found = look(
+        shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption="json:caption"
+    )
     assert not found.refused
     assert "16 usable" in found.lines[0]
 
@@ -69,11 +75,22 @@ def test_evaluation_that_would_find_nothing_is_refused_before_training(tmp_path)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     train, val = shards.with_json(tmp_path / "a"), shards.with_txt(tmp_path / "b")
-    found = look(train, "--val-data", str(val), "--workers", "2", "--batch-size", "8", caption="json:caption")
+    found = look(
+        train, "--val-data", str(val), "--workers", "2", "--batch-size", "8", caption="json:caption"
+    )
     assert found.refused
     assert "preflight of --val-data" in found.lines[1]
     assert "--caption 'json:caption|txt'" in "\n".join(found.lines)
-    both = look(train, "--val-data", str(val), "--workers", "2", "--batch-size", "8", caption="json:caption|txt")
+    both = look(
+        train,
+        "--val-data",
+        str(val),
+        "--workers",
+        "2",
+        "--batch-size",
+        "8",
+        caption="json:caption|txt",
+    )
     assert not both.refused
     assert len(both.lines) == 2
 
@@ -88,7 +105,8 @@ def test_a_name_that_no_json_has_is_refused(tmp_path, caption):
 
 
 @pytest.mark.parametrize(
-    "json", [b'{"meta": {"alt": "a cat"}}', b'{"alt": ["a cat", "a dog"]}', b'{"meta.alt": "a cat"}']
+    "json",
+    [b'{"meta": {"alt": "a cat"}}', b'{"alt": ["a cat", "a dog"]}', b'{"meta.alt": "a cat"}'],
 )
 def test_nested_names_and_lists_may_hold_captions(tmp_path, json):
     data = write(tmp_path, [{"jpg": IMAGE, "json": json}] * 8)
@@ -99,13 +117,18 @@ def test_nested_names_and_lists_may_hold_captions(tmp_path, json):
 def test_captions_and_images_under_other_names_are_found(tmp_path):
     data = write(tmp_path, [{"img": IMAGE, "caption": b"a cat"}] * 8)
     text = "\n".join(look(data, "--workers", "2", "--batch-size", "8").lines)
-    assert "images may be in img, captions may be in caption: wdsflow train --caption caption --image img -- " in text
+    assert (
+        "images may be in img, captions may be in caption: wdsflow train --caption caption --image img -- "
+        in text
+    )
     found = look(data, "--workers", "2", "--batch-size", "8", caption="caption", image="img")
     assert not found.refused
 
 
 def test_only_what_is_missing_is_called_missing(tmp_path):
-    found = look(shards.with_txt(tmp_path), "--workers", "2", "--batch-size", "8", caption="json:caption")
+    found = look(
+        shards.with_txt(tmp_path), "--workers", "2", "--batch-size", "8", caption="json:caption"
+    )
     text = "\n".join(found.lines)
     assert found.refused
     assert "no sample has a json field" in text
@@ -128,7 +151,9 @@ def test_fewer_shards_than_workers_are_refused_but_for_the_balanced_schedule(tmp
     found = look(data, "--workers", "2", "--batch-size", "2", world_size=2)
     assert found.refused
     assert "2 shards for 4 workers" in "\n".join(found.lines)
-    assert not look(data, "--workers", "2", "--batch-size", "2", world_size=2, schedule="balanced").refused
+    assert not look(
+        data, "--workers", "2", "--batch-size", "2", world_size=2, schedule="balanced"
+    ).refused
 
 
 def test_a_sample_that_goes_over_the_end_of_a_shard_is_none(tmp_path):
@@ -142,10 +167,25 @@ def test_a_sample_that_goes_over_the_end_of_a_shard_is_none(tmp_path):
 
 REFUSALS = {
     "no caption": (shards.with_json, [], None, "no sample has a txt field"),
-    "a name in no json": (shards.with_json, [], "json:captoin", "no json of 16 checked samples has captoin"),
+    "a name in no json": (
+        shards.with_json,
+        [],
+        "json:captoin",
+        "no json of 16 checked samples has captoin",
+    ),
     "too few shards": (shards.with_txt, ["--workers", "3"], None, "2 shards for 3 workers"),
-    "a starved worker": (shards.with_txt, ["--batch-size", "9"], None, "rank 0 worker 0 gets 0 batches"),
-    "no evaluation": (shards.with_txt, ["--val-data", "nowhere.tar"], None, "nowhere.tar: no such file"),
+    "a starved worker": (
+        shards.with_txt,
+        ["--batch-size", "9"],
+        None,
+        "rank 0 worker 0 gets 0 batches",
+    ),
+    "no evaluation": (
+        shards.with_txt,
+        ["--val-data", "nowhere.tar"],
+        None,
+        "nowhere.tar: no such file",
+    ),
 }
 
 
@@ -156,7 +196,9 @@ def test_the_report_on_a_refused_run_begins_with_the_refusal(tmp_path, make, mor
     found = look(make(tmp_path), *words, caption=caption)
     text = " ".join(str(found.reports[0]).split())
     assert found.refused
-    assert re.match(rf"wdsflow's feed REFUSED .*{re.escape(why)}.* training does not start ", text), text
+    assert re.match(
+        rf"wdsflow's feed REFUSED .*{re.escape(why)}.* training does not start ", text
+    ), text
     assert not re.search("TRAINS|LOSES|hang|Stalls|Crashes|Runs|silent|for ever|in batches", text)
 
 
@@ -169,7 +211,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("make", FAULTS.values(), ids=FAULTS)
-def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(tmp_path, monkeypatch, capsys, make):
+def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(
+    tmp_path, monkeypatch, capsys, make
+):
     monkeypatch.chdir(tmp_path)
     make(tmp_path / "set", draw(12))
     words = ["--train-data", "set/{000..003}.tar", "--workers", "2", "--batch-size", "2"]
@@ -177,9 +221,14 @@ def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(tmp_path, monke
     told, *fixes = (line for line in dry.lines if line.startswith("  "))
     # A fix from a dry run is a dry run: it does not start a training.
     of_run = [line for line in refused.lines if line.startswith("  ")]
-    assert [line.replace("wdsflow train --dry-run ", "wdsflow train ") for line in (told, *fixes)] == of_run[:-2]
+    assert [
+        line.replace("wdsflow train --dry-run ", "wdsflow train ") for line in (told, *fixes)
+    ] == of_run[:-2]
     assert all("--dry-run" in line for line in dry.lines if "wdsflow train" in line)
-    assert ["full report: wdsflow train --dry-run " in line for line in of_run[-2:]] == [True, False]
+    assert ["full report: wdsflow train --dry-run " in line for line in of_run[-2:]] == [
+        True,
+        False,
+    ]
     assert "to train without this check: wdsflow train --no-preflight " in of_run[-1]
     for step in steps(dry.reports[0]):
         assert f"  {step.line}: {step.command}" in refused.lines
@@ -200,7 +249,11 @@ def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(tmp_path, monke
 
 def test_where_nothing_else_is_known_a_refusal_prints_how_to_look_at_a_sample(tmp_path, capsys):
     data = write(tmp_path, [{"jpg": IMAGE}] * 8)
-    [line] = [line for line in look(data, "--workers", "1", "--batch-size", "4").lines if "what a sample holds" in line]
+    [line] = [
+        line
+        for line in look(data, "--workers", "1", "--batch-size", "4").lines
+        if "what a sample holds" in line
+    ]
     with pytest.raises(SystemExit) as ended:
         main(shlex.split(line[line.index("wdsflow ") :])[1:])
     assert not ended.value.code
@@ -210,7 +263,14 @@ def test_where_nothing_else_is_known_a_refusal_prints_how_to_look_at_a_sample(tm
 def test_a_starved_worker_of_damaged_shards_gets_no_repair_that_brings_nothing(tmp_path):
     """What was cut off is lost, and the feed reads the rest as it is."""
     faults.truncated(tmp_path / "set", draw(12))
-    words = ["--train-data", f"{tmp_path}/set/{{000..003}}.tar", "--workers", "9", "--batch-size", "2"]
+    words = [
+        "--train-data",
+        f"{tmp_path}/set/{{000..003}}.tar",
+        "--workers",
+        "9",
+        "--batch-size",
+        "2",
+    ]
     refused, dry = (preflight(words, dry_run=dry_run) for dry_run in (False, True))
     assert refused.refused
     commands = [step.command for step in steps(dry.reports[0])]
@@ -245,19 +305,28 @@ def test_the_report_on_a_run_that_starts_tells_that_losses_are_reported(tmp_path
 
 @pytest.mark.parametrize(
     ("caption", "used"),
-    [("txt|json:caption", "txt"), ("json:caption|txt", "json"), ("alt|json:caption|txt", "json"), ("txt;alt", None)],
+    [
+        ("txt|json:caption", "txt"),
+        ("json:caption|txt", "json"),
+        ("alt|json:caption|txt", "json"),
+        ("txt;alt", None),
+    ],
 )
 def test_of_two_captions_the_one_that_comes_first_is_named(tmp_path, caption, used):
     data = write(tmp_path, [{"jpg": IMAGE, "txt": b"a cat", "json": b'{"caption": "a dog"}'}] * 8)
     found = look(data, "--workers", "1", "--batch-size", "8", caption=caption)
     messages = [finding.message for finding in found.reports[0].findings if finding.code == "F123"]
-    assert [message.rpartition(": ")[2] for message in messages] == [f"only {used} is used"] * 2 * bool(used)
+    assert [message.rpartition(": ")[2] for message in messages] == [
+        f"only {used} is used"
+    ] * 2 * bool(used)
 
 
 def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
     shards.with_txt(tmp_path)
     for data in (tmp_path, f"{tmp_path}/*.tar"):
-        assert not look(data, "--workers", "2", "--batch-size", "8", "--dataset-type", "webdataset").refused
+        assert not look(
+            data, "--workers", "2", "--batch-size", "8", "--dataset-type", "webdataset"
+        ).refused
 
 
 def test_what_lies_behind_damage_may_be_enough(tmp_path):
@@ -272,7 +341,9 @@ def test_what_lies_behind_damage_may_be_enough(tmp_path):
     assert not found.refused
     assert "2 usable" in found.lines[0]
     assert not re.search("P302|Fails|Runs", str(found.reports[0]))
-    assert look(path, "--workers", "2", "--batch-size", "4").refused  # whatever is there, one worker has no shard
+    assert look(
+        path, "--workers", "2", "--batch-size", "4"
+    ).refused  # whatever is there, one worker has no shard
 
 
 def test_a_pattern_without_shards_is_refused_and_so_are_shards_that_are_not_there(tmp_path):
@@ -304,7 +375,11 @@ def test_commands_that_read_no_shards_are_let_through(argv):
     ("more", "told", "fixed"),
     [
         (["1::2"], "--train-data-upsampling-factors works with --dataset-resampled only", True),
-        (["1::2::3", "--dataset-resampled"], "--train-data has 2 sources, --train-data-upsampling-factors 3", False),
+        (
+            ["1::2::3", "--dataset-resampled"],
+            "--train-data has 2 sources, --train-data-upsampling-factors 3",
+            False,
+        ),
     ],
 )
 def test_upsampling_factors_that_get_data_refuses_are_refused_before(tmp_path, more, told, fixed):
@@ -314,10 +389,15 @@ def test_upsampling_factors_that_get_data_refuses_are_refused_before(tmp_path, m
     assert found.refused
     assert found.lines[0] == f"preflight: {told}"
     assert [line.endswith(" --dataset-resampled") for line in found.lines[1:]] == [True] * fixed
-    assert not look(data, "--train-data-upsampling-factors", "1::2", "--dataset-resampled", *small).refused
+    assert not look(
+        data, "--train-data-upsampling-factors", "1::2", "--dataset-resampled", *small
+    ).refused
 
 
 def test_names_from_the_data_do_not_reach_the_terminal(tmp_path):
-    data = write(tmp_path, [{"jpg": IMAGE, "json": b'{"a\\u001b[31mb": "a red cat"}', "t\x1b[31mxt": b"a"}] * 4)
+    data = write(
+        tmp_path,
+        [{"jpg": IMAGE, "json": b'{"a\\u001b[31mb": "a red cat"}', "t\x1b[31mxt": b"a"}] * 4,
+    )
     text = "\n".join(look(data, "--workers", "1", "--batch-size", "2").lines)
     assert "\x1b" not in text

@@ -45,7 +45,9 @@ def test_the_status_line_says_where_it_is_how_fast_and_what_was_lost(heard):
     [(level, line)] = lines(heard)
     assert level == "INFO"
     assert line.startswith("feed: epoch 3, batch 120/500, ")
-    assert line.endswith(" samples/s, training waited 0 % of the time, lost 12 of 30,720 (no-caption 10, truncated 2)")
+    assert line.endswith(
+        " samples/s, training waited 0 % of the time, lost 12 of 30,720 (no-caption 10, truncated 2)"
+    )
 
 
 def test_speed_and_waiting_are_of_the_time_since_the_last_line(heard, monkeypatch):
@@ -160,7 +162,10 @@ def test_a_long_wait_is_said_ever_more_rarely_and_again_after_the_next_batch(hea
         feed.wait(seconds, tally, 0.0)
     said = [line for level, line in lines(heard) if level == "WARNING"]
     assert [line.split("no batch for ")[1].split(" s")[0] for line in said] == ["30", "60", "120"]
-    assert said[0] == "feed of rank 3: epoch 0, batch 0/2: no batch for 30 s, lost 40 of 40 (no-caption 40)"
+    assert (
+        said[0]
+        == "feed of rank 3: epoch 0, batch 0/2: no batch for 30 s, lost 40 of 40 (no-caption 40)"
+    )
     feed.step(64, 1, tally, 0.0)
     feed.wait(31, tally, 0.0)
     assert len(lines(heard)) == 4
@@ -183,7 +188,9 @@ def test_text_from_data_stays_on_its_line(heard):
 
 def run(statement):
     script = f"import logging\nfrom wdsflow.training.stalls.loss_tally import cry, say\n{statement}"
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
 
 
 def test_a_program_that_has_not_set_up_logging_reads_stderr_and_no_text_twice():
@@ -191,13 +198,17 @@ def test_a_program_that_has_not_set_up_logging_reads_stderr_and_no_text_twice():
 
 
 def test_a_program_that_has_set_up_logging_gets_records_at_its_level():
-    done = run("logging.basicConfig(format='%(name)s %(message)s'); say(logging.INFO, 'news'); cry('alarm')")
+    done = run(
+        "logging.basicConfig(format='%(name)s %(message)s'); say(logging.INFO, 'news'); cry('alarm')"
+    )
     assert done.stderr == "wdsflow.training alarm\n"
 
 
 def test_an_alarm_is_on_stderr_even_where_logs_go_to_a_file(tmp_path):
     path = tmp_path / "log"
-    done = run(f"logging.basicConfig(filename={str(path)!r}); say(logging.INFO, 'news'); cry('alarm')")
+    done = run(
+        f"logging.basicConfig(filename={str(path)!r}); say(logging.INFO, 'news'); cry('alarm')"
+    )
     assert done.stderr == "alarm\n"
     assert "alarm" in path.read_text()
 

@@ -28,8 +28,16 @@ def run_ranks(folder, data, stall_after, schedule="openclip"):
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     running = []
     for rank in range(2):
-        where = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        with (folder / f"{rank}.out").open("w") as output, (folder / f"{rank}.err").open("w") as errors:
+        where = {
+            "RANK": str(rank),
+            "WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+        with (
+            (folder / f"{rank}.out").open("w") as output,
+            (folder / f"{rank}.err").open("w") as errors,
+        ):
             running.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "tests.training.rank", data, str(stall_after), schedule],
@@ -81,8 +89,12 @@ def read_by_openclip(data, rank, epochs):
     import open_clip
     from open_clip_train.data import get_wds_dataset
 
-    args = arguments(train_data=data, train_num_samples=64, workers=1, batch_size=8, world_size=2, rank=rank)
-    dataset = get_wds_dataset(args, open_clip.image_transform(32, is_train=False), True, tokenizer=as_text)
+    args = arguments(
+        train_data=data, train_num_samples=64, workers=1, batch_size=8, world_size=2, rank=rank
+    )
+    dataset = get_wds_dataset(
+        args, open_clip.image_transform(32, is_train=False), True, tokenizer=as_text
+    )
     found = []
     for epoch in range(epochs):
         dataset.set_epoch(epoch)
@@ -91,12 +103,21 @@ def read_by_openclip(data, rank, epochs):
 
 
 @pytest.mark.deep
-def test_two_ranks_of_torchrun_read_what_openclip_reads_and_end_with_equal_weights(tmp_path, monkeypatch):
+def test_two_ranks_of_torchrun_read_what_openclip_reads_and_end_with_equal_weights(
+    tmp_path, monkeypatch
+):
     import open_clip
 
     data = write_data(tmp_path)
     words = ["--status-every", "0", "--", *command(tmp_path, "torchrun", "--workers", "1")]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+    ]
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [*launcher, str(ROOT / "tests/training/torchrun_rank.py"), str(tmp_path), *words],
@@ -113,14 +134,24 @@ def test_two_ranks_of_torchrun_read_what_openclip_reads_and_end_with_equal_weigh
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", "2")
         expected = read_by_openclip(data, rank, 2)
-        assert [sorted(epoch) for epoch in told["epochs"]] == [sorted(tokenizer(epoch).tolist()) for epoch in expected]
+        assert [sorted(epoch) for epoch in told["epochs"]] == [
+            sorted(tokenizer(epoch).tolist()) for epoch in expected
+        ]
 
 
 def test_ranks_as_torchrun_starts_them_share_out_the_shards(tmp_path, drive):
     write_data(tmp_path)
     epochs = 2
-    words = ["--status-every", "0", "--no-preflight", "--", *command(tmp_path, "ranks", "--batch-size", "4")]
-    [statuses] = drive([{"words": words, "name": str(tmp_path / "ranks"), "ranks": 2, "launcher": "torchrun"}])
+    words = [
+        "--status-every",
+        "0",
+        "--no-preflight",
+        "--",
+        *command(tmp_path, "ranks", "--batch-size", "4"),
+    ]
+    [statuses] = drive(
+        [{"words": words, "name": str(tmp_path / "ranks"), "ranks": 2, "launcher": "torchrun"}]
+    )
     assert statuses == "0 0", (tmp_path / "ranks.0.said").read_text()[-3000:]
     given = []
     for rank in range(2):
@@ -128,14 +159,18 @@ def test_ranks_as_torchrun_starts_them_share_out_the_shards(tmp_path, drive):
         batches = [json.loads(line) for line in lines]
         assert len(batches) == epochs * BATCHES
         half = len(batches) // epochs
-        given.append([{tuple(row) for batch in batches[at : at + half] for row in batch} for at in (0, half)])
+        given.append(
+            [{tuple(row) for batch in batches[at : at + half] for row in batch} for at in (0, half)]
+        )
     assert [len(epoch) for rank in given for epoch in rank] == [32] * 4  # of 64 samples
     for first, second in zip(*given, strict=True):
         assert not first & second
     assert given[0][0] != given[0][1]  # the shards are dealt out again in each epoch
     import torch
 
-    checkpoint = torch.load(tmp_path / "logs" / "ranks" / "checkpoints" / "epoch_2.pt", weights_only=True)
+    checkpoint = torch.load(
+        tmp_path / "logs" / "ranks" / "checkpoints" / "epoch_2.pt", weights_only=True
+    )
     states = checkpoint["wdsflow"]["ranks"]  # those of all ranks are in what the first one writes
     assert [state["feed"]["identity"]["rank"] for state in states] == [0, 1]
 
@@ -150,10 +185,14 @@ def test_connected_ranks_each_do_a_part_of_the_work_and_others_do_all_of_it(rank
 
     squares = [0, 1, 4, 9, 16, 25, 36]
     assert ranks.shared_out(7, ranks.RankPlace(0, 1), work) == squares
-    assert ranks.shared_out(7, ranks.RankPlace(rank, 3), work) == squares  # ranks that nothing connects
+    assert (
+        ranks.shared_out(7, ranks.RankPlace(rank, 3), work) == squares
+    )  # ranks that nothing connects
     others = [{number: number**2 for number in range(each, 7, 3)} for each in range(3)]
     monkeypatch.setattr(ranks, "talks", lambda: True)
-    monkeypatch.setattr(ranks, "gathered", lambda own: [own if each == rank else others[each] for each in range(3)])
+    monkeypatch.setattr(
+        ranks, "gathered", lambda own: [own if each == rank else others[each] for each in range(3)]
+    )
     assert ranks.shared_out(7, ranks.RankPlace(rank, 3), work) == squares
     assert asked == [list(range(7)), list(range(7)), list(range(rank, 7, 3))]
 
@@ -168,5 +207,7 @@ def test_balanced_ranks_get_equal_batches_and_together_each_sample_once(tmp_path
         sizes.append([int(line[0]) for line in lines])
         given += [text for line in lines for text in line[1:]]
     assert sizes[0] == sizes[1]
-    everything = [f"{shard}/{number}" for shard, count in enumerate([7, 13, 6]) for number in range(count)]
+    everything = [
+        f"{shard}/{number}" for shard, count in enumerate([7, 13, 6]) for number in range(count)
+    ]
     assert sorted(given) == sorted(everything)

@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-# torch's own process group for tests: it talks to nobody, so that one process can be the second of two ranks.
+# torch's own process group for tests: it talks to nobody, so that one process can be the second of
+# two ranks.
 GONE = """
 from argparse import Namespace
 from datetime import timedelta
@@ -37,5 +38,7 @@ except RuntimeError:
 @pytest.mark.deep
 def test_a_store_that_cannot_be_connected_to_stops_no_rank():
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run([sys.executable, "-c", GONE], cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", GONE], cwd=root, capture_output=True, text=True, check=False
+    )
     assert done.stdout == "cpu\n", done.stderr

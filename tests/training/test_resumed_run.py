@@ -19,11 +19,14 @@ from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
 from wdsflow.training.launch.resume import ResumedRun
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
+)
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_resumes.txt"
 BATCHES = 6
-# The parts of open_clip_train.main that matter here, under the names and with the arguments that they have there.
+# The parts of open_clip_train.main that matter here, under the names and with the arguments that
+# they have there.
 MAIN = """
 import os
 import random
@@ -115,12 +118,21 @@ class Shuffled:
 
 def arguments(folder: Path, **more: Any) -> SimpleNamespace:
     folder.mkdir(exist_ok=True)
-    named = {"save_frequency": 1, "save_most_recent": False, "accum_freq": 1, "epochs": 3, "resume": None, "logs": "x"}
+    named = {
+        "save_frequency": 1,
+        "save_most_recent": False,
+        "accum_freq": 1,
+        "epochs": 3,
+        "resume": None,
+        "logs": "x",
+    }
     named |= {"save_logs": True, "rank": 0, "world_size": 1, "device": "cpu", "name": "run"}
     return SimpleNamespace(checkpoint_path=str(folder), **{**named, **more})
 
 
-def trained(args: SimpleNamespace, loader: Any, every: int | None = None, get_data: Any = None) -> list[Any]:
+def trained(
+    args: SimpleNamespace, loader: Any, every: int | None = None, get_data: Any = None
+) -> list[Any]:
     """Train until the run ends or is killed, and return what the model saw."""
     main, model = ModuleType("main"), Model()
     exec(MAIN, vars(main))
@@ -140,7 +152,10 @@ def latest(folder: Path) -> Path | None:
     """Return the checkpoint that OpenCLIP finds by ``--resume latest``."""
     found = [path for path in folder.iterdir() if path.name != "other.pt"]
     natural = sorted(
-        found, key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(path))]
+        found,
+        key=lambda path: [
+            int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(path))
+        ],
     )
     return natural[-1] if natural else None
 
@@ -156,7 +171,9 @@ def latest(folder: Path) -> Path | None:
         ("another loader", None, Shuffled, {}),
     ],
 )
-def test_a_run_that_is_killed_anywhere_resumes_as_if_it_had_not_been(tmp_path, name, every, kind, more):
+def test_a_run_that_is_killed_anywhere_resumes_as_if_it_had_not_been(
+    tmp_path, name, every, kind, more
+):
     whole, lines = trained(arguments(tmp_path / "whole", **more), kind(), every), []
     assert len(whole) == 3 * BATCHES
     for last in range(3 * BATCHES):
@@ -164,12 +181,16 @@ def test_a_run_that_is_killed_anywhere_resumes_as_if_it_had_not_been(tmp_path, n
         seen = trained(arguments(folder, **more), kind(last), every)
         assert seen == whole[:last]
         files = sorted(path.name for path in folder.iterdir())
-        resumed = trained(arguments(folder, **more, resume=str(latest(folder)) if files else None), kind(), every)
+        resumed = trained(
+            arguments(folder, **more, resume=str(latest(folder)) if files else None), kind(), every
+        )
         assert resumed == whole[len(whole) - len(resumed) :]
         line = f"resumes after {len(whole) - len(resumed)}: {' '.join(files) or 'no checkpoint'}"
         if not lines or not lines[-1].endswith(line):
             lines.append(f"killed after {last} batches or more, {line}")
-    lines.append(f"at the end: {' '.join(sorted(path.name for path in (tmp_path / 'whole').iterdir()))}")
+    lines.append(
+        f"at the end: {' '.join(sorted(path.name for path in (tmp_path / 'whole').iterdir()))}"
+    )
     check_text(GOLDEN, name, "\n".join(lines))
 
 
@@ -225,7 +246,9 @@ def saved(folder: Path, last: int, kind: Any = Loader, every: int | None = None)
 
 
 def other_feed() -> list[tuple[str, ValueError]]:
-    subset = OtherSubset("the state is of another feed: where: 'a' then, 'b' now", None, "a", again=True)
+    subset = OtherSubset(
+        "the state is of another feed: where: 'a' then, 'b' now", None, "a", again=True
+    )
     subset.fixes = ["to resume with the samples of the checkpoint: wdsflow train --where a"]
     return [("other samples", subset), ("another feed", ValueError("batch size: 8 then, 4 now"))]
 
@@ -245,7 +268,9 @@ def test_a_checkpoint_of_another_feed_is_refused_within_an_epoch_and_between_epo
             except ResumeError as error:
                 lines.append(f"refused: {error}")
             else:
-                lines.append(f"begins with epoch {seen[0][0]}, batch {seen[0][1]}, after {seen[0][2] - 1} of the feed")
+                lines.append(
+                    f"begins with epoch {seen[0][0]}, batch {seen[0][1]}, after {seen[0][2] - 1} of the feed"
+                )
         lines += [f"{record.levelname}: {record.getMessage()}" for record in caplog.records]
     check_text(GOLDEN, "of another feed", "\n".join(lines))
 
@@ -255,13 +280,20 @@ def test_where_a_run_cannot_resume_within_an_epoch_the_checkpoint_before_it_is_n
     with pytest.raises(ResumeError, match="cannot resume within epoch 1") as raised:
         trained(arguments(tmp_path / "run", resume=path, world_size=2), Loader())
     named = str(raised.value).rpartition("--resume ")[2]
-    assert trained(arguments(tmp_path / "run", resume=named, world_size=2), Loader())[0][:2] == (1, 0)
+    assert trained(arguments(tmp_path / "run", resume=named, world_size=2), Loader())[0][:2] == (
+        1,
+        0,
+    )
 
 
-def test_a_checkpoint_of_other_data_or_ranks_and_wishes_that_cannot_be_are_refused(tmp_path, caplog):
+def test_a_checkpoint_of_other_data_or_ranks_and_wishes_that_cannot_be_are_refused(
+    tmp_path, caplog
+):
     shards, csv = saved(tmp_path / "shards", 4, every=4), saved(tmp_path / "csv", 7, Shuffled)
     caplog.clear()
-    assert trained(arguments(tmp_path / "csv", resume=csv), Loader())[0][0] == 1  # between epochs that does no harm
+    assert (
+        trained(arguments(tmp_path / "csv", resume=csv), Loader())[0][0] == 1
+    )  # between epochs that does no harm
     lines = [f"csv, now shards: {record.getMessage()}" for record in caplog.records]
     for name, loader, every, more in (
         ("shards, now csv", Shuffled(), None, {"resume": shards}),
@@ -275,18 +307,29 @@ def test_a_checkpoint_of_other_data_or_ranks_and_wishes_that_cannot_be_are_refus
             trained(arguments(tmp_path / "refused", **more), loader, every)
         lines.append(f"{name}: {raised.value}")
     check_text(GOLDEN, "refusals", "\n".join(lines))
-    assert len(trained(arguments(tmp_path / "no logs", save_logs=False), Loader(), 3)) == 3 * BATCHES  # another rank
+    assert (
+        len(trained(arguments(tmp_path / "no logs", save_logs=False), Loader(), 3)) == 3 * BATCHES
+    )  # another rank
     torch.save({"epoch": 2, "name": "run"}, tmp_path / "others.pt")  # written without wdsflow
-    assert [each[0] for each in trained(arguments(tmp_path / "own", resume=str(tmp_path / "others.pt")), Loader())] == [
-        2
-    ] * 6
+    assert [
+        each[0]
+        for each in trained(
+            arguments(tmp_path / "own", resume=str(tmp_path / "others.pt")), Loader()
+        )
+    ] == [2] * 6
 
 
 def test_a_rank_continues_with_its_own_feed_and_its_own_generators(tmp_path):
-    whole, path = trained(arguments(tmp_path / "whole"), Loader(), 4), saved(tmp_path / "one", 4, every=4)
+    whole, path = (
+        trained(arguments(tmp_path / "whole"), Loader(), 4),
+        saved(tmp_path / "one", 4, every=4),
+    )
     checkpoint = torch.load(path)
     [own] = checkpoint["wdsflow"]["ranks"]
     torch.manual_seed(3)
     other = {"feed": {"at": 2}, "random": checkpoints.capture("cpu")}
     torch.save(checkpoint | {"wdsflow": checkpoint["wdsflow"] | {"ranks": [other, own]}}, path)
-    assert trained(arguments(tmp_path / "one", resume=path, rank=1, world_size=2), Loader()) == whole[4:]
+    assert (
+        trained(arguments(tmp_path / "one", resume=path, rank=1, world_size=2), Loader())
+        == whole[4:]
+    )

@@ -63,10 +63,15 @@ def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
         "held": (Blob("jpg", 5, -1, b"image"), (held,)),
         "large caption": (Blob("jpg", 5, -1, b"image"), (Blob("txt", LARGEST + 1, -1, None),)),
         "large caption in a file": (at("jpg", 5, 0), (at("txt", LARGEST + 1, 5),)),
-        **{name: (Blob("jpg", 5, -1, name.encode()), (held,)) for name in ("memory", "drop", "stage")},
+        **{
+            name: (Blob("jpg", 5, -1, name.encode()), (held,))
+            for name in ("memory", "drop", "stage")
+        },
     }
     shards = OpenShards()
-    source = SampleWork(Images(), FeedColumns(("jpg",), parse_captions("txt")), upper, 100, shards=shards)
+    source = SampleWork(
+        Images(), FeedColumns(("jpg",), parse_captions("txt")), upper, 100, shards=shards
+    )
     work = ChunkWork((source,))
     lines, notes = [], []
     tasks = [task(SampleRef(named("x.tar"), key, *rest)) for key, rest in samples.items()]
@@ -102,10 +107,17 @@ def shifted(texts):
 def test_a_tokenizer_that_fails_is_told_with_the_sample_if_one_is_to_blame(tokenizer):
     captions = {"a": b"short", "b": b"too long", "c": b"long too"}
     tasks = [
-        task(SampleRef(named("x.tar"), key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), number)
+        task(
+            SampleRef(
+                named("x.tar"), key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)
+            ),
+            number,
+        )
         for number, (key, text) in enumerate(captions.items())
     ]
-    work = SampleWork(Images(), FeedColumns(("jpg",), parse_captions("txt")), TokenizedCaptions(tokenizer), 100)
+    work = SampleWork(
+        Images(), FeedColumns(("jpg",), parse_captions("txt")), TokenizedCaptions(tokenizer), 100
+    )
     with pytest.raises(RuntimeError) as caught:
         ChunkWork((work,))(tasks, lambda note: None)
     text = re.sub(r"/\S*/(\w+\.py), line \d+", r"\1", str(caught.value))
@@ -138,5 +150,8 @@ def test_files_stay_open_while_they_are_used(tmp_path):
         files.close()
         assert is_open(last)
     assert not is_open(last)
-    with pytest.raises(OSError, match="http://x is no local file"), files.use(Shard.url("http://x")):
+    with (
+        pytest.raises(OSError, match="http://x is no local file"),
+        files.use(Shard.url("http://x")),
+    ):
         pass

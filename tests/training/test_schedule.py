@@ -16,7 +16,9 @@ PLACES = [(rank, worker) for rank in range(2) for worker in range(2)]
 
 
 def read(rank: int, worker: int, seed: int, epoch: int) -> list[str]:
-    order = OpenClipOrder(URLS, Workload(RankPlace(rank, 2), workers=2, batch_size=1, samples=9, seed=seed))
+    order = OpenClipOrder(
+        URLS, Workload(RankPlace(rank, 2), workers=2, batch_size=1, samples=9, seed=seed)
+    )
     order.base_seed = 7
     return list(order.shards_of(epoch, StreamKey(0, 0, worker)))
 
@@ -25,7 +27,9 @@ def read(rank: int, worker: int, seed: int, epoch: int) -> list[str]:
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_shards_are_dealt_out_in_the_order_of_seed_and_epoch(seed, epoch):
     options = Options(seed=seed, epoch=epoch, workers=2, world_size=2)
-    assert [read(rank, worker, seed, epoch) for rank, worker in PLACES] == OpenClip33().assigned(URLS, options)
+    assert [read(rank, worker, seed, epoch) for rank, worker in PLACES] == OpenClip33().assigned(
+        URLS, options
+    )
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
@@ -39,7 +43,10 @@ def test_with_a_negative_seed_each_worker_shuffles_by_a_seed_of_its_own(epoch):
 def test_evaluation_counts_its_last_smaller_batch(samples, batches):
     order = EvaluationOrder(URLS, workers=2, batch_size=4, samples=samples)
     assert (order.num_batches, order.num_samples) == (batches, samples)
-    assert [url for stream in order.first_round(0) for url in order.shards_of(0, stream)] == [*URLS[::2], *URLS[1::2]]
+    assert [url for stream in order.first_round(0) for url in order.shards_of(0, stream)] == [
+        *URLS[::2],
+        *URLS[1::2],
+    ]
 
 
 def streams(steps):
@@ -47,7 +54,9 @@ def streams(steps):
 
 
 def test_workers_give_full_batches_in_turn_until_the_epoch_ends():
-    order = OpenClipOrder(URLS, Workload(RankPlace(0, 2), workers=3, batch_size=4, samples=33, seed=0))
+    order = OpenClipOrder(
+        URLS, Workload(RankPlace(0, 2), workers=3, batch_size=4, samples=33, seed=0)
+    )
     assert order.num_batches == 6
     assert streams(order.steps(0, EpochPosition())) == [0, 1, 2, 0, 1, 2]
     assert streams(order.steps(0, EpochPosition(batch=4))) == [1, 2]

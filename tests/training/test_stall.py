@@ -29,7 +29,9 @@ def test_a_custom_loop_is_told_options_and_arguments_instead_of_commands():
     said = stall.stall_message(tally=tally(kept=120), worker=worker, options=FeedOptions(k=3.0))
     assert 'one share for all workers: FeedOptions(schedule="balanced", k=3.0)' in said
     assert 'fewer workers than 4 (args["workers"]) or args["batch_size"] = 3' in said
-    said = stall.stall_message(tally=tally(kept=120), worker=EMPTY._replace(usable=90), waited=300.0)
+    said = stall.stall_message(
+        tally=tally(kept=120), worker=EMPTY._replace(usable=90), waited=300.0
+    )
     assert "wait longer: FeedOptions(stall_after=3000)" in said
     assert "wdsflow train" not in said
 
@@ -71,12 +73,15 @@ def commands(message):
 
 def lacking_captions(url, count=300):
     return tally(
-        (count, FeedLoss("select", "no-caption", "0001", named(str(url)), "jpg, json")), fields={("jpg", "json"): count}
+        (count, FeedLoss("select", "no-caption", "0001", named(str(url)), "jpg, json")),
+        fields={("jpg", "json"): count},
     )
 
 
 def test_it_names_rank_worker_stage_reason_count_fields_example_and_shard(shard):
-    lines = stall_message(tally=lacking_captions(shard), worker=EMPTY, rank=1, world_size=2).splitlines()
+    lines = stall_message(
+        tally=lacking_captions(shard), worker=EMPTY, rank=1, world_size=2
+    ).splitlines()
     assert lines[0] == (
         "rank 1 of 2, worker 2: a whole pass over its 3 shards gave 0 usable samples, a batch needs 64. "
         "OpenCLIP's own loader would hang."
@@ -90,7 +95,16 @@ def test_it_names_rank_worker_stage_reason_count_fields_example_and_shard(shard)
 def test_captions_in_json_are_found_there_by_name(shard):
     options = FeedOptions(max_pixels=9)
     found = commands(stall_message(tally=lacking_captions(shard), worker=EMPTY, options=options))
-    assert ["wdsflow", "train", "--caption", "json:description", "--max-pixels", "9", "--", "..."] in found
+    assert [
+        "wdsflow",
+        "train",
+        "--caption",
+        "json:description",
+        "--max-pixels",
+        "9",
+        "--",
+        "...",
+    ] in found
     assert ["wdsflow", "validate", str(shard)] in found
 
 
@@ -101,13 +115,16 @@ def test_of_json_that_cannot_be_read_again_the_command_is_given_that_shows_its_n
 
 def test_a_wrong_name_in_json_is_replaced_by_one_that_is_there(shard):
     lost = tally((9, FeedLoss("caption", "no-caption", "0", named(str(shard)))))
-    found = commands(stall_message(tally=lost, worker=EMPTY, options=FeedOptions(caption="json:caption")))
+    found = commands(
+        stall_message(tally=lost, worker=EMPTY, options=FeedOptions(caption="json:caption"))
+    )
     assert found[0][:4] == ["wdsflow", "train", "--caption", "json:description"]
 
 
 def test_an_image_under_another_name_is_named():
     lost = tally(
-        (9, FeedLoss("select", "no-image", "1", named(SHARD), "input.jpg, txt")), fields={("input.jpg", "txt"): 9}
+        (9, FeedLoss("select", "no-image", "1", named(SHARD), "input.jpg, txt")),
+        fields={("input.jpg", "txt"): 9},
     )
     assert ["wdsflow", "train", "--image", "input.jpg", "--", "..."] in commands(
         stall_message(tally=lost, worker=EMPTY)
@@ -115,8 +132,13 @@ def test_an_image_under_another_name_is_named():
 
 
 def test_captions_in_another_member_are_named():
-    lost = tally((9, FeedLoss("select", "no-caption", "1", named(SHARD), "jpg, text")), fields={("jpg", "text"): 9})
-    assert ["wdsflow", "train", "--caption", "text", "--", "..."] in commands(stall_message(tally=lost, worker=EMPTY))
+    lost = tally(
+        (9, FeedLoss("select", "no-caption", "1", named(SHARD), "jpg, text")),
+        fields={("jpg", "text"): 9},
+    )
+    assert ["wdsflow", "train", "--caption", "text", "--", "..."] in commands(
+        stall_message(tally=lost, worker=EMPTY)
+    )
 
 
 def test_too_few_samples_for_a_batch_ask_for_fewer_workers_smaller_batches_or_the_other_schedule():
@@ -125,7 +147,9 @@ def test_too_few_samples_for_a_batch_ask_for_fewer_workers_smaller_batches_or_th
     assert "over its only shard gave 3 usable samples, a batch needs 64" in said
     assert ["wdsflow", "train", "--schedule", "balanced", "--", "..."] in commands(said)
     assert "fewer workers than 4 (--workers) or --batch-size 3" in said
-    balanced = stall_message(tally=tally(kept=120), worker=worker, options=FeedOptions(schedule="balanced"))
+    balanced = stall_message(
+        tally=tally(kept=120), worker=worker, options=FeedOptions(schedule="balanced")
+    )
     assert "one share for all workers" not in balanced
 
 
@@ -150,13 +174,17 @@ def test_damage_is_shown_and_can_be_repaired():
 
 def test_slow_data_may_be_waited_for_longer():
     said = stall_message(tally=tally(kept=500), waited=300.4)
-    assert said.startswith("rank 0: no batch for 300 s.\nOf 500 samples seen on this rank, none was lost.\n")
+    assert said.startswith(
+        "rank 0: no batch for 300 s.\nOf 500 samples seen on this rank, none was lost.\n"
+    )
     assert ["wdsflow", "train", "--stall-after", "3000", "--", "..."] in commands(said)
     assert "would hang" not in said
 
 
 def test_many_reasons_are_cut_to_the_most_frequent():
-    losses = [(count, FeedLoss("decode", f"reason-{count}", "k", named(SHARD))) for count in range(1, 8)]
+    losses = [
+        (count, FeedLoss("decode", f"reason-{count}", "k", named(SHARD))) for count in range(1, 8)
+    ]
     said = stall_message(tally=tally(*losses), lost_in_a_row=28)
     assert "rank 0: 28 samples lost in a row." in said
     assert said.index("reason-7 7") < said.index("reason-4 4")

@@ -51,9 +51,19 @@ DEEP = [
 
 @pytest.mark.parametrize(
     ("workers", "begun", "stop", "every"),
-    [(0, 1, 2, 1), (0, 0, BATCHES, 1), (0, 1, END, 1), (1, 1, 3, 3), (1, 1, BATCHES, 1), (1, 1, END, 1), *DEEP],
+    [
+        (0, 1, 2, 1),
+        (0, 0, BATCHES, 1),
+        (0, 1, END, 1),
+        (1, 1, 3, 3),
+        (1, 1, BATCHES, 1),
+        (1, 1, END, 1),
+        *DEEP,
+    ],
 )
-def test_a_state_taken_anywhere_gives_the_rest_in_a_new_loader(shards, epochs, workers, begun, stop, every):
+def test_a_state_taken_anywhere_gives_the_rest_in_a_new_loader(
+    shards, epochs, workers, begun, stop, every
+):
     """``begun``: epochs before; ``stop``: batches of this one, or its end."""
     one = loader(shards, workers, every=every)
     assert [list(one) for _ in range(begun)] == epochs[:begun]
@@ -74,7 +84,9 @@ def test_a_state_taken_anywhere_gives_the_rest_in_a_new_loader(shards, epochs, w
 @pytest.mark.parametrize("persistent", [False, True])
 def test_the_epoch_can_be_chosen_after_a_state_of_the_end_of_one(shards, epochs, persistent):
     def worker():
-        return StatefulDataLoader(feed(shards), batch_size=None, num_workers=1, persistent_workers=persistent)
+        return StatefulDataLoader(
+            feed(shards), batch_size=None, num_workers=1, persistent_workers=persistent
+        )
 
     one = worker()
     one.dataset.set_epoch(1)

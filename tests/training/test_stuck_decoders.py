@@ -23,14 +23,21 @@ from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.workers import decoder, decoder_process, processes
 
-pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
+pytestmark = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="does not fork"
+)
 
 
 @pytest.mark.parametrize("preprocess", [TRAIN, Transform(lambda: None)], ids=["known", "custom"])
-def test_decoders_that_hang_before_their_first_sample_are_started_again(tmp_path, monkeypatch, caplog, preprocess):
+def test_decoders_that_hang_before_their_first_sample_are_started_again(
+    tmp_path, monkeypatch, caplog, preprocess
+):
     """As where another thread of the parent holds a lock when they are forked, which they need before they begin."""
     data = write_shards(tmp_path, [12, 12])
-    expected = [digest(batch) for batch in loader(data, preprocess=preprocess, decode_in="processes", decoders=2)]
+    expected = [
+        digest(batch)
+        for batch in loader(data, preprocess=preprocess, decode_in="processes", decoders=2)
+    ]
     lock, begin = threading.Lock(), decoder._be_a_worker
 
     def locked(seat):
@@ -46,12 +53,19 @@ def test_decoders_that_hang_before_their_first_sample_are_started_again(tmp_path
     with caplog.at_level(logging.WARNING):
         assert [digest(batch) for batch in running] == expected
     loading.close()
-    told = [record.getMessage() for record in caplog.records if "started again" in record.getMessage()]
-    assert sorted(line.partition(" (")[0] for line in told) == ["feed: decoder 0", "feed: decoder 1"]
+    told = [
+        record.getMessage() for record in caplog.records if "started again" in record.getMessage()
+    ]
+    assert sorted(line.partition(" (")[0] for line in told) == [
+        "feed: decoder 0",
+        "feed: decoder 1",
+    ]
     assert living_children(before) == []
 
 
-def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_open(tmp_path, monkeypatch):
+def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_open(
+    tmp_path, monkeypatch
+):
     """As one does that another thread of the program forked in the midst of the start of decoders."""
     data, kept, widen = shards(tmp_path), [], decoder_process._widen
 
@@ -66,9 +80,15 @@ def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_o
         os.close(end)
 
 
-def test_forked_decoders_collect_no_garbage_of_their_parent_and_import_nothing(tmp_path, monkeypatch):
+def test_forked_decoders_collect_no_garbage_of_their_parent_and_import_nothing(
+    tmp_path, monkeypatch
+):
     """A finalizer, or an import, would wait for a lock that a thread of the parent held when they were forked."""
-    imported, collects, begin = [], multiprocessing.get_context("fork").SimpleQueue(), decoder._be_a_worker
+    imported, collects, begin = (
+        [],
+        multiprocessing.get_context("fork").SimpleQueue(),
+        decoder._be_a_worker,
+    )
     bootstrap = multiprocessing.process.BaseProcess._bootstrap  # type: ignore[attr-defined]
 
     def forked(process, *words, **named):
@@ -109,7 +129,9 @@ def test_an_abandoned_iterator_may_be_closed_in_the_midst_of_any_call(tmp_path):
 
     def note(frame, event, _):
         here = threading.get_ident() == main
-        files = (queue.__file__, threading.__file__) if here else (queue.__file__,)  # a future waits by threading's
+        files = (
+            (queue.__file__, threading.__file__) if here else (queue.__file__,)
+        )  # a future waits by threading's
         if event == "call" and frame.f_code.co_filename in files:
             called.add(frame.f_code.co_name)
 

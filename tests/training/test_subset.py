@@ -32,11 +32,15 @@ SCHEDULES = {
 def scored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("subset")
     data = write_scored(folder, COUNTS)
-    (folder / "in" / "sizes.json").write_text(json.dumps({f"{number:04d}.tar": 1000 for number in range(len(COUNTS))}))
+    (folder / "in" / "sizes.json").write_text(
+        json.dumps({f"{number:04d}.tar": 1000 for number in range(len(COUNTS))})
+    )
     return folder, data, cut(folder, data, WHERE)
 
 
-def dataset(data, *, ledger=None, where=None, rank=0, world=1, workers=2, schedule="openclip", **more):
+def dataset(
+    data, *, ledger=None, where=None, rank=0, world=1, workers=2, schedule="openclip", **more
+):
     args = arguments(
         train_data=data,
         workers=workers,
@@ -72,7 +76,9 @@ def every(found):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("world", "workers"), [(1, 2), pytest.param(2, 1, marks=pytest.mark.deep)])
-def test_all_ranks_get_the_batches_of_the_set_that_cut_writes(scored, monkeypatch, schedule, world, workers):
+def test_all_ranks_get_the_batches_of_the_set_that_cut_writes(
+    scored, monkeypatch, schedule, world, workers
+):
     folder, data, copied = scored
     for rank in range(world):
         monkeypatch.setenv("RANK", str(rank))
@@ -92,7 +98,9 @@ def test_an_epoch_is_as_long_as_the_subset_and_nothing_is_written(scored):
     kept = set(every(found))
     assert len(kept) == found.dataloader.num_samples
     assert 30 < len(kept) < sum(COUNTS) - 30
-    assert kept == {text for _, captions in batches(dataset(copied, schedule="balanced")) for text in captions}
+    assert kept == {
+        text for _, captions in batches(dataset(copied, schedule="balanced")) for text in captions
+    }
     assert sorted(folder.rglob("*")) == before
 
 
@@ -120,7 +128,9 @@ def test_packed_and_piped_shards_are_read_in_part(tmp_path):
     assert run("measure", packed, "-o", tmp_path / "scored", *words).status == 0
     assert run("measure", *piped, "-o", tmp_path / "by-pipe", "--allow-pipe", *words).status == 0
     plain = [dataset(packed, ledger=tmp_path / "scored", where=WHERE, schedule="balanced")]
-    plain += [dataset("::".join(piped), ledger=tmp_path / "by-pipe", where=WHERE, schedule="balanced")]
+    plain += [
+        dataset("::".join(piped), ledger=tmp_path / "by-pipe", where=WHERE, schedule="balanced")
+    ]
     expected = every(dataset(cut(tmp_path, packed, WHERE), schedule="balanced"))
     assert expected
     assert [every(found) for found in plain] == [expected, expected]
@@ -135,7 +145,11 @@ def test_shards_that_were_moved_are_found_by_their_names(scored, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "schedule", ["openclip", *(pytest.param(name, marks=pytest.mark.deep) for name in ("resampled", "balanced"))]
+    "schedule",
+    [
+        "openclip",
+        *(pytest.param(name, marks=pytest.mark.deep) for name in ("resampled", "balanced")),
+    ],
 )
 def test_a_run_that_is_killed_within_an_epoch_goes_on_with_the_very_next_batch(scored, schedule):
     folder, data, _ = scored
@@ -178,7 +192,9 @@ def test_a_ledger_that_was_written_again_with_other_scores_is_another_subset(tmp
         dataset(data, **given).dataloader.load_state_dict(state)
 
 
-def test_a_predicate_that_keeps_nothing_a_changed_shard_and_an_unknown_one_are_refused(scored, tmp_path):
+def test_a_predicate_that_keeps_nothing_a_changed_shard_and_an_unknown_one_are_refused(
+    scored, tmp_path
+):
     folder, data, _ = scored
     with pytest.raises(NothingKept, match="keeps none of 111 samples in 5 shards"):
         dataset(data, ledger=folder / "scored", where="width > 5000")
@@ -188,7 +204,9 @@ def test_a_predicate_that_keeps_nothing_a_changed_shard_and_an_unknown_one_are_r
     with pytest.raises(SubsetError, match=r"0003\.parquet was made from another shard"):
         dataset(changed, ledger=folder / "scored", where=WHERE)
     write_tar(tmp_path / "in" / "new.tar", members(9, 20))
-    with pytest.raises(SubsetError, match=r"no ledger of .*new\.tar\n  to compute what it needs: wdsflow measure "):
+    with pytest.raises(
+        SubsetError, match=r"no ledger of .*new\.tar\n  to compute what it needs: wdsflow measure "
+    ):
         dataset(f"{tmp_path}/in/new.tar", ledger=folder / "scored", where=WHERE)
 
 
@@ -207,7 +225,9 @@ def test_a_missing_shard_is_reported_and_the_others_are_trained_on(scored, tmp_p
     folder, data, _ = scored
     shutil.copytree(folder / "in", tmp_path / "in")
     os.remove(tmp_path / "in" / "0001.tar")
-    found = dataset(data.replace(str(folder), str(tmp_path)), ledger=folder / "scored", where=WHERE, workers=1)
+    found = dataset(
+        data.replace(str(folder), str(tmp_path)), ledger=folder / "scored", where=WHERE, workers=1
+    )
     given = every(found)
     assert given
     assert not any(text.startswith("1/") for text in given)
@@ -217,10 +237,20 @@ def test_a_missing_shard_is_reported_and_the_others_are_trained_on(scored, tmp_p
 def test_data_for_evaluation_is_read_as_a_whole(scored):
     folder, data, _ = scored
     args = arguments(
-        train_data=data, val_data=data, workers=1, batch_size=8, train_num_samples=None, val_num_samples=sum(COUNTS)
+        train_data=data,
+        val_data=data,
+        workers=1,
+        batch_size=8,
+        train_num_samples=None,
+        val_num_samples=sum(COUNTS),
     )
     options = FeedOptions(ledger=str(folder / "scored"), where=WHERE, status_every=0.0)
-    found = get_data(args, (TRAIN, open_clip.image_transform(32, is_train=False)), tokenizer=as_text, options=options)
+    found = get_data(
+        args,
+        (TRAIN, open_clip.image_transform(32, is_train=False)),
+        tokenizer=as_text,
+        options=options,
+    )
     assert sum(len(texts(batch)) for batch in found["val"].dataloader) == sum(COUNTS)
     assert found["train"].dataloader.num_samples < sum(COUNTS)
     for each in found.values():
@@ -245,8 +275,17 @@ def epoch_of(data, monkeypatch, *, world=2, **given):
 
 def kept_of(shards, count=16):
     """The captions that WHERE keeps of shards of ``subsets.members``."""
-    said = [data.decode() for shard in shards for name, data in members(shard, count) if name.endswith(".txt")]
-    return sorted(text for text in said if int(text.split()[0].partition("/")[2]) % 2 and len(text.split()) < 3)
+    said = [
+        data.decode()
+        for shard in shards
+        for name, data in members(shard, count)
+        if name.endswith(".txt")
+    ]
+    return sorted(
+        text
+        for text in said
+        if int(text.split()[0].partition("/")[2]) % 2 and len(text.split()) < 3
+    )
 
 
 @pytest.mark.parametrize("schedule", ["openclip", "balanced"])
@@ -254,7 +293,19 @@ def test_two_ranks_of_two_workers_get_each_kept_sample_once(tmp_path, monkeypatc
     for number in range(4):
         write_tar(tmp_path / "in" / f"{number}.tar", members(number, 16))
     data = f"{tmp_path}/in/{{0..3}}.tar"
-    assert run("measure", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--jobs", 0).status == 0
+    assert (
+        run(
+            "measure",
+            data,
+            "-o",
+            tmp_path / "scored",
+            "--scores",
+            "width,caption_words",
+            "--jobs",
+            0,
+        ).status
+        == 0
+    )
     expected = kept_of(range(4))
     assert len(expected) == 28
     assert epoch_of(data, monkeypatch, ledger=tmp_path / "scored", schedule=schedule) == expected
@@ -267,7 +318,9 @@ def test_of_shards_on_a_server_each_kept_sample_is_read_once(tmp_path, monkeypat
         words = ("--scores", "width,caption_words", "--jobs", 0)
         assert run("measure", data, "-o", tmp_path / "scored", *words).status == 0
         before = len(log.of(".tar"))
-        assert epoch_of(data, monkeypatch, world=1, ledger=tmp_path / "scored", workers=2) == kept_of(range(2))
+        assert epoch_of(
+            data, monkeypatch, world=1, ledger=tmp_path / "scored", workers=2
+        ) == kept_of(range(2))
         assert len(log.of(".tar")) > before
 
 
@@ -279,11 +332,18 @@ def test_weighted_sources_are_drawn_as_those_that_cut_writes(tmp_path, monkeypat
     assert run("measure", *data, "-o", tmp_path / "scored", *words).status == 0
     cut(tmp_path, f"{tmp_path}/in", WHERE)
     copied = f"{tmp_path}/cut/{{0000..0001}}.tar", f"{tmp_path}/cut/{{0003..0004}}.tar"
-    given = {"dataset_resampled": True, "train_data_upsampling_factors": "1::6", "train_num_samples": 80, "workers": 1}
+    given = {
+        "dataset_resampled": True,
+        "train_data_upsampling_factors": "1::6",
+        "train_num_samples": 80,
+        "workers": 1,
+    }
     for rank in range(2):
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", "2")
-        mine = dataset("::".join(data), ledger=tmp_path / "scored", where=WHERE, rank=rank, world=2, **given)
+        mine = dataset(
+            "::".join(data), ledger=tmp_path / "scored", where=WHERE, rank=rank, world=2, **given
+        )
         theirs = dataset("::".join(copied), rank=rank, world=2, **given)
         found = batches(mine)
         assert found == batches(theirs)

@@ -15,7 +15,9 @@ from tests.training.trainings import command, write_data
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP"
+)
 COUNTS = [23, 30, 12, 19, 27]
 
 
@@ -23,7 +25,9 @@ COUNTS = [23, 30, 12, 19, 27]
 def scored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("use")
     write_scored(folder, COUNTS)
-    (folder / "in" / "sizes.json").write_text(json.dumps({f"{number:04d}.tar": 1000 for number in range(len(COUNTS))}))
+    (folder / "in" / "sizes.json").write_text(
+        json.dumps({f"{number:04d}.tar": 1000 for number in range(len(COUNTS))})
+    )
     return folder
 
 
@@ -46,7 +50,10 @@ def look(folder, where, *more, data="in/{0000..0004}.tar", dry_run=False, **opti
 def test_the_check_before_training_judges_the_subset(scored):
     found = look(scored, WHERE, "--workers", "2", "--batch-size", "4")
     assert not found.refused
-    kept = re.fullmatch(r"preflight: the ledger keeps (\d+) of 111 samples \(.*%\), in 4 of 5 shards", found.lines[0])
+    kept = re.fullmatch(
+        r"preflight: the ledger keeps (\d+) of 111 samples \(.*%\), in 4 of 5 shards",
+        found.lines[0],
+    )
     assert found.lines[1].startswith(f"preflight: 4 shards, {kept[1]} samples, {kept[1]} usable, ")
     assert len(found.lines) == 2  # no word about sizes.json, which is of all samples
 
@@ -56,7 +63,10 @@ def test_too_few_samples_for_a_batch_of_a_worker_are_refused(scored):
     text = "\n".join(found.lines)
     assert found.refused
     assert "P302" in text
-    assert f"wdsflow train --ledger {scored}/scored --where 'width >= 80' --schedule balanced -- " in text
+    assert (
+        f"wdsflow train --ledger {scored}/scored --where 'width >= 80' --schedule balanced -- "
+        in text
+    )
     assert not look(scored, "width >= 80", "--workers", "1", "--batch-size", "4").refused
 
 
@@ -80,8 +90,14 @@ WRONG = {
     "no predicate": (("--ledger", "scored"), "--ledger needs --where"),
     "no ledger": (("--where", "width > 50"), "--where needs --ledger"),
     "no such folder": (("--ledger", "measure", "--where", "width > 50"), "score has no ledgers"),
-    "a score that is not there": (("--ledger", "scored", "--where", "min_side > 30"), "scored has no min_side"),
-    "nothing kept": (("--ledger", "scored", "--where", "width > 5000"), "keeps none of 111 samples in 5 shards"),
+    "a score that is not there": (
+        ("--ledger", "scored", "--where", "min_side > 30"),
+        "scored has no min_side",
+    ),
+    "nothing kept": (
+        ("--ledger", "scored", "--where", "width > 5000"),
+        "keeps none of 111 samples in 5 shards",
+    ),
 }
 
 
@@ -94,10 +110,13 @@ def test_a_wrong_use_is_refused_with_commands_that_work(here, wrong):
     assert message in done.err
     assert done.commands
     if wrong != "nothing kept":
-        assert all("--dry-run" in each for each in done.commands if each.startswith("wdsflow train"))
+        assert all(
+            "--dry-run" in each for each in done.commands if each.startswith("wdsflow train")
+        )
     # The command that trains is pasted with --dry-run: a training takes minutes.
     endings = [
-        pasted(re.sub("^wdsflow train (?!.*--dry-run)", "wdsflow train --dry-run ", each)) for each in done.commands
+        pasted(re.sub("^wdsflow train (?!.*--dry-run)", "wdsflow train --dry-run ", each))
+        for each in done.commands
     ]
     if wrong == "nothing kept":  # a cut would keep nothing, too; it says which term drops them
         assert "dropped by width > 5000  (100.0%)" in endings[0].out
@@ -110,7 +129,10 @@ def test_a_shard_that_changed_and_one_that_was_not_scored_are_refused_with_comma
     words = ("train", "--ledger", "scored", "--where", WHERE, "--dry-run")
     done = run(*words, *openclip())
     assert done.status == 2
-    assert "0003.parquet was made from another shard than in/0003.tar, or the shard has changed" in done.err
+    assert (
+        "0003.parquet was made from another shard than in/0003.tar, or the shard has changed"
+        in done.err
+    )
     score, then = done.commands
     assert pasted(score).status == 0
     assert "--dry-run" in then
@@ -143,14 +165,27 @@ def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_pa
     data = write_data(tmp_path)
     scores = ("--scores", "width", "--jobs", 0)
     assert run("measure", data, "-o", tmp_path / "scored", *scores).status == 0
-    own = ["--status-every", "0", "--checkpoint-every", "3", "--schedule", "balanced", "--ledger", f"{tmp_path}/scored"]
+    own = [
+        "--status-every",
+        "0",
+        "--checkpoint-every",
+        "3",
+        "--schedule",
+        "balanced",
+        "--ledger",
+        f"{tmp_path}/scored",
+    ]
     kept = [*own, "--where", "width > 1"]
     runs = [("whole", kept, {}, []), ("broken", kept, {"signal": signal.SIGKILL, "at": 5}, [])]
     runs += [("other", [*own, "--where", "width > 2"], {}, ["--resume", "latest"])]
     runs += [("again", kept, {}, ["--resume", "latest"])]
     scenarios = [
         {
-            "words": [*words, "--", *command(tmp_path, "whole" if name == "whole" else "run", *last)],
+            "words": [
+                *words,
+                "--",
+                *command(tmp_path, "whole" if name == "whole" else "run", *last),
+            ],
             "name": str(tmp_path / name),
             **end,
         }
@@ -167,12 +202,16 @@ def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_pa
     )
 
 
-def test_where_the_predicate_keeps_less_than_a_batch_it_is_the_cause_and_no_setting_is_offered(scored):
+def test_where_the_predicate_keeps_less_than_a_batch_it_is_the_cause_and_no_setting_is_offered(
+    scored,
+):
     found = look(scored, WHERE, "--workers", "2", "--batch-size", "64", dry_run=True)
     assert found.refused
     fixes = [line.strip() for line in found.lines if line.startswith("  ")]
     assert fixes[0].startswith("to see which term drops how many: wdsflow filter ")
     assert pasted(fixes[0].partition(": ")[2]).status == 0
-    assert not any("--batch-size 1" in line or "--dataset-resampled" in line for line in found.lines)
+    assert not any(
+        "--batch-size 1" in line or "--dataset-resampled" in line for line in found.lines
+    )
     (verdict,) = found.reports[0].verdicts
     assert re.match(r"the ledger keeps \d+ of 111 samples ", verdict.reasons[0].message)

@@ -64,7 +64,12 @@ def resumed(shards, rng, epochs, **given):
     epoch = 0
     while epoch < epochs:
         samples, state = keys_of(
-            shards, rng.choice([1, 2, 3, 5]), state, rng.choice([2, 3, 7, 0]), batch_size=rng.choice([2, 3, 6]), **given
+            shards,
+            rng.choice([1, 2, 3, 5]),
+            state,
+            rng.choice([2, 3, 7, 0]),
+            batch_size=rng.choice([2, 3, 6]),
+            **given,
         )
         found[epoch] += samples
         checked = feed(shards, fields=("__key__", "__url__"), **given)
@@ -74,7 +79,9 @@ def resumed(shards, rng, epochs, **given):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 20))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 20))]
+)
 def test_each_sample_is_given_once_however_often_other_ranks_continue(tmp_path, count, seed):
     rng = random.Random(seed)
     first = write_shards(tmp_path / "a", [rng.randrange(1, 30) for _ in range(6)])
@@ -83,7 +90,9 @@ def test_each_sample_is_given_once_however_often_other_ranks_continue(tmp_path, 
     for epoch, samples in enumerate(resumed(shards, rng, 3, seed=seed)):
         whole = feed(shards, fields=("__key__", "__url__"), seed=seed, batch_size=16)
         whole.set_epoch(epoch)
-        expected = [(url[-8:], key) for keys, urls in whole for url, key in zip(urls, keys, strict=True)]
+        expected = [
+            (url[-8:], key) for keys, urls in whole for url, key in zip(urls, keys, strict=True)
+        ]
         assert Counter(samples) == Counter(expected)
 
 
@@ -92,11 +101,17 @@ def test_fewer_samples_than_ranks_are_given_once_and_all_ranks_end_the_epoch(tmp
     given, state = keys_of(shards, 3, None, 1, batch_size=4)
     more, state = keys_of(shards, 1, state, 1, batch_size=6)
     assert len({*given, *more}) == 15
-    ranks = [feed(shards, fields=("__key__", "__url__"), batch_size=2, rank=rank, world_size=6) for rank in range(6)]
+    ranks = [
+        feed(shards, fields=("__key__", "__url__"), batch_size=2, rank=rank, world_size=6)
+        for rank in range(6)
+    ]
     for one in ranks:
         one.load_state_dict(json.loads(state))
         assert one.epoch == 0
-    rest = [[(url[-8:], key) for keys, urls in one for url, key in zip(urls, keys, strict=True)] for one in ranks]
+    rest = [
+        [(url[-8:], key) for keys, urls in one for url, key in zip(urls, keys, strict=True)]
+        for one in ranks
+    ]
     assert [len(each) for each in rest] == [1, 1, 1, 1, 1, 0]
     assert len({*given, *more, *(sample for each in rest for sample in each)}) == 20
     assert all(one.state_dict() == ranks[0].state_dict() and one.epoch == 1 for one in ranks)
@@ -121,7 +136,14 @@ def test_pixels_and_captions_of_a_sample_do_not_depend_on_ranks(tmp_path):
     def pictures(world, batch_size):
         found = {}
         for rank in range(world):
-            one = feed(shards, fields=FIELDS, transform=TRANSFORM, rank=rank, world_size=world, batch_size=batch_size)
+            one = feed(
+                shards,
+                fields=FIELDS,
+                transform=TRANSFORM,
+                rank=rank,
+                world_size=world,
+                batch_size=batch_size,
+            )
             for images, keys, _ in one:
                 assert images.dtype == torch.float32
                 assert images.shape[1:] == (3, 32, 32)
@@ -137,7 +159,11 @@ def test_batches_have_the_columns_that_are_asked_for(tmp_path):
     members = []
     for number in range(4):
         described = json.dumps({"caption": f"a {number}", "size": number}).encode()
-        members += [(f"{number}.png", jpeg(number)), (f"{number}.json", described), (f"{number}.cls", b"%d" % number)]
+        members += [
+            (f"{number}.png", jpeg(number)),
+            (f"{number}.json", described),
+            (f"{number}.cls", b"%d" % number),
+        ]
     shard = str(write_tar(tmp_path / "0.tar", members))
     fields = {
         "number": "cls",
@@ -147,7 +173,17 @@ def test_batches_have_the_columns_that_are_asked_for(tmp_path):
         "raw": "png",
         "key": "__key__",
     }
-    batch = next(iter(feed(shard, fields=fields, transform=TRANSFORM, tokenizer=lambda text: [[len(text)]], shuffle=0)))
+    batch = next(
+        iter(
+            feed(
+                shard,
+                fields=fields,
+                transform=TRANSFORM,
+                tokenizer=lambda text: [[len(text)]],
+                shuffle=0,
+            )
+        )
+    )
     assert list(batch) == list(fields)
     assert batch["number"].tolist() == [0, 1, 2, 3]
     assert batch["image"].shape == (4, 3, 32, 32)
@@ -160,13 +196,19 @@ def test_batches_have_the_columns_that_are_asked_for(tmp_path):
 
 
 def halved(sample):
-    return {"half": torch.tensor(len(sample["jpg"]) / 2), "key": (sample["__key__"], sample["txt"].decode())}
+    return {
+        "half": torch.tensor(len(sample["jpg"]) / 2),
+        "key": (sample["__key__"], sample["txt"].decode()),
+    }
 
 
 def test_a_map_makes_samples_of_all_members(tmp_path):
     batch = next(iter(feed(write_shards(tmp_path, [4]), map=halved, shuffle=0)))
     assert batch["half"].shape == (4,)
-    assert batch["key"] == [[f"000000{number}" for number in range(4)], [f"0/{number}" for number in range(4)]]
+    assert batch["key"] == [
+        [f"000000{number}" for number in range(4)],
+        [f"0/{number}" for number in range(4)],
+    ]
 
 
 def mixed(sample):
@@ -183,7 +225,9 @@ def wrong(sample):
 
 
 def test_a_map_that_fails_is_told_with_its_sample(tmp_path):
-    with pytest.raises(SampleError, match=r"map failed at sample '0000000' of .*it raised KeyError: '0000000'"):
+    with pytest.raises(
+        SampleError, match=r"map failed at sample '0000000' of .*it raised KeyError: '0000000'"
+    ):
         list(feed(write_shards(tmp_path, [1]), map=wrong))
 
 
@@ -214,7 +258,10 @@ def test_a_wrong_name_in_json_is_told_with_the_names_that_are_there(tmp_path):
     with pytest.raises(StallError) as caught:
         list(feed(shard, fields=("jpg", "json:caption"), transform=TRANSFORM))
     said = str(caught.value)
-    assert "\nNo json of 9 checked samples has caption; it has text in meta.author and title.\n" in said
+    assert (
+        "\nNo json of 9 checked samples has caption; it has text in meta.author and title.\n"
+        in said
+    )
     assert "wdsflow validate" not in said  # it would say that these shards train, by their txt
     assert f"to see the json of a sample: wdsflow inspect {shard}" in said
     fixed = re.search(r"wdsflow\.feed\(\.\.\., (fields=\(.*?\))", said)
@@ -258,7 +305,11 @@ def test_shards_without_a_usable_sample_end_with_what_would_fit(tmp_path):
         feed(shard, fields=("jpg", "cls"))
     with pytest.raises(ShardsError, match="has a caption"):  # one string is one field
         feed(shard, fields="txt")
-    broken = str(write_tar(tmp_path / "1.tar", [(f"{n}.{name}", b"x") for n in range(9) for name in ("jpg", "txt")]))
+    broken = str(
+        write_tar(
+            tmp_path / "1.tar", [(f"{n}.{name}", b"x") for n in range(9) for name in ("jpg", "txt")]
+        )
+    )
     with pytest.raises(StallError, match=r"9 samples lost in a row"):
         list(feed(broken, transform=TRANSFORM))
 
@@ -269,12 +320,21 @@ def test_shards_without_a_usable_sample_end_with_what_would_fit(tmp_path):
         ({"batch_size": 0}, "batch_size is 0"),
         ({"fields": ()}, "fields is empty"),
         ({"fields": ("jpg", "txt", "json:alt")}, "'json:alt' is a second caption"),
-        ({"options": FeedOptions(caption="json:alt")}, r"options has caption='json:alt'; wdsflow.feed takes fields="),
-        ({"world_size": 9, "rank": 0}, "an epoch of 7 samples with all fields is too short for 9 ranks"),
+        (
+            {"options": FeedOptions(caption="json:alt")},
+            r"options has caption='json:alt'; wdsflow.feed takes fields=",
+        ),
+        (
+            {"world_size": 9, "rank": 0},
+            "an epoch of 7 samples with all fields is too short for 9 ranks",
+        ),
         ({"rank": 1}, "rank is 1 and world_size is None: give both, or neither"),
         ({"world_size": 2, "rank": 2}, "rank is 2; with world_size=2 it must be 0 to 1"),
         ({"world_size": 2, "rank": -1}, "rank is -1; with world_size=2 it must be 0 to 1"),
-        ({"drop_last": True, "batch_size": 8}, "drop_last=True leaves no batch: an epoch of 7 samples"),
+        (
+            {"drop_last": True, "batch_size": 8},
+            "drop_last=True leaves no batch: an epoch of 7 samples",
+        ),
         ({"where": "width > 1"}, "where is given without ledger"),
         ({"options": FeedOptions(memory="1MiB")}, "memory of 1,048,576 bytes is too little"),
     ],
@@ -294,7 +354,9 @@ def test_samples_that_other_ranks_or_workers_would_get_too_are_refused(tmp_path,
     monkeypatch.setenv("WORLD_SIZE", "2")
     early, chosen = feed(shards), feed(shards, rank=1, world_size=2)
     monkeypatch.delenv("RANK")
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
     try:
         with pytest.raises(FeedError, match=r"was made for rank 1 of 2, .* this is rank 0 of 1"):
             iter(early)
@@ -313,7 +375,10 @@ def test_shards_may_be_paths_and_several_patterns(tmp_path):
 
 def test_shares_are_exact_for_billions_of_samples():
     assert shares_of(np.array([1 << 26]), 5_850_000_001).tolist() == [5_850_000_001]
-    assert shares_of(np.array([1 << 25, 1 << 25]), 10**13 + 1).tolist() == [5 * 10**12 + 1, 5 * 10**12]
+    assert shares_of(np.array([1 << 25, 1 << 25]), 10**13 + 1).tolist() == [
+        5 * 10**12 + 1,
+        5 * 10**12,
+    ]
 
 
 def test_passes_over_a_small_source_leave_no_streams_open(tmp_path):
@@ -328,11 +393,13 @@ def test_passes_over_a_small_source_leave_no_streams_open(tmp_path):
 
 def test_a_state_of_other_fields_of_a_source_is_refused(tmp_path):
     first, second = write_shards(tmp_path / "a", [7]), write_shards(tmp_path / "b", [9])
-    state = feed({first: 1, second: WeightedSource(fields=("jpg", "txt"))}, seed=np.int64(3)).state_dict()
+    state = feed(
+        {first: 1, second: WeightedSource(fields=("jpg", "txt"))}, seed=np.int64(3)
+    ).state_dict()
     with pytest.raises(ValueError, match=r"source 1, fields: .*'txt;json'"):
-        feed({first: 1, second: WeightedSource(fields=("jpg", "txt;json"))}, seed=3).load_state_dict(
-            json.loads(json.dumps(state))
-        )
+        feed(
+            {first: 1, second: WeightedSource(fields=("jpg", "txt;json"))}, seed=3
+        ).load_state_dict(json.loads(json.dumps(state)))
 
 
 def test_wrong_mixes_are_told(tmp_path):
@@ -378,7 +445,9 @@ def test_copies_of_a_feed_continue_where_it_is(tmp_path):
 
 def test_a_copy_of_a_feed_that_was_made_too_early_is_refused_on_ranks_too(tmp_path, monkeypatch):
     one = feed(write_shards(tmp_path, [9]), fields=("__key__",))
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1
+    )
     try:
         monkeypatch.setenv("RANK", "1")
         monkeypatch.setenv("WORLD_SIZE", "2")
@@ -409,7 +478,9 @@ def test_a_dataloader_that_would_make_batches_of_batches_is_refused(tmp_path, ki
 @pytest.mark.parametrize("kind", ["torch", "torchdata"])
 def test_one_worker_of_a_dataloader_gives_all_samples(tmp_path, kind):
     shards = write_shards(tmp_path, [9, 8])
-    one = feed(shards, fields=("txt", "__key__"), options=FeedOptions(status_every=0.0))  # forks in the main process
+    one = feed(
+        shards, fields=("txt", "__key__"), options=FeedOptions(status_every=0.0)
+    )  # forks in the main process
     loader = torch.utils.data.DataLoader if kind == "torch" else StatefulDataLoader
     assert sum(len(keys) for _, keys in loader(one, batch_size=None, num_workers=1)) == 17
 
@@ -450,7 +521,9 @@ def test_an_epoch_that_a_small_weight_makes_long_is_reported(tmp_path, caplog):
     shards = {write_shards(tmp_path / "a", [9]): 1.0, write_shards(tmp_path / "b", [8]): 1e-3}
     assert len(feed(shards, fields=("__key__",))) == 1877
     assert "an epoch has 7,508 samples, of 17: it lasts until" in caplog.text
-    assert caplog.text.rstrip().endswith("of weight 0.001, has been given. For a shorter one, set epoch_samples=17")
+    assert caplog.text.rstrip().endswith(
+        "of weight 0.001, has been given. For a shorter one, set epoch_samples=17"
+    )
     caplog.clear()
     ends = dict(zip(shards, (WeightedSource(weight=1e3), WeightedSource(end="stop")), strict=True))
     feed({**ends, write_shards(tmp_path / "c", [7]): 0.1}, fields=("__key__",))
@@ -474,20 +547,30 @@ def test_headspace_says_what_bounds_training(tmp_path):
             pass
         return TRANSFORM(image)
 
-    one = make(shards, batch_size=4, transform=slow, options=FeedOptions(status_every=0.0, decoders=1))
+    one = make(
+        shards, batch_size=4, transform=slow, options=FeedOptions(status_every=0.0, decoders=1)
+    )
     assert len(list(one.headspace(8))) == 20
     assert one.headroom.batches == 8
     assert one.headroom.waits > 0.5
     assert one.headroom.cpu >= 0.02
-    assert len(list(one.headspace())) == 40  # a whole epoch: its decoders have ended before its last batch is given
+    assert (
+        len(list(one.headspace())) == 40
+    )  # a whole epoch: its decoders have ended before its last batch is given
     assert one.headroom.batches == 18
     assert one.headroom.cpu >= 0.02
-    assert "Decoding is the bound" in str(one.headroom) or one.headroom.cpu < 0.7 * one.headroom.fed  # a busy machine
+    assert (
+        "Decoding is the bound" in str(one.headroom) or one.headroom.cpu < 0.7 * one.headroom.fed
+    )  # a busy machine
     assert Headspace(9, 0.1, 0.099, 0.09, 1, 4).waits == pytest.approx(0.01)
     assert "The feed is fast enough" in str(Headspace(9, 0.1, 0.099, 0.09, 1, 4))
-    assert str(Headspace(9, 0.1, 0.03, 0.09, 1, 4)).endswith("3 cores would do, with decoders=3 instead of 1")
+    assert str(Headspace(9, 0.1, 0.03, 0.09, 1, 4)).endswith(
+        "3 cores would do, with decoders=3 instead of 1"
+    )
     assert "9 cores would do, 4 are there for this rank" in str(Headspace(9, 0.1, 0.01, 0.09, 1, 4))
-    assert "Decoders work 30% of the time: reading the shards" in str(Headspace(9, 0.1, 0.01, 0.03, 1, 4))
+    assert "Decoders work 30% of the time: reading the shards" in str(
+        Headspace(9, 0.1, 0.01, 0.03, 1, 4)
+    )
     with pytest.raises(ValueError, match="the epoch has 1 batches, too few to measure"):
         list(feed(shards, batch_size=80).headspace())
 
@@ -543,24 +626,38 @@ def test_killed_jobs_of_other_sizes_give_each_sample_once(tmp_path, seed):
     """World sizes 8, 3, 16; one, two or four sources; kill -9 of all ranks after random batches."""
     rng = random.Random(seed)
     count = rng.choice([1, 2, 4])
-    patterns = [write_shards(tmp_path / f"s{at}", [rng.randrange(9, 40) for _ in range(5)]) for at in range(count)]
+    patterns = [
+        write_shards(tmp_path / f"s{at}", [rng.randrange(9, 40) for _ in range(5)])
+        for at in range(count)
+    ]
     shards = patterns[0] if count == 1 else {pattern: rng.randrange(1, 5) for pattern in patterns}
     jobs = [(world, rng.choice([2, 3, 5]), rng.choice([1, 2, 3, 0])) for world in (8, 3, 16, 3)]
     run = [sys.executable, "-c", KILLED, json.dumps([shards, jobs])]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        run, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment
+    )
     assert not done.returncode, done.stderr
     *given, state = map(json.loads, done.stdout.splitlines())
     found = Counter(tuple(sample) for samples in given for sample in samples)
     rest = feed(shards, fields=("__key__", "__url__"), batch_size=7)
     rest.load_state_dict(state)
     last = rest.epoch
-    found.update((last, url[-11:], key) for keys, urls in rest for url, key in zip(urls, keys, strict=True))
+    found.update(
+        (last, url[-11:], key) for keys, urls in rest for url, key in zip(urls, keys, strict=True)
+    )
     for epoch in range(last + 1):
         whole = feed(shards, fields=("__key__", "__url__"), batch_size=7)
         whole.set_epoch(epoch)
-        expected = Counter((epoch, url[-11:], key) for keys, urls in whole for url, key in zip(urls, keys, strict=True))
-        assert Counter({sample: number for sample, number in found.items() if sample[0] == epoch}) == expected
+        expected = Counter(
+            (epoch, url[-11:], key)
+            for keys, urls in whole
+            for url, key in zip(urls, keys, strict=True)
+        )
+        assert (
+            Counter({sample: number for sample, number in found.items() if sample[0] == epoch})
+            == expected
+        )
 
 
 @pytest.mark.deep
@@ -572,6 +669,11 @@ def test_the_program_of_the_page_runs_under_torchrun(tmp_path):
     run = [sys.executable, "-m", "torch.distributed.run", *shown.split()]
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        run, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": root}
+        run,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": root},
     )
     assert "6 batches, 41 samples, 41 different" in done.stdout, done.stderr

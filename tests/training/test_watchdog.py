@@ -169,7 +169,10 @@ def ends(tmp_path_factory):
     out = tmp_path_factory.mktemp("ranks")
     script = out / "ranks.py"
     script.write_text(SCRIPT)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
     environment["OMP_NUM_THREADS"] = "1"
     command = [sys.executable, str(script), MESSAGE, str(STALL_AFTER), out]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
@@ -179,13 +182,16 @@ def ends(tmp_path_factory):
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(
-    "case", ["first", "second", "waiting", "caught", "hanging", "other-error", "explained", "fallback"]
+    "case",
+    ["first", "second", "waiting", "caught", "hanging", "other-error", "explained", "fallback"],
 )
 def test_both_ranks_end_and_say_why(ends, case, rank):
     code, said = ends[f"{case}-{rank}"]
     assert code == 1, said
     assert MESSAGE in said
-    assert "\x1b" not in said or case == "other-error"  # Python itself prints the rank's own error as it is
+    assert (
+        "\x1b" not in said or case == "other-error"
+    )  # Python itself prints the rank's own error as it is
 
 
 def test_a_rank_that_waits_for_data_raises_what_the_other_said(ends):
@@ -201,7 +207,10 @@ def test_an_error_of_the_collective_is_explained(ends):
 
 
 def test_ranks_that_cannot_end_by_themselves_are_ended(ends):
-    killed, gone = "its process is killed now", "a remote worker crashing"  # gloo's words, if the other rank ends first
+    killed, gone = (
+        "its process is killed now",
+        "a remote worker crashing",
+    )  # gloo's words, if the other rank ends first
     said = [ends[name][1] for name in ("caught-0", "caught-1", "hanging-0")]
     assert all(killed in text or gone in text for text in said)
     assert any(killed in text for text in said)
@@ -252,7 +261,9 @@ def test_without_other_ranks_a_long_wait_raises_and_nothing_is_ended(monkeypatch
         (20, [10.25, 10, 9.75], None),
     ],
 )
-def test_time_in_which_this_process_was_stopped_does_not_count(stall_after, looks, waited, monkeypatch):
+def test_time_in_which_this_process_was_stopped_does_not_count(
+    stall_after, looks, waited, monkeypatch
+):
     clock = Clock(monkeypatch, watchdog)
     dog = Watchdog(stall_after)
     with dog.waiting(lambda waited: StallError(f"after {waited}")):
@@ -295,7 +306,10 @@ def test_time_between_two_waits_does_not_count(monkeypatch):
 
 def test_a_wait_that_never_checks_is_said_but_a_single_process_lives_on(monkeypatch, capsys):
     monkeypatch.setattr(watchdog, "_EVERY", 0.01)
-    with started(0.01) as dog, dog.waiting(lambda waited: StallError("rank 0: it hangs in its data")):
+    with (
+        started(0.01) as dog,
+        dog.waiting(lambda waited: StallError("rank 0: it hangs in its data")),
+    ):
         dog._thread.join()
     assert "it hangs in its data" in capsys.readouterr().err
 

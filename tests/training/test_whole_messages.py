@@ -26,11 +26,16 @@ from wdsflow.training.workers.decoder_deaths import Death, death_message, not_st
 GOLDEN = Path(__file__).parent / "golden" / "messages.txt"
 TRAIN = FeedOptions(argv=("--workers", "2"))
 LOOP = FeedOptions()  # a custom loop, without a command line
-WORKER = WorkerFacts(number=2, shards=3, shard="/data/1.tar", usable=3, batch_size=64, passes=1, workers=4)
+WORKER = WorkerFacts(
+    number=2, shards=3, shard="/data/1.tar", usable=3, batch_size=64, passes=1, workers=4
+)
 
 
 def tasks(keys, shard="/data/1.tar"):
-    return [Task(SampleRef(named(shard), key, Blob("jpg", 1, 0), ()), 0, StreamKey(0, 0, 0), 0, 0) for key in keys]
+    return [
+        Task(SampleRef(named(shard), key, Blob("jpg", 1, 0), ()), 0, StreamKey(0, 0, 0), 0, 0)
+        for key in keys
+    ]
 
 
 def busy(number, seconds, keys, **more):
@@ -42,7 +47,13 @@ def losses(kept, **counts):
     for reason, count in counts.items():
         for number in range(count):
             tally.lose(
-                FeedLoss("decode", reason, f"k{number}", named("/data/7.tar"), "a detail" if reason == "cut" else "")
+                FeedLoss(
+                    "decode",
+                    reason,
+                    f"k{number}",
+                    named("/data/7.tar"),
+                    "a detail" if reason == "cut" else "",
+                )
             )
     return tally
 
@@ -63,28 +74,54 @@ STALLS = {
         "rank": 1,
         "world_size": 2,
     },
-    "a worker before the end of its pass": {"tally": losses(5), "worker": WORKER._replace(passes=0), "waited": 1234.5},
-    "a sample less than a batch": {"tally": losses(3), "worker": WORKER._replace(usable=63), "lost_in_a_row": 1},
-    "as many samples as a batch": {"tally": losses(3), "worker": WORKER._replace(usable=64), "lost_in_a_row": 2},
+    "a worker before the end of its pass": {
+        "tally": losses(5),
+        "worker": WORKER._replace(passes=0),
+        "waited": 1234.5,
+    },
+    "a sample less than a batch": {
+        "tally": losses(3),
+        "worker": WORKER._replace(usable=63),
+        "lost_in_a_row": 1,
+    },
+    "as many samples as a batch": {
+        "tally": losses(3),
+        "worker": WORKER._replace(usable=64),
+        "lost_in_a_row": 2,
+    },
     "one worker with one shard": {
         "tally": losses(3),
         "worker": WORKER._replace(shards=1, workers=1, usable=1),
         "options": replace(TRAIN, schedule="balanced"),
     },
-    "one worker without samples": {"tally": losses(3), "worker": WORKER._replace(workers=1, usable=0)},
+    "one worker without samples": {
+        "tally": losses(3),
+        "worker": WORKER._replace(workers=1, usable=0),
+    },
     "a custom loop": {"tally": losses(3), "worker": WORKER, "options": replace(LOOP, k=3.0)},
     "losses of five in a hundred": {"tally": losses(95, cut=5), "waited": 60.0},
-    "losses of four in a hundred": {"tally": losses(96, cut=4), "waited": 60.0, "data": "/data/{0..9}.tar"},
+    "losses of four in a hundred": {
+        "tally": losses(96, cut=4),
+        "waited": 60.0,
+        "data": "/data/{0..9}.tar",
+    },
     "four reasons": {"tally": losses(0, a=4, b=3, c=2, cut=1), "worker": WORKER},
     "five reasons": {"tally": losses(90, a=4, b=3, c=2, cut=1, e=1)},
-    "three damaged shards": {"tally": damaged("cut", "no-tar", "unreadable", kept=9), "waited": 60.0},
+    "three damaged shards": {
+        "tally": damaged("cut", "no-tar", "unreadable", kept=9),
+        "waited": 60.0,
+    },
     "four damaged shards": {
         "tally": damaged("missing", "unreadable", "cut", "cut"),
         "data": "/data/{0..9}.tar",
         "worker": WORKER,
     },
     "a wrong checksum": {"tally": damaged("wrong-checksum", "cut", kept=9)},
-    "missing shards of a worker with samples": {"tally": damaged("missing"), "worker": WORKER, "waited": 60.0},
+    "missing shards of a worker with samples": {
+        "tally": damaged("missing"),
+        "worker": WORKER,
+        "waited": 60.0,
+    },
     "missing shards of a worker without samples": {
         "tally": damaged("missing"),
         "worker": WORKER._replace(usable=0),
@@ -95,12 +132,18 @@ STALLS = {
         "tally": losses(9),
         "waited": 60.0,
         "busy": [busy(0, 61.0, "a"), busy(1, 65.0, "b", tokens=True)],
-        "reading": [Reading(named("/data/1.tar"), 62.0, 0, ""), Reading(named("/data/2.tar"), 63.0, 1200, "last")],
+        "reading": [
+            Reading(named("/data/1.tar"), 62.0, 0, ""),
+            Reading(named("/data/2.tar"), 63.0, 1200, "last"),
+        ],
     },
     "nine hang": {
         "tally": losses(9),
         "waited": 60.0,
-        "busy": [busy(number, 60.0 + number, "a", stack=STACK if number == 1 else ()) for number in range(4)],
+        "busy": [
+            busy(number, 60.0 + number, "a", stack=STACK if number == 1 else ())
+            for number in range(4)
+        ],
         "reading": [Reading(named(f"pipe:cat {number}"), 1000.0, 1, "k") for number in range(5)],
     },
     "a decoder is stopped": {
@@ -113,7 +156,11 @@ STALLS = {
 
 @pytest.mark.parametrize("name", STALLS)
 def test_a_stall_is_explained(name):
-    check_text(GOLDEN, f"stall: {name}", stall_message(**{"options": TRAIN, "tally": LossTally(), **STALLS[name]}))
+    check_text(
+        GOLDEN,
+        f"stall: {name}",
+        stall_message(**{"options": TRAIN, "tally": LossTally(), **STALLS[name]}),
+    )
 
 
 DIED = Death("decoder 1 (process 42)", None, tasks("a"), tokens=False, processes=4, known=True)
@@ -122,14 +169,22 @@ DEATHS = {
     "it ends with status 0": DIED._replace(code=0, tasks=tasks("")),
     "it ends with status 3": DIED._replace(code=3, tokens=True),
     "the memory is full": DIED._replace(code=-signal.SIGKILL),
-    "the memory is full for two": DIED._replace(code=-signal.SIGKILL, processes=2, tasks=tasks("ab")),
+    "the memory is full for two": DIED._replace(
+        code=-signal.SIGKILL, processes=2, tasks=tasks("ab")
+    ),
     "the memory is full for one": DIED._replace(code=-signal.SIGKILL, processes=1),
     "the memory is full for workers": DIED._replace(code=-signal.SIGKILL, known=False),
-    "the memory is full for one worker": DIED._replace(code=-signal.SIGKILL, processes=1, known=False),
+    "the memory is full for one worker": DIED._replace(
+        code=-signal.SIGKILL, processes=1, known=False
+    ),
     "shared memory is full": DIED._replace(code=-signal.SIGBUS, tasks=tasks("abcdefgh")),
-    "shared memory is full for workers": DIED._replace(code=-signal.SIGBUS, tasks=tasks("abcdefghi"), known=False),
+    "shared memory is full for workers": DIED._replace(
+        code=-signal.SIGBUS, tasks=tasks("abcdefghi"), known=False
+    ),
     "a library crashes": DIED._replace(code=-signal.SIGSEGV, tasks=tasks(['"\\'])),
-    "a library aborts at a pipe": DIED._replace(code=-signal.SIGABRT, tasks=tasks("a", "pipe:cat 1.tar")),
+    "a library aborts at a pipe": DIED._replace(
+        code=-signal.SIGABRT, tasks=tasks("a", "pipe:cat 1.tar")
+    ),
     "a name cannot be typed": DIED._replace(code=-signal.SIGABRT, tasks=tasks(["a\n"])),
     "a user ends it": DIED._replace(code=-signal.SIGTERM),
 }
@@ -137,7 +192,9 @@ DEATHS = {
 
 @pytest.fixture
 def memory(monkeypatch):
-    monkeypatch.setattr(decoder_deaths, "host_memory", lambda: SimpleNamespace(free=3 << 20, total=8 << 30))
+    monkeypatch.setattr(
+        decoder_deaths, "host_memory", lambda: SimpleNamespace(free=3 << 20, total=8 << 30)
+    )
     state = SimpleNamespace(f_frsize=4096, f_bavail=1 << 10, f_blocks=1 << 14, f_bfree=7)
     monkeypatch.setattr(slots, "os", SimpleNamespace(statvfs=lambda folder: state))
 
@@ -187,7 +244,9 @@ def test_errors_for_want_of_shared_memory_get_a_note(error, noted, memory):
 def ran(monkeypatch, *, world_size=1, rank=0):
     """Return the progress of a run and its clock."""
     clock = Clock(monkeypatch, progress)
-    return progress.Progress(FeedOptions(status_every=10.0), rank=rank, world_size=world_size), clock
+    return progress.Progress(
+        FeedOptions(status_every=10.0), rank=rank, world_size=world_size
+    ), clock
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 8)])
@@ -206,7 +265,13 @@ def test_an_epoch_is_told_as_it_comes(rank, world_size, monkeypatch, caplog):
     tally.noted[REPEATED] += 9000
     tally.noted[LEFT_OVER] += 996
     for number in range(21):
-        tally.hurt(Damage(named(f"/data/{number}.tar"), ("cut", "no-tar", "unreadable")[min(number, 2)], "a detail"))
+        tally.hurt(
+            Damage(
+                named(f"/data/{number}.tar"),
+                ("cut", "no-tar", "unreadable")[min(number, 2)],
+                "a detail",
+            )
+        )
     clock.sleep(20)
     shown.end(tally, 10.0)
     text = "\n".join(f"{record.levelname} {record.getMessage()}" for record in caplog.records)
@@ -221,11 +286,17 @@ def test_one_lost_sample_in_a_hundred_is_a_warning(kept, lost, monkeypatch, capl
     clock.sleep(4)
     shown.end(losses(kept, cut=lost), 5.0)
     [record] = caplog.records
-    check_text(GOLDEN, f"end of an epoch: {kept} kept, {lost} lost", f"{record.levelname} {record.getMessage()}")
+    check_text(
+        GOLDEN,
+        f"end of an epoch: {kept} kept, {lost} lost",
+        f"{record.levelname} {record.getMessage()}",
+    )
 
 
 @pytest.mark.parametrize(("waited", "said"), [(1.0, 1), (0.99, 0)])
-def test_another_rank_reports_that_training_waited_a_tenth_of_the_time(waited, said, monkeypatch, caplog):
+def test_another_rank_reports_that_training_waited_a_tenth_of_the_time(
+    waited, said, monkeypatch, caplog
+):
     caplog.set_level("INFO", logger="wdsflow.training")
     shown, clock = ran(monkeypatch, rank=1, world_size=2)
     shown.begin(0, 1, LossTally(), 0.0)
@@ -244,10 +315,18 @@ STATES = {
         {"ledger": "scored", "where": "score > 1", "kept samples": 4},
         ("--seed", "1"),
     ),
-    "other scores": ({"version": 1}, {"kept samples": 4}, ("--name", "x", "--resume", "latest", "--seed", "1")),
+    "other scores": (
+        {"version": 1},
+        {"kept samples": 4},
+        ("--name", "x", "--resume", "latest", "--seed", "1"),
+    ),
     "other scores and data": ({"version": 1}, {"kept samples": 4, "data": "b"}, ()),
     "other scores of a loop": ({"version": 1}, {"kept samples": 4}, ()),
-    "other scores of a named run": ({"version": 1}, {"kept samples": 4}, ("--name=x", "--resume=latest")),
+    "other scores of a named run": (
+        {"version": 1},
+        {"kept samples": 4},
+        ("--name=x", "--resume=latest"),
+    ),
 }
 
 

@@ -23,7 +23,10 @@ SAMPLES = {
     "json without captions": [{"jpg": IMAGE, "json": b'{"id": 3}'}] * 8,
     "images elsewhere": [{"img": IMAGE, "txt": b"a cat"}] * 8,
     "both elsewhere": [{"img": IMAGE, "caption": b"a cat"}] * 8,
-    "text in json": [{"json": b'{"texts": ["a"], "images": ["a.jpg"], "matched_text_index": [0]}', "jpg": IMAGE}] * 8,
+    "text in json": [
+        {"json": b'{"texts": ["a"], "images": ["a.jpg"], "matched_text_index": [0]}', "jpg": IMAGE}
+    ]
+    * 8,
     "mixed": [*[PAIR] * 6, {"jpg": IMAGE}, {"txt": b"b"}],
     "captions alone": [{"txt": b"b"}] * 3,
     "empty": [],
@@ -62,7 +65,9 @@ def test_the_preflight_says_what_the_golden_file_has(name, tmp_path, monkeypatch
     more = {each: value for each, value in options.items() if each not in asked}
     data = write(tmp_path, SAMPLES[what])
     argv = ["--train-data", data, "--workers", "2", "--batch-size", "4", *argv]
-    check_text(GOLDEN, name, shown(preflight.preflight(argv, FeedOptions(**more), **asked), tmp_path))
+    check_text(
+        GOLDEN, name, shown(preflight.preflight(argv, FeedOptions(**more), **asked), tmp_path)
+    )
 
 
 def test_the_shards_for_evaluation_are_looked_at_too(tmp_path):
@@ -74,8 +79,15 @@ def test_the_shards_for_evaluation_are_looked_at_too(tmp_path):
     for what in ("pairs", "json", "empty"):
         found = preflight.preflight([*argv, "--val-data", write(val, SAMPLES[what])], FeedOptions())
         texts.append(f"{what}:\n{shown(found, tmp_path)}")
-    texts.append(shown(preflight.preflight([*argv, "--val-data", f"{tmp_path}/no.tar"], FeedOptions()), tmp_path))
-    texts.append(shown(preflight.preflight(["--train-data", f"{tmp_path}/no.tar"], FeedOptions()), tmp_path))
+    texts.append(
+        shown(
+            preflight.preflight([*argv, "--val-data", f"{tmp_path}/no.tar"], FeedOptions()),
+            tmp_path,
+        )
+    )
+    texts.append(
+        shown(preflight.preflight(["--train-data", f"{tmp_path}/no.tar"], FeedOptions()), tmp_path)
+    )
     check_text(GOLDEN, "evaluation", "\n".join(texts))
 
 
@@ -84,10 +96,14 @@ def test_shards_that_are_cut_in_their_first_sample_are_fetched_again(tmp_path):
     for number in range(2):
         shard = tmp_path / f"{number}.tar"
         shard.write_bytes(shard.read_bytes()[:600])
-    found = preflight.preflight(["--train-data", data, "--workers", "1", "--batch-size", "4"], FeedOptions())
+    found = preflight.preflight(
+        ["--train-data", data, "--workers", "1", "--batch-size", "4"], FeedOptions()
+    )
     assert found.refused
     said = "fetch them again; to see what is wrong: wdsflow validate"
-    assert [line for line in found.lines if said in line] == [f"  no shard has a whole sample: {said} {tmp_path}/0.tar"]
+    assert [line for line in found.lines if said in line] == [
+        f"  no shard has a whole sample: {said} {tmp_path}/0.tar"
+    ]
 
 
 @pytest.mark.parametrize("argv", [[], ["--train-num-samples", "6"]])
@@ -97,14 +113,20 @@ def test_what_follows_damage_is_not_counted(argv, tmp_path):
     whole = first.read_bytes()
     first.write_bytes(whole.replace(b"0004.jpg", b"0\xff04.jpg", 1))
     found = preflight.preflight(
-        ["--train-data", data, "--workers", "2", "--batch-size", "4", *argv], FeedOptions(), dry_run=True
+        ["--train-data", data, "--workers", "2", "--batch-size", "4", *argv],
+        FeedOptions(),
+        dry_run=True,
     )
     check_text(GOLDEN, f"damage {' '.join(argv)}".strip(), shown(found, tmp_path))
 
 
 def write(folder, samples):
     for number in range(2):
-        members = {f"{number}{at:03d}.{field}": data for at, one in enumerate(samples) for field, data in one.items()}
+        members = {
+            f"{number}{at:03d}.{field}": data
+            for at, one in enumerate(samples)
+            for field, data in one.items()
+        }
         shards.write(folder / f"{number}.tar", members)
     return f"{folder}/{{0..1}}.tar"
 
@@ -113,7 +135,10 @@ def shown(found, folder):
     """Return the lines, and what became of each report."""
     if found is None:
         return "not looked at"
-    lines = [*found.lines, f"refused {found.refused}, nothing read {found.nothing_read}: {found.why}"]
+    lines = [
+        *found.lines,
+        f"refused {found.refused}, nothing read {found.nothing_read}: {found.why}",
+    ]
     for report in found.reports:
         lines += [f"report: {report.level}, {len(report.forecasts)} forecasts"]
         lines += [

@@ -8,7 +8,13 @@ import pytest
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 
 import torch
-from open_clip.transform import CenterCropOrPad, MaybeConvertMode, MaybeToTensor, ResizeKeepRatio, _convert_to_rgb
+from open_clip.transform import (
+    CenterCropOrPad,
+    MaybeConvertMode,
+    MaybeToTensor,
+    ResizeKeepRatio,
+    _convert_to_rgb,
+)
 from torchvision import transforms as tv
 from torchvision.transforms import InterpolationMode
 
@@ -18,11 +24,18 @@ from wdsflow.training.pixels.transforms import recognise
 
 GOLDEN = Path(__file__).parent / "golden" / "transforms.txt"
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
-CUBIC, LINEAR, NEAREST = InterpolationMode.BICUBIC, InterpolationMode.BILINEAR, InterpolationMode.NEAREST
+CUBIC, LINEAR, NEAREST = (
+    InterpolationMode.BICUBIC,
+    InterpolationMode.BILINEAR,
+    InterpolationMode.NEAREST,
+)
 END = (MaybeConvertMode(), MaybeToTensor(), tv.Normalize(MEAN, STD))
 TRANSFORMS = {
     "random crop": (tv.RandomResizedCrop(32, interpolation=CUBIC), *END),
-    "random crop of two sides": (tv.RandomResizedCrop((32, 48), (0.9, 1.0), (0.75, 1.5), LINEAR), *END),
+    "random crop of two sides": (
+        tv.RandomResizedCrop((32, 48), (0.9, 1.0), (0.75, 1.5), LINEAR),
+        *END,
+    ),
     "random crop, nearest": (tv.RandomResizedCrop(32, interpolation=NEAREST), *END),
     "random crop after a flip": (tv.RandomHorizontalFlip(), tv.RandomResizedCrop(32), *END),
     "resize, crop": (tv.Resize(32, CUBIC), tv.CenterCrop(32), *END),
@@ -35,21 +48,49 @@ TRANSFORMS = {
     "resize to both sides, crop": (tv.Resize((32, 32), CUBIC), tv.CenterCrop(32), *END),
     "resize, longest side": (tv.Resize(32, CUBIC, max_size=40), tv.CenterCrop(32), *END),
     "resize, nearest": (tv.Resize(32, NEAREST), tv.CenterCrop(32), *END),
-    "keep ratio, pad": (ResizeKeepRatio((32, 48), longest=1), CenterCropOrPad((32, 48), fill=7), *END),
-    "keep ratio, crop": (ResizeKeepRatio(32, longest=0, interpolation=LINEAR), tv.CenterCrop(32), *END),
+    "keep ratio, pad": (
+        ResizeKeepRatio((32, 48), longest=1),
+        CenterCropOrPad((32, 48), fill=7),
+        *END,
+    ),
+    "keep ratio, crop": (
+        ResizeKeepRatio(32, longest=0, interpolation=LINEAR),
+        tv.CenterCrop(32),
+        *END,
+    ),
     "keep ratio, another crop": (ResizeKeepRatio(32), tv.CenterCrop(28), *END),
     "keep ratio, at random": (ResizeKeepRatio(32, random_scale_prob=0.5), tv.CenterCrop(32), *END),
-    "keep ratio, aspect at random": (ResizeKeepRatio(32, random_aspect_prob=0.5), tv.CenterCrop(32), *END),
+    "keep ratio, aspect at random": (
+        ResizeKeepRatio(32, random_aspect_prob=0.5),
+        tv.CenterCrop(32),
+        *END,
+    ),
     "keep ratio, nearest": (ResizeKeepRatio(32, interpolation=NEAREST), tv.CenterCrop(32), *END),
     "keep ratio, fill of three": (ResizeKeepRatio(32), CenterCropOrPad(32, fill=(1, 2, 3)), *END),
-    "older conversion": (tv.Resize(32, CUBIC), tv.CenterCrop(32), _convert_to_rgb, tv.ToTensor(), END[2]),
+    "older conversion": (
+        tv.Resize(32, CUBIC),
+        tv.CenterCrop(32),
+        _convert_to_rgb,
+        tv.ToTensor(),
+        END[2],
+    ),
     "no conversion": (tv.Resize(32, CUBIC), tv.CenterCrop(32), tv.ToTensor(), END[2]),
     "grey": (tv.Resize(32, CUBIC), tv.CenterCrop(32), MaybeConvertMode("L"), *END[1:]),
     "not normalised": (tv.Resize(32, CUBIC), tv.CenterCrop(32), *END[:2]),
     "normalised twice": (tv.Resize(32, CUBIC), tv.CenterCrop(32), *END, END[2]),
-    "one channel": (tv.Resize(32, CUBIC), tv.CenterCrop(32), *END[:2], tv.Normalize((0.5,), (0.5,))),
+    "one channel": (
+        tv.Resize(32, CUBIC),
+        tv.CenterCrop(32),
+        *END[:2],
+        tv.Normalize((0.5,), (0.5,)),
+    ),
     "one number": (tv.Resize(32, CUBIC), tv.CenterCrop(32), *END[:2], tv.Normalize(0.5, 0.5)),
-    "a deviation of nothing": (tv.Resize(32, CUBIC), tv.CenterCrop(32), *END[:2], tv.Normalize(MEAN, (0.1, 0, 0.1))),
+    "a deviation of nothing": (
+        tv.Resize(32, CUBIC),
+        tv.CenterCrop(32),
+        *END[:2],
+        tv.Normalize(MEAN, (0.1, 0, 0.1)),
+    ),
     "steps alone": (tv.ToTensor(), END[2]),
     "nothing": (),
 }
@@ -75,10 +116,13 @@ def test_these_transforms_are_recognised():
     lines = [f"{name}: {recognise(tv.Compose(steps))}" for name, steps in TRANSFORMS.items()]
     lines += [f"{each!r}: {recognise(each)}" for each in (None, str, tv.ToTensor())]
     whole = [
-        recognise(tv.Compose(TRANSFORMS[name])) for name in ("resize, crop", "resize to both sides", "keep ratio, pad")
+        recognise(tv.Compose(TRANSFORMS[name]))
+        for name in ("resize, crop", "resize to both sides", "keep ratio, pad")
     ]
     for size in ((100, 50), (50, 100), (32, 48), (1, 999)):
-        lines.append(f"{size} becomes {[each.resized(*size) for each in whole if each is not None]}")  # type: ignore[union-attr]
+        lines.append(
+            f"{size} becomes {[each.resized(*size) for each in whole if each is not None]}"
+        )  # type: ignore[union-attr]
     check_text(GOLDEN, "recognised", "\n".join(lines))
 
 

@@ -44,7 +44,9 @@ def main():
     try:
         importlib.import_module("wdsflow.cli.main").main(["train", *words])
     finally:
-        weights = hashlib.sha256(b"".join(each.numpy().tobytes() for each in models[0].state_dict().values()))
+        weights = hashlib.sha256(
+            b"".join(each.numpy().tobytes() for each in models[0].state_dict().values())
+        )
         told = {"epochs": epochs, "weights": weights.hexdigest()}
         Path(folder, f"{os.environ['RANK']}.json").write_text(json.dumps(told))
 

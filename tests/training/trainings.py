@@ -42,4 +42,6 @@ def command(folder: Path, name: str, *more: str) -> list[str]:
         "logs": f"{folder}/logs",
         "name": name,
     }
-    return [word for flag, value in words.items() for word in (f"--{flag}", str(value))] + list(more)
+    return [word for flag, value in words.items() for word in (f"--{flag}", str(value))] + list(
+        more
+    )

@@ -80,7 +80,9 @@ def loader(arguments: Arguments, epoch: int = 0) -> Any:
     from open_clip_train.data import get_wds_dataset
 
     args = Namespace(
-        **{name: getattr(arguments, name) for name in Arguments.__dataclass_fields__}, distributed=False, rank=0
+        **{name: getattr(arguments, name) for name in Arguments.__dataclass_fields__},
+        distributed=False,
+        rank=0,
     )
     return get_wds_dataset(
         args,
@@ -99,7 +101,12 @@ def stages(dataloader: Any) -> Any:
 @contextmanager
 def process(rank: int, world_size: int, worker: int, workers: int) -> Iterator[None]:
     """Let webdataset believe that this is one worker of one rank."""
-    names = {"RANK": rank, "WORLD_SIZE": world_size, "WORKER": worker, "NUM_WORKERS": max(1, workers)}
+    names = {
+        "RANK": rank,
+        "WORLD_SIZE": world_size,
+        "WORKER": worker,
+        "NUM_WORKERS": max(1, workers),
+    }
     before = {name: os.environ.get(name) for name in names}
     os.environ.update({name: str(value) for name, value in names.items()})
     try:

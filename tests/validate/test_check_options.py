@@ -21,7 +21,9 @@ from wdsflow.readers import UnknownReader
 )
 def test_a_string_works_like_a_list(tmp_path: Path, one: dict[str, Any], several: dict[str, Any]):
     path = write_tar(tmp_path / "0.tar", samples(0, 4))
-    by_string, by_list = (replace(wdsflow.check(path, jobs=1, **given), seconds=0.0) for given in (one, several))
+    by_string, by_list = (
+        replace(wdsflow.check(path, jobs=1, **given), seconds=0.0) for given in (one, several)
+    )
     assert str(by_string) == str(by_list)
     assert by_string.findings
 

@@ -19,7 +19,9 @@ HERE = CheckOptions(jobs=1, level="names")
 
 
 def check(folder: Path, limit: float, seed: int = 0, confidence: float = 0.95):
-    return sampled_check(str(folder), SampledOptions(confidence, seed), replace(HERE, max_loss=limit))
+    return sampled_check(
+        str(folder), SampledOptions(confidence, seed), replace(HERE, max_loss=limit)
+    )
 
 
 def shard(path: Path, good: int, bad: int = 0) -> None:
@@ -28,10 +30,14 @@ def shard(path: Path, good: int, bad: int = 0) -> None:
     write_tar(path, [*entries(0, good), *lost])
 
 
-@pytest.mark.parametrize(("lost", "draws", "share"), [(0, 100, 0.03), (3, 500, 0.01), (60, 64, 0.9), (40, 2000, 0.03)])
+@pytest.mark.parametrize(
+    ("lost", "draws", "share"), [(0, 100, 0.03), (3, 500, 0.01), (60, 64, 0.9), (40, 2000, 0.03)]
+)
 def test_probabilities_and_bounds_are_those_of_scipy(lost: int, draws: int, share: float):
     assert at_most(lost, draws, share) == pytest.approx(binom.cdf(lost, draws, share), rel=1e-9)
-    assert upper_bound(lost, draws, 0.01) == pytest.approx(beta.ppf(0.99, lost + 1, draws - lost), rel=1e-9)
+    assert upper_bound(lost, draws, 0.01) == pytest.approx(
+        beta.ppf(0.99, lost + 1, draws - lost), rel=1e-9
+    )
 
 
 def outcome(share: float, limit: float, error: float, chance: np.random.Generator) -> str:
@@ -69,7 +75,10 @@ def test_the_error_is_exact_where_all_paths_can_be_added_up():
         before = draws
         for lost in range(draws + 1):
             found = decide(lost, draws, limit, may_prove, error / (look * (look + 1)))
-            proven, refuted = proven + left[lost] * (found == "proven"), refuted + left[lost] * (found == "refuted")
+            proven, refuted = (
+                proven + left[lost] * (found == "proven"),
+                refuted + left[lost] * (found == "refuted"),
+            )
             left[lost] *= found == "undecided"
     assert 0.01 < proven <= error
     assert 0.01 < refuted <= error
@@ -102,7 +111,10 @@ def test_samples_of_a_damaged_shard_count_as_lost(tmp_path: Path):
     (tmp_path / "1.tar").write_bytes(whole[: len(whole) // 2 + 700])
     found = check(tmp_path, 0.2)
     assert found.outcome == "refuted"
-    assert "the contents of a member are cut" in found.lost[0][1] or "inside a header" in found.lost[0][1]
+    assert (
+        "the contents of a member are cut" in found.lost[0][1]
+        or "inside a header" in found.lost[0][1]
+    )
 
 
 def test_the_command_says_what_is_proven_and_ends_with_its_status(tmp_path: Path, capsys):

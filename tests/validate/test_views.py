@@ -11,7 +11,9 @@ from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 
 
-def scan(path: Path, entries: list[Entry], level: Level = "headers", **options: tuple[str, ...]) -> ShardEvidence:
+def scan(
+    path: Path, entries: list[Entry], level: Level = "headers", **options: tuple[str, ...]
+) -> ShardEvidence:
     path.write_bytes(write(entries, 2).data)
     return scan_shard(named(str(path)), ScanOptions(level, **options))  # type: ignore[arg-type]
 
@@ -28,7 +30,9 @@ def keys(runs: Runs) -> list[str]:
 
 @pytest.mark.parametrize("level", ["names", "headers"])
 def test_each_reader_sees_its_own_members(tmp_path: Path, level: Level) -> None:
-    shard = scan(tmp_path / "a.tar", members("0.cls d/._0.cls 0.txt __x__/1.cls __y__.bin 0.json"), level)
+    shard = scan(
+        tmp_path / "a.tar", members("0.cls d/._0.cls 0.txt __x__/1.cls __y__.bin 0.json"), level
+    )
 
     seen = {name: keys(reader().runs(shard)) for name, reader in READERS.items()}
     assert seen["open-clip-3.3"] == seen["webdataset-1"] == ["0", "d/", "0", "__y__", "0"]
@@ -37,7 +41,9 @@ def test_each_reader_sees_its_own_members(tmp_path: Path, level: Level) -> None:
 
 
 @pytest.mark.parametrize("level", ["names", "headers"])
-def test_without_hidden_and_metadata_members_there_is_one_view(tmp_path: Path, level: Level) -> None:
+def test_without_hidden_and_metadata_members_there_is_one_view(
+    tmp_path: Path, level: Level
+) -> None:
     shard = scan(tmp_path / "a.tar", members("0.cls 0.txt README 1.cls 1.txt"), level)
 
     assert shard.visible_runs is shard.all_runs is None
@@ -53,7 +59,9 @@ def test_without_hidden_and_metadata_members_there_is_one_view(tmp_path: Path, l
         ("0.cls 0.txt 1.cls 1.txt", ""),
     ],
 )
-def test_keys_that_come_back_are_counted_for_readers_that_refuse_them(tmp_path: Path, names: str, tally: str) -> None:
+def test_keys_that_come_back_are_counted_for_readers_that_refuse_them(
+    tmp_path: Path, names: str, tally: str
+) -> None:
     shard = scan(tmp_path / "a.tar", members(names))
 
     assert bool(shard.tally(tally).count) == bool(tally)
@@ -73,7 +81,9 @@ def test_fields_that_a_reader_was_told_to_take_are_looked_into(tmp_path: Path) -
 
 def test_contents_of_sparse_members_are_not_judged(tmp_path: Path) -> None:
     holed = Entry("0.txt", b"\xff", pax={"GNU.sparse.size": "9", "GNU.sparse.numblocks": "0"})
-    shard = scan(tmp_path / "a.tar", [holed, Entry("0.cls", b"7", "sparse"), Entry("1.cls", b"", "sparse")])
+    shard = scan(
+        tmp_path / "a.tar", [holed, Entry("0.cls", b"7", "sparse"), Entry("1.cls", b"", "sparse")]
+    )
 
     assert shard.runs.head is not None
     assert shard.runs.tail is not None

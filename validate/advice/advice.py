@@ -13,13 +13,22 @@ from wdsflow.text.shell import command, escape
 
 from ..finding import Advice
 from ..rules.kit.base import Context
-from ..rules.kit.shape_edits import Edit, as_caption, changed, is_known, is_plain, other_names, with_caption
+from ..rules.kit.shape_edits import (
+    Edit,
+    as_caption,
+    changed,
+    is_known,
+    is_plain,
+    other_names,
+    with_caption,
+)
 from ..verdicts.verdict import Verdict, judge
 from .repair_advice import advise_repair, promise, why_no_repair
 from .repair_forecast import RepairForecast
 from .training_advice import advise_defaults, advise_training
 
-# Takes captions from json in a webdataset pipeline, without wdsflow; to be put before ``wds.decode``.
+# Takes captions from json in a webdataset pipeline, without wdsflow; to be put before
+# ``wds.decode``.
 _CAPTION_STAGES = """\
 import json
 import webdataset as wds
@@ -46,15 +55,18 @@ stages = [wds.map(with_caption), wds.select(is_complete)]"""
 def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
     """Return changes that would let more samples through, or let training run, for each reader.
 
-    Every number comes from judging the samples again as they would be after the change. If the level did not read all
-    contents, the text says "up to". If nothing is known without a repair, the text has no number.
+    Every number comes from judging the samples again as they would be after the change. If the
+    level did not read all contents, the text says "up to". If nothing is known without a repair,
+    the text has no number.
 
     Args:
         context: the evidence and its verdicts.
         forecast: predicts repairs of the same shards.
     """
     short = [
-        verdict for verdict in context.verdicts if verdict.usable < verdict.samples or verdict.outcome == "crashes"
+        verdict
+        for verdict in context.verdicts
+        if verdict.usable < verdict.samples or verdict.outcome == "crashes"
     ]
     advice: list[Advice] = []
     shards = context.evidence.shards
@@ -63,13 +75,23 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
         advice += repair.advice
         shards = repair.after
         for verdict in short:
-            others = [*_flags(context, verdict), *_own_pipeline(context, verdict), *_field_map(context, verdict)]
-            advice += [each for each in others if each.usable is None or each.usable > verdict.usable]
+            others = [
+                *_flags(context, verdict),
+                *_own_pipeline(context, verdict),
+                *_field_map(context, verdict),
+            ]
+            advice += [
+                each for each in others if each.usable is None or each.usable > verdict.usable
+            ]
             # What ends a command is answered by settings.
             is_of_samples = verdict.reasons and verdict.reasons[0].slug != "forecast"
             if is_of_samples and not any(each.reader == verdict.reader for each in advice):
                 advice.append(why_no_repair(verdict))
-    settings = advise_training(context) if context.arguments is not None else advise_defaults(context, shards)
+    settings = (
+        advise_training(context)
+        if context.arguments is not None
+        else advise_defaults(context, shards)
+    )
     # What ends the run comes before what it loses.
     is_first = context.arguments is not None and any(each.usable for each in short)
     return [*settings, *advice] if is_first else [*advice, *settings]
@@ -98,9 +120,13 @@ def _flags(context: Context, verdict: Verdict) -> Iterator[Advice]:
         yield from _flag(context, verdict, usable, ("--json-text-key", name))
     for old, new in other_names(context.evidence.shards).items():
         value = f"{options.text_key if new == 'txt' else options.image_key};{old}"
-        changed = replace(options, text_key=value) if new == "txt" else replace(options, image_key=value)
+        changed = (
+            replace(options, text_key=value) if new == "txt" else replace(options, image_key=value)
+        )
         usable = _as_they_are(context, OpenClip4(changed), lambda shape, _: shape)
-        yield from _flag(context, verdict, usable, (f"--{'text' if new == 'txt' else 'image'}-key", value))
+        yield from _flag(
+            context, verdict, usable, (f"--{'text' if new == 'txt' else 'image'}-key", value)
+        )
 
 
 def _reader(context: Context, verdict: Verdict) -> Reader:
@@ -110,7 +136,8 @@ def _reader(context: Context, verdict: Verdict) -> Reader:
 def _as_they_are(context: Context, reader: Reader, edit: Edit, caption: str = "") -> int | None:
     """Return how many samples reach a batch if samples are changed on their way to a reader.
 
-    None if the reader would or might raise an error, or if samples continue from one shard to the next.
+    None if the reader would or might raise an error, or if samples continue from one shard to the
+    next.
     """
     shards = context.evidence.shards
     if not is_plain(shards) or meetings(shards):
@@ -129,10 +156,14 @@ def _json_caption(shards: Sequence[ShardEvidence]) -> str | None:
     return named[0] if named is not None and named[1].plain == named[1].strings else None
 
 
-def _flag(context: Context, verdict: Verdict, usable: int | None, flags: tuple[str, str]) -> Iterator[Advice]:
+def _flag(
+    context: Context, verdict: Verdict, usable: int | None, flags: tuple[str, str]
+) -> Iterator[Advice]:
     if usable is not None and usable > verdict.usable:
         exact = is_known(context.evidence.shards)
-        yield replace(promise(verdict, f"train with {command(flags)}", usable, exact=exact), flags=flags)
+        yield replace(
+            promise(verdict, f"train with {command(flags)}", usable, exact=exact), flags=flags
+        )
 
 
 def _own_pipeline(context: Context, verdict: Verdict) -> Iterator[Advice]:

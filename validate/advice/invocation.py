@@ -31,7 +31,9 @@ class Invocation:
         """Return the command that runs the pipeline over all samples."""
         words = [word for name in self.readers for word in ("--for", name)]
         words += ["--pipeline", self.pipeline or "", "--level", "full", *self._allowed()]
-        return " ".join(["wdsflow validate", *map(quote_path, compact(self.urls, _NAMED)), command(words)])
+        return " ".join(
+            ["wdsflow validate", *map(quote_path, compact(self.urls, _NAMED)), command(words)]
+        )
 
     def with_training(self, flags: Sequence[str]) -> str:
         """Return the command that judges the same shards for another value of a flag of the training command."""
@@ -43,7 +45,9 @@ class Invocation:
         words += ["--allow-pipe"] if data.startswith(PIPE) else self._allowed()
         named = (train_data(training), train_data(self.training or ()))
         urls = [] if len(self.urls) == 1 and self.urls[0] in named else compact(self.urls, _NAMED)
-        return " ".join(["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])])
+        return " ".join(
+            ["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])]
+        )
 
     def repair(self, options: Sequence[str], folder: str) -> str:
         """Return the command that repairs all shards into a folder."""
@@ -59,7 +63,12 @@ class Invocation:
 
     def filter(self, where: str, folder: str) -> str:
         """Return the command that writes the samples that a predicate keeps into a folder."""
-        words = ["wdsflow filter", *map(quote_path, compact(self.urls, _NAMED)), "-o", quote_path(folder)]
+        words = [
+            "wdsflow filter",
+            *map(quote_path, compact(self.urls, _NAMED)),
+            "-o",
+            quote_path(folder),
+        ]
         return " ".join([*words, command(["--where", where, *self._allowed()])])
 
     def _allowed(self) -> list[str]:

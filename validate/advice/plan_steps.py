@@ -19,7 +19,8 @@ from .repair_forecast import RepairForecast, may_lack_image_name, may_pair
 
 # Adds steps to a plan; each result is another attempt, the most complete first.
 Suggest = Callable[[RepairForecast, RepairPlan], Iterator[RepairPlan]]
-# How many fields that do not decode are renamed; with more, the cause is another, and the command would be long.
+# How many fields that do not decode are renamed; with more, the cause is another, and the command
+# would be long.
 _MOST = 8
 # How many further names in json are tried.
 _MOST_NAMES = 3
@@ -67,7 +68,9 @@ def suggest_caption(forecast: RepairForecast, plan: RepairPlan) -> Iterator[Repa
     """Suggest to take captions from json."""
     edits = caption_edits(forecast.repaired(plan).shards)
     if edits is not None:
-        yield replace(plan, rename=plan.rename + edits.rename, caption=CaptionField("json", (edits.caption,)))
+        yield replace(
+            plan, rename=plan.rename + edits.rename, caption=CaptionField("json", (edits.caption,))
+        )
 
 
 def suggest_other_caption(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
@@ -149,7 +152,10 @@ def _columns_that_end_readers(forecast: RepairForecast) -> Iterator[str]:
     columns = shards[0].columns
     names = [columns.field if columns is not None and columns.error else ""]
     for shard in shards:
-        names += [shard.tally(name).detail.partition(": ")[0] for name in ("column.misfit", "column.unwritable")]
+        names += [
+            shard.tally(name).detail.partition(": ")[0]
+            for name in ("column.misfit", "column.unwritable")
+        ]
     yield from (name.lower() for name in dict.fromkeys(names) if name and is_option(name))
 
 
@@ -162,7 +168,9 @@ def _refused_fields(shards: Sequence[ShardEvidence], reader: Reader) -> list[str
     for shape in shapes_of(shards):
         for parts in (shape, _completed(shape)):
             left = parts
-            while bad := next((fate.detail for fate in reader.fates(left) if fate.reason in _REFUSED), ""):
+            while bad := next(
+                (fate.detail for fate in reader.fates(left) if fate.reason in _REFUSED), ""
+            ):
                 names[bad.lower()] = None
                 left = tuple(part for part in left if part.suffix != bad)
     return sorted(names)

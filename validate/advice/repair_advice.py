@@ -49,7 +49,11 @@ def advise_repair(context: Context, forecast: RepairForecast) -> RepairAdvice:
         advice += planned
         best = list(lossless.after)
     losing = choose_loss(forecast, lossless.plan)
-    if losing is not None and is_better(losing.after, before) and not is_worse(losing.after, before):
+    if (
+        losing is not None
+        and is_better(losing.after, before)
+        and not is_worse(losing.after, before)
+    ):
         advice += _advice(context, forecast, before, losing)
         best = list(losing.after)
     return RepairAdvice([*advice, *_for_some_readers(context, forecast, before, best)], after)
@@ -76,7 +80,9 @@ def _for_some_readers(
         repair = _better_repair(alone, verdict)
         if repair is not None:
             shown = replace(context, verdicts=[context.verdicts[index]])
-            by_plan.setdefault(repair.plan, []).extend(_advice(shown, alone, [before[index]], repair))
+            by_plan.setdefault(repair.plan, []).extend(
+                _advice(shown, alone, [before[index]], repair)
+            )
     for plan, group in by_plan.items():
         titles = list(dict.fromkeys(advice.title for advice in group))
         does = [f"for {listed(titles)} alone"]
@@ -85,7 +91,9 @@ def _for_some_readers(
             does.append(f"although {price}")
         for advice in group:
             # Without options, the repair that is planned for OpenCLIP would be made.
-            yield replace(advice, does=", ".join([advice.does, *does]), options=plan.options(), safe=False)
+            yield replace(
+                advice, does=", ".join([advice.does, *does]), options=plan.options(), safe=False
+            )
 
 
 def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | None:
@@ -117,7 +125,16 @@ def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact
     title = verdict.title.split(" (")[0]
     gained = usable - verdict.usable
     is_exact = verdict.exact and exact
-    return Advice(gained, does, verdict.reader, title, usable, verdict.usable, samples or verdict.samples, is_exact)
+    return Advice(
+        gained,
+        does,
+        verdict.reader,
+        title,
+        usable,
+        verdict.usable,
+        samples or verdict.samples,
+        is_exact,
+    )
 
 
 def _advice(
@@ -152,14 +169,19 @@ def _is_default(forecast: RepairForecast, plan: RepairPlan) -> bool:
     (name,) = resolve("open-clip", versions())
     if [reader.name for reader in forecast.readers] == [name]:
         return True
-    verdict = judge(Evidence(forecast.evidence.level, forecast.repaired(plan).shards), READERS[name]())
+    verdict = judge(
+        Evidence(forecast.evidence.level, forecast.repaired(plan).shards), READERS[name]()
+    )
     return verdict.usable == verdict.samples
 
 
 def _does(forecast: RepairForecast, plan: RepairPlan) -> str:
     steps = [escape(step.does, 100) for step in plan.steps()]
     if plan.drop_bad:
-        left_out = forecast.repaired(replace(plan, drop_bad=False)).samples - forecast.repaired(plan).samples
+        left_out = (
+            forecast.repaired(replace(plan, drop_bad=False)).samples
+            - forecast.repaired(plan).samples
+        )
         steps[-1] += f", {left_out:,} in all"
     does = listed([*_structure(forecast, plan), *steps]) or "write plain tars"
     now, then = forecast.empty_captions(), forecast.empty_captions(plan)
@@ -184,7 +206,11 @@ _FIXES = {
 # What else it does, by the tallies of the shards as they are.
 _STRUCTURE = {
     ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
-    ("tar.truncated-data", "tar.truncated-header", "tar.bad-header"): "recover the members after damage",
+    (
+        "tar.truncated-data",
+        "tar.truncated-header",
+        "tar.bad-header",
+    ): "recover the members after damage",
     ("tar.second-archive",): "join archives that were written one after the other",
     ("tar.no-end-blocks", "tar.no-padding"): "write the end mark",
 }

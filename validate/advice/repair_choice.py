@@ -48,13 +48,16 @@ def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
     """Return a plan with what it does; its expected samples are known if all shards could be predicted."""
     repaired = forecast.repaired(plan)
     expected = repaired.samples if repaired.is_known else None
-    return PlannedRepair(replace(plan, expected_samples=expected), forecast.verdicts(plan), repaired.is_known)
+    return PlannedRepair(
+        replace(plan, expected_samples=expected), forecast.verdicts(plan), repaired.is_known
+    )
 
 
 def is_worse(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
     """Return whether a reader gets fewer samples, or ends with an exception although it got some to the end.
 
-    How many samples come before an exception depends on the order of the shards, so they are not compared.
+    How many samples come before an exception depends on the order of the shards, so they are not
+    compared.
     """
     for then, now in zip(after, before, strict=True):
         if then.outcome == "crashes":
@@ -68,7 +71,11 @@ def is_worse(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
 def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
     """Return whether a reader gets more samples, or gets to the end of the shards and did not."""
     for then, now in zip(after, before, strict=True):
-        if then.outcome != "crashes" and then.usable and (now.outcome == "crashes" or then.usable > now.usable):
+        if (
+            then.outcome != "crashes"
+            and then.usable
+            and (now.outcome == "crashes" or then.usable > now.usable)
+        ):
             return True
     return False
 
@@ -76,14 +83,16 @@ def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
 def _fails_on_all_shards(forecast: RepairForecast, plan: RepairPlan) -> bool:
     """Return whether a plan for a draft is wrong for all shards.
 
-    A draft does not see which images fail to decode, which ends some readers, and not the captions of all shards.
+    A draft does not see which images fail to decode, which ends some readers, and not the captions
+    of all shards.
     """
     if plan.encoding and guess_encoding(forecast, plan).encoding != plan.encoding:
         return True
     after = forecast.verdicts(plan)
     if is_worse(after, [judge(forecast.evidence, reader) for reader in forecast.readers]):
         return True
-    # What a repair without steps brings may take another pass over shards: only an exception ends more than a sample.
+    # What a repair without steps brings may take another pass over shards: only an exception ends
+    # more than a sample.
     ends = any(verdict.outcome == "crashes" for verdict in after)
     return ends and is_worse(after, forecast.verdicts(RepairPlan()))
 
@@ -113,12 +122,18 @@ def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan)
         return False
     if forecast.empty_captions(one) > forecast.empty_captions(other):
         return True
-    crashing = [then.outcome == "crashes" and now.outcome == "crashes" for then, now in zip(after, before, strict=True)]
+    crashing = [
+        then.outcome == "crashes" and now.outcome == "crashes"
+        for then, now in zip(after, before, strict=True)
+    ]
     if not any(crashing):
         return False
     after = forecast.verdicts(replace(one, drop_bad=True))
     before = forecast.verdicts(replace(other, drop_bad=True))
-    return any(crashes and then.usable < now.usable for crashes, then, now in zip(crashing, after, before, strict=True))
+    return any(
+        crashes and then.usable < now.usable
+        for crashes, then, now in zip(crashing, after, before, strict=True)
+    )
 
 
 def _without_idle_steps(forecast: RepairForecast, plan: RepairPlan) -> RepairPlan:

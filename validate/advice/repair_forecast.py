@@ -1,7 +1,8 @@
 """The evidence of the shards that a repair would write, and the verdicts on them; nothing is written.
 
-Most shards keep their structure, and most steps of a plan change names only: their evidence is computed from that of the
-scan. A shard is read again, as a preview, only if its outcome depends on names or contents that the evidence does not hold.
+Most shards keep their structure, and most steps of a plan change names only: their evidence is
+computed from that of the scan. A shard is read again, as a preview, only if its outcome depends on
+names or contents that the evidence does not hold.
 """
 
 import os
@@ -34,7 +35,9 @@ Scan = Callable[..., list[ShardEvidence]]
 
 # Tallies that a repair does not change. All others may change which members form a sample.
 _KEPT = ("image.", "text.", "json.", "field.", "column.", "media.", "interleaved.")
-_KEPT_NAMES = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
+_KEPT_NAMES = frozenset(
+    {"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"}
+)
 # README.md and the like are not samples.
 _README_EXTENSIONS = frozenset({"md", "txt", "rst", "html", "db", "ini"})
 # With more shapes of samples, to compare all of them takes longer than to read the shard again.
@@ -94,20 +97,24 @@ class RepairForecast:
     ) -> None:
         self.evidence = evidence
         self._is_draft = is_draft
-        # Of a draft, the shards that some plan has a preview for: previews do not decode what the scan did, so that plans
-        # can be compared only if all or none of them have one.
+        # Of a draft, the shards that some plan has a preview for: previews do not decode what the
+        # scan did, so that plans can be compared only if all or none of them have one.
         self._compared: set[int] = set()
         self.readers = readers
         self._options = options
         self._scan = scan
         # Others cannot be read by a repair.
         self._shards = [
-            shard for shard in evidence.shards if shard.error in (None, "not-a-tar") and not shard.is_distrusted
+            shard
+            for shard in evidence.shards
+            if shard.error in (None, "not-a-tar") and not shard.is_distrusted
         ]
         urls = [shard.url for shard in self._shards]
         self._moved = borders(urls) if meetings(self._shards) else {}
         self._restructured = {
-            index for index, shard in enumerate(self._shards) if index in self._moved or not keeps_structure(shard)
+            index
+            for index, shard in enumerate(self._shards)
+            if index in self._moved or not keeps_structure(shard)
         }
         self._previews = {} if previews is None else previews
         self._repaired: dict[RepairPlan, RepairedSet] = {}
@@ -118,18 +125,26 @@ class RepairForecast:
 
         Images are not decoded again. Of many shards with the same traits, two are enough.
         """
-        options = replace(self._options, level="headers") if self._options.level == "full" else self._options
+        options = (
+            replace(self._options, level="headers")
+            if self._options.level == "full"
+            else self._options
+        )
         shards = _typical(self.evidence.shards)
         if options == self._options and len(shards) == len(self.evidence.shards):
             return self
         evidence = replace(self.evidence, shards=shards)
         # What both read in the same way is read once.
         previews = self._previews if options == self._options else None
-        return RepairForecast(evidence, self.readers, options, self._scan, is_draft=True, previews=previews)
+        return RepairForecast(
+            evidence, self.readers, options, self._scan, is_draft=True, previews=previews
+        )
 
     def alone(self, reader: Reader) -> "RepairForecast":
         """Return a forecast of the same shards for one of the readers."""
-        return RepairForecast(self.evidence, [reader], self._options, self._scan, previews=self._previews)
+        return RepairForecast(
+            self.evidence, [reader], self._options, self._scan, previews=self._previews
+        )
 
     def repaired(self, plan: RepairPlan) -> RepairedSet:
         """Return the shards that a repair by this plan would write."""
@@ -158,8 +173,12 @@ class RepairForecast:
         if plan.drop_bad and not any(reader.same_fields for reader in self.readers):
             # What is left out depends on what the evidence says of each sample.
             lossless = self.repaired(replace(plan, drop_bad=False))
-            return RepairedSet(changed(lossless.shards, ShapeEdits(drop_bad=True)), lossless.is_known)
-        previewed = {index for index in range(len(self._shards)) if self._needs_preview(index, plan)}
+            return RepairedSet(
+                changed(lossless.shards, ShapeEdits(drop_bad=True)), lossless.is_known
+            )
+        previewed = {
+            index for index in range(len(self._shards)) if self._needs_preview(index, plan)
+        }
         if self._is_draft and not self._compared.issuperset(previewed):
             self._compared.update(previewed)
             self._repaired.clear()
@@ -181,12 +200,16 @@ class RepairForecast:
         return RepairedSet(shards, is_known)
 
     def _preview(self, indexes: Iterable[int], plan: RepairPlan) -> None:
-        missing = [index for index in indexes if self._preview_key(index, plan) not in self._previews]
+        missing = [
+            index for index in indexes if self._preview_key(index, plan) not in self._previews
+        ]
         # A pipe can be read once, and was.
         new = [index for index in missing if not self._shards[index].url.is_pipe]
         if not new:
             return
-        scans = [partial(scan_preview, moved=self._moved.get(index, UNMOVED), plan=plan) for index in new]
+        scans = [
+            partial(scan_preview, moved=self._moved.get(index, UNMOVED), plan=plan) for index in new
+        ]
         scanned = self._scan([self._shards[index].url for index in new], self._options, how=scans)
         for index, shard in zip(new, scanned, strict=True):
             self._previews[self._preview_key(index, plan)] = shard
@@ -197,7 +220,8 @@ class RepairForecast:
     def _needs_preview(self, index: int, plan: RepairPlan) -> bool:
         if index in self._restructured or index in self._compared:
             return True
-        # Such readers look at the first samples in their order, which an edit of evidence does not keep.
+        # Such readers look at the first samples in their order, which an edit of evidence does not
+        # keep.
         if index == 0 and plan.steps() and any(reader.same_fields for reader in self.readers):
             return True
         return _needs_contents(self._shards[index], plan, is_read=self._options.level != "names")
@@ -215,7 +239,10 @@ def _has_empty_caption(shape: Shape) -> bool:
 
 def _typical(shards: Sequence[ShardEvidence]) -> list[ShardEvidence]:
     """Return two shards of each kind, in order; all of them if they are small."""
-    if all(shard.size is not None for shard in shards) and sum(shard.size or 0 for shard in shards) <= _SMALL_SET:
+    if (
+        all(shard.size is not None for shard in shards)
+        and sum(shard.size or 0 for shard in shards) <= _SMALL_SET
+    ):
         return list(shards)
     kinds: Counter[object] = Counter()
     typical: list[ShardEvidence] = []
@@ -237,19 +264,31 @@ def _needs_contents(shard: ShardEvidence, plan: RepairPlan, *, is_read: bool) ->
         return True
     if plan.encoding and shard.encoding is not None:
         return True
-    if plan.caption is not None and len(plan.caption.names) > 1 and plan.caption.member in shard.fields:
+    if (
+        plan.caption is not None
+        and len(plan.caption.names) > 1
+        and plan.caption.member in shard.fields
+    ):
         return True
     for old, new in plan.rename:
         # A packed field is unpacked; one of another kind was not looked at as what it becomes.
-        is_decoded_otherwise = old.endswith(".gz") or (is_read and kind_of(old) != kind_of(new) != "opaque")
+        is_decoded_otherwise = old.endswith(".gz") or (
+            is_read and kind_of(old) != kind_of(new) != "opaque"
+        )
         if old in shard.fields and is_decoded_otherwise:
             return True
     bad = {old for old, _ in plan.rename_bad}
-    return any(part.suffix in bad and is_refused(part) for shape in shard.runs.shapes() for part in shape)
+    return any(
+        part.suffix in bad and is_refused(part) for shape in shard.runs.shapes() for part in shape
+    )
 
 
 def _edited(shard: ShardEvidence, edits: ShapeEdits) -> ShardEvidence:
-    if all(edits(shape, has_caption) == shape for shape in shard.runs.shapes() for has_caption in (True, False)):
+    if all(
+        edits(shape, has_caption) == shape
+        for shape in shard.runs.shapes()
+        for has_caption in (True, False)
+    ):
         # The order of the samples stays known.
         return shard
     edited = changed([shard], edits, edits.caption)
@@ -266,7 +305,11 @@ def keeps_structure(shard: ShardEvidence) -> bool:
     """Return whether a repair without steps would write the same samples, with the same fields in the same order."""
     if shard.error or shard.stop.kind not in ("end", "eof") or shard.visible_runs or shard.all_runs:
         return False
-    if any(not (name.startswith(_KEPT) or name in _KEPT_NAMES) for name, tally in shard.tallies.items() if tally.count):
+    if any(
+        not (name.startswith(_KEPT) or name in _KEPT_NAMES)
+        for name, tally in shard.tallies.items()
+        if tally.count
+    ):
         return False
     if any("." in name for name in shard.fields):
         return False
@@ -295,10 +338,14 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
 def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
     """Return whether there are texts without an image, and members whose names do not say what they are."""
     shapes = shapes_of(shards)
-    if not any(_has(shape, CAPTIONS) and not _has(_without_masks(shape), IMAGES) for shape in shapes):
+    if not any(
+        _has(shape, CAPTIONS) and not _has(_without_masks(shape), IMAGES) for shape in shapes
+    ):
         return False
     is_bare = any(shard.tally("name.no-field").count for shard in shards)
-    return is_bare or any(not _has((part,), (*IMAGES, *CAPTIONS)) for shape in shapes for part in shape)
+    return is_bare or any(
+        not _has((part,), (*IMAGES, *CAPTIONS)) for shape in shapes for part in shape
+    )
 
 
 def _may_hold_unnamed_image(shape: Shape) -> bool:

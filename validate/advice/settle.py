@@ -25,7 +25,9 @@ def settle(
         again = each.flags and invocation.training is not None
         return replace(each, command=invocation.with_training(each.flags)) if again else each
 
-    wheres = dict.fromkeys(each.repair.where for each in findings if each.repair is not None and each.repair.where)
+    wheres = dict.fromkeys(
+        each.repair.where for each in findings if each.repair is not None and each.repair.where
+    )
     filters = {where: invocation.filter(where, next(filtered)) for where in wheres}
 
     def settled(repair: Repair) -> Repair:
@@ -33,7 +35,10 @@ def settle(
             return replace(repair, command=invocation.with_training(repair.flags))
         return replace(repair, command=filters[repair.where]) if repair.where else repair
 
-    done = [each if each.repair is None else replace(each, repair=settled(each.repair)) for each in findings]
+    done = [
+        each if each.repair is None else replace(each, repair=settled(each.repair))
+        for each in findings
+    ]
     return done, [written(each) for each in advice]
 
 

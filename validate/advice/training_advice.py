@@ -26,7 +26,9 @@ def advise_training(context: Context) -> list[Advice]:
     tried = TriedSettings(context)
     found: list[Advice] = []
     for each in context.forecasts:
-        for brings, regains, flags in _settings(context, context.arguments, each) if each.applies else ():
+        for brings, regains, flags in (
+            _settings(context, context.arguments, each) if each.applies else ()
+        ):
             every = tried.complete(flags)
             if every is not None:
                 does = f"train with {command(every)}: {brings}"
@@ -74,20 +76,30 @@ def _for_defaults(evidence: Evidence, reader: Reader, usable: int) -> Advice | N
     return Advice(0, does, reader.name, flags=flags)
 
 
-def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+def _settings(
+    context: Context, arguments: Arguments, expected: Forecast
+) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Yield the effect of a setting, the samples that reach a batch, and the flag with its value."""
     reader = next(each for each in context.readers if each.name == expected.reader)
     # All else depends on the shards.
     if expected.not_expanded:
         if braces := with_braces(arguments.train_data or ""):
-            usable = next(each.usable for each in context.verdicts if each.reader == expected.reader)
+            usable = next(
+                each.usable for each in context.verdicts if each.reader == expected.reader
+            )
             yield "OpenCLIP finds the shards", usable, ("--train-data", braces)
         return
     refused = expected.crash_kind == "shards"
     if refused or (expected.stalled and expected.usable):
-        usable = expected.usable or next(each.usable for each in context.verdicts if each.reader == expected.reader)
+        usable = expected.usable or next(
+            each.usable for each in context.verdicts if each.reader == expected.reader
+        )
         for flags in working_settings(context.evidence, reader, arguments, usable):
-            yield _BRINGS.get(flags[0], "every worker gets batches in all epochs that were checked"), usable, flags
+            yield (
+                _BRINGS.get(flags[0], "every worker gets batches in all epochs that were checked"),
+                usable,
+                flags,
+            )
     if expected.length is not None and not expected.steps and not expected.stalled:
         yield "the optimizer steps", 0, ("--accum-freq", str(expected.length.batches))
 
@@ -115,7 +127,11 @@ class TriedSettings:
         found = tuple(flags)
         for _ in range(_MOST_FIXES):
             errors = [each for each in self.findings(found) if each.severity == "error"]
-            fixes = [each.repair.flags for each in errors if each.repair is not None and each.repair.flags]
+            fixes = [
+                each.repair.flags
+                for each in errors
+                if each.repair is not None and each.repair.flags
+            ]
             more = merged_flags(found, fixes[0]) if fixes else found
             if more == found:
                 return found if {each.code for each in errors} <= self._now else None
@@ -132,10 +148,12 @@ class TriedSettings:
 def try_settings(findings: Sequence[Finding], context: Context) -> list[Finding]:
     """Return the findings with fixes after which the training command meets no other refusal.
 
-    If several errors need a setting, the fix of each has all of them. Warnings have the setting that is right for the
-    command without these errors, and none if nothing remains to fix.
+    If several errors need a setting, the fix of each has all of them. Warnings have the setting
+    that is right for the command without these errors, and none if nothing remains to fix.
     """
-    if context.arguments is None or not any(each.repair is not None and each.repair.flags for each in findings):
+    if context.arguments is None or not any(
+        each.repair is not None and each.repair.flags for each in findings
+    ):
         return list(findings)
     tried = TriedSettings(context)
     every: tuple[str, ...] = ()
@@ -155,7 +173,11 @@ def _with_fix(finding: Finding, base: tuple[str, ...] | None, tried: TriedSettin
     else:
         again = next((each for each in tried.findings(base) if each.code == finding.code), None)
         repair = again.repair if again is not None else None
-        flags = tried.complete(merged_flags(base, repair.flags)) if repair is not None and repair.flags else None
+        flags = (
+            tried.complete(merged_flags(base, repair.flags))
+            if repair is not None and repair.flags
+            else None
+        )
     if repair is None or flags is None:
         return replace(finding, repair=None)
     if flags != repair.flags and repair.flags[0] in _NUMBERS | _SWITCHES | _WORDS:
@@ -178,7 +200,9 @@ def _changed(context: Context, flags: tuple[str, ...]) -> Context:
     arguments = replace(context.arguments, **values)
     readers = {reader.name: reader for reader in context.readers}
     found = tuple(
-        forecast(context.evidence, readers[each.reader], arguments, context.sidecars) if each.applies else each
+        forecast(context.evidence, readers[each.reader], arguments, context.sidecars)
+        if each.applies
+        else each
         for each in context.forecasts
     )
     return replace(context, arguments=arguments, forecasts=found)

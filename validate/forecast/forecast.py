@@ -1,6 +1,7 @@
 """What a training command will do with the shards: its epochs, its workers, and whether it hangs.
 
-The arithmetic is OpenCLIP's own (startup.py, versions.py); the forecast names what cannot be known in advance.
+The arithmetic is OpenCLIP's own (startup.py, versions.py); the forecast names what cannot be known
+in advance.
 """
 
 from collections.abc import Iterator
@@ -146,13 +147,19 @@ def forecast(
     )
     why_not = _foreign(arguments)
     if why_not or not isinstance(reader, OpenClip33) or not evidence.shards:
-        return replace(base, applies=False, exact=False, notes=(why_not or "only OpenCLIP's loader is forecast",))
+        return replace(
+            base,
+            applies=False,
+            exact=False,
+            notes=(why_not or "only OpenCLIP's loader is forecast",),
+        )
     found = start(arguments, [shard.url for shard in evidence.shards], sidecars)
     ours = isinstance(reader, FeedReader)
     literal = "" if ours else next(iter(not_expanded(arguments.train_data)), "")
     base = replace(base, not_expanded=literal)
     listed, note, unknown = named_shards(found.urls, evidence, literally=bool(literal))
-    # Not those that stand in for the shards of the command: how it opens its own is another question.
+    # Not those that stand in for the shards of the command: how it opens its own is another
+    # question.
     unreached = {url for url in map(named, found.urls or ()) if reader.unreached(url)}
     listed = [unread(shard.url) if shard.url in unreached else shard for shard in listed]
     notes = [note] if note else []
@@ -160,8 +167,15 @@ def forecast(
     if found.crash is not None:
         return replace(base, crash=found.crash, crash_kind=found.crash_kind, notes=tuple(notes))
     assert found.samples is not None
-    length = epoch_length(found.samples, arguments.batch_size, arguments.world_size, arguments.workers)
-    base = replace(base, length=length, length_source=found.source, steps=length.batches // arguments.accum_freq)
+    length = epoch_length(
+        found.samples, arguments.batch_size, arguments.world_size, arguments.workers
+    )
+    base = replace(
+        base,
+        length=length,
+        length_source=found.source,
+        steps=length.batches // arguments.accum_freq,
+    )
     wrong, ends = judge_validation(arguments, reader, validation)
     base = replace(base, validation=wrong, validation_crash=ends)
     shards = ShardPasses(reader, listed, unknown)
@@ -173,11 +187,15 @@ def forecast(
     if ours:
         expected = replace(expected, resources=None)
     if arguments.seed < 0 and not arguments.dataset_resampled:
-        notes.append("with a negative --seed each worker shuffles the shards by a different seed: not exact")
+        notes.append(
+            "with a negative --seed each worker shuffles the shards by a different seed: not exact"
+        )
     elif evidence.level != "full" and not ours:
         # The check before training has no levels.
         notes.append("contents were not decoded: --level full makes the counts exact")
-    return replace(expected, exact=expected.exact and evidence.level == "full" and not note, notes=tuple(notes))
+    return replace(
+        expected, exact=expected.exact and evidence.level == "full" and not note, notes=tuple(notes)
+    )
 
 
 def _foreign(arguments: Arguments) -> str:
@@ -194,7 +212,9 @@ def _foreign(arguments: Arguments) -> str:
     return "--use-naflex plans its batches differently" if arguments.use_naflex else ""
 
 
-def _dealt(base: Forecast, shards: ShardPasses, arguments: Arguments, length: EpochLength) -> Forecast:
+def _dealt(
+    base: Forecast, shards: ShardPasses, arguments: Arguments, length: EpochLength
+) -> Forecast:
     """Follow every worker through the first epochs, until one starves or crashes."""
     passes = list(worker_passes(shards, arguments, 0))
     poorest, richest = (best(passes, key=lambda each: each.usable) for best in (min, max))
@@ -209,7 +229,10 @@ def _dealt(base: Forecast, shards: ShardPasses, arguments: Arguments, length: Ep
         shares=shares,
         poorest=poorest,
         richest=richest,
-        seen=(used / poorest.usable if poorest.usable else 0.0, used / richest.usable if richest.usable else 0.0),
+        seen=(
+            used / poorest.usable if poorest.usable else 0.0,
+            used / richest.usable if richest.usable else 0.0,
+        ),
         unseen=sum(max(0, share - used) for share in shares),
         resources=estimate(arguments, shards.reader, shards.shards, raw, sum(shares)),
     )
@@ -222,26 +245,41 @@ def _dealt(base: Forecast, shards: ShardPasses, arguments: Arguments, length: Ep
             return replace(found, crash=f"{where}: {crashed.crash}")
         starved = tuple(
             Starved(
-                epoch, each.rank, each.worker, each.usable, each.shards, base.batch_size, shards.reader.empty_stalls
+                epoch,
+                each.rank,
+                each.worker,
+                each.usable,
+                each.shards,
+                base.batch_size,
+                shards.reader.empty_stalls,
             )
             for each in passes
             if not each.batches and certain(shards, arguments, each)
         )
         if starved:
             # torch takes a batch from each worker in turn, and no rank can get ahead of the others.
-            return replace(found, stalled=starved, batches_before_stall=min(each.worker for each in starved))
+            return replace(
+                found, stalled=starved, batches_before_stall=min(each.worker for each in starved)
+            )
     return found
 
 
-def _drawn(base: Forecast, shards: ShardPasses, arguments: Arguments, found: Start, length: EpochLength) -> Forecast:
+def _drawn(
+    base: Forecast, shards: ShardPasses, arguments: Arguments, found: Start, length: EpochLength
+) -> Forecast:
     """Return averages for shards drawn with replacement, because the draws cannot be predicted."""
     weights = found.weights or (1.0,) * len(shards.shards)
     total = sum(weights)
     chances = [weight / total for weight in weights]
     drawable = [index for index, chance in enumerate(chances) if chance > 0]
-    usable, formed = [alone.usable for alone in shards.alone], [alone.formed for alone in shards.alone]
+    usable, formed = (
+        [alone.usable for alone in shards.alone],
+        [alone.formed for alone in shards.alone],
+    )
     mean = sum(chance * each for chance, each in zip(chances, usable, strict=True))
-    crash = next((shards.alone[index].crash for index in drawable if shards.alone[index].crash), None)
+    crash = next(
+        (shards.alone[index].crash for index in drawable if shards.alone[index].crash), None
+    )
     starved = Starved(0, -1, -1, 0, len(drawable), base.batch_size, shards.reader.empty_stalls)
     draws = length.samples / mean if mean else 0.0
     never = sum((1 - chances[index]) ** draws for index in drawable) / len(drawable)
@@ -255,7 +293,9 @@ def _drawn(base: Forecast, shards: ShardPasses, arguments: Arguments, found: Sta
         stalled=(starved,) if not mean and not crash and not shards.unknown else (),
         resampled=Resampled(draws, never, dead),
         epochs_checked=arguments.epochs,
-        resources=estimate(arguments, shards.reader, [shards.shards[index] for index in drawable], [raw], left),
+        resources=estimate(
+            arguments, shards.reader, [shards.shards[index] for index in drawable], [raw], left
+        ),
     )
 
 
@@ -271,7 +311,10 @@ def sentences(forecast: Forecast) -> list[str]:
     """Return the lines for people, the most severe first."""
     if not forecast.applies:
         return [f"No forecast: {note}." for note in forecast.notes]
-    lines = [*_end(forecast), *([f"Validation: {forecast.validation}."] if forecast.validation else [])]
+    lines = [
+        *_end(forecast),
+        *([f"Validation: {forecast.validation}."] if forecast.validation else []),
+    ]
     if forecast.length is not None:
         lines += [*_length(forecast), *_steps(forecast), *_shares(forecast), *_draws(forecast)]
     if forecast.resources is not None:
@@ -289,7 +332,11 @@ def _end(forecast: Forecast) -> Iterator[str]:
         yield f"Crashes: {forecast.crash}."
     elif forecast.stalled:
         more = len(forecast.stalled) - 1
-        others = f", and so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
+        others = (
+            f", and so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}"
+            if more
+            else ""
+        )
         batches = forecast.batches_before_stall
         after = f", after {how_many(batches, 'batch', 'batches')}" if batches else ""
         how = "Stalls" if forecast.stalled[0].hangs else "Fails"
@@ -317,7 +364,9 @@ def _length(forecast: Forecast) -> Iterator[str]:
         f"{how_many(length.batches, 'batch', 'batches')} per rank, {length.worker_batches:,} per worker"
     )
     if length.inflation > 1.01:
-        line += f"; rounding to whole batches and workers makes it {length.inflation:.2f} times as long"
+        line += (
+            f"; rounding to whole batches and workers makes it {length.inflation:.2f} times as long"
+        )
     yield line + "."
 
 
@@ -331,7 +380,9 @@ def _steps(forecast: Forecast) -> Iterator[str]:
         return
     line = f"Steps: {forecast.steps:,} per epoch, {forecast.total_steps:,} in {how_many(forecast.epochs, 'epoch')}"
     if forecast.warmup > forecast.total_steps:
-        line += f"; --warmup {forecast.warmup:,} is longer: the learning rate never reaches its target"
+        line += (
+            f"; --warmup {forecast.warmup:,} is longer: the learning rate never reaches its target"
+        )
     yield line + "."
 
 
@@ -360,7 +411,9 @@ def _draws(forecast: Forecast) -> Iterator[str]:
 
 def _resources(forecast: Forecast, needs: Resources) -> Iterator[str]:
     if needs.shuffle_bytes is not None:
-        free = "" if needs.available_bytes is None else f" ({size(needs.available_bytes)} free here)"
+        free = (
+            "" if needs.available_bytes is None else f" ({size(needs.available_bytes)} free here)"
+        )
         yield f"Memory: {size(needs.shuffle_bytes)} per machine for the shuffle buffers at their fullest{free}."
     if needs.shm_bytes:
         height, width = needs.image_size

@@ -51,11 +51,15 @@ class WorkerPass:
 class ShardPasses:
     """The shards of a training command, each with the result of a pass over it alone.
 
-    A pass over several is their sum, unless a sample continues in the next shard: then it is walked in full.
+    A pass over several is their sum, unless a sample continues in the next shard: then it is walked
+    in full.
     """
 
     def __init__(
-        self, reader: OpenClip33, shards: Sequence[ShardEvidence], unknown: frozenset[int] = frozenset()
+        self,
+        reader: OpenClip33,
+        shards: Sequence[ShardEvidence],
+        unknown: frozenset[int] = frozenset(),
     ) -> None:
         self.reader = reader
         self.shards = shards
@@ -92,11 +96,13 @@ class NamedShards(NamedTuple):
     unknown: frozenset[int] = frozenset()
 
 
-def named_shards(urls: Sequence[str] | None, evidence: Evidence, *, literally: bool = False) -> NamedShards:
+def named_shards(
+    urls: Sequence[str] | None, evidence: Evidence, *, literally: bool = False
+) -> NamedShards:
     """Return the shards that a training command names; those that were not scanned count as empty.
 
-    If none of them was scanned, they may be on another machine, and the given shards stand in for them; not so
-    ``literally``, where OpenCLIP takes a pattern for a name.
+    If none of them was scanned, they may be on another machine, and the given shards stand in for
+    them; not so ``literally``, where OpenCLIP takes a pattern for a name.
     """
     if urls is None:
         return NamedShards(list(evidence.shards))
@@ -132,7 +138,8 @@ def epochs_to_check(epochs: int, n_shards: int) -> int:
 def orders(reader: OpenClip33, count: int, arguments: Arguments, epoch: int) -> list[list[int]]:
     """Return the indices of each worker's shards in one epoch, rank by rank, without resampling.
 
-    With a negative seed every worker shuffles by a different seed: then only the number of shards is right.
+    With a negative seed every worker shuffles by a different seed: then only the number of shards
+    is right.
     """
     return reader.assigned(range(count), replace(arguments.options(reader.name), epoch=epoch))
 
@@ -142,7 +149,9 @@ def worker_passes(shards: ShardPasses, arguments: Arguments, epoch: int) -> Iter
     split = max(1, arguments.workers)
     for number, indices in enumerate(orders(shards.reader, len(shards.shards), arguments, epoch)):
         result = shards.over(indices)
-        crash = None if result.crash is None else crash_text(result.crash.reason, result.crash.detail)
+        crash = (
+            None if result.crash is None else crash_text(result.crash.reason, result.crash.detail)
+        )
         yield WorkerPass(
             epoch,
             rank=number // split,
@@ -159,8 +168,8 @@ def worker_passes(shards: ShardPasses, arguments: Arguments, epoch: int) -> Iter
 def certain(shards: ShardPasses, arguments: Arguments, starved: WorkerPass) -> bool:
     """Return whether a worker certainly starves.
 
-    It is not certain if the worker has shards that were not scanned; with a negative seed, only if even the best shards
-    do not suffice.
+    It is not certain if the worker has shards that were not scanned; with a negative seed, only if
+    even the best shards do not suffice.
     """
     if starved.unknown:
         return False
@@ -172,7 +181,9 @@ def certain(shards: ShardPasses, arguments: Arguments, starved: WorkerPass) -> b
 
 def least_usable(shards: ShardPasses, arguments: Arguments, epochs: int) -> int:
     """Return the smallest number of usable samples that a worker has in one pass of these epochs."""
-    return min(each.usable for epoch in range(epochs) for each in worker_passes(shards, arguments, epoch))
+    return min(
+        each.usable for epoch in range(epochs) for each in worker_passes(shards, arguments, epoch)
+    )
 
 
 def _plain(url: Shard) -> Shard:
@@ -184,8 +195,9 @@ _LOCAL = "local-dir:"
 # Batches that torch keeps ready for each worker.
 _PREFETCH = 2
 
-# Assumptions for the time to the first batch, fast end and slow end: storage of one machine in bytes per second;
-# Pillow's time for one image in seconds, plus megapixels per second on one core, with resizing.
+# Assumptions for the time to the first batch, fast end and slow end: storage of one machine in
+# bytes per second; Pillow's time for one image in seconds, plus megapixels per second on one core,
+# with resizing.
 _STORAGE = (2e9, 1e8)
 _IMAGE = (0.0003, 0.0015)
 _PIXELS = (1e8, 4e7)
@@ -214,7 +226,11 @@ class Resources:
 
 
 def estimate(
-    arguments: Arguments, reader: OpenClip33, shards: Sequence[ShardEvidence], raw: Sequence[int], usable: int
+    arguments: Arguments,
+    reader: OpenClip33,
+    shards: Sequence[ShardEvidence],
+    raw: Sequence[int],
+    usable: int,
 ) -> Resources:
     """Return the resources that one machine needs.
 
@@ -236,11 +252,16 @@ def estimate(
         most_raw: float = float("inf")
     else:
         machines = [raw[start : start + local] for start in range(0, len(raw), local)]
-        buffers = max((sum(fullest(each, size, initial) for each in machine) for machine in machines), default=0)
+        buffers = max(
+            (sum(fullest(each, size, initial) for each in machine) for machine in machines),
+            default=0,
+        )
         most_raw = max(raw, default=0)
     height, width, known = image_size(arguments)
     free, shared = _free_memory()
-    batch = arguments.batch_size * (3 * height * width * 4 + (arguments.force_context_length or 77) * 8)
+    batch = arguments.batch_size * (
+        3 * height * width * 4 + (arguments.force_context_length or 77) * 8
+    )
     # Samples that contain this many usable ones.
     wanted = arguments.batch_size * total / usable if usable else 0.0
     reads = int(min(most_raw, initial + 2 * wanted))
@@ -269,7 +290,9 @@ def fullest(samples: int, size: int, initial: int) -> int:
 def image_size(arguments: Arguments) -> tuple[int, int, bool]:
     """Return height and width of the model's input, and whether they are known (not assumed)."""
     size: object = arguments.force_image_size or _model_config(arguments.model).get("image_size")
-    sides = [size] if isinstance(size, int) else list(size) if isinstance(size, list | tuple) else []
+    sides = (
+        [size] if isinstance(size, int) else list(size) if isinstance(size, list | tuple) else []
+    )
     if not sides or not all(isinstance(side, int) and side > 0 for side in sides):
         return 224, 224, False
     return sides[0], sides[-1], True
@@ -281,7 +304,11 @@ def _model_config(model: str) -> Mapping[str, object]:
     path = Path(model.removeprefix(_LOCAL), "open_clip_config.json")
     if not local:
         spec = importlib.util.find_spec("open_clip")
-        if spec is None or spec.origin is None or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        if (
+            spec is None
+            or spec.origin is None
+            or not name.replace("-", "").replace("_", "").replace(".", "").isalnum()
+        ):
             return {}
         path = Path(spec.origin).parent / "model_configs" / f"{name}.json"
     try:
@@ -321,12 +348,14 @@ def _free_memory() -> tuple[int | None, int | None]:
 _MOST_URLS = 100_000
 
 
-def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidence | None) -> tuple[str | None, bool]:
+def judge_validation(
+    arguments: Arguments, reader: OpenClip33, evidence: Evidence | None
+) -> tuple[str | None, bool]:
     """Return the problem with the validation shards, None without one, and whether it ends the training.
 
-    Only rank 0 reads them, each worker its share; an empty share just ends. If no sample arrives at all, 3.3.0 raises
-    from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x reports no figures. Shards that cannot be
-    read are passed over.
+    Only rank 0 reads them, each worker its share; an empty share just ends. If no sample arrives at
+    all, 3.3.0 raises from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x
+    reports no figures. Shards that cannot be read are passed over.
     """
     if not arguments.val_data or arguments.val_frequency <= 0:
         return None, False
@@ -334,7 +363,9 @@ def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidenc
         why, usable = _all_missing(arguments.val_data), 0
     else:
         split = max(1, arguments.workers)
-        usable = sum(run_pass(reader, evidence.shards[worker::split]).usable for worker in range(split))
+        usable = sum(
+            run_pass(reader, evidence.shards[worker::split]).usable for worker in range(split)
+        )
         why = _partly_missing(evidence, usable) if usable else _without_samples(evidence)
     if not why:
         return None, False
@@ -366,7 +397,9 @@ def _without_samples(evidence: Evidence) -> str:
         return f"--val-data: {nothing}"
     if not evidence.samples:
         first = next(shard for shard in evidence.shards if not shard.is_whole)
-        return f"--val-data: no sample in {escape(first.url, 1_000)}: {escape(first.stop.detail, 300)}"
+        return (
+            f"--val-data: no sample in {escape(first.url, 1_000)}: {escape(first.stop.detail, 300)}"
+        )
     return f"none of the {evidence.samples:,} samples of --val-data is usable"
 
 
@@ -393,9 +426,10 @@ def working_settings(
 ) -> Iterator[tuple[str, ...]]:
     """Yield flags with which every worker gets batches in every epoch, the one that changes the training least first.
 
-    Fewer workers train the same model: the largest number that starves none. A much smaller batch would train another one:
-    the largest that every worker can fill, if it is at least half of the requested one. Last, drawing from all shards;
-    ``usable`` samples must fill a batch. A set that is smaller than a batch has one worker, and a batch of its size.
+    Fewer workers train the same model: the largest number that starves none. A much smaller batch
+    would train another one: the largest that every worker can fill, if it is at least half of the
+    requested one. Last, drawing from all shards; ``usable`` samples must fill a batch. A set that
+    is smaller than a batch has one worker, and a batch of its size.
     """
     if arguments.dataset_resampled:
         return
@@ -423,8 +457,13 @@ def _fewer(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...
     number, ranks, requested = len(shards.shards), arguments.world_size, arguments.batch_size
     epochs = epochs_to_check(arguments.epochs, number)
     most = min(arguments.workers - 1, number // ranks)
-    trials = (replace(arguments, workers=workers) for workers in range(most, max(0, most - _TRIES), -1))
-    working = next((trial.workers for trial in trials if least_usable(shards, trial, epochs) >= requested), None)
+    trials = (
+        replace(arguments, workers=workers) for workers in range(most, max(0, most - _TRIES), -1)
+    )
+    working = next(
+        (trial.workers for trial in trials if least_usable(shards, trial, epochs) >= requested),
+        None,
+    )
     if working is not None:
         yield "--workers", str(working)
     least = least_usable(shards, arguments, epochs) if number >= arguments.workers * ranks else 0

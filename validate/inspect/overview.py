@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, TypeVar
 
-from wdsflow.scan.evidence import CaptionFacts, FieldCount, ImageFacts, JsonKey, ShardEvidence, Tally
+from wdsflow.scan.evidence import (
+    CaptionFacts,
+    FieldCount,
+    ImageFacts,
+    JsonKey,
+    ShardEvidence,
+    Tally,
+)
 from wdsflow.scan.layouts import SetLayout, layout_of
 from wdsflow.scan.naming import TALLIES
 from wdsflow.text.shell import escape
@@ -58,17 +65,28 @@ class Overview:
         return {
             "version": 1,
             **picked(self, "samples members size"),
-            "layout": {"kind": self.layout.kind, "name": self.layout.name, "images": list(self.layout.images)},
-            "fields": {name: picked(each, "count bytes largest") for name, each in self.fields.items()},
-            "shapes": [{"fields": list(names), "count": count} for names, count in self.shapes.items()],
+            "layout": {
+                "kind": self.layout.kind,
+                "name": self.layout.name,
+                "images": list(self.layout.images),
+            },
+            "fields": {
+                name: picked(each, "count bytes largest") for name, each in self.fields.items()
+            },
+            "shapes": [
+                {"fields": list(names), "count": count} for names, count in self.shapes.items()
+            ],
             "json_keys": {
-                name: picked(key, "count strings with_image example") for name, key in self.json_keys.items()
+                name: picked(key, "count strings with_image example")
+                for name, key in self.json_keys.items()
             },
             "images": {
                 **picked(images, "count pixels largest"),
                 "formats": _most_frequent(images.formats),
                 "modes": _most_frequent(images.modes),
-                "log2_pixels": {str(power): count for power, count in sorted(images.megapixels.items())},
+                "log2_pixels": {
+                    str(power): count for power, count in sorted(images.megapixels.items())
+                },
             },
             "captions": {
                 **picked(captions, "count characters longest"),
@@ -112,7 +130,9 @@ def overview(shards: Sequence[ShardEvidence]) -> Overview:
             known.add(tally.key, tally.offset, tally.detail, tally.count)
     total.shapes = dict(shapes.most_common())
     total.fields = dict(sorted(total.fields.items(), key=lambda item: -item[1].count))
-    total.json_keys = dict(sorted(total.json_keys.items(), key=lambda item: (-item[1].strings, -item[1].count)))
+    total.json_keys = dict(
+        sorted(total.json_keys.items(), key=lambda item: (-item[1].strings, -item[1].count))
+    )
     total.tallies = dict(sorted(total.tallies.items(), key=lambda item: -item[1][0].count))
     return total
 
@@ -148,7 +168,11 @@ def show_overview(total: Overview, console: "Console") -> None:
     writer = Writer(console)
     unread = sum(1 for shard in total.shards if shard.error is not None)
     broken = f" ({unread:,} unreadable)" if unread else ""
-    amounts = (how_many(total.samples, "sample"), how_many(total.members, "member"), size(total.size))
+    amounts = (
+        how_many(total.samples, "sample"),
+        how_many(total.members, "member"),
+        size(total.size),
+    )
     writer.line((f"{how_many(len(total.shards), 'shard')}{broken}, {', '.join(amounts)}", "bold"))
     if total.layout.name:
         writer.line(("Layout", "bold"), f"  {total.layout.text()}", hang=8)
@@ -166,7 +190,9 @@ def show_samples(url: str, samples: Sequence[Listed], console: "Console") -> Non
     writer.heading(f"First samples of {short(url)}")
     rows = []
     for sample in samples:
-        members = ", ".join(f"{escape(name, 30)} {size(length)}" for name, length, _ in sample.members[:MOST])
+        members = ", ".join(
+            f"{escape(name, 30)} {size(length)}" for name, length, _ in sample.members[:MOST]
+        )
         more = f" and {len(sample.members) - MOST:,} more" if len(sample.members) > MOST else ""
         rows.append((f"{sample.offset:,}", escape(sample.key, 60), members + more))
     _table(writer, ("byte", "sample", "fields"), rows, right=1)
@@ -180,14 +206,21 @@ def _fields(total: Overview, writer: Writer) -> None:
     if rows:
         writer.blank()
         _table(writer, ("Field", "members", "bytes", "mean", "largest"), rows)
-    shapes = [(f"{number:,}", " ".join(escape(name, 30) for name in names)) for names, number in total.shapes.items()]
+    shapes = [
+        (f"{number:,}", " ".join(escape(name, 30) for name in names))
+        for names, number in total.shapes.items()
+    ]
     if shapes:
         writer.blank()
         _table(writer, ("Samples", "with these fields"), shapes, right=1)
 
 
 def _sizes(number: int, total: int, largest: int) -> tuple[str, str, str]:
-    return ("", "", "") if not total or not number else (size(total), size(total / number), size(largest))
+    return (
+        ("", "", "")
+        if not total or not number
+        else (size(total), size(total / number), size(largest))
+    )
 
 
 def _json(total: Overview, writer: Writer) -> None:
@@ -229,7 +262,8 @@ def _images(images: ImageFacts, writer: Writer) -> None:
 
 def _shares(counts: Mapping[str, int]) -> str:
     return ", ".join(
-        f"{escape(name, 20) or 'unknown'} {number:,}" for name, number in _most_frequent(counts, 6).items()
+        f"{escape(name, 20) or 'unknown'} {number:,}"
+        for name, number in _most_frequent(counts, 6).items()
     )
 
 
@@ -238,7 +272,9 @@ def _captions(captions: CaptionFacts, writer: Writer) -> None:
         return
     writer.blank()
     mean = captions.characters / captions.count
-    numbers = f"  {captions.count:,} in txt; mean {mean:.0f} characters, longest {captions.longest:,}"
+    numbers = (
+        f"  {captions.count:,} in txt; mean {mean:.0f} characters, longest {captions.longest:,}"
+    )
     writer.line(("Captions", "bold"), numbers, hang=10)
     for text, number in _most_frequent(captions.frequent, 3).items():
         if number > max(2, captions.count // 1000):
@@ -252,16 +288,32 @@ def _tallies(total: Overview, writer: Writer) -> None:
     for name, (tally, url) in list(total.tallies.items())[: 2 * MOST]:
         where = place(url, tally.key, tally.offset)
         meaning = TALLIES.get(name, name)
-        writer.line(f"{tally.count:>8,}  {meaning}", (f" (first: {where})" if where else "", "dim"), indent=2, hang=10)
+        writer.line(
+            f"{tally.count:>8,}  {meaning}",
+            (f" (first: {where})" if where else "", "dim"),
+            indent=2,
+            hang=10,
+        )
 
 
 def _shards(total: Overview, writer: Writer) -> None:
     rows = []
     for shard in total.shards[:MOST]:
         key = shard.runs.head.key if shard.runs.head is not None else ""
-        state = shard.error or ("" if shard.stop.kind == "end" else f"{shard.stop.kind} at {shard.stop.offset:,}")
+        state = shard.error or (
+            "" if shard.stop.kind == "end" else f"{shard.stop.kind} at {shard.stop.offset:,}"
+        )
         stored = "" if shard.size is None else size(shard.size)
-        rows.append((short(shard.url), stored, f"{shard.members:,}", f"{shard.samples:,}", escape(key, 32), state))
+        rows.append(
+            (
+                short(shard.url),
+                stored,
+                f"{shard.members:,}",
+                f"{shard.samples:,}",
+                escape(key, 32),
+                state,
+            )
+        )
     writer.blank()
     _table(writer, ("Shard", "size", "members", "samples", "first sample", "stops"), rows, left=4)
     if len(total.shards) > MOST:
@@ -285,7 +337,9 @@ def _table(
 
     def text(row: Sequence[str]) -> str:
         cells = zip(row, widths, flush, strict=True)
-        return "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells).rstrip()
+        return "  ".join(
+            cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells
+        ).rstrip()
 
     writer.row(text(names), indent, "bold" if not indent else "dim")
     for row in shown:

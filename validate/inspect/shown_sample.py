@@ -47,7 +47,10 @@ class Listed:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        members = [{"field": name, "size": length, "offset": offset} for name, length, offset in self.members]
+        members = [
+            {"field": name, "size": length, "offset": offset}
+            for name, length, offset in self.members
+        ]
         return {"key": self.key, "offset": self.offset, "members": members}
 
 
@@ -93,7 +96,8 @@ _MOST = 100
 class ShownSample:
     """A sample: its members, its texts, thumbnails of its images, and its scores.
 
-    ``images`` has a picture, or the reason why there is none, for each image; ``scores`` are texts by name.
+    ``images`` has a picture, or the reason why there is none, for each image; ``scores`` are texts
+    by name.
     """
 
     url: str
@@ -104,7 +108,12 @@ class ShownSample:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON, without pictures."""
-        return {"shard": self.url, **self.listed.to_dict(), "texts": self.texts, "scores": self.scores}
+        return {
+            "shard": self.url,
+            **self.listed.to_dict(),
+            "texts": self.texts,
+            "scores": self.scores,
+        }
 
 
 Problems = Callable[[str, SourceError], None]
@@ -116,7 +125,10 @@ def _samples(
     """Yield the samples of numbered shards, each with the number of its shard, and its own in the shard."""
     for number, url in urls:
         try:
-            with scratch("inspect") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
+            with (
+                scratch("inspect") as folder,
+                seekable(url, folder, allow_pipe=allow_pipe) as (source, _),
+            ):
                 for place, sample in enumerate(listed(source)):
                     yield (number, place), sample, source
         except SourceError as error:
@@ -176,11 +188,15 @@ def _thumbnail(data: bytes) -> "Image | str":
 
 def contact_sheet(samples: Iterable[ShownSample]) -> str:
     """Return an HTML page with the samples."""
-    return render("contact_sheet.html", title="wdsflow: contact sheet", samples=[*map(_article, samples)])
+    return render(
+        "contact_sheet.html", title="wdsflow: contact sheet", samples=[*map(_article, samples)]
+    )
 
 
 def _article(sample: ShownSample) -> dict[str, object]:
-    caption = next((text for name, text in sample.texts.items() if name.lower().endswith("txt")), "")
+    caption = next(
+        (text for name, text in sample.texts.items() if name.lower().endswith("txt")), ""
+    )
     return {
         "key": sample.listed.key,
         "shard": short(sample.url),
@@ -191,7 +207,10 @@ def _article(sample: ShownSample) -> dict[str, object]:
             else {"name": name, "size": picture.size, "data": _jpeg(picture)}
             for name, picture in sample.images.items()
         ],
-        "facts": [*sample.texts.items(), *((name, brief(value)) for name, value in sample.scores.items())],
+        "facts": [
+            *sample.texts.items(),
+            *((name, brief(value)) for name, value in sample.scores.items()),
+        ],
     }
 
 
@@ -222,7 +241,9 @@ def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
     """Print samples, and return how many there were."""
     count, draw, writer = 0, _pictures(console), Writer(console)
     for count, sample in enumerate(samples, 1):  # noqa: B007 - the last number is the result
-        writer.heading(f"{escape(sample.listed.key, 200)} in {short(sample.url)}, byte {sample.listed.offset:,}")
+        writer.heading(
+            f"{escape(sample.listed.key, 200)} in {short(sample.url)}, byte {sample.listed.offset:,}"
+        )
         for name, length, _ in sample.listed.members:
             writer.line((f"{escape(name, 60)} ", "bold"), _about(sample, name, length), hang=2)
             picture = sample.images.get(name)
@@ -250,7 +271,9 @@ def _pictures(console: "Console") -> Callable[["Image"], None] | None:
         # On import it queries the terminal, and waits up to 0.1 s for each answer.
         from textual_image.renderable import Image as Renderable
     except ImportError:
-        console.print(f"to see pictures here: {install_extras('pictures')}", soft_wrap=True, markup=False)
+        console.print(
+            f"to see pictures here: {install_extras('pictures')}", soft_wrap=True, markup=False
+        )
         return None
 
     def draw(picture: "Image") -> None:

@@ -56,7 +56,9 @@ class BatchCounts:
                 return stage.batch
         return 0
 
-    def _of_nested_lists(self, index: int, outer: int, inner: int, size: int, count: int | None) -> int | None:
+    def _of_nested_lists(
+        self, index: int, outer: int, inner: int, size: int, count: int | None
+    ) -> int | None:
         """Count a batch that is not full as the full ones of its stage: as columns, or as records with so many fields.
 
         Args:
@@ -68,7 +70,9 @@ class BatchCounts:
         """
         is_clear = (outer == size) != (inner == size)
         if count == size and is_clear:
-            full_batch = _FullBatch("columns", outer) if inner == size else _FullBatch("records", inner)
+            full_batch = (
+                _FullBatch("columns", outer) if inner == size else _FullBatch("records", inner)
+            )
             self._full_batches[index] = full_batch
         if count is None:
             full = self._full_batches.get(index)

@@ -31,9 +31,13 @@ def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> Che
     """
     facts = base.facts
     if facts.has_start_method:
-        return CheckResult("fork", "its DataLoader has its own multiprocessing_context: no other method is used")
+        return CheckResult(
+            "fork", "its DataLoader has its own multiprocessing_context: no other method is used"
+        )
     if not facts.can_have_workers:
-        return CheckResult("fork", "no DataLoader is found in it, so no start method was tried", judged=False)
+        return CheckResult(
+            "fork", "no DataLoader is found in it, so no start method was tried", judged=False
+        )
     request = replace(request, epochs=1, workers=None if facts.workers else _WORKERS)
     # Two by fork show whether two runs are alike at all.
     forked_again, *by_method = runs.run_all(
@@ -58,7 +62,9 @@ def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> Che
     return CheckResult("fork", summary, tuple(faults))
 
 
-def _differences(forked_again: LoaderRun, by_method: Sequence[LoaderRun], *, unique_keys: bool) -> dict[str, list[str]]:
+def _differences(
+    forked_again: LoaderRun, by_method: Sequence[LoaderRun], *, unique_keys: bool
+) -> dict[str, list[str]]:
     """Return what is wrong with some methods, and these methods."""
     forked = by_method[0]
     columns = _identifying_columns(forked_again, forked, unique_keys=unique_keys)
@@ -68,7 +74,9 @@ def _differences(forked_again: LoaderRun, by_method: Sequence[LoaderRun], *, uni
     for method, run in zip(METHODS, by_method, strict=True):
         texts = _failures(run)
         if not texts and are_alike and all(run.complete):
-            difference = _difference(_sample_ids(forked, columns), _sample_ids(run, columns), same_order=same_order)
+            difference = _difference(
+                _sample_ids(forked, columns), _sample_ids(run, columns), same_order=same_order
+            )
             texts = [difference] if difference else []
         for text in texts:
             methods_of.setdefault(text, []).append(method)
@@ -78,10 +86,14 @@ def _differences(forked_again: LoaderRun, by_method: Sequence[LoaderRun], *, uni
 def _are_alike(forked_again: LoaderRun, forked: LoaderRun, *, unique_keys: bool) -> bool:
     """Return whether two runs by fork give the same samples; otherwise the loader draws some, or orders shards, by chance."""
     columns = _identifying_columns(forked_again, forked, unique_keys=unique_keys)
-    return bool(columns) and Counter(_sample_ids(forked_again, columns)) == Counter(_sample_ids(forked, columns))
+    return bool(columns) and Counter(_sample_ids(forked_again, columns)) == Counter(
+        _sample_ids(forked, columns)
+    )
 
 
-def _identifying_columns(forked_again: LoaderRun, forked: LoaderRun, *, unique_keys: bool) -> tuple[str, ...]:
+def _identifying_columns(
+    forked_again: LoaderRun, forked: LoaderRun, *, unique_keys: bool
+) -> tuple[str, ...]:
     """Return the columns that identify samples in two runs by fork; none if one of these did not read all."""
     for run in (forked_again, forked):
         if run.status != "ended" or not all(run.complete):
@@ -98,7 +110,9 @@ def _failures(run: LoaderRun) -> list[str]:
     if run.status == "ended":
         return []
     if run.lacks_main_guard:
-        return ['a worker imports the script, which starts processes again: put that under if __name__ == "__main__"']
+        return [
+            'a worker imports the script, which starts processes again: put that under if __name__ == "__main__"'
+        ]
     if run.unpicklable:
         return list(run.unpicklable)
     line = run.facts.lines.get("reads", "")

@@ -23,7 +23,11 @@ _CHECKS = {"resume": check_resume, "fork": check_fork, "workers": check_workers}
 
 
 def check_loader(
-    spec: str, checks: Sequence[Check], evidence: Evidence, options: ScanOptions, patience: float = 60.0
+    spec: str,
+    checks: Sequence[Check],
+    evidence: Evidence,
+    options: ScanOptions,
+    patience: float = 60.0,
 ) -> list[CheckResult]:
     """Return the answers to some questions about a loader, in the order of the questions.
 
@@ -50,7 +54,9 @@ def check_loader(
         if base.status != "ended":
             results = _without_base(spec, runs, request, base, checks)
         elif not base.rows:
-            raise PipelineError(f"{spec} gives no sample: wdsflow validate --pipeline {spec} without --check shows why")
+            raise PipelineError(
+                f"{spec} gives no sample: wdsflow validate --pipeline {spec} without --check shows why"
+            )
         else:
             if "workers" in checks:
                 largest = max((len(item) for item in base.epochs[0]), default=1)
@@ -80,4 +86,7 @@ def _without_base(
     if len(fork.faults) != 1 or listed(METHODS) in fork.faults[0].message:
         raise error
     summary = f"it does not run as it is: {base.failure}"
-    return [fork, *(CheckResult(check, summary, judged=False) for check in checks if check != "fork")]
+    return [
+        fork,
+        *(CheckResult(check, summary, judged=False) for check in checks if check != "fork"),
+    ]

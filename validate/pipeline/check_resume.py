@@ -87,7 +87,8 @@ class _ResumeCheck:
         self._compare_order(saved)
         if base.complete[0] and not any(base.epochs[1:]):
             self._add_fault(
-                "no epoch after the first hands out anything: at its end, the position is not set back", "reads"
+                "no epoch after the first hands out anything: at its end, the position is not set back",
+                "reads",
             )
         for position in saved.changed_states:
             text = f"the state taken {_at(position)} changes later: it shares memory with the running loader"
@@ -111,7 +112,9 @@ class _ResumeCheck:
         if self.base.complete[0]:
             positions += [(0, sizes[0]), (0, EPOCH_END)]
         else:
-            self.notes.append("resume: an epoch was not read to its end, so the end of an epoch was not tried")
+            self.notes.append(
+                "resume: an epoch was not read to its end, so the end of an epoch was not tried"
+            )
         return tuple(dict.fromkeys(positions))
 
     def _compare_order(self, saved: LoaderRun) -> None:
@@ -127,7 +130,9 @@ class _ResumeCheck:
             text = "its order is not reproducible; samples that are repeated or lost count, not their order"
             self.notes.append(f"resume: {text}")
 
-    def _checkpoints(self, run: LoaderRun, resumed_from: _Checkpoint | None = None) -> list[_Checkpoint]:
+    def _checkpoints(
+        self, run: LoaderRun, resumed_from: _Checkpoint | None = None
+    ) -> list[_Checkpoint]:
         """Return the states that a run saved, with what comes after them; the run may have resumed from a state itself."""
         first_epoch = 0
         before: SampleIds = []
@@ -157,11 +162,15 @@ class _ResumeCheck:
             request = self._resuming(checkpoint)
             remaining = self._remaining_items(checkpoint)
             if checkpoint.items and remaining > 1:
-                request = replace(request, save_at=((checkpoint.epoch, rng.randrange(1, remaining)),))
+                request = replace(
+                    request, save_at=((checkpoint.epoch, rng.randrange(1, remaining)),)
+                )
             requests.append(request)
         second: list[_Checkpoint] = []
         for checkpoint, run in zip(checkpoints, self.runs.run_all(requests), strict=True):
-            if self._judge(checkpoint, run, f"resumed from the state taken {_at(checkpoint.state.position)}"):
+            if self._judge(
+                checkpoint, run, f"resumed from the state taken {_at(checkpoint.state.position)}"
+            ):
                 second += self._checkpoints(run, checkpoint)
         return second
 
@@ -170,13 +179,19 @@ class _ResumeCheck:
         requests = [self._resuming(checkpoint) for checkpoint in checkpoints]
         for checkpoint, run in zip(checkpoints, self.runs.run_all(requests), strict=True):
             items = how_many(checkpoint.state.position[1], "more item")
-            self._judge(checkpoint, run, f"resumed a second time, after {items} of epoch {checkpoint.epoch + 1}")
+            self._judge(
+                checkpoint,
+                run,
+                f"resumed a second time, after {items} of epoch {checkpoint.epoch + 1}",
+            )
 
     def _resuming(self, checkpoint: _Checkpoint) -> LoaderRequest:
         """Return the request of a run that resumes from a state."""
         # If nothing remains of the interrupted epoch, the first one that is read may be empty.
         epochs = 2 if self._remaining_items(checkpoint) > 0 else 3
-        return replace(self.request, epochs=epochs, first_epoch=checkpoint.epoch, state=checkpoint.state.data)
+        return replace(
+            self.request, epochs=epochs, first_epoch=checkpoint.epoch, state=checkpoint.state.data
+        )
 
     def _remaining_items(self, checkpoint: _Checkpoint) -> int:
         return len(self.base.epochs[checkpoint.epoch]) - checkpoint.items
@@ -192,7 +207,9 @@ class _ResumeCheck:
         # Each rank has a part of the items only.
         position = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS)))
         checkpoints: list[_Checkpoint] = []
-        for saved in run_all([replace(request, epochs=2, save_at=(position,)) for request in requests]):
+        for saved in run_all(
+            [replace(request, epochs=2, save_at=(position,)) for request in requests]
+        ):
             if saved.status == "ended":
                 checkpoints += self._checkpoints(saved)
         # check_workers judges ranks that do not run.
@@ -202,7 +219,9 @@ class _ResumeCheck:
         for request, checkpoint in zip(requests, checkpoints, strict=True):
             resuming.append(replace(request, epochs=2, state=checkpoint.state.data))
         for checkpoint, run in zip(checkpoints, run_all(resuming), strict=True):
-            if not self._judge(checkpoint, run, f"{prefix}resumed from the state taken {_at(position)}"):
+            if not self._judge(
+                checkpoint, run, f"{prefix}resumed from the state taken {_at(position)}"
+            ):
                 return False
         return True
 

@@ -51,7 +51,9 @@ class WorkersCheck:
         self.facts = base.facts
         # As many shards for each rank: whether a set can be divided is no matter of the loader.
         shards = max(1, len(request.urls) - len(request.urls) % RANKS)
-        self.request = replace(request, epochs=1, urls=request.urls[:shards], shard_keys=request.shard_keys[:shards])
+        self.request = replace(
+            request, epochs=1, urls=request.urls[:shards], shard_keys=request.shard_keys[:shards]
+        )
         # Kind -> the first fault of it.
         self.faults: dict[str, LoaderFault] = {}
         self.notes: list[str] = []
@@ -63,15 +65,21 @@ class WorkersCheck:
         has_workers = self.facts.can_have_workers
         # A map-style dataset is divided by its items, not by its shards.
         most_processes = max(_WORKER_COUNTS) if self.facts.map_style else len(self.request.urls)
-        worker_counts = [count for count in _WORKER_COUNTS if has_workers and count <= most_processes]
+        worker_counts = [
+            count for count in _WORKER_COUNTS if has_workers and count <= most_processes
+        ]
         requests = [replace(self.request, workers=0 if has_workers else None)]
         requests += [replace(self.request, workers=count) for count in worker_counts]
         if has_workers:
-            clones = replace(self.request, urls=self.request.clone_urls, keys=frozenset(), unique_keys=False)
+            clones = replace(
+                self.request, urls=self.request.clone_urls, keys=frozenset(), unique_keys=False
+            )
             requests += [replace(clones, workers=0), replace(clones, workers=_SEEDED_WORKERS)]
         alone, *others = self.runs.run_all(requests)
         if alone.status != "ended":
-            return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
+            return CheckResult(
+                "workers", f"it does not run without workers: {alone.failure}", judged=False
+            )
         self.find_unread(alone)
         # The runs over clones come after these.
         for count, run in zip(worker_counts, others, strict=False):
@@ -98,7 +106,9 @@ class WorkersCheck:
         self.compare(alone, SharedRead(ranks, f"on {RANKS} ranks", RANKS * max(1, workers or 0)))
         errors = [run.group_error for run in ranks if run.group_error]
         if errors:
-            self.notes.append(f"workers: ranks ran without a group of torch.distributed: {errors[0]}")
+            self.notes.append(
+                f"workers: ranks ran without a group of torch.distributed: {errors[0]}"
+            )
 
     def _answer(self, alone: LoaderRun) -> CheckResult:
         finite = all(alone.complete) and not self.facts.repeats
@@ -123,9 +133,15 @@ class WorkersCheck:
                 opened_samples += len(keys)
         # Otherwise something else than Python opens the others.
         if unopened and opened_samples >= len(alone.rows) > 0:
-            shards = f"{how_many(len(unopened), 'shard')} of {len(urls)} (such as {short(unopened[-1])})"
+            shards = (
+                f"{how_many(len(unopened), 'shard')} of {len(urls)} (such as {short(unopened[-1])})"
+            )
             reason = "right only if it holds them out on purpose, or reads them in a later epoch"
-            self._add_fault("unread", f"in its first epoch it never opens {shards}: {reason}", severity="warning")
+            self._add_fault(
+                "unread",
+                f"in its first epoch it never opens {shards}: {reason}",
+                severity="warning",
+            )
         self._find_unread_ends(alone)
 
     def _find_unread_ends(self, alone: LoaderRun) -> None:
@@ -147,7 +163,9 @@ class WorkersCheck:
         example = escape(unread[0][0])
         if all(_are_first(some, keys) for some, keys in zip(unread, shards, strict=True)):
             self._add_fault("unread", f"the first {samples} (such as {example})", severity=severity)
-        if all(_are_first(some[::-1], keys[::-1]) for some, keys in zip(unread, shards, strict=True)):
+        if all(
+            _are_first(some[::-1], keys[::-1]) for some, keys in zip(unread, shards, strict=True)
+        ):
             self._add_fault("unread", f"the last {samples} (such as {example})", severity=severity)
 
     def compare(self, alone: LoaderRun, shared: SharedRead) -> None:
@@ -155,10 +173,14 @@ class WorkersCheck:
         for run in shared.runs:
             if run.status != "ended":
                 verb = "ends" if run.status == "raised" else "stops"
-                self._add_fault(f"{shared.kind} end", f"{shared.description} it {verb}: {run.failure}", run.line)
+                self._add_fault(
+                    f"{shared.kind} end", f"{shared.description} it {verb}: {run.failure}", run.line
+                )
                 return
         finite = all(alone.complete) and shared.complete and not self.facts.repeats
-        columns = identifying(alone.rows, shared.rows, unique_keys=self.request.unique_keys, whole=finite)
+        columns = identifying(
+            alone.rows, shared.rows, unique_keys=self.request.unique_keys, whole=finite
+        )
         if not columns:
             self.notes.append(f"workers: {shared.description} nothing was compared: {NO_KEYS}")
             return
@@ -171,11 +193,14 @@ class WorkersCheck:
         if len(self.faults) == faults_before:
             self.compared.append(shared.description)
 
-    def _compare_counts(self, alone: LoaderRun, shared: SharedRead, columns: tuple[str, ...]) -> None:
+    def _compare_counts(
+        self, alone: LoaderRun, shared: SharedRead, columns: tuple[str, ...]
+    ) -> None:
         """Compare how often each sample comes out."""
         expected = Counter(identity(row, columns) for row in alone.rows)
         counts = Counter(identity(row, columns) for row in shared.rows)
-        # What the last batch of one process leaves out may come out elsewhere, once: that is no repeat.
+        # What the last batch of one process leaves out may come out elsewhere, once: that is no
+        # repeat.
         once = Counter(dict.fromkeys(counts, 1))
         repeated = counts - (expected | once)
         missing = expected - counts
@@ -184,13 +209,20 @@ class WorkersCheck:
             self._add_overlap(alone, shared, expected, repeated)
         elif missing.total() > max(most_left_out(shared), padding):
             samples = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
-            self._add_fault(f"{shared.kind} gap", f"{shared.description} {samples} never come out{such_as(missing)}")
+            self._add_fault(
+                f"{shared.kind} gap",
+                f"{shared.description} {samples} never come out{such_as(missing)}",
+            )
         elif repeated:
-            text = f"{how_many(repeated.total(), 'sample')} repeated, so that all ranks have as many"
+            text = (
+                f"{how_many(repeated.total(), 'sample')} repeated, so that all ranks have as many"
+            )
             self.notes.append(f"workers: {shared.description} {text}{such_as(repeated)}")
         elif missing:
             samples = how_many(missing.total(), "sample")
-            self.notes.append(f"workers: {shared.description} {samples} left out, for full batches or equal shares")
+            self.notes.append(
+                f"workers: {shared.description} {samples} left out, for full batches or equal shares"
+            )
 
     def _add_overlap(
         self,
@@ -200,13 +232,17 @@ class WorkersCheck:
         repeated: Counter[tuple[str, ...]],
     ) -> None:
         copies = sum(shared.item_sizes) / max(1, expected.total())
-        all_ranks_read_all = shared.kind == "rank" and all(len(run.rows) == len(alone.rows) for run in shared.runs)
+        all_ranks_read_all = shared.kind == "rank" and all(
+            len(run.rows) == len(alone.rows) for run in shared.runs
+        )
         if copies > _LEAST_COPIES or all_ranks_read_all:
             text = f"each {shared.kind} reads all samples: they come out {round(copies)} times"
         else:
             samples = f"{how_many(repeated.total(), 'sample')} of {expected.total():,}"
             text = f"{samples} come out more than once{such_as(repeated)}"
-        self._add_fault(f"{shared.kind} overlap", f"{shared.description} {text}: {_HOW_TO_SPLIT[shared.kind]}")
+        self._add_fault(
+            f"{shared.kind} overlap", f"{shared.description} {text}: {_HOW_TO_SPLIT[shared.kind]}"
+        )
 
     def _compare_lengths(self, shared: SharedRead) -> None:
         """Compare how many items each rank gets."""
@@ -226,11 +262,17 @@ class WorkersCheck:
         shared_samples = set.intersection(*sets)
         if all(stream[:shortest] == streams[0][:shortest] for stream in streams):
             text = f"each {shared.kind} gives the same samples in the same order"
-        elif self.facts.repeats and not self.facts.resampled and len(shared_samples) > min(map(len, sets)) / 2:
+        elif (
+            self.facts.repeats
+            and not self.facts.resampled
+            and len(shared_samples) > min(map(len, sets)) / 2
+        ):
             text = f"the {shared.kind}s give the same samples"
         else:
             return
-        self._add_fault(f"{shared.kind} overlap", f"{shared.description} {text}: {_HOW_TO_SPLIT[shared.kind]}")
+        self._add_fault(
+            f"{shared.kind} overlap", f"{shared.description} {text}: {_HOW_TO_SPLIT[shared.kind]}"
+        )
 
     def _compare_seeds(self, alone: LoaderRun, shared: LoaderRun) -> None:
         """Compare copies of one sample: values that differ between them, and that each worker has, are the same draws."""
@@ -246,7 +288,12 @@ class WorkersCheck:
             self._add_fault("worker seed", message, self.facts.lines["seeds"], _SAME_SEED)
 
     def _add_fault(
-        self, kind: str, text: str, line: str = "", code: str = _DOES_NOT_SPLIT, severity: Severity = "error"
+        self,
+        kind: str,
+        text: str,
+        line: str = "",
+        code: str = _DOES_NOT_SPLIT,
+        severity: Severity = "error",
     ) -> None:
         """Add a fault if it is the first of its kind.
 

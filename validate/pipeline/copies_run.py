@@ -1,9 +1,10 @@
 """A run over copies of a few samples: it shows which columns of the output are determined by the sample alone.
 
-The output of a pipeline without keys shows different samples only if no sample gives different values: random crops, flips and
-parts of a picture are as different as the pictures of different samples. So the pipeline runs once more, over small
-shards with copies of ten samples, a different number of each, mixed. A column that has as many values as there were samples,
-each as often as there were copies, is determined by the sample. In any other column values show nothing.
+The output of a pipeline without keys shows different samples only if no sample gives different
+values: random crops, flips and parts of a picture are as different as the pictures of different
+samples. So the pipeline runs once more, over small shards with copies of ten samples, a different
+number of each, mixed. A column that has as many values as there were samples, each as often as
+there were copies, is determined by the sample. In any other column values show nothing.
 """
 
 import math
@@ -21,8 +22,8 @@ from .run_pipeline import run_pipeline
 from .run_request import RunRequest
 from .sample_copies import TAR_END, SampleLocation, SmallTars, numbered_keys, renamed
 
-# Of each sample another number of copies, so that values which came from one sample cannot be taken for those of two:
-# two values of one sample come equally often, and no two numbers are equal.
+# Of each sample another number of copies, so that values which came from one sample cannot be taken
+# for those of two: two values of one sample come equally often, and no two numbers are equal.
 COPIES = (2, 3, 5, 7, 10, 15, 23, 34, 51, 77)
 _MOST_COPIES = 16 * sum(COPIES)
 # Of the samples that are read, to choose those that differ.
@@ -41,7 +42,12 @@ _Members = list[tuple[str, bytes]]
 
 
 def single_valued_columns(
-    spec: str, locations: Sequence[SampleLocation], unfilled: int, patience: float, *, allow_pipe: bool
+    spec: str,
+    locations: Sequence[SampleLocation],
+    unfilled: int,
+    patience: float,
+    *,
+    allow_pipe: bool,
 ) -> frozenset[str]:
     """Run a pipeline over copies of some samples, and return the columns of which each sample gives one value.
 
@@ -69,7 +75,9 @@ def single_valued_columns(
         # All tars have as many samples: a pipeline may read them side by side.
         copies[-1] -= sum(copies) % len(shards)
         urls = _write_tars(samples, copies, locations[0].key, shards, tars)
-        request = RunRequest(tuple(urls), str(run_folder), seconds=_SECONDS, shard_samples=sum(copies))
+        request = RunRequest(
+            tuple(urls), str(run_folder), seconds=_SECONDS, shard_samples=sum(copies)
+        )
         try:
             run = run_pipeline(spec, request, patience)
         except PipelineError:
@@ -82,8 +90,8 @@ def single_valued_columns(
 def _different_samples(locations: Sequence[SampleLocation], tars: SmallTars) -> list[_Members]:
     """Return the members of samples from all parts of the set, whose contents differ and whose fields are the usual ones.
 
-    Equal captions of two samples would give values as often as both have copies. So samples that differ in each
-    field come first, and then those that differ in any.
+    Equal captions of two samples would give values as often as both have copies. So samples that
+    differ in each field come first, and then those that differ in any.
     """
     differ_in_all: list[_Members] = []
     differ_in_any: list[_Members] = []
@@ -117,7 +125,11 @@ def _usual_samples(locations: Sequence[SampleLocation], tars: SmallTars) -> list
 
 
 def _write_tars(
-    samples: Sequence[_Members], copies: Sequence[int], key: str, shards: Sequence[str], tars: SmallTars
+    samples: Sequence[_Members],
+    copies: Sequence[int],
+    key: str,
+    shards: Sequence[str],
+    tars: SmallTars,
 ) -> list[str]:
     """Write copies of samples into tars, and return their paths.
 
@@ -131,7 +143,8 @@ def _write_tars(
     order: list[int] = []
     for number, count in enumerate(copies):
         order += [number] * count
-    # Neighbours are mixed, so that a pipeline which makes one element of two samples gives many values.
+    # Neighbours are mixed, so that a pipeline which makes one element of two samples gives many
+    # values.
     random.Random(0).shuffle(order)
     pieces = []
     for copy_key, number in zip(numbered_keys(key, len(order)), order, strict=True):

@@ -11,7 +11,8 @@ class FollowedKeys:
     """The keys that stages have got, and not yielded yet."""
 
     def __init__(self) -> None:
-        # Of each stage: how often it got a sample, by its key and by its shard and key, less how often it yielded it.
+        # Of each stage: how often it got a sample, by its key and by its shard and key, less how
+        # often it yielded it.
         self._counts: dict[int, dict[_Name, int]] = {}
 
     def yields(self, index: int, key: str, shard: object) -> tuple[bool, bool]:

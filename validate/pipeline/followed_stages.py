@@ -1,8 +1,8 @@
 """Stages through which samples can be followed by their number, because a library's code passes each on, or loses it.
 
-A stage of webdataset such as ``map``, ``shuffle`` or ``batched`` gives one element for each that it gets, or leaves it out. So
-what went in and came out can be counted. A generator of the user may give one sample twice and leave out another: of such a stage
-numbers alone show nothing.
+A stage of webdataset such as ``map``, ``shuffle`` or ``batched`` gives one element for each that it
+gets, or leaves it out. So what went in and came out can be counted. A generator of the user may
+give one sample twice and leave out another: of such a stage numbers alone show nothing.
 """
 
 from ..tracing.pipeline_stages import argument, bare_name, is_loader, module_of
@@ -13,7 +13,8 @@ _LIBRARIES = ("webdataset.", "open_clip.", "open_clip_train.")
 _COLLATION = ("webdataset.", "torch.", "builtins.")
 # They read several datasets, whose stages are not seen.
 _MIXERS = frozenset({"RandomMix", "RoundRobin"})
-# They call a function of the user. That of a sample gives one element for it; that of a whole batch may do anything.
+# They call a function of the user. That of a sample gives one element for it; that of a whole batch
+# may do anything.
 _CALLERS = frozenset({"map", "map_dict", "map_tuple"})
 
 

@@ -43,7 +43,9 @@ class RunLimits:
     # Seconds without any step after which it hangs.
     patience: float = 60.0
 
-    def request(self, urls: tuple[str, ...], folder: str, shard_samples: int, keys: frozenset[str]) -> RunRequest:
+    def request(
+        self, urls: tuple[str, ...], folder: str, shard_samples: int, keys: frozenset[str]
+    ) -> RunRequest:
         """Return the request for a run.
 
         Args:
@@ -56,11 +58,23 @@ class RunLimits:
             return RunRequest(urls, folder, samples=self.samples, keys=keys)
         if self.whole:
             return RunRequest(urls, folder, shard_samples=shard_samples, keys=keys)
-        return RunRequest(urls, folder, samples=SAMPLES, seconds=self.seconds, shard_samples=shard_samples, keys=keys)
+        return RunRequest(
+            urls,
+            folder,
+            samples=SAMPLES,
+            seconds=self.seconds,
+            shard_samples=shard_samples,
+            keys=keys,
+        )
 
 
 def judge_pipeline(
-    spec: str, evidence: Evidence, max_loss: float = 0.05, limits: RunLimits | None = None, *, allow_pipe: bool = False
+    spec: str,
+    evidence: Evidence,
+    max_loss: float = 0.05,
+    limits: RunLimits | None = None,
+    *,
+    allow_pipe: bool = False,
 ) -> Verdict:
     """Run a pipeline over the shards, in their order and in its own process, and return the verdict on what was read.
 
@@ -85,11 +99,17 @@ def judge_pipeline(
             locations += locations_in(url, allow_pipe=allow_pipe)
     with scratch("run") as folder:
         keys = frozenset(location.key for location in locations)
-        run = run_pipeline(spec, limits.request(urls, str(folder), evidence.samples, keys), limits.patience)
-        observation = _observation(folder, run, evidence, locations, max_loss, allow_pipe=allow_pipe)
+        run = run_pipeline(
+            spec, limits.request(urls, str(folder), evidence.samples, keys), limits.patience
+        )
+        observation = _observation(
+            folder, run, evidence, locations, max_loss, allow_pipe=allow_pipe
+        )
         if locations and _needs_proof(observation):
             unfilled = _most_in_unfilled_batches(observation)
-            columns = single_valued_columns(spec, locations, unfilled, limits.patience, allow_pipe=allow_pipe)
+            columns = single_valued_columns(
+                spec, locations, unfilled, limits.patience, allow_pipe=allow_pipe
+            )
             observation = replace(observation, single_valued=columns)
         return _verdict(spec, observation)
 
@@ -123,7 +143,9 @@ def _observation(
     return Observation(evidence, run, keys, content, urls, opened, max_loss)
 
 
-def _input_samples(folder: Path, keys: SampleKeys, shards: Sequence[Shard], *, allow_pipe: bool) -> list[InputSample]:
+def _input_samples(
+    folder: Path, keys: SampleKeys, shards: Sequence[Shard], *, allow_pipe: bool
+) -> list[InputSample]:
     """Return the samples that entered: those that stages have listed, otherwise all of the shards that were opened."""
     samples = []
     for shard_and_key, content in read_contents(folder).items():
@@ -137,11 +159,17 @@ def _input_samples(folder: Path, keys: SampleKeys, shards: Sequence[Shard], *, a
 
 def _needs_proof(observation: Observation) -> bool:
     """Return whether the verdict depends on which samples came out, and neither keys nor stages nor fields show it."""
-    if observation.run.fault is not None or observation.ended_by == "hang" or not observation.delivered:
+    if (
+        observation.run.fault is not None
+        or observation.ended_by == "hang"
+        or not observation.delivered
+    ):
         return False
     if why_hidden(observation):
         return False
-    return observation.is_enough(observation.usable) and not observation.is_enough(observation.least)
+    return observation.is_enough(observation.usable) and not observation.is_enough(
+        observation.least
+    )
 
 
 def _most_in_unfilled_batches(observation: Observation) -> int:
@@ -204,7 +232,11 @@ def _note(spec: str, observation: Observation) -> str:
 def _until(observation: Observation) -> str:
     read = observation.read_until_the_limit
     until_read = f"until {how_many(read, 'sample')} {'was' if read == 1 else 'were'} read"
-    repeats = ", because it repeats without end" if observation.never_ends else ", and had not ended by then"
+    repeats = (
+        ", because it repeats without end"
+        if observation.never_ends
+        else ", and had not ended by then"
+    )
     texts = {
         "itself": "to its own end",
         "samples": until_read,

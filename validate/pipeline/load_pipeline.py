@@ -53,8 +53,9 @@ def find(spec: str) -> object:
 def build(made_by: object, urls: Sequence[str]) -> object:
     """Return the pipeline for some shards.
 
-    A function gets the shards as a list, with their passwords and signatures. One without a parameter is called without them; its pipeline, like any object
-    that is not a function, still reads its own shards.
+    A function gets the shards as a list, with their passwords and signatures. One without a
+    parameter is called without them; its pipeline, like any object that is not a function, still
+    reads its own shards.
 
     Args:
         made_by: the object that the user named: a function, a class, or a pipeline.
@@ -106,7 +107,9 @@ def check_built(made_by: object, built: object) -> None:
         return
     pipelines = [item for item in built if _gives_samples(item)]
     if len(pipelines) > 1:
-        raise PipelineError(f"{name} returned a {kind} of {len(pipelines)} pipelines; return the one to judge")
+        raise PipelineError(
+            f"{name} returned a {kind} of {len(pipelines)} pipelines; return the one to judge"
+        )
     if not pipelines:
         return
     for item in built[1:]:
@@ -139,7 +142,9 @@ def failure_text(error: BaseException, action: str) -> str:
         verb = "are" if "," in arguments else "is"
         message = f"{arguments} {verb} required"
     text = escape(message, _MOST_MESSAGE_LETTERS)
-    return f"it parses a command line when {action} ({text}): do that under if __name__ == '__main__'"
+    return (
+        f"it parses a command line when {action} ({text}): do that under if __name__ == '__main__'"
+    )
 
 
 def _argparse_message(error: BaseException) -> str:

@@ -27,10 +27,12 @@ def facts_of(loader: object, made_by: object, set_globals: Sequence[str]) -> Loa
         workers=max((int(torch_loader.num_workers) for torch_loader in loaders), default=None),
         can_have_workers=bool(loaders) or is_dataset,
         has_start_method=any(
-            getattr(torch_loader, "multiprocessing_context", None) is not None for torch_loader in loaders
+            getattr(torch_loader, "multiprocessing_context", None) is not None
+            for torch_loader in loaders
         ),
         state_path=state_path,
-        map_style=is_map_style(loader) or any(is_map_style(torch_loader.dataset) for torch_loader in loaders),
+        map_style=is_map_style(loader)
+        or any(is_map_style(torch_loader.dataset) for torch_loader in loaders),
         repeats=resampled or repeats_shards,
         resampled=resampled,
         lines={

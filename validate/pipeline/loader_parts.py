@@ -17,7 +17,18 @@ _MOST_ITEMS = 64
 # Letters of a key of a dict, in a path.
 _MOST_KEY_LETTERS = 40
 # They hold nothing that belongs to a loader.
-_LEAVES = (str, bytes, int, float, complex, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_LEAVES = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    type,
+    ModuleType,
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+)
 # Methods of an object that can be saved.
 _STATE_METHODS = ("state_dict", "load_state_dict")
 # Models and optimizers have these methods as well, and also one of these attributes.
@@ -52,7 +63,11 @@ def children(part: object) -> Iterator[tuple[str, object]]:
 
     Models and large data are left out.
     """
-    if isinstance(part, _LEAVES) or hasattr(part, "named_parameters") or hasattr(part, "untyped_storage"):
+    if (
+        isinstance(part, _LEAVES)
+        or hasattr(part, "named_parameters")
+        or hasattr(part, "untyped_storage")
+    ):
         return
     if isinstance(part, list | tuple):
         for index, item in enumerate(part[:_MOST_ITEMS]):

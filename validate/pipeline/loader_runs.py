@@ -23,7 +23,8 @@ _LEAST_THREADS, _MOST_THREADS = 2, 4
 _SLOWER_IMPORTS = 10
 # Seconds that a process has to end with its own status after its line was closed.
 _DEATH = 1.0
-# What multiprocessing writes in a worker that imports a script without ``if __name__ == "__main__"``.
+# What multiprocessing writes in a worker that imports a script without ``if __name__ ==
+# "__main__"``.
 _NO_MAIN_GUARD = b"An attempt has been made to start a new process before"
 
 
@@ -37,8 +38,9 @@ class _Process(NamedTuple):
 class LoaderRuns:
     """Starts runs of one loader, each in a new process.
 
-    The import of libraries takes longer than most runs. So the processes are forks of a few others, which have imported
-    the libraries of the user's module, and nothing of the user. Those differ in the seed of hashes, as two starts do.
+    The import of libraries takes longer than most runs. So the processes are forks of a few others,
+    which have imported the libraries of the user's module, and nothing of the user. Those differ in
+    the seed of hashes, as two starts do.
 
     Args:
         spec: ``module:object`` or ``train.py:object``.
@@ -71,7 +73,9 @@ class LoaderRuns:
             for rank, request in enumerate(requests):
                 rendezvous = str(Path(folder, "meeting"))
                 of_ranks.append(
-                    replace(request, rank=rank, ranks=len(requests), rendezvous=rendezvous, port=port),
+                    replace(
+                        request, rank=rank, ranks=len(requests), rendezvous=rendezvous, port=port
+                    ),
                 )
             return self._run_in_threads(of_ranks, len(requests))
 
@@ -118,7 +122,9 @@ class LoaderRuns:
     def _new_process(self) -> _Process:
         libraries = self._libraries or ()
         log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the peer
-        code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {libraries!r})"
+        code = (
+            f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {libraries!r})"
+        )
         process = _Process(Peer(code, stderr=log), log)
         self._started.append(process)
         return process

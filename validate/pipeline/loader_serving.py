@@ -48,7 +48,9 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         _set_failure(process.run, error)
     real_paths = {os.path.realpath(path) for path in tuple(opened)}
-    process.run.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real_paths)
+    process.run.opened = frozenset(
+        url for url in request.urls if os.path.realpath(url) in real_paths
+    )
     send(line, process.run)
     # Threads of the user's loader end with the process, and its workers soon.
     os._exit(DONE)
@@ -136,7 +138,9 @@ class _LoaderProcess:
         loader = getattr(loader, "dataloader", loader)
         self.run.facts = facts_of(loader, made_by, set_globals)
         _, self.stateful = stateful_part(loader)
-        self.batched = any(torch_loader.batch_size is not None for _, torch_loader in loaders_in(loader))
+        self.batched = any(
+            torch_loader.batch_size is not None for _, torch_loader in loaders_in(loader)
+        )
         if self.request.workers is not None:
             loader = with_workers(loader, self.request.workers)
         if is_map_style(loader) and not is_nested(loader):

@@ -13,7 +13,8 @@ from .sample_copies import TAR_END, SampleLocation, SmallTars, numbered_keys, re
 
 # A set of this size at most is read as it is.
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000
-# Shards with copies otherwise, and samples in each of them; MORE_SAMPLES, if fewer make few batches.
+# Shards with copies otherwise, and samples in each of them; MORE_SAMPLES, if fewer make few
+# batches.
 _MOST_SHARDS = 8
 FEWEST_SAMPLES, MORE_SAMPLES = 32, 256
 # An epoch is ended after the shards were read so often, but not before so many samples.
@@ -51,7 +52,9 @@ class LoaderShards(NamedTuple):
     def note(self) -> str:
         """A note for the report on the copies."""
         samples = how_many(sum(map(len, self.samples)), "sample")
-        return f"the loader was run over copies of {samples} from {how_many(len(self.urls), 'shard')}"
+        return (
+            f"the loader was run over copies of {samples} from {how_many(len(self.urls), 'shard')}"
+        )
 
 
 def shards_to_read(evidence: Evidence, tars: SmallTars, samples_of_shard: int) -> LoaderShards:
@@ -72,7 +75,9 @@ def shards_to_read(evidence: Evidence, tars: SmallTars, samples_of_shard: int) -
     return _copied(shards[:_MOST_SHARDS], tars, samples_of_shard)
 
 
-def _copied(shards: Sequence[ShardEvidence], tars: SmallTars, samples_of_shard: int) -> LoaderShards:
+def _copied(
+    shards: Sequence[ShardEvidence], tars: SmallTars, samples_of_shard: int
+) -> LoaderShards:
     """Return copies of the first samples of shards; those that cannot be read are left out."""
     copies = LoaderShards([], [], are_copies=True)
     for shard in shards:

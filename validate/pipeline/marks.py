@@ -1,6 +1,7 @@
 """Marks of values in the output of a loader: equal contents have equal marks, and a mark shows the kind of its value.
 
-A mark is "kind:digest". Only marks are kept of what a pipeline yields, so that memory does not grow with its images.
+A mark is "kind:digest". Only marks are kept of what a pipeline yields, so that memory does not grow
+with its images.
 """
 
 import hashlib
@@ -139,7 +140,8 @@ def _array_bytes(value: Array) -> bytes | memoryview:
         if getattr(value.dtype, "hasobject", True):
             raise TypeError("an array of objects has addresses, no contents")
         return value.tobytes()
-    # A tensor has no tobytes, and numpy lacks some of its types, such as bfloat16: its bytes are seen as numbers.
+    # A tensor has no tobytes, and numpy lacks some of its types, such as bfloat16: its bytes are
+    # seen as numbers.
     torch = sys.modules["torch"]
     flat = value.detach().cpu().contiguous().reshape(-1)
     return memoryview(flat.view(torch.uint8).numpy())

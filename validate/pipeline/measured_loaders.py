@@ -123,7 +123,9 @@ class MeasuredItems(_MeasuredDataset):
             return lambda indices: self._measured(indices, lambda: value(indices))
         return value
 
-    def _measured(self, indices: Sequence[object], read: Callable[[], list[object]]) -> list[object]:
+    def _measured(
+        self, indices: Sequence[object], read: Callable[[], list[object]]
+    ) -> list[object]:
         """Read the items of some indices by a function, and count them."""
         run = self._run_of_process()
         meter = Meter(run, 0)

@@ -239,7 +239,12 @@ class Observation:
     @property
     def unexplained(self) -> int:
         """Samples that entered a pipeline which ended by itself, and neither came out nor were lost by a stage."""
-        if self.ended_by != "itself" or self.read is None or self.stopped_early or not self.stages[-1].ended:
+        if (
+            self.ended_by != "itself"
+            or self.read is None
+            or self.stopped_early
+            or not self.stages[-1].ended
+        ):
             return 0
         return self._unaccounted
 
@@ -270,7 +275,8 @@ class Observation:
             return max(0, min(came_out, self.delivered + self.combined - self.content.replaced))
         if self.has_keys or came_out >= total:
             return came_out
-        # An element may hold several samples, such as those of two datasets that are read side by side.
+        # An element may hold several samples, such as those of two datasets that are read side by
+        # side.
         return min(total, max(came_out, self.content.proven()))
 
     @property

@@ -1,7 +1,7 @@
 """What the content of a pipeline's output shows: how many samples are certainly in it, and how many only stand in for others.
 
-The output is a list of rows, one for each sample that came out, with a mark for each of its columns. The input is a list of
-samples, with marks of their fields. Three questions are answered.
+The output is a list of rows, one for each sample that came out, with a mark for each of its
+columns. The input is a list of samples, with marks of their fields. Three questions are answered.
 
 ``replaced``
     How many rows are repeats that the input does not have? Each stands in the place of a sample that did not come out. A
@@ -29,7 +29,8 @@ from .rows import Row, identity
 
 # Content that hardly two samples have by chance.
 _RICH = (TEXT, BYTES, PICTURE)
-# Content that shows enough of a sample to be compared at all: single numbers are equal in many samples.
+# Content that shows enough of a sample to be compared at all: single numbers are equal in many
+# samples.
 _COMPARED = (TEXT, BYTES, PICTURE, ARRAY, OTHER, SHORT)
 _NOT_CONTENT = (KEY, OPAQUE)
 # A column is a field of the shards if so many of its values are in that field.
@@ -69,18 +70,21 @@ class OutputContent:
         ``tolerance``: the share of rows, 0 to 1, that may repeat.
         """
         compared = self._compared_columns
-        # Others, such as random crops, are different each time, and would hide what these show together.
+        # Others, such as random crops, are different each time, and would hide what these show
+        # together.
         most_distinct = (1 - tolerance) * len(self.rows)
         repeating = [column for column in compared if len(column.values) < most_distinct]
         if not repeating:
             return False
         if not self._input.samples:
-            # Without the shards it is not known that captions repeat there: only what is equal as a whole counts.
+            # Without the shards it is not known that captions repeat there: only what is equal as a
+            # whole counts.
             repeating = compared
         names = [column.name for column in repeating]
         together = OutputColumn("", Counter("|".join(identity(row, names)) for row in self.rows))
         if not together.is_varied:
-            # They are labels, if anything else varies. Otherwise all output is the same few samples.
+            # They are labels, if anything else varies. Otherwise all output is the same few
+            # samples.
             only_these = len(repeating) == len(compared)
             if not only_these or not any(column.is_mostly(_RICH) for column in repeating):
                 return False
@@ -162,14 +166,19 @@ class OutputContent:
             field = self._field_of.get(column.name)
             if field is None or not (column.is_varied or column.is_mostly(_RICH)):
                 continue
-            # Of two columns of one field, such as a caption and that of another sample, one is what the sample gives.
+            # Of two columns of one field, such as a caption and that of another sample, one is what
+            # the sample gives.
             beyond = column.rows_beyond(self._input.fields[field])
             by_field[field] = min(beyond, by_field.get(field, beyond))
         return max(by_field.values(), default=0)
 
     @cached_property
     def _replaced_in_pictures(self) -> int:
-        pictures = [column for column in self._columns if column.is_picture and column.name not in self._field_of]
+        pictures = [
+            column
+            for column in self._columns
+            if column.is_picture and column.name not in self._field_of
+        ]
         if not pictures or not self._input.samples:
             return 0
         # Next to images, columns with few different values are such as masks.
@@ -181,7 +190,8 @@ class OutputContent:
     def _unexplained(self, values: Counter[str], *, pictures: bool, passes: int = 1) -> int:
         """Return how many rows repeat beyond what any one field of the input explains.
 
-        The values that a pipeline makes of a field are no more than that field has, and repeat as it does.
+        The values that a pipeline makes of a field are no more than that field has, and repeat as
+        it does.
 
         Args:
             values: of one column, or of several together.
@@ -209,7 +219,8 @@ class OutputContent:
         proven = 0
         counted = set[int]()
         candidates = self._rows_of_candidates()
-        # Several values may lead to one sample, such as two captions of it. So no sample is counted twice.
+        # Several values may lead to one sample, such as two captions of it. So no sample is counted
+        # twice.
         for numbers, rows in sorted(candidates.items(), key=lambda item: len(item[0])):
             if counted.isdisjoint(numbers):
                 counted |= numbers
@@ -241,7 +252,8 @@ class OutputContent:
     def _certain(self, candidates: Iterable[int]) -> int:
         """Return how many rows are certainly different samples, if each is one of the candidates.
 
-        It may always be the same one, as often as its content entered; which of several equal ones does not matter.
+        It may always be the same one, as often as its content entered; which of several equal ones
+        does not matter.
         """
         contents: Counter[str] = Counter()
         for number in candidates:
@@ -259,7 +271,9 @@ class OutputContent:
             return len(values)
         proven = 0
         # Equal samples give equal values: these may come as often as the input has equal samples.
-        for count, most in zip(sorted_counts(values), sorted_counts(self._input.whole_counts), strict=False):
+        for count, most in zip(
+            sorted_counts(values), sorted_counts(self._input.whole_counts), strict=False
+        ):
             proven += min(self._in_one_pass(count), most)
         return proven
 

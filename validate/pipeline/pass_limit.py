@@ -3,7 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from ..tracing.pipeline_stages import bare_name, draws_shards, is_loader, is_pipeline, module_of, repetition
+from ..tracing.pipeline_stages import (
+    bare_name,
+    draws_shards,
+    is_loader,
+    is_pipeline,
+    module_of,
+    repetition,
+)
 
 # Passes over the shards after which a pipeline is ended whose object says that it never ends.
 _ENDLESS_PASSES = 3

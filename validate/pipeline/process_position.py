@@ -66,7 +66,9 @@ class ProcessPosition(Note):
         key_bytes = key.encode("utf-8", "replace")[:_TEXT_BYTES]
         shard_bytes = shard.encode("utf-8", "replace")[:_TEXT_BYTES]
         now = time.monotonic()
-        self.write(key_bytes, shard_bytes, len(key_bytes), len(shard_bytes), stage, self._number, now)
+        self.write(
+            key_bytes, shard_bytes, len(key_bytes), len(shard_bytes), stage, self._number, now
+        )
 
     def last_step(self, role: Role, pid: int) -> ProcessStep:
         """Return the last step that the process noted."""

@@ -16,8 +16,8 @@ from .reported_stage import ReportedStage
 
 _SUFFIX = ".report"
 
-# Why the input of a run ended. "passes": the pipeline reads the shards again and again; "empty-passes": the same,
-# without output; "": the shards ended.
+# Why the input of a run ended. "passes": the pipeline reads the shards again and again;
+# "empty-passes": the same, without output; "": the shards ended.
 Limit = InputEnd | Literal["passes", "empty-passes"]
 
 

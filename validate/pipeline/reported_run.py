@@ -31,8 +31,11 @@ from .sample_lists import SampleLists
 
 # Seconds between two reports.
 _PAUSE = 0.1
-# Stages of webdataset that take a sample only after they have yielded the one before, or left it out.
-_ONE_BY_ONE = frozenset("select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split())
+# Stages of webdataset that take a sample only after they have yielded the one before, or left it
+# out.
+_ONE_BY_ONE = frozenset(
+    "select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split()
+)
 # A run that gives nothing in as many passes over the shards is ended.
 _EMPTY_PASSES = 2
 
@@ -55,7 +58,12 @@ class ReportedRun(TraceRun):
     """
 
     def __init__(
-        self, chain: Chain, role: Role, request: RunRequest, position: ProcessPosition, deadline: float
+        self,
+        chain: Chain,
+        role: Role,
+        request: RunRequest,
+        position: ProcessPosition,
+        deadline: float,
     ) -> None:
         # Its limits are in ``input_ends``.
         super().__init__(chain, samples=sys.maxsize, seconds=1.0)
@@ -66,7 +74,8 @@ class ReportedRun(TraceRun):
         self.position = position
         self.folder = Path(request.folder)
         self.reported_stages = [
-            new_stage(number, step, request.call_lines) for number, step in enumerate(chain.steps, 1)
+            new_stage(number, step, request.call_lines)
+            for number, step in enumerate(chain.steps, 1)
         ]
         self.stages = [*self.reported_stages, RunningStage(0, "")]
         self.fault: Fault | None = None
@@ -85,7 +94,8 @@ class ReportedRun(TraceRun):
 
         # An item of a map-style dataset that is being read; "" if none was.
         self._item = ""
-        # Of the stage that takes one sample after the other: key and shard of the one that it has not yielded yet.
+        # Of the stage that takes one sample after the other: key and shard of the one that it has
+        # not yielded yet.
         self._in_hand: dict[int, tuple[str, str]] = {}
         self._one_by_one: set[int] = set()
         # Of each stage whose own code may put several samples into one element.
@@ -133,7 +143,8 @@ class ReportedRun(TraceRun):
 
     def fail(self, error: BaseException) -> None:
         """Note the exception that ends the run."""
-        # Without a stage it came between the stages, as in the pipeline's own loop; the only one of a map-style dataset is 0.
+        # Without a stage it came between the stages, as in the pipeline's own loop; the only one of
+        # a map-style dataset is 0.
         index = 0 if self._item else -1
         if self.raised is not None and self.raised[1] is error:
             index = self.raised[0]
@@ -188,7 +199,8 @@ class ReportedRun(TraceRun):
         self.passes += 1
         if not self._limit and self.passes > _EMPTY_PASSES and not self.reported_stages[-1].out:
             self._limit = "empty-passes"
-        # The workers of a loader may have read enough, although this process did not get as many samples.
+        # The workers of a loader may have read enough, although this process did not get as many
+        # samples.
         self._limit = self._limit or self._limit_of(DATASET)
         if not self._limit and not self.reason:
             return

@@ -52,7 +52,9 @@ def difference(
     second = not_empty[1] if len(not_empty) > 1 else []
     if not expected.rest:
         if Counter(second) == Counter(expected.next_epoch) != Counter(first):
-            return Difference(f"{how_many(len(first), 'sample')} repeated before the next epoch", is_fault=True)
+            return Difference(
+                f"{how_many(len(first), 'sample')} repeated before the next epoch", is_fault=True
+            )
         # Nothing remained of the interrupted epoch: the first one of the run must be the next one.
         expected = ExpectedSamples([], expected.next_epoch, [])
         order = f"the next epoch has {_OTHER_ORDER}"
@@ -66,7 +68,9 @@ def difference(
         return Difference(message, is_fault=same_order or ended)
     if same_order and first != expected.rest[: len(first)]:
         return Difference(order, is_fault=True)
-    return _difference_of_next_epoch(expected.next_epoch, second, ended=ended, same_order=same_order)
+    return _difference_of_next_epoch(
+        expected.next_epoch, second, ended=ended, same_order=same_order
+    )
 
 
 def _continues(expected: ExpectedSamples, epochs: Sequence[SampleIds], *, ended: bool) -> bool:

@@ -1,12 +1,20 @@
 """Samples in the output of a loader: batches become rows, and rows are recognized in other runs.
 
-A row has a mark for each of its columns: a key of the shards as it is, otherwise a hash of the content. Columns that differ
-in each run, such as randomly cropped images, identify nothing; ``identifying`` leaves them out.
+A row has a mark for each of its columns: a key of the shards as it is, otherwise a hash of the
+content. Columns that differ in each run, such as randomly cropped images, identify nothing;
+``identifying`` leaves them out.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from .elements import columns_of, has_records, is_column, length_of, looks_like_picture, without_none
+from .elements import (
+    columns_of,
+    has_records,
+    is_column,
+    length_of,
+    looks_like_picture,
+    without_none,
+)
 from .marks import KEY, NUMBER, is_array, mark_of
 
 # Column -> mark.
@@ -69,7 +77,9 @@ def row_of_sample(item: object, keys: Collection[str]) -> Row:
     return _row(columns, keys)
 
 
-def identifying(rows: Sequence[Row], other_rows: Sequence[Row], *, unique_keys: bool, whole: bool) -> tuple[str, ...]:
+def identifying(
+    rows: Sequence[Row], other_rows: Sequence[Row], *, unique_keys: bool, whole: bool
+) -> tuple[str, ...]:
     """Return the columns by which rows of one run are recognized in another; () if there are none.
 
     Args:
@@ -95,7 +105,8 @@ def identifying(rows: Sequence[Row], other_rows: Sequence[Row], *, unique_keys: 
         return ()
 
     def order(name: str) -> tuple[bool, bool, int]:
-        # A number is perhaps a counter in each process: the others come first, and it must agree with them.
+        # A number is perhaps a counter in each process: the others come first, and it must agree
+        # with them.
         is_number = rows[0][name].startswith(NUMBER)
         return name not in keys, is_number, -len(values[name])
 
@@ -137,7 +148,9 @@ def _rows_of_columns(columns: Mapping[str, object], count: int, keys: Collection
 
 
 def _columns_of_length(columns: Mapping[str, object], count: int) -> dict[str, Sequence[object]]:
-    return {name: value for name, value in columns.items() if is_column(value) and len(value) == count}
+    return {
+        name: value for name, value in columns.items() if is_column(value) and len(value) == count
+    }
 
 
 def _with_inner_columns(columns: Mapping[str, object]) -> dict[str, object]:
@@ -145,7 +158,9 @@ def _with_inner_columns(columns: Mapping[str, object]) -> dict[str, object]:
     flat: dict[str, object] = {}
     for name, value in columns.items():
         inner: dict[str, object] = {}
-        if isinstance(value, Mapping | tuple) and not all(isinstance(field, int | float) for field in value):
+        if isinstance(value, Mapping | tuple) and not all(
+            isinstance(field, int | float) for field in value
+        ):
             inner = columns_of(value)
         if not inner:
             flat[name] = value

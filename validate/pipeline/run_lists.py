@@ -1,7 +1,7 @@
 """Lists that the processes of a run write: the shards that were opened, the samples that entered, and what came out.
 
-Each process has files of its own in the folder of the run, with a line for each entry. A line is complete even if the process
-dies after it.
+Each process has files of its own in the folder of the run, with a line for each entry. A line is
+complete even if the process dies after it.
 """
 
 import json
@@ -47,7 +47,9 @@ class RunList:
             self._file.write(json.dumps(entry) + "\n")
 
 
-def read_keys(folder: Path, kind: Literal["entered", "items", "delivered"]) -> Iterator[tuple[str, str]]:
+def read_keys(
+    folder: Path, kind: Literal["entered", "items", "delivered"]
+) -> Iterator[tuple[str, str]]:
     """Yield shard and key of each sample in the lists of one kind."""
     for entry in _read(folder, kind):
         yield entry[0], entry[1]

@@ -107,7 +107,9 @@ class _RunningPipeline:
                 return
         except (OSError, EOFError):
             self.peer.ends_within(_DEATH)
-            raise PipelineError(f"{name} ended: {how_it_ended(self.peer.close(), self.log)}") from None
+            raise PipelineError(
+                f"{name} ended: {how_it_ended(self.peer.close(), self.log)}"
+            ) from None
         _, line = hanging_line(self.folder, self.peer.pid)
         self.peer.close()
         at_line = f" ({line})" if line else ""
@@ -126,15 +128,23 @@ class _RunningPipeline:
             self.peer.ends_within(_DEATH)
         exit_status = self.peer.close()
         reports = read_reports(self.folder)
-        run = ObservedRun(end, _all_stages(reports), reports, idle=idle, seconds=time.monotonic() - started)
+        run = ObservedRun(
+            end, _all_stages(reports), reports, idle=idle, seconds=time.monotonic() - started
+        )
         if end == "hung":
             run.fault = self._fault_at_last_step(run, hanging_pid, "", line)
         elif end == "died":
             run.fault = self._fault_at_last_step(run, 0, how_it_ended(exit_status, self.log), "")
         elif reports and reports[0].fault is not None:
             self._set_exception(run)
-        if run.fault is not None and _may_be_killed(run.end, run.fault) and oom_kills() > kills_before:
-            run.fault = replace(run.fault, machine_fault="it needs more memory than this machine has")
+        if (
+            run.fault is not None
+            and _may_be_killed(run.end, run.fault)
+            and oom_kills() > kills_before
+        ):
+            run.fault = replace(
+                run.fault, machine_fault="it needs more memory than this machine has"
+            )
         return run
 
     def _wait(self, patience: float) -> tuple[RunEnd, float]:
@@ -180,7 +190,9 @@ class _RunningPipeline:
         steps = list(read_steps(self.folder))
         of_process = [step for step in steps if step.pid == pid]
         step = max(of_process or steps, key=lambda step: step.time)
-        return Fault(_index_among_all(run, step.stage, step.role), error, line, step.key, step.shard, "")
+        return Fault(
+            _index_among_all(run, step.stage, step.role), error, line, step.key, step.shard, ""
+        )
 
 
 def _may_be_killed(end: RunEnd, fault: Fault) -> bool:

@@ -59,7 +59,9 @@ def _remarks(observation: Observation) -> Iterator[Reason]:
         if stage.combined:
             yield _combined(stage)
         if stage.multiplies:
-            elements = f"{stage.name} makes {stage.out:,} elements of {how_many(stage.inputs, 'sample')}"
+            elements = (
+                f"{stage.name} makes {stage.out:,} elements of {how_many(stage.inputs, 'sample')}"
+            )
             text = f"{elements}: samples come out more than once, or in parts{_in_brackets(stage.line)}"
             yield Reason("several", 0, text)
 
@@ -109,7 +111,9 @@ def _loss(observation: Observation, stage_loss: StageLoss) -> Reason:
         action = f"drops them{_in_brackets(loss.error, loss.line, first)}"
     else:
         action = f"leaves them out{_in_brackets(loss.line, first)}"
-    return Reason("dropped", samples, f"{share}: {stage.name} {action}", loss.shard or None, loss.key or None)
+    return Reason(
+        "dropped", samples, f"{share}: {stage.name} {action}", loss.shard or None, loss.key or None
+    )
 
 
 def _silently(stage: ReportedStage) -> str:
@@ -174,13 +178,17 @@ def _unread_or_dropped(observation: Observation, count: int) -> Reason:
     early_end = _early_end(observation)
     if early_end:
         return Reason("ends", count, f"{share}: {early_end}")
-    unopened = [shard for shard in observation.evidence.shards if shard.url not in observation.opened]
+    unopened = [
+        shard for shard in observation.evidence.shards if shard.url not in observation.opened
+    ]
     unopened_samples = sum(shard.samples for shard in unopened)
     if observation.ended_by == "itself" and observation.opened and 0 < count <= unopened_samples:
         shards = f"{how_many(len(unopened), 'shard')}, such as {short(unopened[0].url)}"
         return Reason("unread", count, f"{share}: the pipeline never opens {shards}")
     if observation.read is not None:
-        text = "they did not enter: they are after damage, or their members are parts of other samples"
+        text = (
+            "they did not enter: they are after damage, or their members are parts of other samples"
+        )
         return Reason("unread", count, f"{share}: {text}")
     return _dropped_by_own_code(observation, count, share)
 

@@ -1,7 +1,7 @@
 """The contents of samples as they enter a pipeline, as marks: what its output is compared with.
 
-A field has a mark for each form in which a pipeline may pass it on unchanged: its bytes, its text, the object of a JSON field
-and, as fields of their own, the values in that object.
+A field has a mark for each form in which a pipeline may pass it on unchanged: its bytes, its text,
+the object of a JSON field and, as fields of their own, the values in that object.
 """
 
 import json

@@ -8,7 +8,9 @@ from .observation import Observation
 from .reported_stage import ReportedStage
 
 _NAME_A_FUNCTION = "name a function of the shards, def make(urls): ..."
-_KEEP_FIELDS = "let it give a field of the shards unchanged as well while you validate, such as the caption"
+_KEEP_FIELDS = (
+    "let it give a field of the shards unchanged as well while you validate, such as the caption"
+)
 _KEEP_KEYS = 'let it give the __key__ as well while you validate, such as by wds.to_tuple("__key__", "jpg", "txt")'
 _KEEP_KEY_OF_EACH = "let them keep the __key__ of each sample"
 
@@ -37,14 +39,18 @@ def why_hidden(observation: Observation) -> str:
     if other_shards:
         samples = how_many(len(other_shards), "sample")
         example = short(other_shards[0])
-        return f"{samples} came from shards that were not named, such as {example}: {_NAME_A_FUNCTION}"
+        return (
+            f"{samples} came from shards that were not named, such as {example}: {_NAME_A_FUNCTION}"
+        )
     if observation.delivered and observation.sees_shards and not observation.opened:
         return f"it was not seen to open any of the shards: {_NAME_A_FUNCTION}"
     if not observation.delivered:
         return _too_few_for_a_batch(observation)
     # Of a run that a limit ended, it is not visible how many samples it would have given.
     limited_without_stages = observation.limited and observation.read is None
-    if observation.without_key and (observation.usable < observation.total or limited_without_stages):
+    if observation.without_key and (
+        observation.usable < observation.total or limited_without_stages
+    ):
         elements = how_many(observation.without_key, "element")
         return f"{elements} came out without the __key__ that others have: which samples they are is not visible"
     if observation.has_keys and not limited_without_stages:
@@ -89,8 +95,12 @@ def _why_not_counted(observation: Observation) -> str:
     """Return why the elements that came out cannot be counted as samples; "" if they can."""
     for stage in observation.stages:
         if stage.multiplies:
-            elements = f"{stage.name} made {stage.out:,} elements of {how_many(stage.inputs, 'sample')}"
-            return f"{elements}: which samples are among them is not visible; let it keep the __key__"
+            elements = (
+                f"{stage.name} made {stage.out:,} elements of {how_many(stage.inputs, 'sample')}"
+            )
+            return (
+                f"{elements}: which samples are among them is not visible; let it keep the __key__"
+            )
     last = observation.stages[-1]
     if last.kind == "batch" and last.unclear:
         batches = how_many(last.out, "batch", "batches")
@@ -109,7 +119,11 @@ def _why_not_counted(observation: Observation) -> str:
 
 def _may_give_batches(observation: Observation) -> bool:
     """Return whether elements that came out may be batches, although no stage is known to make any."""
-    if observation.main is None or not observation.main.possible_batches or observation.stages[-1].kind == "batch":
+    if (
+        observation.main is None
+        or not observation.main.possible_batches
+        or observation.stages[-1].kind == "batch"
+    ):
         return False
     if max(observation.delivered, observation.usable) >= observation.total:
         return False

@@ -36,9 +36,13 @@ def unpicklable_parts(loader: object) -> list[str]:
         for path, torch_loader in loaders_in(loader):
             for name in _SENT:
                 value = getattr(torch_loader, name, None)
-                part = _unpicklable_in(f"{path}.{name}".lstrip("."), value, torch_loader, name, set())
+                part = _unpicklable_in(
+                    f"{path}.{name}".lstrip("."), value, torch_loader, name, set()
+                )
                 if part is not None:
-                    texts.append(f"{part.line}: {part.description}" if part.line else part.description)
+                    texts.append(
+                        f"{part.line}: {part.description}" if part.line else part.description
+                    )
     finally:
         set_spawning_popen(None)
     return texts
@@ -53,7 +57,9 @@ class _StartedWorker:
     DupFd = duplicate_for_child
 
 
-def _unpicklable_in(path: str, part: object, owner: object, name: str, seen: set[int]) -> _Unpicklable | None:
+def _unpicklable_in(
+    path: str, part: object, owner: object, name: str, seen: set[int]
+) -> _Unpicklable | None:
     """Return the innermost object that keeps a part from being pickled; None if nothing does.
 
     Args:
@@ -75,7 +81,8 @@ def _unpicklable_in(path: str, part: object, owner: object, name: str, seen: set
         if id(child) in seen:
             continue
         inner = _unpicklable_in(f"{path}{step}", child, part, step.lstrip("."), seen)
-        # Without a line of the user it is deep inside an object of a library: then the object itself says more.
+        # Without a line of the user it is deep inside an object of a library: then the object
+        # itself says more.
         if inner is not None and (inner.line or is_container or not line):
             return _Unpicklable(inner.line or line, inner.description)
     return _Unpicklable(line, f"{path} cannot be pickled: it is {_described(part)}")
@@ -97,7 +104,11 @@ def _described(part: object) -> str:
     if isinstance(part, FunctionType | GeneratorType):
         if part.__name__ == "<lambda>":
             return "a lambda"
-        return f"the generator {name}" if isinstance(part, GeneratorType) else f"the local function {name}"
+        return (
+            f"the generator {name}"
+            if isinstance(part, GeneratorType)
+            else f"the local function {name}"
+        )
     if hasattr(part, "read") and hasattr(part, "fileno"):
         file = escape(str(getattr(part, "name", "")), _MOST_NAME_LETTERS)
         return f"the open file {file}".strip()

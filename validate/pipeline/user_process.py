@@ -15,7 +15,15 @@ from wdsflow.text.shell import escape
 # Seconds for the import of the user's module.
 IMPORT = 120.0
 # Variables by which torchrun, webdataset and Slurm tell a process its rank.
-_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
+_RANKS = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "WORKER",
+    "NUM_WORKERS",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+)
 # Bytes that a process may allocate in any case.
 _LEAST_MEMORY = 1 << 30
 # The counts of this container, by the versions of control groups, and of the whole machine.
@@ -75,4 +83,6 @@ def start_ray() -> None:
     """Start a local Ray if the pipeline imports Ray: its start is no part of the run."""
     ray = sys.modules.get("ray")
     if ray is not None and not ray.is_initialized():
-        ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        ray.init(
+            address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+        )

@@ -31,7 +31,9 @@ def render(report: Report, form: str, width: int = 100) -> str:
 
 def schema() -> str:
     """Return the JSON Schema of the format "json"."""
-    return resources.files(__name__).joinpath("schema/report.schema.json").read_text(encoding="utf-8")
+    return (
+        resources.files(__name__).joinpath("schema/report.schema.json").read_text(encoding="utf-8")
+    )
 
 
 __all__ = ["FORMATS", "Report", "render", "schema"]

@@ -29,7 +29,8 @@ def render(report: "Report") -> str:
 def to_dict(report: "Report") -> dict[str, Any]:
     """Return the report as plain dicts and lists.
 
-    The top level has exactly these seven names; everything else is in the verdict to which it belongs.
+    The top level has exactly these seven names; everything else is in the verdict to which it
+    belongs.
     """
     tree = {
         "version": VERSION,
@@ -64,7 +65,11 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
     """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
     judged = [each.reader for each in report.verdicts]
     # Advice for a reader that was not chosen belongs to the first one.
-    own = [each for each in report.advice if verdict.reader == (each.reader if each.reader in judged else judged[0])]
+    own = [
+        each
+        for each in report.advice
+        if verdict.reader == (each.reader if each.reader in judged else judged[0])
+    ]
     return {
         **picked(verdict, "reader outcome samples usable"),
         "reasons": [asdict(reason) for reason in verdict.reasons],
@@ -75,8 +80,13 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
         "funnel": None if verdict.funnel is None else asdict(verdict.funnel),
         "lost": dict(verdict.lost),
         "level": report.level,
-        "forecast": next((as_dict(each) for each in report.forecasts if each.reader == verdict.reader), None),
-        "advice": [picked(each, "regains usable exact text command language flags reader safe") for each in own],
+        "forecast": next(
+            (as_dict(each) for each in report.forecasts if each.reader == verdict.reader), None
+        ),
+        "advice": [
+            picked(each, "regains usable exact text command language flags reader safe")
+            for each in own
+        ],
     }
 
 
@@ -115,8 +125,8 @@ def _finding(finding: Finding) -> dict[str, object]:
 def clean(value: Any) -> Any:
     """Make every string encodable: spell out bytes that are not UTF-8 (lone surrogates here).
 
-    Strict JSON parsers refuse lone surrogates, infinities and NaN (these become null); all other values stay as they
-    are.
+    Strict JSON parsers refuse lone surrogates, infinities and NaN (these become null); all other
+    values stay as they are.
     """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
 """Known findings: a file of fingerprints; only new findings fail a run.
 
-A fingerprint holds the code, the shard, the key and the message without its numbers. It stays the same if only counts
-change, and differs for another shard.
+A fingerprint holds the code, the shard, the key and the message without its numbers. It stays the
+same if only counts change, and differs for another shard.
 """
 
 import hashlib
@@ -57,11 +57,15 @@ def load_baseline(path: str | Path) -> frozenset[str]:
     try:
         entries = json.loads(Path(path).read_bytes())
     except OSError as error:
-        raise BaselineError(f"cannot read the baseline {path}: {error.strerror or error}") from error
+        raise BaselineError(
+            f"cannot read the baseline {path}: {error.strerror or error}"
+        ) from error
     except ValueError as error:
         raise BaselineError(f"the baseline {path} is not JSON: {error}") from error
     if not isinstance(entries, list):
-        raise BaselineError(f"the baseline {path} is not a JSON list; make one with --write-baseline {path}")
+        raise BaselineError(
+            f"the baseline {path} is not a JSON list; make one with --write-baseline {path}"
+        )
     prints = [entry.get("fingerprint") if isinstance(entry, dict) else entry for entry in entries]
     if not all(isinstance(each, str) for each in prints):
         raise BaselineError(f"the baseline {path} has an entry without a fingerprint")
@@ -81,6 +85,7 @@ def dump_baseline(findings: Iterable[Finding]) -> str:
         for finding in findings
     }
     ordered = sorted(
-        entries.values(), key=lambda entry: (entry["code"], entry["shard"] or "", str(entry["fingerprint"]))
+        entries.values(),
+        key=lambda entry: (entry["code"], entry["shard"] or "", str(entry["fingerprint"])),
     )
     return "[\n" + ",\n".join("  " + json.dumps(entry) for entry in ordered) + "\n]\n"

@@ -39,9 +39,20 @@ def defect_table(report: "Report") -> dict[str, object] | None:
             # A logarithm: one defect is visible next to thousands.
             cells.append((count, math.log1p(count) / math.log1p(most)))
         shard_size = sizes.get(url, 0)
-        rows.append({"name": short(url), "size": size(shard_size), "share": shard_size / largest, "cells": cells})
+        rows.append(
+            {
+                "name": short(url),
+                "size": size(shard_size),
+                "share": shard_size / largest,
+                "cells": cells,
+            }
+        )
     hidden = len(worst_first) - _MOST_ROWS
-    return {"names": names, "rows": rows, "more": how_many(hidden, "more shard") if hidden > 0 else ""}
+    return {
+        "names": names,
+        "rows": rows,
+        "more": how_many(hidden, "more shard") if hidden > 0 else "",
+    }
 
 
 def _counts_by_shard(report: "Report") -> dict[str, Counter[str]]:

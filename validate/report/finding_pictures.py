@@ -31,13 +31,19 @@ def _locations(groups: Sequence[FindingGroup]) -> dict[str, dict[int, list[str]]
     for group in groups:
         if not group.code.startswith(_SAMPLE_RULES):
             continue
-        located = [finding for finding in group.findings if finding.shard is not None and finding.offset is not None]
+        located = [
+            finding
+            for finding in group.findings
+            if finding.shard is not None and finding.offset is not None
+        ]
         for finding in located[: min(_MOST_OF_RULE, remaining)]:
             assert finding.shard is not None
             assert finding.offset is not None
             # Only on this machine.
             if Shard.stored(finding.shard).path is None:
                 continue
-            locations.setdefault(finding.shard, {}).setdefault(finding.offset, []).append(group.code)
+            locations.setdefault(finding.shard, {}).setdefault(finding.offset, []).append(
+                group.code
+            )
             remaining -= 1
     return locations

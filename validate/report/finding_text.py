@@ -36,8 +36,14 @@ def show_findings(report: "Report", todo: list[NextStep], writer: Writer) -> Non
 
 def totals(groups: list[FindingGroup]) -> str:
     """Return how many groups of findings of each severity there are: "1 error, 4 warnings"."""
-    counts = {severity: sum(1 for same in groups if same.severity == severity) for severity in SEVERITIES}
-    return ", ".join(how_many(counts[severity], name) for severity, name in SEVERITIES.items() if counts[severity])
+    counts = {
+        severity: sum(1 for same in groups if same.severity == severity) for severity in SEVERITIES
+    }
+    return ", ".join(
+        how_many(counts[severity], name)
+        for severity, name in SEVERITIES.items()
+        if counts[severity]
+    )
 
 
 def _group(same: FindingGroup, writer: Writer) -> None:
@@ -54,7 +60,11 @@ def _group(same: FindingGroup, writer: Writer) -> None:
         _finding(finding, title, writer, short(shard) if several else "")
     if hidden := placed[most:]:
         shards = {short(shard) for _, shard in hidden}
-        what = how_many(len(shards), "more shard") if len(shards) == len(hidden) else f"{len(hidden):,} more"
+        what = (
+            how_many(len(shards), "more shard")
+            if len(shards) == len(hidden)
+            else f"{len(hidden):,} more"
+        )
         writer.line((f"and {what}", "dim"), indent=4)
     for finding in others[:most]:
         _finding(finding, title, writer, "")

@@ -1,6 +1,7 @@
 """The report as GitHub annotations: workflow commands on standard output, the verdict first.
 
-GitHub shows ten errors and ten warnings per step; the findings of one rule are therefore one annotation.
+GitHub shows ten errors and ten warnings per step; the findings of one rule are therefore one
+annotation.
 """
 
 from urllib.parse import urlsplit
@@ -38,7 +39,11 @@ def render(report: Report) -> str:
         others = shards_of(each)[1:]
         if others:
             rest = len(others) - _NAMED
-            message += "\nalso in " + ", ".join(others[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+            message += (
+                "\nalso in "
+                + ", ".join(others[:_NAMED])
+                + (f" and {rest:,} more" if rest > 0 else "")
+            )
         for repair, _ in fixes(each.findings)[:1]:
             message += "\nfix: " + "\n".join(command_lines(repair.command))
         file = None if first.shard is None else _file(first.shard)

@@ -31,7 +31,9 @@ _MOST_FORMATS, _MOST_REPAIRS = 12, 2
 
 def render(report: "Report") -> str:
     """Return the report as a whole page: verdicts, findings with samples, histograms, a table of defects."""
-    outcome = ", ".join(f"{verdict.title}: {verdict.word}" for verdict in report.verdicts) or "shards"
+    outcome = (
+        ", ".join(f"{verdict.title}: {verdict.word}" for verdict in report.verdicts) or "shards"
+    )
     statistics = SampleStatistics()
     if not report.nothing_read:
         statistics = read_statistics(report.evidence.shards)
@@ -124,7 +126,9 @@ def _funnel_bars(verdict: Verdict) -> Iterator[dict[str, object]]:
     if funnel is None:
         return
     total = max(verdict.samples, funnel.samples, 1)
-    yield _bar(f"samples, of {how_many(funnel.members, 'file')}", funnel.samples, funnel.samples / total)
+    yield _bar(
+        f"samples, of {how_many(funnel.members, 'file')}", funnel.samples, funnel.samples / total
+    )
     yield _bar(f"with image and {verdict.pairs_with}", funnel.complete, funnel.complete / total)
     yield _bar("decode", funnel.decoded, funnel.decoded / total)
     usable = "reach a batch" if verdict.reaches_batches else "usable"
@@ -161,7 +165,9 @@ def _worker_chart(number: int, forecast: Forecast) -> Chart | None:
         return None
     title = f"Usable samples per worker, epoch 0 ({workers:,} workers)"
     batch = forecast.batch_size
-    return chart(f"workers{number}", title, forecast.shares, marks=[batch], marked=f"a batch of {batch:,}")
+    return chart(
+        f"workers{number}", title, forecast.shares, marks=[batch], marked=f"a batch of {batch:,}"
+    )
 
 
 def _shares(counts: Counter[str]) -> list[dict[str, object]]:

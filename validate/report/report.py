@@ -17,8 +17,8 @@ from ..verdicts.wording import no_verdict_text
 class Report:
     """The verdict for each reader, its findings, and what to do.
 
-    ``str(report)`` is the text that ``wdsflow validate`` prints, ``report.to_dict()`` what ``--format json`` holds;
-    a notebook shows it as a page.
+    ``str(report)`` is the text that ``wdsflow validate`` prints, ``report.to_dict()`` what
+    ``--format json`` holds; a notebook shows it as a page.
     """
 
     # As written.
@@ -46,7 +46,8 @@ class Report:
     def ok(self) -> bool:
         """Whether every reader trains and no finding is an error; with a baseline, whether no new one is.
 
-        A verdict that is bad always has an error among its findings; a baseline recognizes it by that error.
+        A verdict that is bad always has an error among its findings; a baseline recognizes it by
+        that error.
         """
         trains = all(verdict.outcome == "trains" for verdict in self.verdicts)
         trains = trains and not no_verdict_text(self.evidence.shards)
@@ -74,7 +75,10 @@ class Report:
         The command line reports if nothing could be read.
         """
         unjudged = [each for each in self.verdicts if each.outcome == "not judged"]
-        if unjudged and replace(self, verdicts=[each for each in self.verdicts if each not in unjudged]).ok:
+        if (
+            unjudged
+            and replace(self, verdicts=[each for each in self.verdicts if each not in unjudged]).ok
+        ):
             return 2
         undecided = any(each.answer == "not judged" for each in self.checks)
         return 1 if not self.ok else 2 if undecided else 0

@@ -31,7 +31,12 @@ def render(report: "Report", width: int = 100) -> str:
 
     buffer = io.StringIO()
     console = Console(
-        file=buffer, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
+        file=buffer,
+        width=width,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        legacy_windows=False,
     )
     show(report, console)
     return buffer.getvalue()
@@ -94,7 +99,11 @@ def _verdicts(report: "Report", writer: Writer) -> None:
         if verdict.run is not None and verdict.run.stages:
             for row in table(verdict.run.stages, writer.console.width - 4):
                 writer.row(row.rstrip(), indent=4, style="dim")
-    if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
+    if (
+        report.errors
+        and report.verdicts
+        and all(verdict.outcome == "trains" for verdict in report.verdicts)
+    ):
         found = how_many(len(group(report.errors)), "error")
         writer.line((f"but check {found} below (exit status 1)", "red"), indent=4)
 
@@ -102,7 +111,9 @@ def _verdicts(report: "Report", writer: Writer) -> None:
 def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
     colour = f"bold {_COLOURS.get(verdict.word, 'red')}"
     summary, reasons = summary_and_reasons(verdict)
-    writer.line((plain(verdict.title), "bold"), "  ", (verdict.word.upper(), colour), "  ", summary, hang=4)
+    writer.line(
+        (plain(verdict.title), "bold"), "  ", (verdict.word.upper(), colour), "  ", summary, hang=4
+    )
     return reasons
 
 
@@ -112,7 +123,9 @@ def _checks(report: "Report", writer: Writer) -> None:
         colour = {"right": "bold green", "not judged": "bold yellow"}.get(each.answer, "bold red")
         codes = ", ".join(sorted({fault.code for fault in each.faults}))
         text = f"see {codes}" if codes else each.summary
-        writer.line((each.check, "bold"), "  ", (each.answer.upper(), colour), "  ", plain(text), hang=4)
+        writer.line(
+            (each.check, "bold"), "  ", (each.answer.upper(), colour), "  ", plain(text), hang=4
+        )
 
 
 def _most_telling(findings: Sequence[Finding]) -> Finding:
@@ -123,18 +136,25 @@ def _most_telling(findings: Sequence[Finding]) -> Finding:
 def notes(report: "Report") -> list[str]:
     """Return notes on the verdict: limits of the level, and assumptions."""
     checks = (note for each in report.checks for note in each.notes)
-    return unique([*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note), *checks])
+    return unique(
+        [*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note), *checks]
+    )
 
 
 def closing_line(report: "Report") -> str:
     """Return how much was read, and how long it took."""
     shards = report.evidence.shards
     unread = sum(1 for shard in shards if shard.error is not None)
-    read, stored = sum(shard.bytes_read for shard in shards), sum(shard.size or 0 for shard in shards)
+    read, stored = (
+        sum(shard.bytes_read for shard in shards),
+        sum(shard.size or 0 for shard in shards),
+    )
     parts = (
         how_many(len(shards), "shard") + (f" ({unread:,} unreadable)" if unread else ""),
         how_many(report.samples, "sample"),
-        f"read {size(read)} of {size(stored)}" if read < stored else f"read all {size(stored or read)}",
+        f"read {size(read)} of {size(stored)}"
+        if read < stored
+        else f"read all {size(stored or read)}",
         f"level {report.level}",
         duration(report.seconds),
     )

@@ -72,7 +72,9 @@ class SampleStatistics:
             return chart("caption", f"Caption length in words{every}", words)
         tokens = [len(clip.tokens(caption, sys.maxsize)) for caption in captions]
         title = f"Caption length in tokens{every}"
-        return chart("caption", title, tokens, marks=[CONTEXT], marked=f"{CONTEXT}, where CLIP cuts")
+        return chart(
+            "caption", title, tokens, marks=[CONTEXT], marked=f"{CONTEXT}, where CLIP cuts"
+        )
 
 
 def read_statistics(shards: Sequence[ShardEvidence], most: int = MOST_SAMPLES) -> SampleStatistics:

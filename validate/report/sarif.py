@@ -35,13 +35,20 @@ def to_sarif(report: Report) -> dict[str, object]:
         "rules": [_rule(code, names.get(code), SEVERITIES[severity[code]]) for code in codes],
     }
     verdicts = [
-        {"reader": each.reader, "outcome": each.outcome, "samples": each.samples, "usable": each.usable}
+        {
+            "reader": each.reader,
+            "outcome": each.outcome,
+            "samples": each.samples,
+            "usable": each.usable,
+        }
         for each in report.verdicts
     ]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "originalUriBaseIds": {"WORKDIR": {"description": {"text": "The folder in which wdsflow ran."}}},
+        "originalUriBaseIds": {
+            "WORKDIR": {"description": {"text": "The folder in which wdsflow ran."}}
+        },
         "invocations": [{"executionSuccessful": not report.nothing_read}],
         "results": [_result(finding, codes, fallback, reason) for finding, reason in everything],
         "properties": {"verdicts": verdicts, "level": report.level},
@@ -62,7 +69,9 @@ def _rule(code: str, title: str | None, level: str) -> dict[str, object]:
     }
 
 
-def _result(finding: Finding, codes: list[str], fallback: str | None, reason: str | None) -> dict[str, object]:
+def _result(
+    finding: Finding, codes: list[str], fallback: str | None, reason: str | None
+) -> dict[str, object]:
     text = plain(finding.message)
     if finding.repair is not None:
         text += f"\nFix{'' if finding.repair.safe else ' (unsafe)'}: {' '.join(command_lines(finding.repair.command))}"
@@ -77,8 +86,14 @@ def _result(finding: Finding, codes: list[str], fallback: str | None, reason: st
     where = finding.shard if finding.shard is not None else fallback
     if where is not None:
         # A tar has no lines; some hosts refuse a place without a line, hence line 1.
-        region = {"startLine": 1} if finding.shard is None else {"startLine": 1, "byteOffset": finding.offset or 0}
-        location: dict[str, object] = {"physicalLocation": {"artifactLocation": artifact(where), "region": region}}
+        region = (
+            {"startLine": 1}
+            if finding.shard is None
+            else {"startLine": 1, "byteOffset": finding.offset or 0}
+        )
+        location: dict[str, object] = {
+            "physicalLocation": {"artifactLocation": artifact(where), "region": region}
+        }
         if finding.key is not None:
             location["logicalLocations"] = [{"name": plain(finding.key), "kind": "member"}]
         result["locations"] = [location]
@@ -99,4 +114,8 @@ def artifact(url: str) -> dict[str, str]:
     if len(urlsplit(path).scheme) > 1:
         return {"uri": quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE + "?%#[]")}
     encoded = quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE.replace(":", ""))
-    return {"uri": f"file://{encoded}"} if path.startswith("/") else {"uri": encoded, "uriBaseId": "WORKDIR"}
+    return (
+        {"uri": f"file://{encoded}"}
+        if path.startswith("/")
+        else {"uri": encoded, "uriBaseId": "WORKDIR"}
+    )

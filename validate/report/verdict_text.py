@@ -38,10 +38,18 @@ def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
         return reasons[0], reasons[1:]
     text = _numbers(verdict)
     has_counts = any(reason.count for reason in verdict.reasons)
-    if verdict.usable == verdict.samples and verdict.outcome in ("trains", "loses") and not has_counts:
+    if (
+        verdict.usable == verdict.samples
+        and verdict.outcome in ("trains", "loses")
+        and not has_counts
+    ):
         # Only junk is left out, and junk is not counted as samples.
         return text, []
-    if len(reasons) > 1 or not reasons or verdict.reasons[0].count < verdict.samples - verdict.usable:
+    if (
+        len(reasons) > 1
+        or not reasons
+        or verdict.reasons[0].count < verdict.samples - verdict.usable
+    ):
         return text, reasons
     # One reason for all losses: "12 of 12 samples: no caption field" repeats the count.
     only = verdict.reasons[0]
@@ -86,7 +94,10 @@ def funnel_text(verdict: Verdict, funnel: Funnel) -> str:
     stages = [
         (funnel.members, "member" if funnel.members == 1 else "members"),
         (funnel.samples, samples),
-        (funnel.complete, f"{'image +' if funnel.complete else 'with image and'} {verdict.pairs_with}"),
+        (
+            funnel.complete,
+            f"{'image +' if funnel.complete else 'with image and'} {verdict.pairs_with}",
+        ),
         (funnel.decoded, "decode"),
         (funnel.usable, "in batches" if verdict.reaches_batches else "usable"),
     ]

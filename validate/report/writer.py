@@ -29,7 +29,8 @@ class Writer:
 
         body = Text.assemble(*parts)
         width = max(self.console.width - indent, _NARROWEST)
-        # The first line may be longer than the others, which have a hanging indent: the rest is wrapped by itself.
+        # The first line may be longer than the others, which have a hanging indent: the rest is
+        # wrapped by itself.
         first = (body.wrap(self.console, width) or [Text()])[0]
         lines = [first]
         rest = body[len(first.plain) :]
@@ -47,13 +48,17 @@ class Writer:
         from rich.text import Text
 
         for line in command_lines(command):
-            self.console.print(Text(" " * indent + line if line else "", style="bold"), soft_wrap=True)
+            self.console.print(
+                Text(" " * indent + line if line else "", style="bold"), soft_wrap=True
+            )
 
     def row(self, text: str, indent: int = 0, style: str = "") -> None:
         """Print a row of a table, cut at the edge to keep the columns aligned."""
         from rich.text import Text
 
-        self.console.print(Text(" " * indent + text, style=style), no_wrap=True, overflow="ellipsis", crop=True)
+        self.console.print(
+            Text(" " * indent + text, style=style), no_wrap=True, overflow="ellipsis", crop=True
+        )
 
     def heading(self, text: str) -> None:
         """Print a heading after an empty line."""

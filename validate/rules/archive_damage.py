@@ -15,29 +15,37 @@ from .kit.shapes import missing_at_end
 class Truncated(TallyRule):
     """The shard ends inside a member, or its compressed stream is damaged.
 
-    What: the file is shorter than its last header says, or ends in the middle of a header. Everything after that is
-    missing. The offset is that of the cut member. If only the zeros are missing that fill its last block, its contents
-    are whole: other commands of wdsflow then report no loss. Or the compressed stream of a .tar.gz, .tar.bz2, .tar.xz or .tar.zst
-    ends too early; if only its last bytes are missing, after the end of the archive, no sample is lost and the finding
+    What: the file is shorter than its last header says, or ends in the middle of a header.
+    Everything after that is missing. The offset is that of the cut member. If only the zeros are
+    missing that fill its last block, its contents are whole: other commands of wdsflow then report
+    no loss. Or the compressed stream of a .tar.gz, .tar.bz2, .tar.xz or .tar.zst ends too early; if
+    only its last bytes are missing, after the end of the archive, no sample is lost and the finding
     is a warning. Or that stream is damaged: a checksum in it does not match its contents.
 
-    Why it matters: if the cut is inside a member's contents, Python's tarfile raises ReadError. OpenCLIP logs it,
-    leaves the shard and counts nothing; webdataset without a handler ends the run. A cut inside a header is taken for
-    the end of the archive, without an error or warning by any reader. The incomplete sample at the cut is dropped for
-    its missing field, or worse, joined with the next shard's first sample (W021). Python's tarfile does not compare the
-    checksum of gzip: readers train on wrong bytes, without an error or warning.
+    Why it matters: if the cut is inside a member's contents, Python's tarfile raises ReadError.
+    OpenCLIP logs it, leaves the shard and counts nothing; webdataset without a handler ends the
+    run. A cut inside a header is taken for the end of the archive, without an error or warning by
+    any reader. The incomplete sample at the cut is dropped for its missing field, or worse, joined
+    with the next shard's first sample (W021). Python's tarfile does not compare the checksum of
+    gzip: readers train on wrong bytes, without an error or warning.
 
-    In practice: a copy or an upload that was stopped, a full disk, a ShardWriter that was not closed
-    (webdataset#32), a shard read while it was still being written. "ReadError: unexpected end of data"
-    (webdataset#142), or just fewer samples than expected.
+    In practice: a copy or an upload that was stopped, a full disk, a ShardWriter that was not
+    closed (webdataset#32), a shard read while it was still being written. "ReadError: unexpected
+    end of data" (webdataset#142), or just fewer samples than expected.
 
-    Fix: copy the shard again if its source still exists. If not, keep the complete members: ``wdsflow repair SHARD -o
-    repaired``. Of a damaged stream it keeps what checksums prove right.
+    Fix: copy the shard again if its source still exists. If not, keep the complete members:
+    ``wdsflow repair SHARD -o repaired``. Of a damaged stream it keeps what checksums prove right.
     """
 
     code = "W001"
     severity = "error"
-    tallies = ("tar.damaged-stream", "tar.truncated-data", "tar.no-padding", "tar.truncated-header", "tar.cut-stream")
+    tallies = (
+        "tar.damaged-stream",
+        "tar.truncated-data",
+        "tar.no-padding",
+        "tar.truncated-header",
+        "tar.cut-stream",
+    )
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "warning" if _after_end(shard) else "error"
@@ -60,9 +68,13 @@ class Truncated(TallyRule):
                 f"missing, unless members followed; {read}"
             )
         if shard.tally("tar.cut-stream").count:
-            silently = "" if shard.stop.kind == "error" else ": readers take it for the end, silently"
+            silently = (
+                "" if shard.stop.kind == "error" else ": readers take it for the end, silently"
+            )
             return f"{detail} at the end of a member{silently}; {read}"
-        return f"the file ends inside a header{place}: readers take it for the end, silently; {read}"
+        return (
+            f"the file ends inside a header{place}: readers take it for the end, silently; {read}"
+        )
 
 
 def _after_end(shard: ShardEvidence) -> bool:
@@ -73,19 +85,19 @@ def _after_end(shard: ShardEvidence) -> bool:
 class DamagedHeader(TallyRule):
     """A damaged header hides the rest of the shard.
 
-    What: a member's 512-byte header has a wrong checksum or unreadable numbers. Valid members may follow; the message
-    says how many were found.
+    What: a member's 512-byte header has a wrong checksum or unreadable numbers. Valid members may
+    follow; the message says how many were found.
 
-    Why it matters: Python's tarfile in stream mode, which OpenCLIP, webdataset and Hugging Face datasets use, takes a
-    bad header after the first member for the end of the archive. There is no exception and no warning: the samples
-    after it are never seen, in any epoch. OpenCLIP still counts them if ``--train-num-samples`` or sizes.json does, and
-    repeats the rest in each epoch.
+    Why it matters: Python's tarfile in stream mode, which OpenCLIP, webdataset and Hugging Face
+    datasets use, takes a bad header after the first member for the end of the archive. There is no
+    exception and no warning: the samples after it are never seen, in any epoch. OpenCLIP still
+    counts them if ``--train-num-samples`` or sizes.json does, and repeats the rest in each epoch.
 
-    In practice: bad disks or memory, interrupted and resumed downloads, two jobs writing one file. Nobody notices; the
-    missing samples are the only trace.
+    In practice: bad disks or memory, interrupted and resumed downloads, two jobs writing one file.
+    Nobody notices; the missing samples are the only trace.
 
-    Fix: copy the shard again if its source still exists. If not, all valid members can be recovered: ``wdsflow repair
-    SHARD -o repaired``
+    Fix: copy the shard again if its source still exists. If not, all valid members can be
+    recovered: ``wdsflow repair SHARD -o repaired``
     """
 
     code = "W002"
@@ -102,24 +114,23 @@ def never_reached(shard: ShardEvidence) -> str:
     if not shard.beyond:
         return ""
     samples = f" ({how_many(shard.unreached, 'sample')})" if shard.unreached else ""
-    return (
-        f"{how_many(shard.beyond, 'valid member')}{samples} after it {'is' if shard.beyond == 1 else 'are'} never read"
-    )
+    return f"{how_many(shard.beyond, 'valid member')}{samples} after it {'is' if shard.beyond == 1 else 'are'} never read"
 
 
 class SecondArchive(TallyRule):
     """A second archive follows the end mark.
 
-    What: two blocks of zeros end a tar; more members follow them, as after ``cat a.tar b.tar > ab.tar``.
+    What: two blocks of zeros end a tar; more members follow them, as after ``cat a.tar b.tar >
+    ab.tar``.
 
-    Why it matters: all readers stop at the first end mark. The second part of the shard is never read, without an
-    exception or a warning, but its bytes are still downloaded and stored.
+    Why it matters: all readers stop at the first end mark. The second part of the shard is never
+    read, without an exception or a warning, but its bytes are still downloaded and stored.
 
-    In practice: shards merged with cat, a ``pipe:`` url over several files such as ``pipe:cat *.tar``, tars that a
-    job appended to after a restart.
+    In practice: shards merged with cat, a ``pipe:`` url over several files such as ``pipe:cat
+    *.tar``, tars that a job appended to after a restart.
 
-    Fix: ``wdsflow repair SHARD -o repaired`` writes all members into one archive. GNU tar can read them too:
-    ``tar --ignore-zeros -tf SHARD``.
+    Fix: ``wdsflow repair SHARD -o repaired`` writes all members into one archive. GNU tar can read
+    them too: ``tar --ignore-zeros -tf SHARD``.
     """
 
     code = "W003"
@@ -139,15 +150,17 @@ class Compressed(TallyRule):
 
     What: the file is a tar inside gzip, bzip2, xz or Zstandard, whatever its name says.
 
-    Why it matters: images are compressed already, so compression saves hardly a byte. But one core has to unpack the
-    whole stream in each epoch, and nothing can be read from the middle. Python's tarfile, and therefore OpenCLIP and
-    webdataset, reads gzip, bzip2 and xz. It reads Zstandard only from Python 3.14 on; before that the shard is skipped
-    as "not a tar". ``--dataset-type auto`` refuses names that do not end in .tar.
+    Why it matters: images are compressed already, so compression saves hardly a byte. But one core
+    has to unpack the whole stream in each epoch, and nothing can be read from the middle. Python's
+    tarfile, and therefore OpenCLIP and webdataset, reads gzip, bzip2 and xz. It reads Zstandard
+    only from Python 3.14 on; before that the shard is skipped as "not a tar". ``--dataset-type
+    auto`` refuses names that do not end in .tar.
 
-    In practice: low GPU use with busy loader processes (webdataset#217); "ValueError: Tried to figure out dataset
-    type, but failed for extension gz".
+    In practice: low GPU use with busy loader processes (webdataset#217); "ValueError: Tried to
+    figure out dataset type, but failed for extension gz".
 
-    Fix: ``wdsflow repair SHARD -o repaired`` writes a plain tar; so do ``gunzip SHARD`` and ``zstd -d SHARD``.
+    Fix: ``wdsflow repair SHARD -o repaired`` writes a plain tar; so do ``gunzip SHARD`` and ``zstd
+    -d SHARD``.
     """
 
     code = "W004"
@@ -175,17 +188,20 @@ def _refusing(context: Context, shard: ShardEvidence) -> tuple[str, ...]:
 class NotATar(TallyRule):
     """The file is not a tar archive.
 
-    What: the first block is not a tar header: an HTML error page, a Git LFS pointer, a zip file; or the file is empty.
+    What: the first block is not a tar header: an HTML error page, a Git LFS pointer, a zip file; or
+    the file is empty.
 
-    Why it matters: tarfile raises ReadError ("invalid header", "empty file"). OpenCLIP logs it and skips the shard in
-    every epoch; webdataset without a handler, Hugging Face datasets and Ray Data end with an exception. A worker that
-    has only such shards never yields a batch, and the whole run hangs.
+    Why it matters: tarfile raises ReadError ("invalid header", "empty file"). OpenCLIP logs it and
+    skips the shard in every epoch; webdataset without a handler, Hugging Face datasets and Ray Data
+    end with an exception. A worker that has only such shards never yields a batch, and the whole
+    run hangs.
 
-    In practice: ``curl`` without ``--fail`` saves the 404 page under the shard's name; ``git clone`` without
-    ``git lfs pull`` leaves 130-byte pointers; 1 KiB shards (webdataset#2, bop_toolkit#97).
+    In practice: ``curl`` without ``--fail`` saves the 404 page under the shard's name; ``git
+    clone`` without ``git lfs pull`` leaves 130-byte pointers; 1 KiB shards (webdataset#2,
+    bop_toolkit#97).
 
-    Fix: fetch the file again: ``curl --fail --location --remote-name URL``, or ``git lfs pull`` in a clone.
-    ``head -c 300 SHARD`` shows what it is.
+    Fix: fetch the file again: ``curl --fail --location --remote-name URL``, or ``git lfs pull`` in
+    a clone. ``head -c 300 SHARD`` shows what it is.
     """
 
     code = "W005"
@@ -194,7 +210,11 @@ class NotATar(TallyRule):
     def seen(self, shard: ShardEvidence) -> Tally:
         # W001.
         cut = shard.tally("tar.cut-stream").count
-        return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") and not cut else Tally()
+        return (
+            Tally(1, None, 0, shard.error_detail)
+            if shard.error in ("not-a-tar", "empty") and not cut
+            else Tally()
+        )
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         command = shard.error_detail.partition(UNPACK)[2]
@@ -217,12 +237,12 @@ class EmptyShard(TallyRule):
 
     What: a valid archive without any member that readers take, or a file of zeros.
 
-    Why it matters: reading it gives nothing and no error. A worker that gets only such shards never yields a batch.
-    PyTorch's loader waits for its workers in turn, so the whole run hangs. An empty shard also counts when OpenCLIP
-    requires at least one shard per worker.
+    Why it matters: reading it gives nothing and no error. A worker that gets only such shards never
+    yields a batch. PyTorch's loader waits for its workers in turn, so the whole run hangs. An empty
+    shard also counts when OpenCLIP requires at least one shard per worker.
 
-    In practice: a filter that kept nothing, a ShardWriter that opens its first file before the first sample, a file
-    that was allocated but never written.
+    In practice: a filter that kept nothing, a ShardWriter that opens its first file before the
+    first sample, a file that was allocated but never written.
 
     Fix: leave the shard out of ``--train-data``. To find the empty ones: ``wdsflow inspect URL...``
     """
@@ -235,24 +255,29 @@ class EmptyShard(TallyRule):
         return Tally() if shard.samples or shard.error else Tally(1)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return "warning" if context.evidence.samples and not context.ends(shard, "no-index") else "error"
+        return (
+            "warning"
+            if context.evidence.samples and not context.ends(shard, "no-index")
+            else "error"
+        )
 
 
 class NoEndBlocks(TallyRule):
     """The end mark of the archive is missing.
 
-    What: the file ends after a complete member, without the two blocks of zeros that end a tar. The last sample is
-    compared with the others: if it lacks fields that most have, the shard was cut, and the finding is an error.
+    What: the file ends after a complete member, without the two blocks of zeros that end a tar. The
+    last sample is compared with the others: if it lacks fields that most have, the shard was cut,
+    and the finding is an error.
 
-    Why it matters: Python's tarfile takes the end of the file for the end of the archive: no reader reports it, whether
-    or not samples are missing. An incomplete sample at the end is dropped, or joined with the next shard's first sample
-    (W021).
+    Why it matters: Python's tarfile takes the end of the file for the end of the archive: no reader
+    reports it, whether or not samples are missing. An incomplete sample at the end is dropped, or
+    joined with the next shard's first sample (W021).
 
-    In practice: a ShardWriter that was not closed because the job was killed (webdataset#32), a copy that stopped at
-    a round number of bytes, tools that leave the end mark out.
+    In practice: a ShardWriter that was not closed because the job was killed (webdataset#32), a
+    copy that stopped at a round number of bytes, tools that leave the end mark out.
 
-    Fix: compare the size with the source: ``ls -l SHARD``. ``wdsflow repair SHARD -o repaired`` writes the complete
-    members with a proper end.
+    Fix: compare the size with the source: ``ls -l SHARD``. ``wdsflow repair SHARD -o repaired``
+    writes the complete members with a proper end.
     """
 
     code = "W018"
@@ -274,13 +299,15 @@ class TrailingBytes(TallyRule):
 
     What: the two blocks of zeros are followed by bytes that are neither zeros nor a header.
 
-    Why it matters: readers stop at the end mark, so training does not see these bytes. They may be the rest of a longer
-    file that was overwritten by a shorter one, or a damaged second archive; in that case samples are missing.
+    Why it matters: readers stop at the end mark, so training does not see these bytes. They may be
+    the rest of a longer file that was overwritten by a shorter one, or a damaged second archive; in
+    that case samples are missing.
 
-    In practice: a shard written over an old one in place, a log line printed into a ``pipe:`` stream, two writers on
-    one file.
+    In practice: a shard written over an old one in place, a log line printed into a ``pipe:``
+    stream, two writers on one file.
 
-    Fix: ``wdsflow repair SHARD -o repaired`` keeps the members before the end mark, and valid members after it.
+    Fix: ``wdsflow repair SHARD -o repaired`` keeps the members before the end mark, and valid
+    members after it.
     """
 
     code = "W019"
@@ -301,18 +328,21 @@ _READ_ERRORS = {
 class Unreadable(TallyRule):
     """The shard is missing or cannot be read.
 
-    What: opening or reading it failed: no such file, no permission, an input/output or network error.
+    What: opening or reading it failed: no such file, no permission, an input/output or network
+    error.
 
-    Why it matters: OpenCLIP logs a warning at each visit and continues without the shard. A brace range that is off by
-    one, or a gap in the numbers, therefore costs samples in every epoch, while ``--train-num-samples`` still counts
-    them. A worker that has only such shards never yields a batch, and the run hangs. webdataset without a handler,
-    Hugging Face datasets and Ray Data end with an exception.
+    Why it matters: OpenCLIP logs a warning at each visit and continues without the shard. A brace
+    range that is off by one, or a gap in the numbers, therefore costs samples in every epoch, while
+    ``--train-num-samples`` still counts them. A worker that has only such shards never yields a
+    batch, and the run hangs. webdataset without a handler, Hugging Face datasets and Ray Data end
+    with an exception.
 
-    In practice: ``{000000..000324}`` for 324 shards (open_clip#480), img2dataset runs with failed shards
-    (img2dataset#174), expired credentials.
+    In practice: ``{000000..000324}`` for 324 shards (open_clip#480), img2dataset runs with failed
+    shards (img2dataset#174), expired credentials.
 
-    Fix: correct the range or fetch the shard. ``ls FOLDER`` lists the files, ``wdsflow inspect URL...`` the shards that
-    can be read. A missing library is reported once for all shards, with the command that installs it.
+    Fix: correct the range or fetch the shard. ``ls FOLDER`` lists the files, ``wdsflow inspect
+    URL...`` the shards that can be read. A missing library is reported once for all shards, with
+    the command that installs it.
     """
 
     code = "W020"

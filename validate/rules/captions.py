@@ -18,17 +18,17 @@ from .kit.shapes import fields_in, folded
 class NoJsonCaption(LossRule):
     """The json has no caption under the given name.
 
-    What: with ``--json-text-key``, some json members have no caption under any of these names: the name is missing, or
-    its value is null, a number, a list or only white space.
+    What: with ``--json-text-key``, some json members have no caption under any of these names: the
+    name is missing, or its value is null, a number, a list or only white space.
 
-    Why it matters: OpenCLIP 4 reads an empty caption and silently drops the sample. If the name is misspelt, all
-    samples are dropped, and training hangs.
+    Why it matters: OpenCLIP 4 reads an empty caption and silently drops the sample. If the name is
+    misspelt, all samples are dropped, and training hangs.
 
-    In practice: ``--json-text-key captions`` where the field is called ``caption``; lists of captions; null if the
-    captioner failed.
+    In practice: ``--json-text-key captions`` where the field is called ``caption``; lists of
+    captions; null if the captioner failed.
 
-    Fix: name the right field, or several in order of preference: ``--json-text-key "caption;text"``. ``wdsflow inspect
-    SHARD`` lists all names with an example.
+    Fix: name the right field, or several in order of preference: ``--json-text-key
+    "caption;text"``. ``wdsflow inspect SHARD`` lists all names with an example.
     """
 
     code = "F108"
@@ -46,10 +46,18 @@ class NoJsonCaption(LossRule):
         best = caption_name([shard])
         hint = ""
         if best is not None:
-            kind = "a string" if best[1].plain == best[1].strings else "a caption, but deeper or in a list,"
-            hint = f' ("{escape(best[0], 60)}" holds {kind} in {how_many(best[1].strings, "sample")})'
+            kind = (
+                "a string"
+                if best[1].plain == best[1].strings
+                else "a caption, but deeper or in a list,"
+            )
+            hint = (
+                f' ("{escape(best[0], 60)}" holds {kind} in {how_many(best[1].strings, "sample")})'
+            )
         of = f"{count:,} of {how_many(shard.samples, 'sample')}"
-        return f"{of} {'has' if count == 1 else 'have'} no caption under the wanted json names{hint}"
+        return (
+            f"{of} {'has' if count == 1 else 'have'} no caption under the wanted json names{hint}"
+        )
 
 
 class CaptionNotUtf8(LossRule):
@@ -57,17 +65,17 @@ class CaptionNotUtf8(LossRule):
 
     What: text members whose bytes do not decode: Latin-1, Windows-1252, UTF-16, or damage.
 
-    Why it matters: OpenCLIP 3.3 decodes them strictly; the UnicodeDecodeError drops the sample with a warning that
-    names neither key nor shard. OpenCLIP 4 drops them silently. webdataset 1.x, Hugging Face datasets and Ray Data end
-    with an exception.
+    Why it matters: OpenCLIP 3.3 decodes them strictly; the UnicodeDecodeError drops the sample with
+    a warning that names neither key nor shard. OpenCLIP 4 drops them silently. webdataset 1.x,
+    Hugging Face datasets and Ray Data end with an exception.
 
-    In practice: "'utf-8' codec can't decode byte 0x92 in position 12" for typographic quotes from Windows; captions
-    written by PowerShell, which is UTF-16 (joy-caption-batch#1; FluxTrainer#14).
+    In practice: "'utf-8' codec can't decode byte 0x92 in position 12" for typographic quotes from
+    Windows; captions written by PowerShell, which is UTF-16 (joy-caption-batch#1; FluxTrainer#14).
 
     Fix: ``wdsflow repair SHARD -o repaired`` decodes them, if one encoding makes sense for all;
     ``--caption-encoding cp1252`` names it. To read them in their encoding: the stage
-    ``CleanText(fallback="cp1252")`` in a pipeline, or ``stages: [{clean_text: {fallback: cp1252}}]`` in a recipe of
-    ``wdsflow filter``.
+    ``CleanText(fallback="cp1252")`` in a pipeline, or ``stages: [{clean_text: {fallback:
+    cp1252}}]`` in a recipe of ``wdsflow filter``.
     """
 
     code = "F109"
@@ -81,14 +89,14 @@ class EmptyCaption(LossRule):
 
     What: text members that are empty or only white space.
 
-    Why it matters: OpenCLIP 3.3 trains on them: the caption is the start and end token, the same for all such images,
-    which pulls these images together. OpenCLIP 4 drops the samples silently.
+    Why it matters: OpenCLIP 3.3 trains on them: the caption is the start and end token, the same
+    for all such images, which pulls these images together. OpenCLIP 4 drops the samples silently.
 
-    In practice: img2dataset writes an empty .txt if the table has no caption (img2dataset#46); captioners that failed
-    (SimpleTuner#1100).
+    In practice: img2dataset writes an empty .txt if the table has no caption (img2dataset#46);
+    captioners that failed (SimpleTuner#1100).
 
-    Fix: ``wdsflow repair URL... -o repaired`` takes the caption from json, if the sample has one there. With ``--drop-bad``
-    it leaves these samples out. OpenCLIP 4 skips them by itself.
+    Fix: ``wdsflow repair URL... -o repaired`` takes the caption from json, if the sample has one
+    there. With ``--drop-bad`` it leaves these samples out. OpenCLIP 4 skips them by itself.
     """
 
     code = "F112"
@@ -102,11 +110,12 @@ class EmptyCaption(LossRule):
 class OddCharacters(QualityRule):
     r"""Captions have control characters, NULs or a byte-order mark.
 
-    What: characters that are not text: NUL, terminal escapes, other control characters, or U+FEFF at the start.
+    What: characters that are not text: NUL, terminal escapes, other control characters, or U+FEFF
+    at the start.
 
-    Why it matters: OpenCLIP's tokenizer makes separate tokens of the mark and the control characters, before the first
-    word or in the middle of one. In a terminal or a log, escapes change colours and titles or hide text; wdsflow shows
-    them spelled out.
+    Why it matters: OpenCLIP's tokenizer makes separate tokens of the mark and the control
+    characters, before the first word or in the middle of one. In a terminal or a log, escapes
+    change colours and titles or hide text; wdsflow shows them spelled out.
 
     In practice: text saved as "UTF-8 with BOM" by Windows editors, text taken from PDF files.
 
@@ -124,8 +133,8 @@ class HtmlCaption(QualityRule):
 
     What: tags such as ``<br>`` or entities such as ``&amp;`` in captions.
 
-    Why it matters: OpenCLIP's tokenizer turns entities back into characters, but leaves tags: ``br``, ``href`` and
-    ``span`` become words that the model learns, and they fill the 77 tokens.
+    Why it matters: OpenCLIP's tokenizer turns entities back into characters, but leaves tags:
+    ``br``, ``href`` and ``span`` become words that the model learns, and they fill the 77 tokens.
 
     In practice: alt texts and product descriptions taken from pages without cleaning.
 
@@ -142,10 +151,11 @@ class NoneCaption(QualityRule):
 
     What: a missing caption that was turned into text.
 
-    Why it matters: all these images are trained with the same word, and the sample looks complete to every reader and
-    filter.
+    Why it matters: all these images are trained with the same word, and the sample looks complete
+    to every reader and filter.
 
-    In practice: ``str(value)`` on an empty cell of a pandas table gives ``nan``; OpenCLIP's own csv reader does that.
+    In practice: ``str(value)`` on an empty cell of a pandas table gives ``nan``; OpenCLIP's own csv
+    reader does that.
 
     Fix: leave such rows out before packing: ``table = table.dropna(subset=["caption"])``
     """
@@ -180,10 +190,12 @@ class FilenameCaption(QualityRule):
 class Mojibake(QualityRule):
     """Captions were decoded with the wrong encoding.
 
-    What: UTF-8 text that was read as Latin-1 and saved again: ``Ã©`` for ``é``, ``â€™`` for an apostrophe.
+    What: UTF-8 text that was read as Latin-1 and saved again: ``Ã©`` for ``é``, ``â€™`` for an
+    apostrophe.
 
-    Why it matters: it is valid UTF-8, so no reader complains. OpenCLIP's tokenizer repairs it if it uses ftfy (as its
-    default cleaning does); other tokenizers learn the broken letters and spend two or three tokens on each.
+    Why it matters: it is valid UTF-8, so no reader complains. OpenCLIP's tokenizer repairs it if it
+    uses ftfy (as its default cleaning does); other tokenizers learn the broken letters and spend
+    two or three tokens on each.
 
     In practice: pages that declare a wrong encoding, csv files opened and saved in a spreadsheet.
 
@@ -192,22 +204,25 @@ class Mojibake(QualityRule):
 
     code = "F117"
     tallies = ("text.mojibake",)
-    says = "{n} {verb:looks|look} like UTF-8 read as Latin-1{where}: letters with accents are broken"
+    says = (
+        "{n} {verb:looks|look} like UTF-8 read as Latin-1{where}: letters with accents are broken"
+    )
 
 
 class LongCaption(QualityRule):
     """Captions are longer than a text model reads.
 
-    What: more than 75 words. A word is at least one token, and CLIP reads 77 tokens, two of which are start and end.
-    Such captions are always cut; shorter ones may be.
+    What: more than 75 words. A word is at least one token, and CLIP reads 77 tokens, two of which
+    are start and end. Such captions are always cut; shorter ones may be.
 
-    Why it matters: OpenCLIP's tokenizer cuts them silently: tokens after the 75th are never trained. The tokenizer of
-    openai/CLIP raises "Input ... is too long for context length 77" instead.
+    Why it matters: OpenCLIP's tokenizer cuts them silently: tokens after the 75th are never
+    trained. The tokenizer of openai/CLIP raises "Input ... is too long for context length 77"
+    instead.
 
     In practice: captions written by language models, product descriptions (open_clip#857, #515).
 
-    Fix: put the important words first, or train a model with a longer context, such as one with ``"context_length":
-    256`` in its config.
+    Fix: put the important words first, or train a model with a longer context, such as one with
+    ``"context_length": 256`` in its config.
     """
 
     code = "F118"
@@ -225,16 +240,18 @@ _NONE = ("", "nan", "none", "null")
 class FrequentCaption(Rule):
     """Many images have the same caption.
 
-    What: a single caption makes up at least 5 % of all captions, and occurs at least 20 times. The count is a lower
-    bound.
+    What: a single caption makes up at least 5 % of all captions, and occurs at least 20 times. The
+    count is a lower bound.
 
-    Why it matters: the contrastive loss takes every other pair of a batch for a mismatch. If one caption in 20 is the
-    same, a batch of 1,000 has 50 matching pairs that are pushed apart. The loss stays high and the model inaccurate.
+    Why it matters: the contrastive loss takes every other pair of a batch for a mismatch. If one
+    caption in 20 is the same, a batch of 1,000 has 50 matching pairs that are pushed apart. The
+    loss stays high and the model inaccurate.
 
-    In practice: boilerplate ("Buy now", "Image may contain"), class labels as captions, a captioner stuck in a phrase.
+    In practice: boilerplate ("Buy now", "Image may contain"), class labels as captions, a captioner
+    stuck in a phrase.
 
-    Fix: leave the caption out before packing: ``if text == "...": continue``. For class labels, vary the sentence or
-    use a loss made for labels.
+    Fix: leave the caption out before packing: ``if text == "...": continue``. For class labels,
+    vary the sentence or use a loss made for labels.
     """
 
     code = "F124"
@@ -242,12 +259,20 @@ class FrequentCaption(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         counts: Counter[str] = Counter()
         for shard in context.evidence.shards:
-            counts.update({text: n for text, n in shard.captions.frequent.items() if text.strip().lower() not in _NONE})
+            counts.update(
+                {
+                    text: n
+                    for text, n in shard.captions.frequent.items()
+                    if text.strip().lower() not in _NONE
+                }
+            )
         captions = sum(shard.captions.count for shard in context.evidence.shards)
         for text, count in counts.most_common(3):
             if count < max(_FREQUENT_LEAST, _FREQUENT_SHARE * captions):
                 return
-            shard = next(shard for shard in context.evidence.shards if text in shard.captions.frequent)
+            shard = next(
+                shard for shard in context.evidence.shards if text in shard.captions.frequent
+            )
             message = f'at least {count:,} of {captions:,} captions are "{escape(text, 60)}"'
             message += ": equal captions in a batch count as mismatches"
             yield self.found(message, context.names(), shard, count=count, of=captions)
@@ -258,12 +283,13 @@ class JsonAsText(Rule):
 
     What: ``--text-key`` names ``json``, and samples have it.
 
-    Why it matters: OpenCLIP 4 takes the bytes of the field for the caption: it tokenizes braces, names and urls, and
-    the 77 tokens are full before the caption begins. With 3.3 and a custom pipeline that renames json to text it is
-    worse: the tokenizer iterates over the dict, and the caption of every image is its first name. The loss falls a
-    little and nothing reports an error.
+    Why it matters: OpenCLIP 4 takes the bytes of the field for the caption: it tokenizes braces,
+    names and urls, and the 77 tokens are full before the caption begins. With 3.3 and a custom
+    pipeline that renames json to text it is worse: the tokenizer iterates over the dict, and the
+    caption of every image is its first name. The loss falls a little and nothing reports an error.
 
-    In practice: the quick fix for captions in json (see the maintainer's warning in open_clip#1016).
+    In practice: the quick fix for captions in json (see the maintainer's warning in
+    open_clip#1016).
 
     Fix: read one field of it: ``--json-text-key FIELD`` (OpenCLIP 4), or write txt members:
     ``wdsflow repair URL... -o repaired --caption json:FIELD``
@@ -287,7 +313,9 @@ class JsonAsText(Rule):
             ]
             if found:
                 count = sum(item.count for _, item in found)
-                message = f"{how_many(count, 'sample has', 'samples have')} the raw json as caption "
+                message = (
+                    f"{how_many(count, 'sample has', 'samples have')} the raw json as caption "
+                )
                 message += f"({context.titles([reader.name])} with --text-key): braces and names are tokenized"
                 yield self.found(message, [reader.name], *found[0], count=count, fix=_fix(context))
 

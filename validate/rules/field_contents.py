@@ -31,19 +31,20 @@ from .kit.families import LossRule
 class BadJson(LossRule):
     """Json does not parse, or is not an object.
 
-    What: Python's json refuses a json member (cut, empty, not UTF-8, nested too deep), or the member holds a list, a
-    number or a string instead of an object.
+    What: Python's json refuses a json member (cut, empty, not UTF-8, nested too deep), or the
+    member holds a list, a number or a string instead of an object.
 
-    Why it matters: OpenCLIP 3.3 decodes every field of a sample, even if it does not need it. It drops a sample whose
-    json does not parse, although image and caption are valid, with a warning that names neither key nor field.
-    webdataset 1.x ends there. OpenCLIP 4 reads json only with ``--json-text-key``, and then drops samples without a
-    caption.
+    Why it matters: OpenCLIP 3.3 decodes every field of a sample, even if it does not need it. It
+    drops a sample whose json does not parse, although image and caption are valid, with a warning
+    that names neither key nor field. webdataset 1.x ends there. OpenCLIP 4 reads json only with
+    ``--json-text-key``, and then drops samples without a caption.
 
-    In practice: json written by hand with single quotes, NaN for other parsers, empty files from a writer that was
-    killed (img2dataset#344).
+    In practice: json written by hand with single quotes, NaN for other parsers, empty files from a
+    writer that was killed (img2dataset#344).
 
-    Fix: ``wdsflow repair SHARD -o repaired`` keeps such samples: it renames json that does not parse, so that readers
-    leave it as bytes. If a reader needs the json, write it again with ``json.dumps``.
+    Fix: ``wdsflow repair SHARD -o repaired`` keeps such samples: it renames json that does not
+    parse, so that readers leave it as bytes. If a reader needs the json, write it again with
+    ``json.dumps``.
     """
 
     code = "F107"
@@ -52,23 +53,34 @@ class BadJson(LossRule):
     kinds = ("json",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
-        reasons = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
+        words = {
+            "json.bad": "not parsing",
+            "json.deep": "nested too deep",
+            "json.not-object": "not an object",
+        }
+        reasons = [
+            f"{text}: {shard.tally(name).count:,}"
+            for name, text in words.items()
+            if shard.tally(name).count
+        ]
         return f"{how_many(count, 'json field')} of no use ({', '.join(reasons)})"
 
 
 class HugeField(TallyRule):
     """A field is far too large.
 
-    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. Texts up to 256 MiB and json
-    up to 64 MiB are decoded all the same. Others are not: the verdict counts their samples as lost at its lower end.
+    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. Texts
+    up to 256 MiB and json up to 64 MiB are decoded all the same. Others are not: the verdict counts
+    their samples as lost at its lower end.
 
-    Why it matters: readers load and decode it as a whole. A tokenizer processes the whole caption to keep 77 tokens,
-    which can block a worker for minutes. It is most likely another file under a wrong name.
+    Why it matters: readers load and decode it as a whole. A tokenizer processes the whole caption
+    to keep 77 tokens, which can block a worker for minutes. It is most likely another file under a
+    wrong name.
 
     In practice: a log or a whole table saved as .txt, base64 images inside json.
 
-    Fix: look at it: ``tar --extract --to-stdout -f SHARD NAME | head --bytes 1000``, and leave it out when packing.
+    Fix: look at it: ``tar --extract --to-stdout -f SHARD NAME | head --bytes 1000``, and leave it
+    out when packing.
     """
 
     code = "F119"
@@ -82,12 +94,14 @@ class GzippedField(TallyRule):
 
     What: members such as ``a.txt.gz`` or ``a.json.gz``.
 
-    Why it matters: webdataset unpacks and decodes them, but the field keeps its name ``txt.gz``, and OpenCLIP needs
-    ``txt``: its filter finds no caption, and silently drops the sample. gzip makes short texts larger.
+    Why it matters: webdataset unpacks and decodes them, but the field keeps its name ``txt.gz``,
+    and OpenCLIP needs ``txt``: its filter finds no caption, and silently drops the sample. gzip
+    makes short texts larger.
 
     In practice: exports that always compress text; samples with ``.cls.gz``.
 
-    Fix: ``wdsflow repair URL... -o repaired`` unpacks and renames them, as ``--rename txt.gz=txt`` does.
+    Fix: ``wdsflow repair URL... -o repaired`` unpacks and renames them, as ``--rename txt.gz=txt``
+    does.
     """
 
     code = "F120"
@@ -102,19 +116,22 @@ class GzippedField(TallyRule):
 class BadField(LossRule):
     """A field other than image and caption does not decode.
 
-    What: the decoder refuses a member other than image, caption and json: an ``.id`` or ``.cls`` that is not an
-    integer, a damaged ``.npy``, ``.npz``, ``.mp``, ``.cbor``, ``.ten``, ``.pyd`` or ``.pth``, a ``.gz`` that is not
-    gzip. webdataset 0.2 opens an ``.npz`` and does not load its arrays: it does not notice a damaged one, 1.x does.
+    What: the decoder refuses a member other than image, caption and json: an ``.id`` or ``.cls``
+    that is not an integer, a damaged ``.npy``, ``.npz``, ``.mp``, ``.cbor``, ``.ten``, ``.pyd`` or
+    ``.pth``, a ``.gz`` that is not gzip. webdataset 0.2 opens an ``.npz`` and does not load its
+    arrays: it does not notice a damaged one, 1.x does.
 
-    Why it matters: OpenCLIP 3.3 decodes every field of a sample by its extension. If one field fails, the sample is
-    dropped, although image and caption are valid, with a warning that names neither key nor field. If all samples have
-    such a field, none is left and training hangs. webdataset 1.x ends with an exception. For timm, ``cls`` is the label:
-    samples whose label is not an integer are dropped.
+    Why it matters: OpenCLIP 3.3 decodes every field of a sample by its extension. If one field
+    fails, the sample is dropped, although image and caption are valid, with a warning that names
+    neither key nor field. If all samples have such a field, none is left and training hangs.
+    webdataset 1.x ends with an exception. For timm, ``cls`` is the label: samples whose label is
+    not an integer are dropped.
 
     In practice: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
 
-    Fix: ``wdsflow repair SHARD -o repaired`` renames the field where it does not decode, so that readers leave it as
-    bytes; ``--drop-field id`` leaves it out. OpenCLIP 4 decodes only image and caption. Write the labels for timm again.
+    Fix: ``wdsflow repair SHARD -o repaired`` renames the field where it does not decode, so that
+    readers leave it as bytes; ``--drop-field id`` leaves it out. OpenCLIP 4 decodes only image and
+    caption. Write the labels for timm again.
     """
 
     code = "F121"
@@ -127,7 +144,9 @@ class BadField(LossRule):
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape, which includes gzipped fields, otherwise by the tally."""
-        tally = parts_seen(shard, lambda part: part.status in self.statuses and kind_of(part.suffix) in self.kinds)
+        tally = parts_seen(
+            shard, lambda part: part.status in self.statuses and kind_of(part.suffix) in self.kinds
+        )
         return tally if tally.count else super().seen(shard)
 
 
@@ -136,12 +155,13 @@ class MarkedBad(LossRule):
 
     What: a sample has a member ``.__bad__`` that is not empty, such as ``000.__bad__``.
 
-    Why it matters: webdataset takes such a member for a mark, and OpenCLIP, timm and Ray Data drop the sample silently,
-    although image and caption may be valid.
+    Why it matters: webdataset takes such a member for a mark, and OpenCLIP, timm and Ray Data drop
+    the sample silently, although image and caption may be valid.
 
     In practice: flags of a cleaning script that were packed with the samples.
 
-    Fix: ``wdsflow repair SHARD -o repaired --drop-field __bad__`` takes the mark off. An empty one has no effect.
+    Fix: ``wdsflow repair SHARD -o repaired --drop-field __bad__`` takes the mark off. An empty one
+    has no effect.
     """
 
     code = "F127"
@@ -166,13 +186,16 @@ class ReplacedKey(LossRule):
 
     What: a sample has a member ``.__key__`` or ``.__url__``, such as ``000.__key__``.
 
-    Why it matters: webdataset keeps a sample as a dict, in which it sets ``__key__`` and ``__url__``. Up to 0.2 such a
-    member replaces the value: the sample ends there, and its other members make samples of their own, each without an
-    image or a caption. webdataset 1.x raises "duplicate file name in tar file".
+    Why it matters: webdataset keeps a sample as a dict, in which it sets ``__key__`` and
+    ``__url__``. Up to 0.2 such a member replaces the value: the sample ends there, and its other
+    members make samples of their own, each without an image or a caption. webdataset 1.x raises
+    "duplicate file name in tar file".
 
-    In practice: samples that a pipeline gave were written field by field, with the fields that it had set.
+    In practice: samples that a pipeline gave were written field by field, with the fields that it
+    had set.
 
-    Fix: ``wdsflow repair URL... -o repaired`` gives the field another name, as ``--rename __key__=key_field`` does.
+    Fix: ``wdsflow repair URL... -o repaired`` gives the field another name, as ``--rename
+    __key__=key_field`` does.
     """
 
     code = "F128"
@@ -185,7 +208,9 @@ class ReplacedKey(LossRule):
         return f"{how_many(count, 'field has', 'fields have')} the name of one that webdataset sets itself{first_seen(detail)}"
 
     def fixed_part(self, part: Part) -> Part:
-        return part._replace(suffix=other_name(part.suffix)) if _is_set_by_webdataset(part) else part
+        return (
+            part._replace(suffix=other_name(part.suffix)) if _is_set_by_webdataset(part) else part
+        )
 
 
 def _is_set_by_webdataset(part: Part) -> bool:
@@ -203,15 +228,17 @@ _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
 class NeedsLibrary(LossRule):
     """A field needs a library that is not installed here.
 
-    What: members such as ``.mp`` (msgpack) or ``.cbor`` whose decoder is a separate package. It is missing in this
-    environment; check the environment in which you train.
+    What: members such as ``.mp`` (msgpack) or ``.cbor`` whose decoder is a separate package. It is
+    missing in this environment; check the environment in which you train.
 
-    Why it matters: OpenCLIP 3.3 decodes every field. Without the package, each such sample is dropped with a warning
-    that names neither key nor cause. If all samples have the field, none is left and training hangs.
+    Why it matters: OpenCLIP 3.3 decodes every field. Without the package, each such sample is
+    dropped with a warning that names neither key nor cause. If all samples have the field, none is
+    left and training hangs.
 
     In practice: shards made with one environment and read with another.
 
-    Fix: ``pip install msgpack`` for .mp and .msg, ``pip install cbor`` for .cbor, or leave the field out when packing.
+    Fix: ``pip install msgpack`` for .mp and .msg, ``pip install cbor`` for .cbor, or leave the
+    field out when packing.
     """
 
     code = "F122"
@@ -228,21 +255,22 @@ class NeedsLibrary(LossRule):
 class TypesDiffer(TallyRule):
     """The values of a column change their type.
 
-    What: json, arrays or msgpack have values of other types than those of the first five samples; or the first samples
-    do not agree, or hold values that Arrow does not accept, such as a list of numbers and strings, or an integer of
-    more than 64 bits.
+    What: json, arrays or msgpack have values of other types than those of the first five samples;
+    or the first samples do not agree, or hold values that Arrow does not accept, such as a list of
+    numbers and strings, or an integer of more than 64 bits.
 
-    Why it matters: Hugging Face datasets take the types of their columns from the first five samples of the first
-    shard. Later values are converted to these types. A string in a column of numbers, a number instead of a list, or a
-    list instead of an object ends the reader with an exception, often after hours. Missing names and null are fine.
-    Without streaming, all values are written to tables first, which are stricter: a value in a column that had only
-    null, an integer of more than 64 bits, or a list of unlike values ends the reader as well.
+    Why it matters: Hugging Face datasets take the types of their columns from the first five
+    samples of the first shard. Later values are converted to these types. A string in a column of
+    numbers, a number instead of a list, or a list instead of an object ends the reader with an
+    exception, often after hours. Missing names and null are fine. Without streaming, all values are
+    written to tables first, which are stricter: a value in a column that had only null, an integer
+    of more than 64 bits, or a list of unlike values ends the reader as well.
 
-    In practice: sizes that are null or "unknown" after a failed download, tags that are one string or a list of
-    strings, metadata of several sources in one set.
+    In practice: sizes that are null or "unknown" after a failed download, tags that are one string
+    or a list of strings, metadata of several sources in one set.
 
-    Fix: write the values with one type, or keep the field as bytes, which fit any column: ``wdsflow repair URL... -o
-    repaired --rename json=json_raw``
+    Fix: write the values with one type, or keep the field as bytes, which fit any column: ``wdsflow
+    repair URL... -o repaired --rename json=json_raw``
     """
 
     code = "F126"
@@ -258,7 +286,10 @@ class TypesDiffer(TallyRule):
             text = f"the first samples give the column {escape(columns.field, 40)} no type"
             text += f" ({escape(columns.error, 120)})"
             yield self._of_column(context, text, typing, shards[0], None)
-        for name, readers in (("column.misfit", typing), ("column.unwritable", writing if typing else [])):
+        for name, readers in (
+            ("column.misfit", typing),
+            ("column.unwritable", writing if typing else []),
+        ):
             for shard in shards if readers else ():
                 if (tally := shard.tally(name)).count:
                     field, _, error = tally.detail.partition(": ")
@@ -270,7 +301,12 @@ class TypesDiffer(TallyRule):
                     yield self._of_column(context, text, readers, shard, tally)
 
     def _of_column(
-        self, context: Context, text: str, readers: list[str], shard: ShardEvidence, tally: Tally | None
+        self,
+        context: Context,
+        text: str,
+        readers: list[str],
+        shard: ShardEvidence,
+        tally: Tally | None,
     ) -> Finding:
         count = tally.count if tally else 0
         return self.found(f"{text}; {context.ending(readers)}", readers, shard, tally, count=count)

@@ -19,13 +19,15 @@ class WrongExtension(QualityRule):
 
     What: the first bytes are of another format than the extension, such as PNG data in ``a.jpg``.
 
-    Why it matters: Pillow looks at the bytes, so OpenCLIP, webdataset and Hugging Face datasets decode them. Readers that
-    choose a decoder by name, or decode only JPEG (turbojpeg), fail on them.
+    Why it matters: Pillow looks at the bytes, so OpenCLIP, webdataset and Hugging Face datasets
+    decode them. Readers that choose a decoder by name, or decode only JPEG (turbojpeg), fail on
+    them.
 
-    In practice: img2dataset with ``--disable_all_reencoding`` names every image jpg (img2dataset#344, #457); web
-    servers that send WebP under a .jpg url.
+    In practice: img2dataset with ``--disable_all_reencoding`` names every image jpg
+    (img2dataset#344, #457); web servers that send WebP under a .jpg url.
 
-    Fix: nothing for OpenCLIP. img2dataset re-encodes by default: leave ``--disable_all_reencoding`` out.
+    Fix: nothing for OpenCLIP. img2dataset re-encodes by default: leave ``--disable_all_reencoding``
+    out.
     """
 
     code = "F104"
@@ -39,14 +41,14 @@ class MixedExtensions(Rule):
 
     What: some samples have their image as jpg, others as png, jpeg or webp.
 
-    Why it matters: OpenCLIP takes the first of the four that a sample has. Hugging Face datasets take their columns
-    from the first five samples: an image with another extension is left out, and its row has None. Readers
-    that need one name skip these samples or fail.
+    Why it matters: OpenCLIP takes the first of the four that a sample has. Hugging Face datasets
+    take their columns from the first five samples: an image with another extension is left out, and
+    its row has None. Readers that need one name skip these samples or fail.
 
     In practice: downloads that keep the original extension (datasets#6880, #7055; Mobile-O#8).
 
-    Fix: ``wdsflow repair URL... -o repaired --rename jpeg=jpg --rename png=jpg`` gives all images one name; Pillow
-    goes by the bytes. img2dataset writes one format with ``--encode_format jpg``.
+    Fix: ``wdsflow repair URL... -o repaired --rename jpeg=jpg --rename png=jpg`` gives all images
+    one name; Pillow goes by the bytes. img2dataset writes one format with ``--encode_format jpg``.
     """
 
     code = "F105"
@@ -91,7 +93,10 @@ class MixedExtensions(Rule):
                 def fixed_part(part: Part, target: str = target, others: set[str] = others) -> Part:
                     return Part(target, part.status) if part.suffix in others else part
 
-                samples = sum(loss(context, bound, shard, fixed_part).samples for shard in context.evidence.shards)
+                samples = sum(
+                    loss(context, bound, shard, fixed_part).samples
+                    for shard in context.evidence.shards
+                )
                 lost[reader.name] = max(lost.get(reader.name, 0), samples)
         return {name: count for name, count in lost.items() if count}
 
@@ -104,17 +109,18 @@ def _only_image(shape: Shape) -> str:
 class FieldsDiffer(Rule):
     """Shards have different fields.
 
-    What: a field that most samples of a shard have (at least nine in ten) is missing in other shards, or the other way
-    round. Each shard is compared with the majority of shards.
+    What: a field that most samples of a shard have (at least nine in ten) is missing in other
+    shards, or the other way round. Each shard is compared with the majority of shards.
 
-    Why it matters: readers that take their columns from the first samples (Hugging Face datasets, tables made from
-    shards) give None for the rest or fail: "the key/value pairs do not match". Part of the set may come from another
-    source or an older version than you think.
+    Why it matters: readers that take their columns from the first samples (Hugging Face datasets,
+    tables made from shards) give None for the rest or fail: "the key/value pairs do not match".
+    Part of the set may come from another source or an older version than you think.
 
-    In practice: datasets#6900, #7055; a set to which shards were added later; two exports in one folder.
+    In practice: datasets#6900, #7055; a set to which shards were added later; two exports in one
+    folder.
 
-    Fix: write all shards with the same fields: ``wdsflow inspect URL...`` lists them for each shard. If only the name
-    differs: ``wdsflow repair SHARD -o repaired --rename OLD=NEW``.
+    Fix: write all shards with the same fields: ``wdsflow inspect URL...`` lists them for each
+    shard. If only the name differs: ``wdsflow repair SHARD -o repaired --rename OLD=NEW``.
     """
 
     code = "F106"
@@ -128,14 +134,22 @@ class FieldsDiffer(Rule):
         for shard, fields in sets:
             if fields != usual:
                 names = {"lacks": usual - fields, "has": fields - usual}
-                differs = [f"{verb} {escape(', '.join(sorted(each)))}" for verb, each in names.items() if each]
+                differs = [
+                    f"{verb} {escape(', '.join(sorted(each)))}"
+                    for verb, each in names.items()
+                    if each
+                ]
                 text = f"{' and '.join(differs)} unlike {how_many(agreeing, 'other shard')}"
                 yield self.found(text, context.names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
     most = 0.9 * shard.samples
-    return frozenset(name for name, item in shard.fields.items() if item.count >= most and not name.startswith("*"))
+    return frozenset(
+        name
+        for name, item in shard.fields.items()
+        if item.count >= most and not name.startswith("*")
+    )
 
 
 _LOOKED_AT = 5
@@ -144,18 +158,19 @@ _LOOKED_AT = 5
 class UnlikeFields(Rule):
     """Samples have different fields, but a reader needs the same ones.
 
-    What: the first five samples of the first shard do not have the same fields; or, for Ray Data, an image that the
-    first sample of a shard has is missing in a later one.
+    What: the first five samples of the first shard do not have the same fields; or, for Ray Data,
+    an image that the first sample of a shard has is missing in a later one.
 
-    Why it matters: Hugging Face datasets, and the viewer of the Hub, read the first five samples and end at once: "The
-    TAR archives of the dataset should be in WebDataset format, but the files in the archive don't share the same prefix
-    or the same types." Ray Data makes a tensor of each image column and fails on rows without it. OpenCLIP and
-    webdataset accept such samples.
+    Why it matters: Hugging Face datasets, and the viewer of the Hub, read the first five samples
+    and end at once: "The TAR archives of the dataset should be in WebDataset format, but the files
+    in the archive don't share the same prefix or the same types." Ray Data makes a tensor of each
+    image column and fails on rows without it. OpenCLIP and webdataset accept such samples.
 
-    In practice: the data set page on the Hub shows an error instead of pictures (datasets#6880, #7144).
+    In practice: the data set page on the Hub shows an error instead of pictures (datasets#6880,
+    #7144).
 
-    Fix: give all samples the same fields; an optional field must be in all of the first five, or in none of them.
-    ``wdsflow inspect SHARD`` shows the fields in the order of the shard.
+    Fix: give all samples the same fields; an optional field must be in all of the first five, or in
+    none of them. ``wdsflow inspect SHARD`` shows the fields in the order of the shard.
     """
 
     code = "F110"
@@ -168,14 +183,20 @@ class UnlikeFields(Rule):
             yield from self._first_five(context, shards[0])
         for shard in shards:
             if ending := context.ends(shard, "schema"):
-                crash = next(reader for reader in context.readers if reader.name in ending).at_shard(shard)
+                crash = next(
+                    reader for reader in context.readers if reader.name in ending
+                ).at_shard(shard)
                 field = crash.detail if crash else ""
                 text = f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(ending)}'
                 yield self.found(text, ending, shard, severity="error")
 
     def _first_five(self, context: Context, shard: ShardEvidence) -> Iterator[Finding]:
-        starts = ((reader.name, reader.at_start(context.evidence.shards)) for reader in context.readers)
-        ending = tuple(name for name, crash in starts if crash is not None and crash.reason == "schema")
+        starts = (
+            (reader.name, reader.at_start(context.evidence.shards)) for reader in context.readers
+        )
+        ending = tuple(
+            name for name, crash in starts if crash is not None and crash.reason == "schema"
+        )
         runs = shard.visible_runs or shard.runs
         if ending and runs.head is None:
             text = f"the first shard has no sample that shows the fields: {context.ending(ending)}"
@@ -183,10 +204,14 @@ class UnlikeFields(Rule):
         usual = _fields(runs.head.shape) if runs.head else frozenset()
         for run in _early(runs):
             if _fields(run.shape) != usual:
-                first, then = (escape(", ".join(sorted(fields)), 80) for fields in (usual, _fields(run.shape)))
+                first, then = (
+                    escape(", ".join(sorted(fields)), 80) for fields in (usual, _fields(run.shape))
+                )
                 text = f"the first samples differ in fields ({first}; then {then}): "
                 text += "the viewer of the Hugging Face Hub refuses the set"
-                yield self.found(text, ending, shard, run, severity="error" if ending else self.severity)
+                yield self.found(
+                    text, ending, shard, run, severity="error" if ending else self.severity
+                )
                 return
 
 
@@ -204,18 +229,21 @@ def _fields(shape: Shape) -> frozenset[str]:
 class UnsafeField(TallyRule):
     """Pickled fields run code when they are read.
 
-    What: members named .pickle, .pkl, .pyd or .pth. Reading a pickle executes the code that its author put in. wdsflow
-    never runs it: it looks at the instructions only, which shows whether the file is cut or damaged, and which modules it
-    needs.
+    What: members named .pickle, .pkl, .pyd or .pth. Reading a pickle executes the code that its
+    author put in. wdsflow never runs it: it looks at the instructions only, which shows whether the
+    file is cut or damaged, and which modules it needs.
 
-    Why it matters: webdataset's ``decode`` unpickles such fields by itself, and OpenCLIP 3.3 decodes every field of a
-    sample, even if it does not need it. Whoever made the shard can run programs on every training machine. Older
-    versions of Ray Data and Hugging Face datasets did the same.
+    Why it matters: webdataset's ``decode`` unpickles such fields by itself, and OpenCLIP 3.3
+    decodes every field of a sample, even if it does not need it. Whoever made the shard can run
+    programs on every training machine. Older versions of Ray Data and Hugging Face datasets did the
+    same.
 
-    In practice: embeddings stored by ``torch.save`` next to images; metadata as pickle out of habit.
+    In practice: embeddings stored by ``torch.save`` next to images; metadata as pickle out of
+    habit.
 
-    Fix: ``wdsflow repair SHARD -o repaired --drop-field pickle`` leaves the field out. When packing, store arrays as
-    .npy and metadata as .json. webdataset 1.x refuses pickles with ``WDS_SECURE=1``.
+    Fix: ``wdsflow repair SHARD -o repaired --drop-field pickle`` leaves the field out. When
+    packing, store arrays as .npy and metadata as .json. webdataset 1.x refuses pickles with
+    ``WDS_SECURE=1``.
     """
 
     code = "F111"
@@ -228,16 +256,18 @@ class UnsafeField(TallyRule):
 class TwoImages(Rule):
     """Samples have two fields, and only one is used.
 
-    What: ``a.jpg`` and ``a.png`` in one sample, or two of the caption fields named with ``--text-key``.
+    What: ``a.jpg`` and ``a.png`` in one sample, or two of the caption fields named with
+    ``--text-key``.
 
-    Why it matters: OpenCLIP renames the first of ``jpg;png;jpeg;webp`` that a sample has to ``image``, and silently
-    removes the others. If the png is the picture and the jpg its thumbnail or mask, the model sees the wrong one. Both
-    are read, and OpenCLIP 3.3 decodes both.
+    Why it matters: OpenCLIP renames the first of ``jpg;png;jpeg;webp`` that a sample has to
+    ``image``, and silently removes the others. If the png is the picture and the jpg its thumbnail
+    or mask, the model sees the wrong one. Both are read, and OpenCLIP 3.3 decodes both.
 
-    In practice: an image with its mask, depth map or low-resolution copy, each with a usual extension.
+    In practice: an image with its mask, depth map or low-resolution copy, each with a usual
+    extension.
 
-    Fix: give the second picture another name: ``wdsflow repair URL... -o repaired --rename png=mask.png``. OpenCLIP 4
-    can choose: ``--image-key png``.
+    Fix: give the second picture another name: ``wdsflow repair URL... -o repaired --rename
+    png=mask.png``. OpenCLIP 4 can choose: ``--image-key png``.
     """
 
     code = "F123"
@@ -253,7 +283,9 @@ class TwoImages(Rule):
             for names, readers in wanting.items():
                 yield from self._double(context, names, readers)
 
-    def _double(self, context: Context, names: tuple[str, ...], readers: list[str]) -> Iterator[Finding]:
+    def _double(
+        self, context: Context, names: tuple[str, ...], readers: list[str]
+    ) -> Iterator[Finding]:
         for shard in context.evidence.shards:
             found = [
                 (item, there)
@@ -264,4 +296,6 @@ class TwoImages(Rule):
                 count, (place, there) = sum(item.count for item, _ in found), found[0]
                 of = f"{count:,} of {how_many(shard.samples, 'sample')} {'has' if count == 1 else 'have'}"
                 pair = escape(f"{' and '.join(there)}: only {there[0]} is used")
-                yield self.found(f"{of} both {pair}", readers, shard, place, count=count, of=shard.samples)
+                yield self.found(
+                    f"{of} both {pair}", readers, shard, place, count=count, of=shard.samples
+                )

@@ -22,16 +22,18 @@ _NAMED = 3
 class OtherFilesLoaded(Rule):
     """A folder that Hugging Face load_dataset does not load as it is.
 
-    What: the folder has files besides the shards. ``load_dataset("FOLDER")`` loads the files with the most frequent
-    extension, and with ``train``, ``val`` or ``test`` in some names only files with such names.
-    ``load_dataset("webdataset", data_dir="FOLDER")`` takes every file for a tar.
+    What: the folder has files besides the shards. ``load_dataset("FOLDER")`` loads the files with
+    the most frequent extension, and with ``train``, ``val`` or ``test`` in some names only files
+    with such names. ``load_dataset("webdataset", data_dir="FOLDER")`` takes every file for a tar.
 
-    Why it matters: a single shard next to ``sizes.json`` is loaded as one row of a table, without an error: with as many
-    of both, json and parquet come before tar. With ``data_dir=`` the load ends with an exception at the first other file,
-    such as ``sizes.json`` or ``__len__``, which OpenCLIP needs. Hidden files and folders are passed over.
+    Why it matters: a single shard next to ``sizes.json`` is loaded as one row of a table, without
+    an error: with as many of both, json and parquet come before tar. With ``data_dir=`` the load
+    ends with an exception at the first other file, such as ``sizes.json`` or ``__len__``, which
+    OpenCLIP needs. Hidden files and folders are passed over.
 
-    In practice: the folder of one shard that ``wdsflow filter`` or img2dataset wrote; a parquet file for each shard, as
-    img2dataset writes; shards in ``train/`` and ``extra/``, of which only the first are loaded.
+    In practice: the folder of one shard that ``wdsflow filter`` or img2dataset wrote; a parquet
+    file for each shard, as img2dataset writes; shards in ``train/`` and ``extra/``, of which only
+    the first are loaded.
 
     Fix: name the shards: ``load_dataset("webdataset", data_files="FOLDER/*.tar")``.
     """
@@ -52,10 +54,16 @@ class OtherFilesLoaded(Rule):
             call = load_call(path, shards)
             if trouble := _wrong_choice(Path(path), files, shards):
                 message = f'load_dataset("{escape(path)}") {trouble}'
-                yield self.found(f"{message}; this loads the shards: {escape(call, 500)}", names, count=len(shards))
+                yield self.found(
+                    f"{message}; this loads the shards: {escape(call, 500)}",
+                    names,
+                    count=len(shards),
+                )
             elif others:
                 message = f'load_dataset("webdataset", data_dir="{escape(path)}") ends at {_some(others)}: not tars'
-                yield self.found(f"{message}; this works: {escape(call, 500)}", names, severity="info")
+                yield self.found(
+                    f"{message}; this works: {escape(call, 500)}", names, severity="info"
+                )
 
 
 def _wrong_choice(folder: Path, files: Sequence[str], shards: Sequence[str]) -> str:

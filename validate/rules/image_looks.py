@@ -17,8 +17,8 @@ class Tiny(QualityRule):
 
     What: the shorter side has fewer than 32 pixels.
 
-    Why it matters: readers enlarge them to the model's size. The picture is a blur of a few colours, or a tracking
-    pixel, and the caption describes something else.
+    Why it matters: readers enlarge them to the model's size. The picture is a blur of a few
+    colours, or a tracking pixel, and the caption describes something else.
 
     In practice: icons, spacers and tracking pixels in crawls (img2dataset#41).
 
@@ -35,10 +35,12 @@ class ExtremeAspect(QualityRule):
 
     What: one side is more than ten times the other.
 
-    Why it matters: a square crop shows a tenth of the picture or less. In evaluation, the shortest side is enlarged to
-    the model's size before the crop: a picture of 1 x 10,000 pixels becomes 224 x 2,240,000, which is 1.5 GB.
+    Why it matters: a square crop shows a tenth of the picture or less. In evaluation, the shortest
+    side is enlarged to the model's size before the crop: a picture of 1 x 10,000 pixels becomes 224
+    x 2,240,000, which is 1.5 GB.
 
-    In practice: banners, rulers, separators, sprites, screenshots of whole pages (img2dataset PR#193).
+    In practice: banners, rulers, separators, sprites, screenshots of whole pages (img2dataset
+    PR#193).
 
     Fix: leave them out when downloading: ``img2dataset --max_aspect_ratio 3 ...``
     """
@@ -53,9 +55,9 @@ class Cmyk(QualityRule):
 
     What: four printing inks instead of red, green and blue.
 
-    Why it matters: Pillow converts them without the colour profile: colours come out too bright or shifted, and files
-    whose values are inverted (as Adobe writes them) may look like negatives elsewhere. turbojpeg needs an option
-    to read them at all.
+    Why it matters: Pillow converts them without the colour profile: colours come out too bright or
+    shifted, and files whose values are inverted (as Adobe writes them) may look like negatives
+    elsewhere. turbojpeg needs an option to read them at all.
 
     In practice: pictures made for print, stock photographs.
 
@@ -72,8 +74,8 @@ class AnimatedImage(QualityRule):
 
     What: a GIF, WebP or PNG with more than one frame.
 
-    Why it matters: readers take the first frame, which is often blank or a title, while the caption describes what
-    happens. The other frames are loaded and discarded.
+    Why it matters: readers take the first frame, which is often blank or a title, while the caption
+    describes what happens. The other frames are loaded and discarded.
 
     In practice: GIFs from message boards, animated WebP from messengers.
 
@@ -90,12 +92,14 @@ class Uniform(QualityRule):
 
     What: all pixels are the same. Found only at ``--level full``.
 
-    Why it matters: the model learns nothing but a wrong caption for white or black. Each such image adds noise to its
-    batches.
+    Why it matters: the model learns nothing but a wrong caption for white or black. Each such image
+    adds noise to its batches.
 
-    In practice: placeholders, broken renderings, pictures with all their content in the alpha channel.
+    In practice: placeholders, broken renderings, pictures with all their content in the alpha
+    channel.
 
-    Fix: leave them out before packing: ``if len(set(image.resize((8, 8)).getdata())) == 1: continue``
+    Fix: leave them out before packing: ``if len(set(image.resize((8, 8)).getdata())) == 1:
+    continue``
     """
 
     code = "I208"
@@ -110,31 +114,39 @@ _REPEATED_LEAST = 10
 class Repeated(Rule):
     """The same image occurs many times.
 
-    What: one image, byte for byte, is in at least ten samples and one in a thousand of all; or two shards share images.
-    Found only at ``--level full``; the counts are lower bounds.
+    What: one image, byte for byte, is in at least ten samples and one in a thousand of all; or two
+    shards share images. Found only at ``--level full``; the counts are lower bounds.
 
-    Why it matters: the same picture with many captions teaches the model to ignore captions. Inside a batch, equal
-    pictures count as mismatches. Shards that share images count them twice, and may be the old and the new export in
-    one folder.
+    Why it matters: the same picture with many captions teaches the model to ignore captions. Inside
+    a batch, equal pictures count as mismatches. Shards that share images count them twice, and may
+    be the old and the new export in one folder.
 
     In practice: "image not available" pictures that servers send for dead links, thousands of times
     (Recap-DataComp-1B#11); the same url with several captions (img2dataset#244).
 
-    Fix: ``wdsflow filter SHARD -o filtered --where 'not duplicate'`` keeps the first sample of those with the same
-    image. A placeholder remains once.
+    Fix: ``wdsflow filter SHARD -o filtered --where 'not duplicate'`` keeps the first sample of
+    those with the same image. A placeholder remains once.
     """
 
     code = "I209"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        counts = sum((Counter(shard.frequent_images) for shard in context.evidence.shards), Counter[int]())
+        counts = sum(
+            (Counter(shard.frequent_images) for shard in context.evidence.shards), Counter[int]()
+        )
         images = sum(shard.images.count for shard in context.evidence.shards)
-        often = [pair for pair in counts.most_common() if pair[1] >= max(_REPEATED_LEAST, _REPEATED_SHARE * images)]
+        often = [
+            pair
+            for pair in counts.most_common()
+            if pair[1] >= max(_REPEATED_LEAST, _REPEATED_SHARE * images)
+        ]
         fix = keep(context.targets(), "not duplicate", "keeps the first sample of each image")
         if often:
             value, most = often[0]
             also = f", {how_many(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""
-            first = next(shard for shard in context.evidence.shards if value in shard.frequent_images)
+            first = next(
+                shard for shard in context.evidence.shards if value in shard.frequent_images
+            )
             message = f"one image is in at least {most:,} of {how_many(images, 'sample')}{also}: placeholders?"
             total = sum(count for _, count in often)
             yield self.found(message, context.names(), first, count=total, of=images, fix=fix)
@@ -148,9 +160,9 @@ class HighDepth(QualityRule):
 
     What: 16-bit or floating-point pixels.
 
-    Why it matters: readers convert with ``convert("RGB")``, which clips 16-bit grey instead of scaling it: everything
-    above 255 of 65,535 turns white. Floating-point pictures with values up to 1 turn black. The picture is silently
-    lost.
+    Why it matters: readers convert with ``convert("RGB")``, which clips 16-bit grey instead of
+    scaling it: everything above 255 of 65,535 turns white. Floating-point pictures with values up
+    to 1 turn black. The picture is silently lost.
 
     In practice: depth maps, medical and satellite pictures, scans as 16-bit PNG or TIFF.
 
@@ -168,9 +180,10 @@ class Alpha(QualityRule):
 
     What: an alpha channel or a transparent colour.
 
-    Why it matters: readers drop it with ``convert("RGB")``: hidden content becomes visible, often black, or leftover
-    colours under the transparent parts. img2dataset puts pictures on white instead, so two sources differ. Pillow warns
-    for each palette image with transparency, which floods the log.
+    Why it matters: readers drop it with ``convert("RGB")``: hidden content becomes visible, often
+    black, or leftover colours under the transparent parts. img2dataset puts pictures on white
+    instead, so two sources differ. Pillow warns for each palette image with transparency, which
+    floods the log.
 
     In practice: logos, stickers, clip art, cut-out products as PNG or WebP (paimon#10096).
 
@@ -188,8 +201,8 @@ class Rotated(QualityRule):
 
     What: by their EXIF orientation, they must be turned or mirrored before they are shown.
 
-    Why it matters: OpenCLIP, webdataset and Pillow's ``load`` ignore it: the model sees people lying on their side. A
-    crop of a tall picture that is stored wide shows the wrong part.
+    Why it matters: OpenCLIP, webdataset and Pillow's ``load`` ignore it: the model sees people
+    lying on their side. A crop of a tall picture that is stored wide shows the wrong part.
 
     In practice: photographs from telephones (diffusers PR#3465, tfds#3202).
 

@@ -18,19 +18,20 @@ from .kit.shapes import RuleLoss, fields_in, folded
 class Mispaired(Rule):
     """Samples run together across shards.
 
-    What: the last sample of one shard has the same key as the first sample of another shard, and is incomplete or lacks
-    the field with which the other begins.
+    What: the last sample of one shard has the same key as the first sample of another shard, and is
+    incomplete or lacks the field with which the other begins.
 
-    Why it matters: webdataset up to 0.2.88, which OpenCLIP pins, does not mark the end of a shard. The open sample
-    continues with the members of the next shard. If it is incomplete, the image of one sample is silently trained with
-    the caption of another. Otherwise the other sample loses members and is dropped. Shards are shuffled again in each
-    epoch, so any two can meet. Newer webdataset closes the sample at the end of the shard.
+    Why it matters: webdataset up to 0.2.88, which OpenCLIP pins, does not mark the end of a shard.
+    The open sample continues with the members of the next shard. If it is incomplete, the image of
+    one sample is silently trained with the caption of another. Otherwise the other sample loses
+    members and is dropped. Shards are shuffled again in each epoch, so any two can meet. Newer
+    webdataset closes the sample at the end of the shard.
 
-    In practice: a truncated shard in a set whose numbering starts again in each shard; LAION-400M's tails (the FIXME
-    in OpenCLIP's group_by_keys; webdataset#327).
+    In practice: a truncated shard in a set whose numbering starts again in each shard; LAION-400M's
+    tails (the FIXME in OpenCLIP's group_by_keys; webdataset#327).
 
-    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves the incomplete sample out; a fresh copy of the shard is
-    better. Keys that include the number of the shard prevent this.
+    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves the incomplete sample out; a fresh
+    copy of the shard is better. Keys that include the number of the shard prevent this.
     """
 
     code = "W021"
@@ -47,7 +48,9 @@ class Mispaired(Rule):
         for index, shard in enumerate(shards):
             tail = shard.runs.last
             others = [other for other in heads.get(tail.key, ()) if other != index] if tail else []
-            met = {reader.name: _meeting(context, reader, index, others) for reader in context.readers}
+            met = {
+                reader.name: _meeting(context, reader, index, others) for reader in context.readers
+            }
             found = {name: meeting for name, meeting in met.items() if meeting is not None}
             if tail is not None and found:
                 rows.append((shard, tail, found))
@@ -68,7 +71,9 @@ class Mispaired(Rule):
             yield self.found(message, found, shard, tail, severity=severity)
 
 
-def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> tuple[ShardEvidence, bool] | None:
+def _meeting(
+    context: Context, reader: Reader, index: int, others: list[int]
+) -> tuple[ShardEvidence, bool] | None:
     """Return the worst shard of ``others`` to follow shard ``index``, and whether the two mispair; None if harmless."""
     shards = context.evidence.shards
     if not others or not reader.joins:
@@ -99,16 +104,17 @@ _MOST_SHAPES = 50
 class SplitFolders(TallyRule):
     """Images and captions are in different folders.
 
-    What: ``images/a.jpg`` and ``captions/a.txt``: the same base name under two folders, with different fields.
+    What: ``images/a.jpg`` and ``captions/a.txt``: the same base name under two folders, with
+    different fields.
 
-    Why it matters: the folder is part of the key: ``images/a`` and ``captions/a`` are two samples, for every reader.
-    OpenCLIP silently drops one for its missing caption and the other for its missing image: no sample is left, and
-    training hangs.
+    Why it matters: the folder is part of the key: ``images/a`` and ``captions/a`` are two samples,
+    for every reader. OpenCLIP silently drops one for its missing caption and the other for its
+    missing image: no sample is left, and training hangs.
 
     In practice: data sets with a folder for each kind of file, packed without change.
 
-    Fix: ``wdsflow repair SHARD -o repaired`` joins the folders and regroups the members. When packing, put all files of
-    a sample into one folder.
+    Fix: ``wdsflow repair SHARD -o repaired`` joins the folders and regroups the members. When
+    packing, put all files of a sample into one folder.
     """
 
     code = "W029"
@@ -121,7 +127,12 @@ class SplitFolders(TallyRule):
         folders: dict[str, list[ShapeCount]] = {}
         for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
-        pairs = (pair for items in folders.values() if len(items) < _MOST_SHAPES for pair in combinations(items, 2))
+        pairs = (
+            pair
+            for items in folders.values()
+            if len(items) < _MOST_SHAPES
+            for pair in combinations(items, 2)
+        )
         for one, other in pairs:
             apart = one.key != other.key and one.key.rpartition("/")[2]
             if apart and not fields_in(one.shape) & fields_in(other.shape):
@@ -139,13 +150,13 @@ class MixedPrefix(LossRule):
 
     What: ``./a.jpg`` and ``a.txt`` in one shard.
 
-    Why it matters: the key is the whole path, and ``./a`` is another key than ``a``: the two never pair, for any
-    reader. OpenCLIP silently drops both parts.
+    Why it matters: the key is the whole path, and ``./a`` is another key than ``a``: the two never
+    pair, for any reader. OpenCLIP silently drops both parts.
 
     In practice: ``tar -rf SHARD a.txt`` onto a shard that was made with ``tar -cf SHARD .``.
 
-    Fix: ``wdsflow repair SHARD -o repaired`` removes the prefix and regroups the members. When packing, name all files
-    the same way: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
+    Fix: ``wdsflow repair SHARD -o repaired`` removes the prefix and regroups the members. When
+    packing, name all files the same way: ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
     """
 
     code = "W030"
@@ -167,11 +178,11 @@ class LongRun(TallyRule):
 
     What: one sample has over 1,000 members.
 
-    Why it matters: readers hold a sample in memory as a whole until its key changes. If the members are really many
-    samples whose names merge at the first dot, all but one of them are lost.
+    Why it matters: readers hold a sample in memory as a whole until its key changes. If the members
+    are really many samples whose names merge at the first dot, all but one of them are lost.
 
-    In practice: names that begin with a common part before the first dot (``img.000001.jpg``), frames of a video
-    stored one by one.
+    In practice: names that begin with a common part before the first dot (``img.000001.jpg``),
+    frames of a video stored one by one.
 
     Fix: give each sample a key without dots when packing: ``key = name.replace(".", "_")``
     """

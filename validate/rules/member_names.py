@@ -16,12 +16,13 @@ class NoField(TallyRule):
 
     What: the base name has no dot, and therefore no field name.
 
-    Why it matters: webdataset, OpenCLIP, Hugging Face datasets and Ray Data silently skip such members. This is harmless
-    for a stray ``LICENSE``. If captions or images are stored this way, they do not exist for any reader, and every sample
-    lacks them.
+    Why it matters: webdataset, OpenCLIP, Hugging Face datasets and Ray Data silently skip such
+    members. This is harmless for a stray ``LICENSE``. If captions or images are stored this way,
+    they do not exist for any reader, and every sample lacks them.
 
-    In practice: ``README``, ``nshards`` and ``Makefile`` in tars of whole folders; downloads saved under a hash without
-    an extension (webdataset "No samples found in dataset; perhaps you have fewer shards than workers").
+    In practice: ``README``, ``nshards`` and ``Makefile`` in tars of whole folders; downloads saved
+    under a hash without an extension (webdataset "No samples found in dataset; perhaps you have
+    fewer shards than workers").
 
     Fix: give the files their extensions before packing:
     ``for f in FOLDER/*; do mv "$f" "$f.$(file --brief --extension "$f" | cut -d/ -f1)"; done``
@@ -35,15 +36,17 @@ class NoField(TallyRule):
 class AppleDouble(TallyRule):
     """macOS twins or other dot-files are between the members.
 
-    What: ``folder/._a.jpg`` next to ``folder/a.jpg``, or ``folder/.DS_Store``: dot-files inside a folder. The key of
-    such a member is the folder, ``folder/``, and its field is ``_a.jpg``.
+    What: ``folder/._a.jpg`` next to ``folder/a.jpg``, or ``folder/.DS_Store``: dot-files inside a
+    folder. The key of such a member is the folder, ``folder/``, and its field is ``_a.jpg``.
 
-    Why it matters: a foreign key between ``a.jpg`` and ``a.txt`` closes the sample. Every sample whose members have
-    twins is split, and OpenCLIP silently drops its parts: training hangs at epoch 0. At the top level (``._a.jpg``,
-    ``./._a.jpg``) such files are skipped and harmless (W023). If they are between complete samples, or for Hugging Face
-    datasets, which skip them, no sample is lost, and the finding is a warning.
+    Why it matters: a foreign key between ``a.jpg`` and ``a.txt`` closes the sample. Every sample
+    whose members have twins is split, and OpenCLIP silently drops its parts: training hangs at
+    epoch 0. At the top level (``._a.jpg``, ``./._a.jpg``) such files are skipped and harmless
+    (W023). If they are between complete samples, or for Hugging Face datasets, which skip them, no
+    sample is lost, and the finding is a warning.
 
-    In practice: tar on macOS writes ``._`` twins for files with extended attributes, and Finder leaves .DS_Store.
+    In practice: tar on macOS writes ``._`` twins for files with extended attributes, and Finder
+    leaves .DS_Store.
 
     Fix: ``wdsflow repair SHARD -o repaired`` leaves them out. When packing on macOS:
     ``COPYFILE_DISABLE=1 tar --no-mac-metadata --exclude .DS_Store -cf SHARD -C FOLDER .``
@@ -54,7 +57,9 @@ class AppleDouble(TallyRule):
     tallies = ("name.appledouble",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        effect = "each splits the sample around it" if _splits(shard) else "they split no sample here"
+        effect = (
+            "each splits the sample around it" if _splits(shard) else "they split no sample here"
+        )
         return f"{how_many(count, 'dot-file is', 'dot-files are')} between the members{first_seen(detail)}: {effect}"
 
     def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
@@ -75,7 +80,9 @@ def _is_affected(context: Context, reader: Reader, shard: ShardEvidence) -> bool
     if _splits(shard) or (reader.keys_once and shard.tally("key.again-twin").count):
         return True
     bound = context.bound(reader)
-    junk = (item.shape for item in reader.runs(shard).counted() if is_junk_run(item.key, item.shape))
+    junk = (
+        item.shape for item in reader.runs(shard).counted() if is_junk_run(item.key, item.shape)
+    )
     return any(crashes(context, bound, shape) for shape in junk)
 
 
@@ -84,12 +91,13 @@ class UpperCase(LossRule):
 
     What: ``A.JPG`` or ``a.Txt``. Distinct spellings are counted, not members.
 
-    Why it matters: webdataset and OpenCLIP convert field names to lower case: ``JPG`` is ``jpg``. Hugging Face
-    datasets and Ray Data do not: ``JPG`` is another column than ``jpg``, and is not decoded as an image. A set with both
-    spellings has its images in two columns. Keys are case-sensitive for every reader: ``A.jpg`` and ``a.txt`` never pair.
+    Why it matters: webdataset and OpenCLIP convert field names to lower case: ``JPG`` is ``jpg``.
+    Hugging Face datasets and Ray Data do not: ``JPG`` is another column than ``jpg``, and is not
+    decoded as an image. A set with both spellings has its images in two columns. Keys are
+    case-sensitive for every reader: ``A.jpg`` and ``a.txt`` never pair.
 
-    In practice: photographs straight from cameras and from Windows; "KeyError: 'jpg'" in the datasets library for some
-    of the shards (datasets#7732).
+    In practice: photographs straight from cameras and from Windows; "KeyError: 'jpg'" in the
+    datasets library for some of the shards (datasets#7732).
 
     Fix: ``wdsflow repair SHARD -o repaired`` writes field names in lower case.
     """
@@ -97,13 +105,13 @@ class UpperCase(LossRule):
     code = "W013"
     tallies = ("name.upper",)
     counts_samples = False
-    says = (
-        "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets and Ray Data"
-    )
+    says = "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets and Ray Data"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         """Return the larger loss, before and after the reader has columns, whose names may be in upper case."""
-        return max(loss(context, each, shard, self.fixed_part) for each in (reader, context.bound(reader)))
+        return max(
+            loss(context, each, shard, self.fixed_part) for each in (reader, context.bound(reader))
+        )
 
     def fixed_part(self, part: Part) -> Part:
         return part if part.suffix.islower() else Part(part.suffix.lower(), part.status)
@@ -114,9 +122,10 @@ class UnsafePath(TallyRule):
 
     What: absolute paths (``/etc/x.txt``) or a ``..`` component (``../../x.txt``).
 
-    Why it matters: readers that stream never write to disk, and OpenCLIP trains on such shards normally. But careless
-    tools write outside of the target folder when they unpack the tar: Python's ``extractall`` without a filter (the
-    default before 3.14) does. In a data set from a stranger it may be an attack.
+    Why it matters: readers that stream never write to disk, and OpenCLIP trains on such shards
+    normally. But careless tools write outside of the target folder when they unpack the tar:
+    Python's ``extractall`` without a filter (the default before 3.14) does. In a data set from a
+    stranger it may be an attack.
 
     In practice: ``tar -P``, archives made to attack (CVE-2007-4559).
 
@@ -134,14 +143,15 @@ class NameNotUtf8(TallyRule):
 
     What: names in Latin-1, Shift-JIS or another 8-bit encoding.
 
-    Why it matters: tarfile keeps the odd bytes as surrogates. OpenCLIP still pairs such members, but writing the key
-    fails: UnicodeEncodeError in a log, in JSON, in Parquet, in an index. Readers that decode names strictly end with an
-    exception.
+    Why it matters: tarfile keeps the odd bytes as surrogates. OpenCLIP still pairs such members,
+    but writing the key fails: UnicodeEncodeError in a log, in JSON, in Parquet, in an index.
+    Readers that decode names strictly end with an exception.
 
-    In practice: names from old Windows or Mac archives, unpacked and packed again on Linux (webdataset#330, #428).
+    In practice: names from old Windows or Mac archives, unpacked and packed again on Linux
+    (webdataset#330, #428).
 
-    Fix: ``wdsflow repair SHARD -o repaired`` replaces the odd bytes. To keep the letters, rename the files before
-    packing: ``convmv -f latin1 -t utf8 -r --notest FOLDER``
+    Fix: ``wdsflow repair SHARD -o repaired`` replaces the odd bytes. To keep the letters, rename
+    the files before packing: ``convmv -f latin1 -t utf8 -r --notest FOLDER``
     """
 
     code = "W016"
@@ -149,8 +159,12 @@ class NameNotUtf8(TallyRule):
     says = "{n:name is|names are} not UTF-8{first}: writing such a key fails"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        crashes = [(reader.preparation([shard]) or reader).at_shard(shard) for reader in context.readers]
-        ends = any(crash is not None and crash.reason in ("not-utf8-name", "no-index") for crash in crashes)
+        crashes = [
+            (reader.preparation([shard]) or reader).at_shard(shard) for reader in context.readers
+        ]
+        ends = any(
+            crash is not None and crash.reason in ("not-utf8-name", "no-index") for crash in crashes
+        )
         return "error" if ends else self.severity
 
 
@@ -159,8 +173,9 @@ class MacosxFolder(TallyRule):
 
     What: members under ``__MACOSX/``, the resource forks that macOS writes into zip files.
 
-    Why it matters: webdataset skips names of the form ``__name__``, but not ``__MACOSX``. Its members become separate
-    samples, which OpenCLIP drops and other readers yield. Between the members of a sample, they split it.
+    Why it matters: webdataset skips names of the form ``__name__``, but not ``__MACOSX``. Its
+    members become separate samples, which OpenCLIP drops and other readers yield. Between the
+    members of a sample, they split it.
 
     In practice: a zip file made in Finder, unpacked and packed again as tar on another machine.
 
@@ -176,15 +191,17 @@ class MacosxFolder(TallyRule):
 class HiddenFiles(TallyRule):
     """Dot-files at the top level are skipped.
 
-    What: names such as ``.DS_Store``, ``._a.jpg`` or ``./._a.jpg`` that begin with a dot and are in no folder.
+    What: names such as ``.DS_Store``, ``._a.jpg`` or ``./._a.jpg`` that begin with a dot and are in
+    no folder.
 
-    Why it matters: they have no key, and readers silently skip them. That is right for files that an operating system
-    left behind. If samples have such names, they do not exist for any reader. Inside a folder, dot-files do harm (W012).
+    Why it matters: they have no key, and readers silently skip them. That is right for files that
+    an operating system left behind. If samples have such names, they do not exist for any reader.
+    Inside a folder, dot-files do harm (W012).
 
     In practice: tars made in Finder or of a home directory.
 
-    Fix: none is needed. To leave them out when packing: ``tar --sort=name --format=ustar --exclude '.[!.]*' -cf SHARD
-    -C FOLDER .``
+    Fix: none is needed. To leave them out when packing: ``tar --sort=name --format=ustar --exclude
+    '.[!.]*' -cf SHARD -C FOLDER .``
     """
 
     code = "W023"
@@ -198,14 +215,14 @@ class ControlInName(TallyRule):
 
     What: newlines, escape sequences or other control characters in file names.
 
-    Why it matters: readers pair such members like any others. Lists with one name per line break, terminals obey escape
-    sequences (colours, window titles, hidden text), and shell scripts split the names. wdsflow shows them escaped and
-    never uses them as paths.
+    Why it matters: readers pair such members like any others. Lists with one name per line break,
+    terminals obey escape sequences (colours, window titles, hidden text), and shell scripts split
+    the names. wdsflow shows them escaped and never uses them as paths.
 
     In practice: file names taken from page titles or captions, or chosen for an attack.
 
-    Fix: ``wdsflow repair SHARD -o repaired`` replaces them. When packing, use characters that are safe everywhere:
-    ``key = re.sub(r"[^A-Za-z0-9_-]", "_", key)``
+    Fix: ``wdsflow repair SHARD -o repaired`` replaces them. When packing, use characters that are
+    safe everywhere: ``key = re.sub(r"[^A-Za-z0-9_-]", "_", key)``
     """
 
     code = "W028"
@@ -218,14 +235,14 @@ class MetaMembers(TallyRule):
 
     What: files or folders with names of the form ``__name__``.
 
-    Why it matters: webdataset and OpenCLIP skip them as metadata. Ray Data, DataChain and others do not know this
-    convention and take them for samples. Between the members of a sample, they split it, and Ray Data then ends with an
-    exception.
+    Why it matters: webdataset and OpenCLIP skip them as metadata. Ray Data, DataChain and others do
+    not know this convention and take them for samples. Between the members of a sample, they split
+    it, and Ray Data then ends with an exception.
 
     In practice: notes about a shard stored inside it.
 
-    Fix: keep such files next to the shards, not in them: ``tar --sort=name --format=ustar --exclude '__*__' -cf SHARD
-    -C FOLDER .``
+    Fix: keep such files next to the shards, not in them: ``tar --sort=name --format=ustar --exclude
+    '__*__' -cf SHARD -C FOLDER .``
     """
 
     code = "W032"
@@ -252,9 +269,10 @@ class NotAsciiName(TallyRule):
 
     What: UTF-8 names with non-ASCII letters, such as ``Zürich.jpg``.
 
-    Why it matters: Python readers pair them correctly. macOS and Linux may spell the same letter in two ways (composed or
-    not); an image and its caption from two systems then do not pair. USTAR headers cannot hold such names without an
-    extended header, which simple tar parsers do not read: for these, names may become alike.
+    Why it matters: Python readers pair them correctly. macOS and Linux may spell the same letter in
+    two ways (composed or not); an image and its caption from two systems then do not pair. USTAR
+    headers cannot hold such names without an extended header, which simple tar parsers do not read:
+    for these, names may become alike.
 
     In practice: file names taken from titles.
 

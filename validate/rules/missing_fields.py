@@ -20,19 +20,23 @@ from .kit.shapes import Lack, Role, Wants, crashes, lacks, wants
 class MissingEverywhere(Rule):
     """No sample has the field that training needs.
 
-    What: a reader needs an image field (jpg, png, jpeg or webp) and a caption field (txt), and no sample has one of the
-    two. The message names the fields that samples have, and the place of the captions if they were found.
+    What: a reader needs an image field (jpg, png, jpeg or webp) and a caption field (txt), and no
+    sample has one of the two. The message names the fields that samples have, and the place of the
+    captions if they were found.
 
-    Why it matters: OpenCLIP's filter silently drops a sample that lacks either. webdataset up to 0.2.88, which OpenCLIP
-    pins, then reads its shards again and again: training hangs at "Start epoch 0" with the GPU at 0 % and no message.
-    webdataset 1.x raises an error at the first sample; Hugging Face datasets give None.
+    Why it matters: OpenCLIP's filter silently drops a sample that lacks either. webdataset up to
+    0.2.88, which OpenCLIP pins, then reads its shards again and again: training hangs at "Start
+    epoch 0" with the GPU at 0 % and no message. webdataset 1.x raises an error at the first sample;
+    Hugging Face datasets give None.
 
-    In practice: captions in json only (open_clip#1016), class labels in .cls (open_clip#569), ``input.jpg`` and
-    ``outputs.txt`` (open_clip#480), ``.txt.gz``, ``.caption``, images as .gif or .tif.
+    In practice: captions in json only (open_clip#1016), class labels in .cls (open_clip#569),
+    ``input.jpg`` and ``outputs.txt`` (open_clip#480), ``.txt.gz``, ``.caption``, images as .gif or
+    .tif.
 
-    Fix: ``wdsflow repair URL... -o repaired`` finds images and captions that have another name, or are in json. To name
-    them: ``--caption json:FIELD`` writes txt members from json, ``--rename OLD=NEW`` renames fields. OpenCLIP 4 can also
-    read them as they are: ``--json-text-key FIELD``, ``--text-key NAME``, ``--image-key NAME``.
+    Fix: ``wdsflow repair URL... -o repaired`` finds images and captions that have another name, or
+    are in json. To name them: ``--caption json:FIELD`` writes txt members from json, ``--rename
+    OLD=NEW`` renames fields. OpenCLIP 4 can also read them as they are: ``--json-text-key FIELD``,
+    ``--text-key NAME``, ``--image-key NAME``.
     """
 
     code = "F101"
@@ -47,7 +51,9 @@ class MissingEverywhere(Rule):
                     groups.setdefault((role, want.names[role]), []).append(want)
         layout = _layout_hint(context) if groups else ""
         for (role, names), wanting in groups.items():
-            yield self._finding(context, role, names, [want.reader.name for want in wanting], layout)
+            yield self._finding(
+                context, role, names, [want.reader.name for want in wanting], layout
+            )
             # Once is enough.
             layout = ""
 
@@ -55,10 +61,14 @@ class MissingEverywhere(Rule):
         self, context: Context, role: Role, names: tuple[str, ...], readers: list[str], layout: str
     ) -> Finding:
         """Return the finding for one role that no sample has; ``layout`` is a remark on the layout of the set."""
-        shard = next((shard for shard in context.evidence.shards if shard.runs.head is not None), None)
+        shard = next(
+            (shard for shard in context.evidence.shards if shard.runs.head is not None), None
+        )
         have = _fields(context)
         hint, fix = _instead(context, role, names, have, readers)
-        fields = ", ".join(escape(name, 40) for name in have[:6]) + (", ..." if len(have) > 6 else "")
+        fields = ", ".join(escape(name, 40) for name in have[:6]) + (
+            ", ..." if len(have) > 6 else ""
+        )
         message = f"no sample has {field_phrase(names)}{_effect(context, readers)} (fields: {fields}{hint}{layout})"
         samples, place = context.evidence.samples, shard.runs.head if shard else None
         return self.found(message, readers, shard, place, count=samples, of=samples, fix=fix)
@@ -120,9 +130,13 @@ def _instead(
             return found, None
         if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
             return "; --level headers finds the json field that holds captions", None
-    known = [name for name in (CAPTIONS if role == "caption" else IMAGES) if name not in ("json", "jsn")]
+    known = [
+        name for name in (CAPTIONS if role == "caption" else IMAGES) if name not in ("json", "jsn")
+    ]
     empty = empty_fields(context.evidence.shards)
-    usable = [name for name in have if not name.startswith("*.") and name not in empty and is_option(name)]
+    usable = [
+        name for name in have if not name.startswith("*.") and name not in empty and is_option(name)
+    ]
     lasts = {name: name.removesuffix(".gz").rpartition(".")[2] for name in usable}
     fit = [name for name in usable if lasts[name] in known]
     best = min(fit, key=lambda name: known.index(lasts[name]), default="")
@@ -135,7 +149,9 @@ def _json_caption(context: Context) -> str:
         return ""
     name, entry = best
     samples = context.evidence.samples
-    return f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}'
+    return (
+        f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}'
+    )
 
 
 def _rename(role: Role, name: str, names: tuple[str, ...]) -> tuple[str, Repair | None]:
@@ -170,7 +186,9 @@ class PartialLoss(Rule):
             for lack in lacks(context, want):
                 if bool(lack.instead) == self.instead:
                     labels = want.reader.pairs_with == "label"
-                    rows[lack.shard.url, lack.roles, lack.instead, lack.count, labels].append((want, lack))
+                    rows[lack.shard.url, lack.roles, lack.instead, lack.count, labels].append(
+                        (want, lack)
+                    )
                     halved = any(lack.shard.tally(name).count for name in _HALVING)
                     totals[want.reader.name] += 0 if halved else lack.count
         limit = context.max_loss * context.evidence.samples
@@ -178,7 +196,9 @@ class PartialLoss(Rule):
         for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):
             want, lack = together[0]
             names = [item.reader.name for item, _ in together]
-            ending = [item.reader.name for item, one in together if _ends(context, item.reader, one)]
+            ending = [
+                item.reader.name for item, one in together if _ends(context, item.reader, one)
+            ]
             yield self.found(
                 _message(want, lack) + _ending(context, names, ending),
                 names,
@@ -186,47 +206,61 @@ class PartialLoss(Rule):
                 lack,
                 count=lack.count,
                 of=lack.shard.samples,
-                severity="error" if ending or any(totals[name] > limit for name in names) else "warning",
+                severity="error"
+                if ending or any(totals[name] > limit for name in names)
+                else "warning",
             )
 
 
 def _ends(context: Context, reader: Reader, lack: Lack) -> bool:
     """Return whether a reader raises at such samples, or because the first samples differ in fields."""
     first = lack.shard is context.evidence.shards[0]
-    return crashes(context, reader, lack.shape) or (first and reader.name in context.ended_by_fields())
+    return crashes(context, reader, lack.shape) or (
+        first and reader.name in context.ended_by_fields()
+    )
 
 
 def _message(want: Wants, lack: Lack) -> str:
     phrases = [field_phrase(want.names[role]) for role in lack.roles]
-    missing = f"neither {' nor '.join(phrases)}" if len(phrases) > 1 else f"no {phrases[0].removeprefix('a ')}"
+    missing = (
+        f"neither {' nor '.join(phrases)}"
+        if len(phrases) > 1
+        else f"no {phrases[0].removeprefix('a ')}"
+    )
     verb = "has" if lack.count == 1 else "have"
     them = "it has" if lack.count == 1 else "they have"
-    rest = f'; {them} "{escape(lack.instead, 40)}"' if lack.instead else f" ({them} {escape(lack.fields, 80)})"
+    rest = (
+        f'; {them} "{escape(lack.instead, 40)}"'
+        if lack.instead
+        else f" ({them} {escape(lack.fields, 80)})"
+    )
     return f"{lack.count:,} of {how_many(lack.shard.samples, 'sample')} {verb} {missing}{rest}"
 
 
 def _ending(context: Context, names: list[str], ending: list[str]) -> str:
     by_fields = context.ended_by_fields()
-    ended = [name for name in context.names() if name in ending or (name in names and name in by_fields)]
+    ended = [
+        name for name in context.names() if name in ending or (name in names and name in by_fields)
+    ]
     return f"; {context.ending(ended)}" if ended else ""
 
 
 class MissingInPart(PartialLoss):
     """Some samples lack the image or the caption.
 
-    What: some samples lack a field that a reader needs and that other samples have, and no other field of theirs can
-    serve instead.
+    What: some samples lack a field that a reader needs and that other samples have, and no other
+    field of theirs can serve instead.
 
-    Why it matters: OpenCLIP drops them silently and without a count; an epoch then has fewer samples than
-    ``--train-num-samples``, and repeats the rest to fill up. webdataset 1.x ends at the first of them. Hugging Face
-    datasets and Ray Data give None.
+    Why it matters: OpenCLIP drops them silently and without a count; an epoch then has fewer
+    samples than ``--train-num-samples``, and repeats the rest to fill up. webdataset 1.x ends at
+    the first of them. Hugging Face datasets and Ray Data give None.
 
-    In practice: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
-    and other files that become separate samples (open_clip PR#179; Mobile-O#8).
+    In practice: downloads where the image failed and only the json was kept, captions removed by a
+    filter, README.md and other files that become separate samples (open_clip PR#179; Mobile-O#8).
 
-    Fix: ``wdsflow repair URL... -o repaired`` finds images and captions that have another name, or are in json.
-    Then ``--drop-bad`` leaves out samples that still lack one, so that counts are correct. ``wdsflow inspect SHARD``
-    lists the fields of samples.
+    Fix: ``wdsflow repair URL... -o repaired`` finds images and captions that have another name, or
+    are in json. Then ``--drop-bad`` leaves out samples that still lack one, so that counts are
+    correct. ``wdsflow inspect SHARD`` lists the fields of samples.
     """
 
     code = "F102"
@@ -236,18 +270,21 @@ class MissingInPart(PartialLoss):
 class OtherName(PartialLoss):
     """In some samples the image or the caption has another name.
 
-    What: some samples lack a field that a reader needs, and have one that may hold the same: ``caption`` or ``json``
-    for txt, ``gif``, ``jfif`` or ``input.jpg`` for jpg. Other samples of the set have the right field.
+    What: some samples lack a field that a reader needs, and have one that may hold the same:
+    ``caption`` or ``json`` for txt, ``gif``, ``jfif`` or ``input.jpg`` for jpg. Other samples of
+    the set have the right field.
 
-    Why it matters: field names are compared as wholes: ``input.jpg`` is not ``jpg``, ``txt.gz`` is not ``txt``.
-    OpenCLIP drops these samples silently; webdataset 1.x ends at the first of them. Training continues with the part of
-    the set that has the expected names, which may be one source of several.
+    Why it matters: field names are compared as wholes: ``input.jpg`` is not ``jpg``, ``txt.gz`` is
+    not ``txt``. OpenCLIP drops these samples silently; webdataset 1.x ends at the first of them.
+    Training continues with the part of the set that has the expected names, which may be one source
+    of several.
 
-    In practice: sets put together from several sources (Mobile-O#8; datasets#7055), images by their original
-    extension, captions first in txt and later in json.
+    In practice: sets put together from several sources (Mobile-O#8; datasets#7055), images by their
+    original extension, captions first in txt and later in json.
 
-    Fix: ``wdsflow repair URL... -o repaired`` gives these fields the usual name, and takes captions from json. To name
-    them: ``--rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt members from json.
+    Fix: ``wdsflow repair URL... -o repaired`` gives these fields the usual name, and takes captions
+    from json. To name them: ``--rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes
+    txt members from json.
     """
 
     code = "F103"

@@ -20,17 +20,19 @@ from .kit.families import flag
 class UnopenedUrls(Rule):
     """A reader cannot open the urls of shards.
 
-    What: webdataset starts a program for each url, and knows http, https, gs, sftp, ftps, scp, ais and pipe; 1.x also
-    knows hf. It has no handler for s3, and up to 0.2.86 none for hf. OpenCLIP reads through webdataset 0.2.86.
-    wdsflow itself reads all urls that fsspec knows, so it can judge what is in these shards.
+    What: webdataset starts a program for each url, and knows http, https, gs, sftp, ftps, scp, ais
+    and pipe; 1.x also knows hf. It has no handler for s3, and up to 0.2.86 none for hf. OpenCLIP
+    reads through webdataset 0.2.86. wdsflow itself reads all urls that fsspec knows, so it can
+    judge what is in these shards.
 
-    Why it matters: each shard is an error: "no gopen handler defined". OpenCLIP logs a warning for each, finds no sample,
-    and starts over endlessly; webdataset without a handler ends with the error.
+    Why it matters: each shard is an error: "no gopen handler defined". OpenCLIP logs a warning for
+    each, finds no sample, and starts over endlessly; webdataset without a handler ends with the
+    error.
 
     In practice: ``--train-data "s3://bucket/{000..042}.tar"``, which works with many other tools.
 
-    Fix: ``wdsflow train`` in place of ``open_clip_train``: it reads these urls itself, and resumes after a broken
-    connection. Otherwise a command: ``pipe:aws s3 cp s3://bucket/{000..042}.tar -``.
+    Fix: ``wdsflow train`` in place of ``open_clip_train``: it reads these urls itself, and resumes
+    after a broken connection. Otherwise a command: ``pipe:aws s3 cp s3://bucket/{000..042}.tar -``.
     """
 
     code = "P332"
@@ -46,14 +48,21 @@ class UnopenedUrls(Rule):
 
     def _of_command(self, arguments: Arguments, reader: Reader) -> Iterator[Finding]:
         """Yield the findings on what a training command names, wherever the shards are that were scanned."""
-        for option, data in (("--train-data", arguments.train_data), ("--val-data", arguments.val_data)):
+        for option, data in (
+            ("--train-data", arguments.train_data),
+            ("--val-data", arguments.val_data),
+        ):
             patterns = data.split("::") if data else []
-            unreached = [(pattern, why) for pattern in patterns if (why := reader.unreached(named(pattern)))]
+            unreached = [
+                (pattern, why) for pattern in patterns if (why := reader.unreached(named(pattern)))
+            ]
             if not unreached:
                 continue
             first, why = unreached[0]
             text = f"{_name(reader)} does not open {option} {escape(redact(first), 200)}: {why}; wdsflow train does"
-            piped = [pattern if pattern.startswith(PIPE) else as_pipe(pattern) for pattern in patterns]
+            piped = [
+                pattern if pattern.startswith(PIPE) else as_pipe(pattern) for pattern in patterns
+            ]
             fix = flag(option, "::".join(piped)) if all(piped) else None
             yield self.found(text, (reader.name,), severity="error", fix=fix)
 

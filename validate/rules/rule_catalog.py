@@ -17,7 +17,16 @@ from ..finding import ORDER, Finding, Severity
 from .kit.base import SHARDS_NAMED, Context, Rule
 from .kit.losses import drops, total_lost, with_losses
 
-__all__ = ["GROUP", "RULES", "BadRule", "Rule", "UnknownCode", "catalog", "check_codes", "run_rules"]
+__all__ = [
+    "GROUP",
+    "RULES",
+    "BadRule",
+    "Rule",
+    "UnknownCode",
+    "catalog",
+    "check_codes",
+    "run_rules",
+]
 
 # No shard has this name.
 ANYWHERE = ""
@@ -35,7 +44,9 @@ class UnknownCode(LookupError):
 
     def __init__(self, code: str, codes: Iterable[str]) -> None:
         near = _nearest(code.strip().upper(), list(codes))
-        super().__init__(f"no rule has the code {code!r}{f'; did you mean {near}?' if near else ''}")
+        super().__init__(
+            f"no rule has the code {code!r}{f'; did you mean {near}?' if near else ''}"
+        )
         self.code = code
 
 
@@ -54,7 +65,11 @@ def _found() -> Iterator[type[Rule]]:
     for file in iter_modules(import_module(__package__).__path__):
         if not file.ispkg:
             module = import_module(f"{__package__}.{file.name}")
-            yield from (each for each in vars(module).values() if _is_rule(each) and each.__module__ == module.__name__)
+            yield from (
+                each
+                for each in vars(module).values()
+                if _is_rule(each) and each.__module__ == module.__name__
+            )
 
 
 def _is_rule(thing: object) -> bool:
@@ -103,7 +118,9 @@ def catalog() -> dict[str, type[Rule]]:
         rule = point.load()
         named = f"entry point {point.name} = {point.value}"
         if not _is_rule(rule):
-            raise BadRule(f"{named}: not a subclass of wdsflow.validate.rules.kit.base.Rule with a code")
+            raise BadRule(
+                f"{named}: not a subclass of wdsflow.validate.rules.kit.base.Rule with a code"
+            )
         if (other := rules.setdefault(rule.code, rule)) is not rule:
             raise BadRule(
                 f"{named}: the code {rule.code} is that of {_place(other)}: give it another, or uninstall "
@@ -131,7 +148,11 @@ def explain(code: str) -> str:
 def page(rule: type[Rule]) -> str:
     """Return the manual page of one rule as plain text."""
     _, _, body = inspect.cleandoc(rule.__doc__ or "").partition("\n")
-    requires = f"\n\nNot reported in shards where one of these is: {', '.join(rule.requires)}" if rule.requires else ""
+    requires = (
+        f"\n\nNot reported in shards where one of these is: {', '.join(rule.requires)}"
+        if rule.requires
+        else ""
+    )
     return f"{rule.code} ({rule.severity}): {rule.title()}\n\n{body.strip()}{requires}\n"
 
 
@@ -145,7 +166,9 @@ def reference() -> str:
         )
     ]
     for letter, title in _FAMILIES.items():
-        family = sorted((rule for code, rule in RULES.items() if code[0] == letter), key=lambda rule: rule.code)
+        family = sorted(
+            (rule for code, rule in RULES.items() if code[0] == letter), key=lambda rule: rule.code
+        )
         if family:
             parts.append(f"## {title}")
             parts += [_markdown(rule) for rule in family]
@@ -160,7 +183,9 @@ def _markdown(rule: type[Rule]) -> str:
     text = f"### {rule.code}: {title}\n\nUsual severity: {rule.severity}.\n\n{body.strip()}"
     # Outside of code, words between double underscores would be bold.
     spans = text.split("``")
-    return "`".join(span if index % 2 else span.replace("__", r"\_\_") for index, span in enumerate(spans))
+    return "`".join(
+        span if index % 2 else span.replace("__", r"\_\_") for index, span in enumerate(spans)
+    )
 
 
 def catalogue() -> list[tuple[str, Severity, str]]:
@@ -173,20 +198,29 @@ def run_rules(
 ) -> tuple[list[Finding], Ignored]:
     """Run rules; return their findings, sorted, and the ignored ones with the reason why they are accepted.
 
-    ``select`` and ``ignore`` are codes or their first letters ("W", "W0", "W001"). Only the selected rules run, all if there
-    are none; an ignored rule still explains others that depend on it. Raises UnknownCode if no rule begins like this.
+    ``select`` and ``ignore`` are codes or their first letters ("W", "W0", "W001"). Only the
+    selected rules run, all if there are none; an ignored rule still explains others that depend on
+    it. Raises UnknownCode if no rule begins like this.
     """
     rules = catalog()
-    chosen = [code for code in rules if not select or any(_begins(code, prefix, rules) for prefix in select)]
+    chosen = [
+        code
+        for code in rules
+        if not select or any(_begins(code, prefix, rules) for prefix in select)
+    ]
     reasons = _reasons(rules, ignore or {})
     found: dict[str, list[Finding]] = {}
-    causes_of = {code: [cause for cause in rules[code].requires if cause in chosen] for code in chosen}
+    causes_of = {
+        code: [cause for cause in rules[code].requires if cause in chosen] for code in chosen
+    }
     for code in TopologicalSorter(causes_of).static_order():
         rule = rules[code]()
         causes = [finding for cause in rule.requires for finding in found.get(cause, ())]
         found[code] = without_explained(rule.check(context), causes)
     found = with_losses(found, rules, context, is_all=not select)
-    position: dict[str, int] = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
+    position: dict[str, int] = {
+        shard.url: index for index, shard in enumerate(context.evidence.shards)
+    }
     findings: list[Finding] = []
     ignored: Ignored = []
     for code in chosen:
@@ -196,7 +230,9 @@ def run_rules(
         else:
             findings += folded
     last = len(position)
-    findings.sort(key=lambda item: (ORDER[item.severity], item.code, position.get(item.shard or "", last)))
+    findings.sort(
+        key=lambda item: (ORDER[item.severity], item.code, position.get(item.shard or "", last))
+    )
     return findings, ignored
 
 
@@ -234,7 +270,9 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
     total = sum(finding.count for finding in rest)
     shards = len({finding.shard for finding in rest})
     affected = {name for finding in rest for name in finding.readers}
-    message = f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in total"
+    message = (
+        f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in total"
+    )
     if lost := drops(context, total_lost(rest)):
         message += f"; {lost}"
     folded = replace(

@@ -23,16 +23,17 @@ class Interleaved(TallyRule):
 
     What: a key occurs again after other keys in the same shard, as in ``0.jpg 1.jpg 0.txt 1.txt``.
 
-    Why it matters: readers walk a shard once and close a sample as soon as the key changes. Each part becomes a
-    separate sample: an image without a caption, a caption without an image. OpenCLIP's filter silently drops both; if
-    the whole set is like that, no sample is left and training hangs at epoch 0. webdataset and Ray Data yield the
-    parts.
+    Why it matters: readers walk a shard once and close a sample as soon as the key changes. Each
+    part becomes a separate sample: an image without a caption, a caption without an image.
+    OpenCLIP's filter silently drops both; if the whole set is like that, no sample is left and
+    training hangs at epoch 0. webdataset and Ray Data yield the parts.
 
-    In practice: tars made by ``tar cf shard.tar folder`` in the order of the directory, by ``find | tar -T -``, or
-    by adding all images first and all captions after them (webdataset#407, #140, #11; ray#44068).
+    In practice: tars made by ``tar cf shard.tar folder`` in the order of the directory, by ``find |
+    tar -T -``, or by adding all images first and all captions after them (webdataset#407, #140,
+    #11; ray#44068).
 
-    Fix: ``wdsflow repair SHARD -o repaired`` regroups the members. To pack again: ``tar --sort=name --format=ustar -cf
-    SHARD -C FOLDER .``
+    Fix: ``wdsflow repair SHARD -o repaired`` regroups the members. To pack again: ``tar --sort=name
+    --format=ustar -cf SHARD -C FOLDER .``
     """
 
     code = "W006"
@@ -49,15 +50,15 @@ class DuplicateMember(LossRule):
 
     What: ``a.jpg a.txt a.jpg``, or ``a.JPG`` and ``a.jpg``: field names are compared in lower case.
 
-    Why it matters: webdataset raises "duplicate file name in tar file"; without a handler the run ends, with one the
-    second member is dropped. OpenCLIP begins a new sample at the second member. This sample lacks the other field, and
-    is silently dropped with all members that follow it.
+    Why it matters: webdataset raises "duplicate file name in tar file"; without a handler the run
+    ends, with one the second member is dropped. OpenCLIP begins a new sample at the second member.
+    This sample lacks the other field, and is silently dropped with all members that follow it.
 
-    In practice: ``tar -r`` or ``tar -A`` used to update a shard, keys that are not unique inside a shard, a writer
-    that was restarted (webdataset#157, #205, #286).
+    In practice: ``tar -r`` or ``tar -A`` used to update a shard, keys that are not unique inside a
+    shard, a writer that was restarted (webdataset#157, #205, #286).
 
-    Fix: ``wdsflow repair SHARD -o repaired`` keeps the first member of each name. If the second members are other
-    samples, give them unique keys when packing.
+    Fix: ``wdsflow repair SHARD -o repaired`` keeps the first member of each name. If the second
+    members are other samples, give them unique keys when packing.
     """
 
     code = "W007"
@@ -74,7 +75,9 @@ class DuplicateMember(LossRule):
                 dropped = sum(fate.kind == "dropped" for fate in context.fates(reader, item.shape))
                 before = sum(fate.kind == "dropped" for fate in context.fates(reader, single))
                 samples += max(dropped - before, 0) * item.count
-                crash = crash or (crashes(context, reader, item.shape) and not crashes(context, reader, single))
+                crash = crash or (
+                    crashes(context, reader, item.shape) and not crashes(context, reader, single)
+                )
         return RuleLoss(samples, crash)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -102,23 +105,25 @@ _ENOUGH = 8
 class SharedKeys(Rule):
     """Several shards use the same keys.
 
-    What: keys are unique inside a shard but occur again in others, for example if numbering starts at 0 in every shard.
-    The scan keeps the 64 smallest key hashes of each shard, and reports shards that share 8 of them, or all; the number
-    in the message is a lower bound.
+    What: keys are unique inside a shard but occur again in others, for example if numbering starts
+    at 0 in every shard. The scan keeps the 64 smallest key hashes of each shard, and reports shards
+    that share 8 of them, or all; the number in the message is a lower bound.
 
-    Why it matters: readers that mark the end of a shard accept this. webdataset up to 0.2.88, which OpenCLIP pins,
-    continues an open sample in the next shard: after a cut shard, an image of one sample can get the caption of another
-    (W021). Tools that look samples up by key (embeddings, filter lists) confuse them. Energon takes no key twice: neither
-    ``wdsflow index URL... --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and
+    Why it matters: readers that mark the end of a shard accept this. webdataset up to 0.2.88, which
+    OpenCLIP pins, continues an open sample in the next shard: after a cut shard, an image of one
+    sample can get the caption of another (W021). Tools that look samples up by key (embeddings,
+    filter lists) confuse them. Energon takes no key twice: neither ``wdsflow index URL...
+    --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and
     new shards are in one folder.
 
-    In practice: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's group_by_keys),
-    webdataset#327.
+    In practice: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's
+    group_by_keys), webdataset#327.
 
-    Fix: put the number of the shard into the key when packing, as img2dataset does: ``000420017`` for sample 17 of
-    shard 42. Look for stale files first: ``ls -lt FOLDER``. For Energon,
-    ``energon prepare --fix-duplicates --non-interactive --split-ratio 1,0,0 --skip-dataset-yaml FOLDER`` puts the name of
-    its shard before each key, in the shards themselves, and ``wdsflow index URL... --energon`` adds what else is needed.
+    Fix: put the number of the shard into the key when packing, as img2dataset does: ``000420017``
+    for sample 17 of shard 42. Look for stale files first: ``ls -lt FOLDER``. For Energon,
+    ``energon prepare --fix-duplicates --non-interactive --split-ratio 1,0,0 --skip-dataset-yaml
+    FOLDER`` puts the name of its shard before each key, in the shards themselves, and ``wdsflow
+    index URL... --energon`` adds what else is needed.
     """
 
     code = "W008"
@@ -129,11 +134,16 @@ class SharedKeys(Rule):
             return
         first, second = pairs[0]
         cut = all(_cut_short(one) and _cut_short(other) for one, other in pairs)
-        also = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)" if len(pairs) > 1 else ""
+        also = (
+            f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)"
+            if len(pairs) > 1
+            else ""
+        )
         ending = tuple(
             reader.name
             for reader in context.readers
-            if reader.keys_once and share_keys([shard for shard in context.evidence.shards if reader.opens(shard)])
+            if reader.keys_once
+            and share_keys([shard for shard in context.evidence.shards if reader.opens(shard)])
         )
         if cut and not ending:
             # W010 reports it.
@@ -141,7 +151,9 @@ class SharedKeys(Rule):
         message = f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
         message += f"do not have keys of their own{f'; without an index, {context.ending(ending)}' if ending else ''}"
         severity = "error" if ending else self.severity
-        yield self.found(message, ending or context.names(), second, count=len(pairs), severity=severity)
+        yield self.found(
+            message, ending or context.names(), second, count=len(pairs), severity=severity
+        )
 
 
 def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEvidence, ShardEvidence]]:
@@ -152,7 +164,11 @@ def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEviden
         owners = Counter(id(owner[value]) for value in values if value in owner)
         if owners:
             _, shared = owners.most_common(1)[0]
-            earlier = next(owner[value] for value in values if value in owner and owners[id(owner[value])] == shared)
+            earlier = next(
+                owner[value]
+                for value in values
+                if value in owner and owners[id(owner[value])] == shared
+            )
             fewest = min(len(values), len(getattr(earlier, sketch)))
             # A single equal hash of many may be a collision: there are only 2^32.
             if shared >= max(2, fewest * _ENOUGH // 64) or shared == fewest == 1:
@@ -164,7 +180,9 @@ def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEviden
 def _cut_short(shard: ShardEvidence) -> bool:
     """Return whether dots have cut most keys of a shard, so that they may be equal only because of that."""
     runs = list(shard.runs.counted())
-    wild = sum(item.count for item in runs if all(is_wild(shard, part.suffix) for part in item.shape))
+    wild = sum(
+        item.count for item in runs if all(is_wild(shard, part.suffix) for part in item.shape)
+    )
     return wild * 2 > sum(item.count for item in runs)
 
 
@@ -175,18 +193,19 @@ def _name(url: str) -> str:
 class SplitSample(Rule):
     """A sample continues in the next shard.
 
-    What: the last key of one shard is the first key of the next one, with different fields: one sample was split when
-    the tars were written.
+    What: the last key of one shard is the first key of the next one, with different fields: one
+    sample was split when the tars were written.
 
-    Why it matters: readers shuffle shards and give them to different workers, so the two parts hardly ever meet.
-    webdataset 1.x marks the end of each shard and makes two incomplete samples even in order. OpenCLIP silently drops
-    each part for its missing field: one sample is lost between each two shards.
+    Why it matters: readers shuffle shards and give them to different workers, so the two parts
+    hardly ever meet. webdataset 1.x marks the end of each shard and makes two incomplete samples
+    even in order. OpenCLIP silently drops each part for its missing field: one sample is lost
+    between each two shards.
 
-    In practice: tars split by size (``split``, ``tar --multi-volume``), writers that start a new shard after any
-    member instead of after a sample.
+    In practice: tars split by size (``split``, ``tar --multi-volume``), writers that start a new
+    shard after any member instead of after a sample.
 
-    Fix: ``wdsflow repair URL... -o repaired`` over all shards at once joins the two parts. Or pack with webdataset's
-    ShardWriter, which never splits a sample.
+    Fix: ``wdsflow repair URL... -o repaired`` over all shards at once joins the two parts. Or pack
+    with webdataset's ShardWriter, which never splits a sample.
     """
 
     code = "W009"
@@ -195,14 +214,21 @@ class SplitSample(Rule):
         found = []
         for shard, following in pairwise(context.evidence.shards):
             tail, head = shard.runs.last, following.runs.head
-            if tail is None or head is None or tail.key != head.key or is_junk_run(tail.key, tail.shape):
+            if (
+                tail is None
+                or head is None
+                or tail.key != head.key
+                or is_junk_run(tail.key, tail.shape)
+            ):
                 continue
             # Not the parts of several samples whose keys a dot cuts to the same (W010).
             before, after = _cut_off(shard, tail), _cut_off(following, head)
             one = not before or not after or not before.isdisjoint(after)
             if one and not fields_in(tail.shape) & fields_in(head.shape):
                 found.append((shard, following, tail))
-        severity: Severity = "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
+        severity: Severity = (
+            "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
+        )
         for shard, following, tail in found:
             message = f"its last sample continues in {_name(following.url)}: readers shuffle shards, so the two parts do not meet"
             yield self.found(message, context.names(), shard, tail, severity=severity)
@@ -218,18 +244,19 @@ def _cut_off(shard: ShardEvidence, run: Run) -> set[str]:
 class DottedKey(LossRule):
     """Dots inside base names cut keys short.
 
-    What: the key ends at the first dot of the last path component, and the field is the rest. ``photo 2.0 (x).jpg`` is
-    key ``photo 2`` with the field ``0 (x).jpg``, which no reader needs.
+    What: the key ends at the first dot of the last path component, and the field is the rest.
+    ``photo 2.0 (x).jpg`` is key ``photo 2`` with the field ``0 (x).jpg``, which no reader needs.
 
-    Why it matters: OpenCLIP needs a field that is exactly ``jpg``, and silently drops the sample. Names that share the
-    part before the first dot merge: ``img.v1.jpg img.v2.jpg`` is one sample ``img`` with two odd fields. If all names
-    have such dots, no sample is left and training hangs.
+    Why it matters: OpenCLIP needs a field that is exactly ``jpg``, and silently drops the sample.
+    Names that share the part before the first dot merge: ``img.v1.jpg img.v2.jpg`` is one sample
+    ``img`` with two odd fields. If all names have such dots, no sample is left and training hangs.
 
-    In practice: "didn't find ['mp3'] in ['__key__', '__url__', '0 (clean version).mp3']" (webdataset#237, #288);
-    file names with versions, dates, host names or "e.g." in them (datasets#6880, #7144).
+    In practice: "didn't find ['mp3'] in ['__key__', '__url__', '0 (clean version).mp3']"
+    (webdataset#237, #288); file names with versions, dates, host names or "e.g." in them
+    (datasets#6880, #7144).
 
-    Fix: ``wdsflow repair SHARD -o repaired`` replaces the dots in keys with underscores. When packing: ``key =
-    name.replace(".", "_")``
+    Fix: ``wdsflow repair SHARD -o repaired`` replaces the dots in keys with underscores. When
+    packing: ``key = name.replace(".", "_")``
     """
 
     code = "W010"
@@ -256,8 +283,12 @@ class DottedKey(LossRule):
             for item in folded(context, reader, shard)
             if any(undotted(shard, part) is not part for part in item.shape)
         ]
-        parts: tuple[Part, ...] = tuple({undotted(shard, part): None for item in runs for part in item.shape})
-        if context.usable(reader, valid(parts)) and not any(context.usable(reader, item.shape) for item in runs):
+        parts: tuple[Part, ...] = tuple(
+            {undotted(shard, part): None for item in runs for part in item.shape}
+        )
+        if context.usable(reader, valid(parts)) and not any(
+            context.usable(reader, item.shape) for item in runs
+        ):
             return sum(item.count for item in runs)
         return 0
 

@@ -20,23 +20,26 @@ from .kit.families import TrainingRule, clips, flag
 class WrongSidecar(Rule):
     """A file next to the shards, with their number of samples or an index, is wrong.
 
-    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json``, or an index of timm (``_info.json``) or Energon (``.nv-meta``,
-    ``.tar.idx``) does not parse, does not list all shards, lists shards that are not there, or has other counts or
-    offsets than the shards. Or a file of a single shard is there without the shard.
+    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json``, or an index of timm (``_info.json``) or
+    Energon (``.nv-meta``, ``.tar.idx``) does not parse, does not list all shards, lists shards that
+    are not there, or has other counts or offsets than the shards. Or a file of a single shard is
+    there without the shard.
 
-    Why it matters: without ``--train-num-samples`` OpenCLIP takes the length of an epoch, and from it the learning-rate
-    schedule, from sizes.json or ``__len__`` next to the *first* shard. If a shard is not listed, OpenCLIP ends with a
-    KeyError; if the file is broken, with a JSONDecodeError. Stale counts make every epoch too long or too short. With an
-    index whose offsets are wrong, Energon reads bytes from the middle of other members. A reader that takes the list of
-    shards from its index fails at a shard that is not there; img2dataset takes a shard with stats for done, and does not
-    download it again.
+    Why it matters: without ``--train-num-samples`` OpenCLIP takes the length of an epoch, and from
+    it the learning-rate schedule, from sizes.json or ``__len__`` next to the *first* shard. If a
+    shard is not listed, OpenCLIP ends with a KeyError; if the file is broken, with a
+    JSONDecodeError. Stale counts make every epoch too long or too short. With an index whose
+    offsets are wrong, Energon reads bytes from the middle of other members. A reader that takes the
+    list of shards from its index fails at a shard that is not there; img2dataset takes a shard with
+    stats for done, and does not download it again.
 
-    In practice: shards filtered or copied without their sizes.json; a damaged shard deleted by hand; ``--train-num-samples`` pasted from another set
-    (open_clip#1016, #899); open_flamingo#206; two folders with equal base names, of which OpenCLIP counts the first
-    twice.
+    In practice: shards filtered or copied without their sizes.json; a damaged shard deleted by
+    hand; ``--train-num-samples`` pasted from another set (open_clip#1016, #899); open_flamingo#206;
+    two folders with equal base names, of which OpenCLIP counts the first twice.
 
-    Fix: if a shard is missing by mistake, copy it back. Otherwise write the files again: ``wdsflow index URL... --sizes
-    --len --restart``, with an option for each kind of file. Or delete them and give ``--train-num-samples``.
+    Fix: if a shard is missing by mistake, copy it back. Otherwise write the files again: ``wdsflow
+    index URL... --sizes --len --restart``, with an option for each kind of file. Or delete them and
+    give ``--train-num-samples``.
     """
 
     code = "P305"
@@ -48,10 +51,16 @@ class WrongSidecar(Rule):
         fixes = _fixes(context.sidecars.facts)
         for fact in context.sidecars.facts:
             # OpenCLIP raises because of such a file.
-            ends = ended and fact.path.endswith(("sizes.json", "__len__")) and fact.problem in ("missing", "malformed")
+            ends = (
+                ended
+                and fact.path.endswith(("sizes.json", "__len__"))
+                and fact.problem in ("missing", "malformed")
+            )
             message = f"{fact.path} {_SIDECAR_PROBLEMS[fact.problem]}{fact.detail}"
             severity = "error" if ends else self.severity
-            yield self.found(message, clips(context), count=fact.shards, severity=severity, fix=fixes.get(fact))
+            yield self.found(
+                message, clips(context), count=fact.shards, severity=severity, fix=fixes.get(fact)
+            )
 
 
 _SIDECAR_PROBLEMS = {
@@ -74,7 +83,9 @@ def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
             ours = is_as_written(fact.folder, "index", IndexLine, fact.files)
             how = "" if ours else "remove" if fact.problem == "orphaned" else "--restart"
             groups.setdefault((fact.folder, how), []).append(fact)
-    return {fact: _fix(folder, how, group) for (folder, how), group in groups.items() for fact in group}
+    return {
+        fact: _fix(folder, how, group) for (folder, how), group in groups.items() for fact in group
+    }
 
 
 def _fix(folder: str, how: str, facts: Sequence[SidecarFact]) -> Repair:
@@ -82,29 +93,42 @@ def _fix(folder: str, how: str, facts: Sequence[SidecarFact]) -> Repair:
         files = facts[0].files
         note = f"the first {_REMOVED} of {len(files):,}" if len(files) > _REMOVED else ""
         return Repair(
-            " ".join(["rm", *(quote_path(os.path.join(folder, name)) for name in files[:_REMOVED])]), note=note
+            " ".join(
+                ["rm", *(quote_path(os.path.join(folder, name)) for name in files[:_REMOVED])]
+            ),
+            note=note,
         )
     kinds = [kind for kind in KINDS if any(kind in fact.kinds for fact in facts)]
-    words = ["wdsflow index", quote_path(folder), *(f"--{kind}" for kind in kinds), *([how] if how else [])]
+    words = [
+        "wdsflow index",
+        quote_path(folder),
+        *(f"--{kind}" for kind in kinds),
+        *([how] if how else []),
+    ]
     is_edited = bool(how) and "energon" in kinds
-    return Repair(" ".join(words), not is_edited, "also writes dataset.yaml and split.yaml again" if is_edited else "")
+    return Repair(
+        " ".join(words),
+        not is_edited,
+        "also writes dataset.yaml and split.yaml again" if is_edited else "",
+    )
 
 
 class Gaps(Rule):
     """Numbers are missing in the series of shards.
 
-    What: shards are numbered, and some numbers in the middle have no file; or a brace range such as ``{000000..000324}``
-    names files that do not exist.
+    What: shards are numbered, and some numbers in the middle have no file; or a brace range such as
+    ``{000000..000324}`` names files that do not exist.
 
-    Why it matters: OpenCLIP logs a warning for each missing shard on every visit and continues. An off-by-one in the
-    range, or an unfinished download, shows only in fewer samples. A worker that gets only missing shards never fills a
-    batch, and training hangs. webdataset without a handler ends with FileNotFoundError.
+    Why it matters: OpenCLIP logs a warning for each missing shard on every visit and continues. An
+    off-by-one in the range, or an unfinished download, shows only in fewer samples. A worker that
+    gets only missing shards never fills a batch, and training hangs. webdataset without a handler
+    ends with FileNotFoundError.
 
-    In practice: ranges that are one too long (open_clip#480); img2dataset#174 (failed shards leave gaps, which end
-    training); PixelRAG#47.
+    In practice: ranges that are one too long (open_clip#480); img2dataset#174 (failed shards leave
+    gaps, which end training); PixelRAG#47.
 
-    Fix: copy or download the missing shards, or name those that exist: a glob in quotes for wdsflow; for OpenCLIP
-    several ranges, ``{000..041}.tar::{043..107}.tar``.
+    Fix: copy or download the missing shards, or name those that exist: a glob in quotes for
+    wdsflow; for OpenCLIP several ranges, ``{000..041}.tar::{043..107}.tar``.
     """
 
     code = "P306"
@@ -120,19 +144,22 @@ class Gaps(Rule):
 class HalfDownload(Rule):
     """The download or the command that writes these shards did not finish.
 
-    What: img2dataset writes ``NNNNN_stats.json`` when a shard is finished. Some shards of a folder have one, but these
-    have none. Or ``wdsflow filter``, ``repair``, ``reshard``, ``graft`` or ``pack`` wrote the folder, and ended
-    before all shards were written: the disk was full, or the command was interrupted or killed.
+    What: img2dataset writes ``NNNNN_stats.json`` when a shard is finished. Some shards of a folder
+    have one, but these have none. Or ``wdsflow filter``, ``repair``, ``reshard``, ``graft`` or
+    ``pack`` wrote the folder, and ended before all shards were written: the disk was full, or the
+    command was interrupted or killed.
 
-    Why it matters: a shard without a stats file is short, or cut in the middle of a sample, which readers often do not
-    notice (W001). On the next run, img2dataset takes a shard for done if its stats file exists, and writes the others
-    again. Each shard that wdsflow has written is whole, but others are missing. Training on them would train on a part of
-    the data, for epochs that are too short.
+    Why it matters: a shard without a stats file is short, or cut in the middle of a sample, which
+    readers often do not notice (W001). On the next run, img2dataset takes a shard for done if its
+    stats file exists, and writes the others again. Each shard that wdsflow has written is whole,
+    but others are missing. Training on them would train on a part of the data, for epochs that are
+    too short.
 
-    In practice: img2dataset#452, #358; training sets with a few shards of 1 KB; a full disk in the last hour of a job.
+    In practice: img2dataset#452, #358; training sets with a few shards of 1 KB; a full disk in the
+    last hour of a job.
 
-    Fix: run img2dataset again with ``--incremental_mode incremental``, or leave these shards out. The same wdsflow command
-    resumes its run; shards that are finished are kept.
+    Fix: run img2dataset again with ``--incremental_mode incremental``, or leave these shards out.
+    The same wdsflow command resumes its run; shards that are finished are kept.
     """
 
     code = "P307"
@@ -149,7 +176,9 @@ class HalfDownload(Rule):
                 fix = Repair(words) if (words := run.from_here(run.words)) else None
                 yield self.found(f"{text}; the same command resumes it", context.names(), fix=fix)
             if absent := folder.without_stats:
-                some = ", ".join(escape(base, 60) for base in absent[:3]) + (", ..." if len(absent) > 3 else "")
+                some = ", ".join(escape(base, 60) for base in absent[:3]) + (
+                    ", ..." if len(absent) > 3 else ""
+                )
                 text = f"{place}: {how_many(len(absent), 'shard')} without _stats.json ({some}), next to "
                 text += f"{len(folder.stats):,} with one: their download was not finished"
                 yield self.found(text, context.names(), count=len(absent))
@@ -158,16 +187,18 @@ class HalfDownload(Rule):
 class ShuffleMemory(TrainingRule):
     """The shuffle buffers need more memory than is free.
 
-    What: every loader worker keeps up to 5,000 samples, undecoded, to shuffle them: 5,000 x bytes per sample x workers
-    x processes per machine. wdsflow compares that with the free memory of this machine (or container).
+    What: every loader worker keeps up to 5,000 samples, undecoded, to shuffle them: 5,000 x bytes
+    per sample x workers x processes per machine. wdsflow compares that with the free memory of this
+    machine (or container).
 
-    Why it matters: the buffers fill within minutes; then the kernel kills a worker, and torch reports "DataLoader
-    worker (pid ...) is killed by signal: Killed". Samples of 20 KB need 100 MB per worker, those of 2 MB need 10 GB.
+    Why it matters: the buffers fill within minutes; then the kernel kills a worker, and torch
+    reports "DataLoader worker (pid ...) is killed by signal: Killed". Samples of 20 KB need 100 MB
+    per worker, those of 2 MB need 10 GB.
 
     In practice: webdataset#256, #357, #325, #17; open_clip#845.
 
-    Fix: fewer workers; smaller images (at 224 x 224 most of their pixels are discarded); with OpenCLIP 4 a smaller
-    buffer by the environment variable OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE.
+    Fix: fewer workers; smaller images (at 224 x 224 most of their pixels are discarded); with
+    OpenCLIP 4 a smaller buffer by the environment variable OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE.
     """
 
     code = "P310"
@@ -189,18 +220,18 @@ class ShuffleMemory(TrainingRule):
 class SharedMemory(TrainingRule):
     """Batches need more shared memory than /dev/shm has.
 
-    What: workers pass batches through /dev/shm, and torch keeps two of each worker ready: 2 x workers x batch x (3 x
-    height x width x 4 bytes for images, 8 bytes for each token), times the processes per machine. wdsflow compares that
-    with the size of /dev/shm here.
+    What: workers pass batches through /dev/shm, and torch keeps two of each worker ready: 2 x
+    workers x batch x (3 x height x width x 4 bytes for images, 8 bytes for each token), times the
+    processes per machine. wdsflow compares that with the size of /dev/shm here.
 
-    Why it matters: "RuntimeError: DataLoader worker (pid ...) is killed by signal: Bus error. It is possible that
-    dataloader's workers are out of shared memory." Docker gives a container 64 MB by default; a batch of 256 images of
-    224 x 224 is 154 MB.
+    Why it matters: "RuntimeError: DataLoader worker (pid ...) is killed by signal: Bus error. It is
+    possible that dataloader's workers are out of shared memory." Docker gives a container 64 MB by
+    default; a batch of 256 images of 224 x 224 is 154 MB.
 
     In practice: pytorch#5040; streaming#493; Protenix#2.
 
-    Fix: ``docker run --shm-size=16g`` or ``--ipc=host``; in Kubernetes an emptyDir with ``medium: Memory`` at
-    /dev/shm; or fewer workers.
+    Fix: ``docker run --shm-size=16g`` or ``--ipc=host``; in Kubernetes an emptyDir with ``medium:
+    Memory`` at /dev/shm; or fewer workers.
     """
 
     code = "P316"

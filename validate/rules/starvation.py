@@ -16,16 +16,17 @@ from .kit.families import TrainingRule, flag
 class NothingPasses(Rule):
     """No sample reaches a batch.
 
-    What: no sample passes the steps of the reader before a batch. The message has the first reason; the other findings
-    say where and why.
+    What: no sample passes the steps of the reader before a batch. The message has the first reason;
+    the other findings say where and why.
 
-    Why it matters: OpenCLIP makes a worker repeat its shards until it has given as many batches as the epoch needs
-    (``with_epoch`` on webdataset <= 0.2.86). If nothing passes, it hangs: "Start epoch 0", the GPU at 0 %, no error,
-    and no line in the log, because its filter drops samples silently. With ``--dataset-resampled`` every version does
-    this. Other readers end with an empty epoch or an exception.
+    Why it matters: OpenCLIP makes a worker repeat its shards until it has given as many batches as
+    the epoch needs (``with_epoch`` on webdataset <= 0.2.86). If nothing passes, it hangs: "Start
+    epoch 0", the GPU at 0 %, no error, and no line in the log, because its filter drops samples
+    silently. With ``--dataset-resampled`` every version does this. Other readers end with an empty
+    epoch or an exception.
 
-    In practice: open_clip#1016, #569, #480, #61; webdataset#68, #188. The usual advice is to print ``has_caption`` and
-    ``has_image`` from inside the filter.
+    In practice: open_clip#1016, #569, #480, #61; webdataset#68, #188. The usual advice is to print
+    ``has_caption`` and ``has_image`` from inside the filter.
 
     Fix: the advice in the report lists the changes that would bring samples back, and how many.
     """
@@ -43,7 +44,9 @@ class NothingPasses(Rule):
             if verdict.usable or verdict.outcome in ("crashes", "not judged"):
                 continue
             why = f": {verdict.reasons[0].message}" if verdict.reasons else ""
-            end = "training hangs" if verdict.outcome == "stalls" else "there is nothing to train on"
+            end = (
+                "training hangs" if verdict.outcome == "stalls" else "there is nothing to train on"
+            )
             title = verdict.title.split(" (")[0]
             message = f"no sample reaches a batch in {title}, {end}{why}"
             yield self.found(message, [verdict.reader], count=verdict.samples, of=verdict.samples)
@@ -67,18 +70,21 @@ def _sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repa
 class StarvedWorker(TrainingRule):
     """A loader worker never fills a batch.
 
-    What: OpenCLIP shuffles the list of shards by seed and epoch, and distributes it to ranks, then to the workers of
-    each rank. wdsflow computed this split: the shards of some worker hold fewer usable samples than one batch.
+    What: OpenCLIP shuffles the list of shards by seed and epoch, and distributes it to ranks, then
+    to the workers of each rank. wdsflow computed this split: the shards of some worker hold fewer
+    usable samples than one batch.
 
-    Why it matters: training drops the unfinished batch at the end of each pass, so this worker starts over again and
-    again. torch takes batches from the workers in turn: a worker that gives none stops its rank. The other ranks wait
-    for it in the next all-reduce, until NCCL's timeout ends the run with a message that does not mention data. This may
-    happen only in a later epoch, when the shards are distributed again.
+    Why it matters: training drops the unfinished batch at the end of each pass, so this worker
+    starts over again and again. torch takes batches from the workers in turn: a worker that gives
+    none stops its rank. The other ranks wait for it in the next all-reduce, until NCCL's timeout
+    ends the run with a message that does not mention data. This may happen only in a later epoch,
+    when the shards are distributed again.
 
-    In practice: open_clip#61 ("hangs with 2 workers, fine with 1"), #1024 (WorkNCCL timeout); webdataset#188, #225, #65.
+    In practice: open_clip#61 ("hangs with 2 workers, fine with 1"), #1024 (WorkNCCL timeout);
+    webdataset#188, #225, #65.
 
-    Fix: fewer workers or a smaller batch, as the message says; shards of equal size; or ``--dataset-resampled``, with
-    which every worker draws from all shards.
+    Fix: fewer workers or a smaller batch, as the message says; shards of equal size; or
+    ``--dataset-resampled``, with which every worker draws from all shards.
     """
 
     code = "P302"
@@ -89,26 +95,32 @@ class StarvedWorker(TrainingRule):
         if not forecast.stalled or not forecast.usable or forecast.not_expanded:
             return
         more = len(forecast.stalled) - 1
-        others = f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
+        others = (
+            f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
+        )
         yield self.found(
-            f"{forecast.stalled[0]}{others}", count=len(forecast.stalled), fix=_sharing(context, arguments, forecast)
+            f"{forecast.stalled[0]}{others}",
+            count=len(forecast.stalled),
+            fix=_sharing(context, arguments, forecast),
         )
 
 
 class TooFewShards(TrainingRule):
     """The set has fewer shards than loader workers.
 
-    What: without ``--dataset-resampled`` each shard goes to one worker of one rank. The set therefore needs at least
-    ``--workers`` times ranks shards, and more if the workers should get about the same amount.
+    What: without ``--dataset-resampled`` each shard goes to one worker of one rank. The set
+    therefore needs at least ``--workers`` times ranks shards, and more if the workers should get
+    about the same amount.
 
-    Why it matters: OpenCLIP ends with "AssertionError: number of shards must be >= total workers". With ``--workers 0``
-    it does not check and starts, and a rank without a shard hangs. webdataset 1.x raises "No samples found in dataset;
-    perhaps you have fewer shards than workers".
+    Why it matters: OpenCLIP ends with "AssertionError: number of shards must be >= total workers".
+    With ``--workers 0`` it does not check and starts, and a rank without a shard hangs. webdataset
+    1.x raises "No samples found in dataset; perhaps you have fewer shards than workers".
 
-    In practice: open_clip data.py:403; webdataset#65, #72; open_lm#111, #189; RobustVLM#29 (other results with other
-    ``num_workers``).
+    In practice: open_clip data.py:403; webdataset#65, #72; open_lm#111, #189; RobustVLM#29 (other
+    results with other ``num_workers``).
 
-    Fix: fewer workers; more, smaller shards; or ``--dataset-resampled``, which lets every worker draw from all shards.
+    Fix: fewer workers; more, smaller shards; or ``--dataset-resampled``, which lets every worker
+    draw from all shards.
     """
 
     code = "P303"
@@ -121,10 +133,14 @@ class TooFewShards(TrainingRule):
         total = arguments.world_size * max(1, arguments.workers)
         if forecast.shards >= total:
             return
-        if not any(reader.empty_stalls for reader in context.readers if reader.name == forecast.reader):
+        if not any(
+            reader.empty_stalls for reader in context.readers if reader.name == forecast.reader
+        ):
             ends = "each worker needs one"
         else:
-            ends = "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
+            ends = (
+                "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
+            )
         have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
         split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
         yield self.found(f"{have} ({split}): {ends}", fix=_sharing(context, arguments, forecast))
@@ -137,28 +153,40 @@ _RATIO = 1.5
 class Imbalance(TrainingRule):
     """Some workers have far more to read than others.
 
-    What: every worker gives the same number of batches per epoch, whatever its shards hold. The forecast distributed
-    the shards as OpenCLIP does, and counted the usable samples.
+    What: every worker gives the same number of batches per epoch, whatever its shards hold. The
+    forecast distributed the shards as OpenCLIP does, and counted the usable samples.
 
-    Why it matters: a worker with few samples repeats them within the epoch; a worker with many leaves out the rest.
-    Samples in large shares are seen less often than those in small ones. One shard more or less makes no difference for
-    a worker with hundreds of shards, and a factor of two for one with one or two.
+    Why it matters: a worker with few samples repeats them within the epoch; a worker with many
+    leaves out the rest. Samples in large shares are seen less often than those in small ones. One
+    shard more or less makes no difference for a worker with hundreds of shards, and a factor of two
+    for one with one or two.
 
-    In practice: 43 shards on 8 GPUs with 4 workers each (open_clip#1093); RobustVLM#29; webdataset#71, #62.
+    In practice: 43 shards on 8 GPUs with 4 workers each (open_clip#1093); RobustVLM#29;
+    webdataset#71, #62.
 
-    Fix: a number of shards that is a multiple of ranks times workers, or many times larger; shards of equal size; or
-    ``--dataset-resampled``.
+    Fix: a number of shards that is a multiple of ranks times workers, or many times larger; shards
+    of equal size; or ``--dataset-resampled``.
     """
 
     code = "P304"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         low, high = forecast.poorest, forecast.richest
-        if forecast.stalled or low is None or high is None or not low.usable or high.usable < _RATIO * low.usable:
+        if (
+            forecast.stalled
+            or low is None
+            or high is None
+            or not low.usable
+            or high.usable < _RATIO * low.usable
+        ):
             return
         workers = arguments.world_size * max(1, arguments.workers)
         rest = forecast.shards % workers
-        dealt = f"; {forecast.shards:,} shards are not a multiple of {workers:,} workers" if rest else ""
+        dealt = (
+            f"; {forecast.shards:,} shards are not a multiple of {workers:,} workers"
+            if rest
+            else ""
+        )
         yield self.found(
             f"usable samples per worker range from {low.usable:,} to {high.usable:,} in epoch 0: some samples are "
             f"used {high.usable / low.usable:.1f} times as often as others{dealt}",
@@ -169,16 +197,18 @@ class Imbalance(TrainingRule):
 class ResampledLoss(TrainingRule):
     """Shards without usable samples are drawn again and again.
 
-    What: with ``--dataset-resampled`` each worker draws shards with replacement, endlessly, and logs errors without
-    stopping. Some of the shards that it can draw have no usable sample.
+    What: with ``--dataset-resampled`` each worker draws shards with replacement, endlessly, and
+    logs errors without stopping. Some of the shards that it can draw have no usable sample.
 
-    Why it matters: the worker reads such a shard, silently drops everything, and draws again: each visit wastes time
-    and bandwidth. If all shards are like this, no worker ever gives a batch, and no version of webdataset ends the
-    loop, because the list of shards has no end.
+    Why it matters: the worker reads such a shard, silently drops everything, and draws again: each
+    visit wastes time and bandwidth. If all shards are like this, no worker ever gives a batch, and
+    no version of webdataset ends the loop, because the list of shards has no end.
 
-    In practice: open_clip#480, PR#259, PR#328 (image types that the filter of that version did not know).
+    In practice: open_clip#480, PR#259, PR#328 (image types that the filter of that version did not
+    know).
 
-    Fix: leave these shards out of ``--train-data``, or repair them as the findings on the shards explain.
+    Fix: leave these shards out of ``--train-data``, or repair them as the findings on the shards
+    explain.
     """
 
     code = "P308"
@@ -188,16 +218,18 @@ class ResampledLoss(TrainingRule):
         if drawn is None or not drawn.dead_shards:
             return
         if forecast.stalled:
-            if not any(verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader):
+            if not any(
+                verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader
+            ):
                 # P301 reports it.
                 return
             message = "none of the shards has a usable sample: training hangs"
             yield self.found(message, severity="error", count=drawn.dead_shards)
         else:
-            dead = (
-                f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and have no usable sample"
+            dead = f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and have no usable sample"
+            message = (
+                f"{dead}: about {drawn.dead_shards / forecast.shards:.0%} of all draws are wasted"
             )
-            message = f"{dead}: about {drawn.dead_shards / forecast.shards:.0%} of all draws are wasted"
             yield self.found(message, count=drawn.dead_shards)
 
 
@@ -208,17 +240,18 @@ _UNSEEN_SHARE = 0.1
 class NeverDrawn(TrainingRule):
     """Resampling leaves many of the shards out of an epoch.
 
-    What: with ``--dataset-resampled`` shards are drawn with replacement, each with the same probability, whatever its
-    size. With n shards and d draws, the share (1 - 1/n)^d is not drawn on average: 37 % if d = n.
+    What: with ``--dataset-resampled`` shards are drawn with replacement, each with the same
+    probability, whatever its size. With n shards and d draws, the share (1 - 1/n)^d is not drawn on
+    average: 37 % if d = n.
 
-    Why it matters: an "epoch" is not a pass over the data. Over many epochs it evens out; over one or two, a third of
-    the data is never seen while another part is seen several times. Samples of small shards are seen more often than
-    those of large ones.
+    Why it matters: an "epoch" is not a pass over the data. Over many epochs it evens out; over one
+    or two, a third of the data is never seen while another part is seen several times. Samples of
+    small shards are seen more often than those of large ones.
 
     In practice: webdataset#453, #310, #158.
 
-    Fix: none is needed for many epochs. For one or two, train without ``--dataset-resampled`` (it needs shards >=
-    workers x ranks).
+    Fix: none is needed for many epochs. For one or two, train without ``--dataset-resampled`` (it
+    needs shards >= workers x ranks).
     """
 
     code = "P324"
@@ -229,7 +262,9 @@ class NeverDrawn(TrainingRule):
         if drawn is None or not drawn.draws or drawn.never_seen < _UNSEEN_SHARE:
             return
         whole = drawn.never_seen**arguments.epochs
-        all_epochs = f", {whole:.1%} in all {arguments.epochs:,} epochs" if arguments.epochs > 1 else ""
+        all_epochs = (
+            f", {whole:.1%} in all {arguments.epochs:,} epochs" if arguments.epochs > 1 else ""
+        )
         yield self.found(
             f"on average {drawn.never_seen:.0%} of the shards are not drawn in an epoch{all_epochs} (about "
             f"{drawn.draws:,.0f} draws of {forecast.shards:,} shards per epoch)"
@@ -243,16 +278,17 @@ _SLOW = 300.0
 class SlowStart(TrainingRule):
     """The first batch takes minutes, at every epoch.
 
-    What: each worker fills its shuffle buffer with 1,000 raw samples (or all it has) before it gives the first one, and
-    decodes a whole batch before it delivers it. The buffer is discarded at the end of every epoch.
+    What: each worker fills its shuffle buffer with 1,000 raw samples (or all it has) before it
+    gives the first one, and decodes a whole batch before it delivers it. The buffer is discarded at
+    the end of every epoch.
 
-    Why it matters: with samples of megabytes and many workers, gigabytes are read before the GPU has work, and again at
-    each epoch. It looks like a stall but is not.
+    Why it matters: with samples of megabytes and many workers, gigabytes are read before the GPU
+    has work, and again at each epoch. It looks like a stall but is not.
 
     In practice: open_clip#703 (pauses between epochs); webdataset#333, #267 (large images), #357.
 
-    Fix: smaller images; longer and fewer epochs (``--train-num-samples`` may be several passes); fewer workers on slow
-    storage; with OpenCLIP 4 a smaller OPENCLIP_WDS_SAMPLE_SHUFFLE_INITIAL.
+    Fix: smaller images; longer and fewer epochs (``--train-num-samples`` may be several passes);
+    fewer workers on slow storage; with OpenCLIP 4 a smaller OPENCLIP_WDS_SAMPLE_SHUFFLE_INITIAL.
     """
 
     code = "P325"
@@ -260,7 +296,12 @@ class SlowStart(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         needs = forecast.resources
-        if needs is None or needs.first_batch is None or needs.first_batch[1] < _SLOW or forecast.stalled:
+        if (
+            needs is None
+            or needs.first_batch is None
+            or needs.first_batch[1] < _SLOW
+            or forecast.stalled
+        ):
             return
         fast, slow = needs.first_batch
         members = sum(shard.member_bytes for shard in context.evidence.shards)
@@ -281,14 +322,15 @@ _ENDS = {
 class OwnPipeline(Rule):
     """The pipeline of --pipeline loses samples, hangs, ends with an exception, or ends its process.
 
-    What: the code named by ``--pipeline`` was run over the shards, in their order. The message has the stage at which
-    samples were lost, the exception, the sample, and the line of the code.
+    What: the code named by ``--pipeline`` was run over the shards, in their order. The message has
+    the stage at which samples were lost, the exception, the sample, and the line of the code.
 
-    Why it matters: a stage with ``handler=wds.ignore_and_continue`` drops samples silently. A stage without a handler
-    ends the run at the first sample that it cannot take, perhaps after hours.
+    Why it matters: a stage with ``handler=wds.ignore_and_continue`` drops samples silently. A stage
+    without a handler ends the run at the first sample that it cannot take, perhaps after hours.
 
-    In practice: ``to_tuple("jpg", "json")`` where some samples have ``png``; ``sample["json"]["caption"]`` where some
-    objects have no caption; ``select`` that never lets a sample through.
+    In practice: ``to_tuple("jpg", "json")`` where some samples have ``png``;
+    ``sample["json"]["caption"]`` where some objects have no caption; ``select`` that never lets a
+    sample through.
 
     Fix: change the stage that the message names; let it drop what it cannot take, with
     ``handler=wds.warn_and_continue``; repair the shards; or accept the loss with ``--max-loss``.
@@ -308,4 +350,6 @@ class OwnPipeline(Rule):
             why = f": {first.message}" if first else ""
             count = max(1, verdict.samples - verdict.usable)
             message = f"{verdict.title} {_ENDS[verdict.outcome]}{why}"
-            yield self.found(message, [PIPELINE], first.shard if first else None, first, count=count)
+            yield self.found(
+                message, [PIPELINE], first.shard if first else None, first, count=count
+            )

@@ -39,15 +39,17 @@ _LIBRARIES = _library_folders()
 def error_text(error: BaseException) -> str:
     """Return the type and the first line of an error, even if its ``str()`` fails.
 
-    Addresses of objects are omitted: they differ in each run. Of an error in a worker process of torch, whose text ends with
-    the worker's traceback, the last line is the error itself.
+    Addresses of objects are omitted: they differ in each run. Of an error in a worker process of
+    torch, whose text ends with the worker's traceback, the last line is the error itself.
     """
     text = _ADDRESS.sub("", _text_of(error))
     if _WORKER_TRACEBACK in text:
         return escape(text.splitlines()[-1], _MOST_LETTERS)
     name = type(error).__name__
     first_line = text.partition("\n")[0]
-    return escape(f"{name}: {first_line}" if first_line else f"{name} without a message", _MOST_LETTERS)
+    return escape(
+        f"{name}: {first_line}" if first_line else f"{name} without a message", _MOST_LETTERS
+    )
 
 
 def _text_of(error: BaseException) -> str:

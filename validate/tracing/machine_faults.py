@@ -18,7 +18,9 @@ _BY_ERRNO = {
 }
 _NAMES_GPU = re.compile(r"cuda|cudnn|nvidia|nvml|rocm|\bhip\b|\bgpus?\b", re.IGNORECASE)
 # What a program writes, of any language, that gets no memory.
-_NAMES_MEMORY = re.compile(rb"cannot allocate memory|out of memory|memoryerror|bad_alloc", re.IGNORECASE)
+_NAMES_MEMORY = re.compile(
+    rb"cannot allocate memory|out of memory|memoryerror|bad_alloc", re.IGNORECASE
+)
 # They report missing data of a sample: KeyError: 'gpu'.
 _DATA_ERRORS = (LookupError, UnicodeError, TypeError)
 

@@ -112,7 +112,10 @@ class TraceRun:
         self.samples = samples
         self.seconds = seconds
         # All stages and, as the last one, the time between two items, in which no stage runs.
-        self.stages = [RunningStage(number, step.title, batch=step.batch) for number, step in enumerate(chain.steps, 1)]
+        self.stages = [
+            RunningStage(number, step.title, batch=step.batch)
+            for number, step in enumerate(chain.steps, 1)
+        ]
         self.stages.append(RunningStage(0, ""))
         # The stage whose code runs now, and since when.
         self.owner = -1

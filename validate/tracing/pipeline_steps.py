@@ -110,7 +110,9 @@ def _collect(thing: object, chain: Chain) -> Assemble:
     if isinstance(thing, list | tuple):
         return _collect_list(thing, chain)
     if not hasattr(thing, "__iter__") or isinstance(thing, str | bytes | dict):
-        raise TypeError(f"not a pipeline: {type(thing).__name__}; give a DataPipeline, a loader or a list of stages")
+        raise TypeError(
+            f"not a pipeline: {type(thing).__name__}; give a DataPipeline, a loader or a list of stages"
+        )
     return _collect_list([thing], chain)
 
 
@@ -145,7 +147,9 @@ def _collect_list(stages: Sequence[object], chain: Chain) -> Assemble:
     return assemble
 
 
-def _collect_stages(stages: Sequence[object], invoke: Call, chain: Chain) -> tuple[Assemble | None, int]:
+def _collect_stages(
+    stages: Sequence[object], invoke: Call, chain: Chain
+) -> tuple[Assemble | None, int]:
     """Add stages; return what makes the first one again, if that has stages of its own, and the number of the others."""
     if not stages:
         raise TypeError("the pipeline has no stages")
@@ -168,11 +172,17 @@ def _collect_loader(loader: TorchLoader, chain: Chain) -> Assemble:
     dataset = loader.dataset
     if is_nested(dataset):
         _collect(dataset, chain)
-    elif hasattr(dataset, "__getitem__") and not isinstance(dataset, sys.modules["torch.utils.data"].IterableDataset):
+    elif hasattr(dataset, "__getitem__") and not isinstance(
+        dataset, sys.modules["torch.utils.data"].IterableDataset
+    ):
         chain.add(dataset, lambda items: (items[index] for index in loader.sampler))
     else:
         chain.add(dataset, invoke_plain)
-    chain.steps.append(PipelineStep(title(loader), lambda _: partial(_collated, loader), loader, batch_size(loader)))
+    chain.steps.append(
+        PipelineStep(
+            title(loader), lambda _: partial(_collated, loader), loader, batch_size(loader)
+        )
+    )
     return lambda calls: calls[-1](*calls[:-1])
 
 
@@ -201,12 +211,18 @@ def invoke_plain(stage: object, *source: Iterable[object]) -> Iterable[object]:
 
 def _copied(stage: object) -> object:
     """Return a shallow copy with its own random generators: a run does not change the stage."""
-    if isinstance(stage, list | tuple | type) or not hasattr(stage, "__dict__") or hasattr(stage, "__code__"):
+    if (
+        isinstance(stage, list | tuple | type)
+        or not hasattr(stage, "__dict__")
+        or hasattr(stage, "__code__")
+    ):
         return stage
     try:
         stage_copy = copy.copy(stage)
         for name, value in vars(stage).items():
-            if isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
+            if isinstance(value, random.Random) or type(value).__module__.startswith(
+                "numpy.random"
+            ):
                 setattr(stage_copy, name, copy.deepcopy(value))
     except Exception:  # noqa: BLE001
         # Some objects refuse to be copied; a run then changes their state like a real pass.

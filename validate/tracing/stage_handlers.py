@@ -25,8 +25,9 @@ class _HandledCall(NamedTuple):
 def with_handler(stage: object, note: Note) -> object:
     """Return a stage whose handler also reports to ``note`` which errors it swallows.
 
-    It knows webdataset's curried filters, ``functools.partial``, functions with a ``handler`` parameter, and objects
-    with a ``handler`` attribute. ``stage`` itself stays unchanged; it is returned if it has no handler.
+    It knows webdataset's curried filters, ``functools.partial``, functions with a ``handler``
+    parameter, and objects with a ``handler`` attribute. ``stage`` itself stays unchanged; it is
+    returned if it has no handler.
     """
 
     def listen(handler: Handler, error: Exception, *rest: object, **options: object) -> object:

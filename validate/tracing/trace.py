@@ -55,7 +55,9 @@ class Trace:
             if stage.errors:
                 lines.append(f"stage {stage.number}: {swallowed_errors(stage)}")
             elif stage.logged:
-                lines.append(f"stage {stage.number} logged {stage.logged:,} warnings, the first: {stage.first_log}")
+                lines.append(
+                    f"stage {stage.number} logged {stage.logged:,} warnings, the first: {stage.first_log}"
+                )
         return "\n".join(line.rstrip() for line in lines)
 
 
@@ -75,8 +77,9 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     Returns:
         A ``Trace``. ``str()`` of it is the verdict and a table.
 
-    The object is not changed: stages run as shallow copies, and global random generators are restored. State deeper
-    inside a stage, or an iterator given as source, advances as in an ordinary pass.
+    The object is not changed: stages run as shallow copies, and global random generators are
+    restored. State deeper inside a stage, or an iterator given as source, advances as in an
+    ordinary pass.
 
     Raises:
         TypeError: not a pipeline.

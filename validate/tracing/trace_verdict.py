@@ -42,7 +42,9 @@ def _blocked(run: TraceRun, stages: Sequence[StageTrace]) -> str:
         return "the pipeline did not start in time"
     stage = stages[index]
     sample = key_and_shard(*run.last_input(index))
-    return f"{stage.name} is blocked: no answer for {seconds:.1f} s{sample}, after {stage.out:,} items"
+    return (
+        f"{stage.name} is blocked: no answer for {seconds:.1f} s{sample}, after {stage.out:,} items"
+    )
 
 
 def _raised(run: TraceRun, stages: Sequence[StageTrace], index: int, error: BaseException) -> str:
@@ -122,7 +124,9 @@ def _nothing_left(run: TraceRun, stages: Sequence[StageTrace], ending: TraceEnd)
     if stage.number == 1 and not stage.out:
         text = f"{stage.name} gives nothing"
     elif stage.batch > 0 and stage.inputs < stage.batch:
-        text = f"{stage.name} gets {stage.inputs:,} samples, too few for one batch of {stage.batch:,}"
+        text = (
+            f"{stage.name} gets {stage.inputs:,} samples, too few for one batch of {stage.batch:,}"
+        )
         if ending != "pass":
             return f"{text}: nothing is lost so far, trace more samples"
     elif stage.input_kind in ("sample", "batch"):

@@ -36,4 +36,8 @@ class PipelineRun:
     def scope(self) -> str:
         """What was read of the shards: "3 of 40 shards"."""
         of_shards = how_many(self.of_shards, "shard")
-        return f"{of_shards}, as far as is visible" if self.shards is None else f"{self.shards:,} of {of_shards}"
+        return (
+            f"{of_shards}, as far as is visible"
+            if self.shards is None
+            else f"{self.shards:,} of {of_shards}"
+        )

@@ -1,8 +1,8 @@
 """One pass of a reader over shards, computed from evidence: samples formed, lost and usable.
 
-Samples are counted by shape, so a pass over a shard costs as many steps as it has distinct shapes. Runs at the ends of
-shards are walked individually, because a reader that does not mark the end of a shard continues the open sample in the
-next one.
+Samples are counted by shape, so a pass over a shard costs as many steps as it has distinct shapes.
+Runs at the ends of shards are walked individually, because a reader that does not mark the end of a
+shard continues the open sample in the next one.
 """
 
 from collections import Counter
@@ -102,7 +102,9 @@ class _Pass:
 
     def close(self) -> bool:
         run, joined, self.open, self.joined = self.open, self.joined, None, 0
-        return run is None or self.take(run.shape, 1, LossPlace(self.open_shard, run.key, run.offset), joined)
+        return run is None or self.take(
+            run.shape, 1, LossPlace(self.open_shard, run.key, run.offset), joined
+        )
 
     def begin(self, run: Run, shard: ShardEvidence) -> bool:
         if self.open is not None and self.open.key == run.key:
@@ -115,13 +117,19 @@ class _Pass:
         return True
 
     def inner(self, runs: Runs, shard: ShardEvidence) -> bool:
-        crashes = (item for item in runs.inner if any(fate.kind == "crash" for fate in self.fates_of(item.shape)))
+        crashes = (
+            item
+            for item in runs.inner
+            if any(fate.kind == "crash" for fate in self.fates_of(item.shape))
+        )
         crashing = next(crashes, None)
         counts = [item.count for item in runs.inner] if crashing is None else crashing.before
         for item, count in zip(runs.inner, counts, strict=False):
             if count:
                 self.take(item.shape, count, LossPlace(shard.url, item.key, item.offset))
-        return crashing is None or self.take(crashing.shape, 1, LossPlace(shard.url, crashing.key, crashing.offset))
+        return crashing is None or self.take(
+            crashing.shape, 1, LossPlace(shard.url, crashing.key, crashing.offset)
+        )
 
     def crash(self, fate: Fate, shard: ShardEvidence, offset: int | None = None) -> bool:
         """Handle an error that passes through the grouping stage, which loses its open sample."""
@@ -136,7 +144,9 @@ class _Pass:
             stop, runs = Stop("unreadable", 0, f"stored as {shard.compression}"), Runs()
         if runs.head is not None and not self.begin(runs.head, shard):
             return False
-        if runs.tail is not None and not (self.close() and self.inner(runs, shard) and self.begin(runs.tail, shard)):
+        if runs.tail is not None and not (
+            self.close() and self.inner(runs, shard) and self.begin(runs.tail, shard)
+        ):
             return False
         if crash := self.reader.at_stop(stop):
             if self.reader.flushes(shard) and not self.close():

@@ -6,7 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import BAD, SUSPECT, UNKNOWN, UNSAFE, Evidence, Runs, Shape, ShardEvidence
+from wdsflow.scan.evidence import (
+    BAD,
+    SUSPECT,
+    UNKNOWN,
+    UNSAFE,
+    Evidence,
+    Runs,
+    Shape,
+    ShardEvidence,
+)
 from wdsflow.scan.naming import is_dotted
 from wdsflow.scan.runs import is_junk_run, merged
 from wdsflow.text.shell import escape
@@ -19,7 +28,9 @@ from .wording import crash_text, fields_of, loss_text
 _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
 # The reader that the user wrote.
 PIPELINE = "pipeline"
-_OPEN_END = "shards are read in parallel: how many samples come out before the exception is not known"
+_OPEN_END = (
+    "shards are read in parallel: how many samples come out before the exception is not known"
+)
 
 _DOUBTFUL = "their contents are too large to be decoded here, or a pickle looks broken"
 
@@ -89,12 +100,18 @@ class Verdict:
     @property
     def word(self) -> str:
         """The outcome in a word: what was not wholly looked at may train."""
-        return "may train" if self.outcome == "trains" and not self.exact and self.run is None else self.outcome
+        return (
+            "may train"
+            if self.outcome == "trains" and not self.exact and self.run is None
+            else self.outcome
+        )
 
     @property
     def reaches_batches(self) -> bool:
         """Whether usable samples reach a batch: not if a fault that is not in the samples ends the run or hangs it."""
-        return self.outcome != "refused" and not (self.usable and self.outcome in ("stalls", "crashes"))
+        return self.outcome != "refused" and not (
+            self.usable and self.outcome in ("stalls", "crashes")
+        )
 
     def refused(self, reason: str) -> "Verdict":
         """Return the verdict on a run that does not start, for a reason that concerns the whole run."""
@@ -106,8 +123,8 @@ class Verdict:
 def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict:
     """Return the verdict of a reader on one pass over the shards, in the reader's own order.
 
-    If contents could not be decoded although something speaks against them, the number of usable samples is a range,
-    and its lower end decides about the outcome.
+    If contents could not be decoded although something speaks against them, the number of usable
+    samples is a range, and its lower end decides about the outcome.
 
     Args:
         evidence: evidence of the scan.
@@ -136,7 +153,9 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
     exact = evidence.level == "full" and not (open_end or guessed or pickled or unknown)
     reasons = _adding_up(result, evidence, samples, reader)
     if doubtful:
-        reasons.append(Reason("suspect", 0, f"{how_many(doubtful, 'more sample')} may be lost: {_DOUBTFUL}"))
+        reasons.append(
+            Reason("suspect", 0, f"{how_many(doubtful, 'more sample')} may be lost: {_DOUBTFUL}")
+        )
     return Verdict(
         reader=reader.name,
         title=reader.title,
@@ -174,8 +193,8 @@ def _passes(shards: Sequence[ShardEvidence], reader: Reader) -> tuple[PassResult
 def _uncounted(shards: Sequence[ShardEvidence], reader: Reader) -> int:
     """Return how many samples a reader forms that the scan, which counts keys, does not count.
 
-    Whole samples whose key has occurred before in their shard, and those in files that belong to no sample, such as
-    those of a folder __MACOSX.
+    Whole samples whose key has occurred before in their shard, and those in files that belong to no
+    sample, such as those of a folder __MACOSX.
     """
     count = 0
     bound = reader.bound_to(shards)
@@ -190,7 +209,9 @@ def _uncounted(shards: Sequence[ShardEvidence], reader: Reader) -> int:
     return count
 
 
-def _without_order(ended: PassResult, shards: Sequence[ShardEvidence], reader: Reader) -> PassResult:
+def _without_order(
+    ended: PassResult, shards: Sequence[ShardEvidence], reader: Reader
+) -> PassResult:
     """Return a pass that an exception ends, with the samples of all shards that can be read to their ends."""
     result = PassResult(crash=ended.crash, crash_place=ended.crash_place)
     for worker in reader.order(shards):
@@ -205,7 +226,9 @@ def _barren(evidence: Evidence, reader: Reader) -> Iterator[str]:
     bound = reader.bound_to(evidence.shards)
     for shard in evidence.shards:
         shapes = bound.runs(shard).shapes() if bound.opens(shard) else ()
-        if shard.error is None and not any(fate.kind == "usable" for shape in shapes for fate in bound.fates(shape)):
+        if shard.error is None and not any(
+            fate.kind == "usable" for shape in shapes for fate in bound.fates(shape)
+        ):
             yield shard.url
 
 
@@ -214,7 +237,9 @@ def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) ->
         return "crashes"
     if stalls:
         return "stalls"
-    return "loses" if not result.usable or samples - result.usable > max_loss * samples else "trains"
+    return (
+        "loses" if not result.usable or samples - result.usable > max_loss * samples else "trains"
+    )
 
 
 def _matters(evidence: Evidence, reader: Reader, statuses: Container[str]) -> bool:
@@ -238,7 +263,9 @@ def _spoiled_shard(shard: ShardEvidence) -> ShardEvidence:
             for run in (runs.head, runs.tail)
         ]
         return Runs(
-            ends[0], tuple(replace(item, shape=_spoiled(item.shape, {SUSPECT})) for item in runs.inner), ends[1]
+            ends[0],
+            tuple(replace(item, shape=_spoiled(item.shape, {SUSPECT})) for item in runs.inner),
+            ends[1],
         )
 
     return replace(
@@ -256,54 +283,77 @@ def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:
     if unknown:
         return f"the verdict is not exact: {escape(unknown)}"
     if evidence.level == "headers":
-        return (
-            "images were judged by their first and last bytes, and only suspicious ones decoded; --level full is exact"
-        )
+        return "images were judged by their first and last bytes, and only suspicious ones decoded; --level full is exact"
     return "pickled fields are never opened here: they are taken as valid" if pickled else ""
 
 
-def _counted(slug: str, count: int, samples: int, text: str, place: LossPlace | tuple[()] = ()) -> Reason:
+def _counted(
+    slug: str, count: int, samples: int, text: str, place: LossPlace | tuple[()] = ()
+) -> Reason:
     return Reason(slug, count, f"{count:,} of {max(samples, count):,} samples: {text}", *place)
 
 
-def _reasons(result: PassResult, evidence: Evidence, samples: int, reader: Reader) -> Iterator[Reason]:
+def _reasons(
+    result: PassResult, evidence: Evidence, samples: int, reader: Reader
+) -> Iterator[Reason]:
     if result.crash is not None and result.crash_place is not None:
         text = crash_text(result.crash.reason, result.crash.detail)
         yield Reason(result.crash.reason, 0, text, *result.crash_place)
     for loss, count in result.lost.most_common():
         text = loss_text(loss.reason, loss.detail, fields_of(result.shapes[loss]))
         yield _counted(loss.reason, count, samples, text, result.first[loss])
-    unopened = [shard for shard in evidence.shards if shard.samples and not shard.error and not reader.opens(shard)]
+    unopened = [
+        shard
+        for shard in evidence.shards
+        if shard.samples and not shard.error and not reader.opens(shard)
+    ]
     if unopened and result.crash is None:
         place = LossPlace(unopened[0].url, None, unopened[0].stop.offset)
         count = sum(shard.samples for shard in unopened)
-        yield _counted("unopened", count, samples, f"they are in shards that {reader.unopened}", place)
+        yield _counted(
+            "unopened", count, samples, f"they are in shards that {reader.unopened}", place
+        )
     read = [reader.as_read(shard) for shard in evidence.shards]
     joined = [
         (more, shard.url)
         for shard, own in zip(evidence.shards, read, strict=True)
-        if own is not shard and own.error is None and (more := shard.samples - own.unreached - own.runs.count) > 0
+        if own is not shard
+        and own.error is None
+        and (more := shard.samples - own.unreached - own.runs.count) > 0
     ]
     if joined:
         text = f"{_title(reader)} does not find them as samples of their own"
-        yield _counted("joined", sum(more for more, _ in joined), samples, text, LossPlace(joined[0][1], None, None))
-    after_damage = [shard for shard in read if shard.unreached and (shard.error or reader.opens(shard))]
+        yield _counted(
+            "joined",
+            sum(more for more, _ in joined),
+            samples,
+            text,
+            LossPlace(joined[0][1], None, None),
+        )
+    after_damage = [
+        shard for shard in read if shard.unreached and (shard.error or reader.opens(shard))
+    ]
     if after_damage:
         count, place = (
             sum(shard.unreached for shard in after_damage),
             LossPlace(after_damage[0].url, None, after_damage[0].stop.offset),
         )
-        yield _counted("unreached", count, samples, "they are after damage at which readers stop", place)
+        yield _counted(
+            "unreached", count, samples, "they are after damage at which readers stop", place
+        )
 
 
 def _title(reader: Reader) -> str:
     return reader.title.split(" (")[0]
 
 
-def _adding_up(result: PassResult, evidence: Evidence, samples: int, reader: Reader) -> list[Reason]:
+def _adding_up(
+    result: PassResult, evidence: Evidence, samples: int, reader: Reader
+) -> list[Reason]:
     """Return the reasons with counts that add up to the samples that do not reach a batch.
 
-    A reader may form one sample of many, if dots in their keys merge them, or several of one, and others of junk.
+    A reader may form one sample of many, if dots in their keys merge them, or several of one, and
+    others of junk.
     """
     reasons = list(_reasons(result, evidence, samples, reader))
     if result.crash is not None:
@@ -311,22 +361,30 @@ def _adding_up(result: PassResult, evidence: Evidence, samples: int, reader: Rea
     lost, counted = max(0, samples - result.usable), sum(reason.count for reason in reasons)
     if counted > lost:
         formed = [
-            replace(each, count=0, message=f"{each.count:,} of the {counted:,}: {_text(each)}") for each in reasons
+            replace(each, count=0, message=f"{each.count:,} of the {counted:,}: {_text(each)}")
+            for each in reasons
         ]
         junk = any(shard.tally(name).count for shard in evidence.shards for name in _JUNK)
         text = f"{_title(reader)} makes {counted:,} incomplete samples of their members{' and of junk files' if junk else ''}"
         place = LossPlace(reasons[0].shard, reasons[0].key, reasons[0].offset)
         return [_counted("pieces", lost, samples, text, place), *formed] if lost else formed
     for index, loss in enumerate(loss for loss, _ in result.lost.most_common()):
-        hidden = sum(count * merged(shape, is_dotted) for shape, count in result.shapes[loss].items())
+        hidden = sum(
+            count * merged(shape, is_dotted) for shape, count in result.shapes[loss].items()
+        )
         if more := min(lost - counted, hidden):
             counted += more
             count, text = reasons[index].count + more, _text(reasons[index])
-            reasons[index] = replace(reasons[index], count=count, message=f"{count:,} of {samples:,} samples: {text}")
+            reasons[index] = replace(
+                reasons[index], count=count, message=f"{count:,} of {samples:,} samples: {text}"
+            )
     if counted < lost:
         reasons.append(
             _counted(
-                "joined", lost - counted, samples, f"{_title(reader)} takes their members as parts of other samples"
+                "joined",
+                lost - counted,
+                samples,
+                f"{_title(reader)} takes their members as parts of other samples",
             )
         )
     return sorted(reasons, key=lambda reason: -reason.count)

@@ -47,16 +47,25 @@ LACKS: dict[str, tuple[str, str]] = {
     "no-label": ("lacks a cls label", "lack a cls label"),
     "no-image-or-label": ("lacks both image and cls label", "lack both image and cls label"),
     "empty-caption": ("has an empty caption", "have an empty caption"),
-    "bad-caption": ("has a caption that cannot be decoded", "have a caption that cannot be decoded"),
+    "bad-caption": (
+        "has a caption that cannot be decoded",
+        "have a caption that cannot be decoded",
+    ),
     "bad-label": ("has a label that is not an integer", "have labels that are not integers"),
     "bad-image": ("has an image that cannot be decoded", "have an image that cannot be decoded"),
-    "bad-field": ("has another field that cannot be decoded", "have another field that cannot be decoded"),
+    "bad-field": (
+        "has another field that cannot be decoded",
+        "have another field that cannot be decoded",
+    ),
     "too-large": ("has an image with too many pixels", "have an image with too many pixels"),
     "duplicate-field": ("has a field twice", "have a field twice"),
     "marked-bad": ("is marked __bad__", "are marked __bad__"),
     "unopened": ("is in a shard that is not read", "are in shards that are not read"),
     "joined": ("is not found as a sample of its own", "are not found as samples of their own"),
-    "unreached": ("is after damage at which readers stop", "are after damage at which readers stop"),
+    "unreached": (
+        "is after damage at which readers stop",
+        "are after damage at which readers stop",
+    ),
 }
 
 UNREADABLE: dict[str, str] = {
@@ -86,7 +95,9 @@ _FIELDS = 4
 def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
     """Return whether all readable shards were read to their ends, and none has a sample: there is nothing to judge."""
     read = [shard for shard in shards if shard.error is None]
-    return bool(read) and not any(shard.samples or shard.stop.kind not in ("end", "eof") for shard in read)
+    return bool(read) and not any(
+        shard.samples or shard.stop.kind not in ("end", "eof") for shard in read
+    )
 
 
 def no_verdict_text(shards: Sequence[ShardEvidence]) -> str:
@@ -95,7 +106,10 @@ def no_verdict_text(shards: Sequence[ShardEvidence]) -> str:
         return unreadable_text(shards)
     if not holds_nothing(shards):
         return ""
-    named = [f"{_where(shard)} ({_why(shard) if shard.error else 'none in it'})" for shard in shards[:_NAMED]]
+    named = [
+        f"{_where(shard)} ({_why(shard) if shard.error else 'none in it'})"
+        for shard in shards[:_NAMED]
+    ]
     more = f" and {len(shards) - _NAMED:,} more" if len(shards) > _NAMED else ""
     return f"the shards hold no samples; write or download them again: {', '.join(named)}{more}"
 

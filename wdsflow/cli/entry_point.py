@@ -35,8 +35,8 @@ def run() -> NoReturn:
 def _end(status: int) -> NoReturn:
     """End as Python does, but let the system free the memory.
 
-    Python would search all objects for unreachable ones. With torch loaded that takes 1.5 s of CPU time, and many
-    seconds after Ctrl-C on a busy machine.
+    Python would search all objects for unreachable ones. With torch loaded that takes 1.5 s of CPU
+    time, and many seconds after Ctrl-C on a busy machine.
     """
     # Python does the same first, and so does multiprocessing in its child processes.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001

@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 
 from wdsflow.cli.shared.command_line import Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Ledger, RecipeFile, lacks_predicate
+from wdsflow.cli.shared.run_arguments import (
+    Embeddings,
+    Exports,
+    InAndOut,
+    Ledger,
+    RecipeFile,
+    lacks_predicate,
+)
 from wdsflow.cli.shared.run_display import displayed
 from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.terminal import print_lines, shown_as
@@ -39,13 +46,14 @@ def filter(  # noqa: A001 - the name of the command
 
     wdsflow filter "in/{000..042}.tar" -o out --where "min_side >= 200 and aspect_ratio < 3"
 
-    The same command resumes an interrupted run. OUT/.wdsflow/ledger holds the scores of all samples. With --ledger,
-    scores of an earlier run are used, and only samples that need another score are read:
+    The same command resumes an interrupted run. OUT/.wdsflow/ledger holds the scores of all
+    samples. With --ledger, scores of an earlier run are used, and only samples that need another
+    score are read:
 
     wdsflow filter "in/{000..042}.tar" -o out --ledger scored --where "blur > 100"
 
-    Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half or more was
-    quarantined; 2 if the command is wrong, or nothing could be read or written.
+    Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half
+    or more was quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
     from wdsflow.filtering.recipe.recipe_file import merged
     from wdsflow.filtering.run_filter import filter_shards, run_folder
@@ -79,7 +87,9 @@ def _print_models(typed: Typed, recipe: Recipe, scores: Ledger, options: RunOpti
     print_lines(*model_lines(typed, recipe, options, scores.ledger))
 
 
-def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, scores: Ledger, *, allow_pipe: bool) -> None:
+def _print(
+    printing: PrintOnly, places: InAndOut, recipe: Recipe, scores: Ledger, *, allow_pipe: bool
+) -> None:
     """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
     if printing.print_schema:
         from wdsflow.filtering.recipe.recipe_file import schema
@@ -90,7 +100,11 @@ def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, scores: Ledger
         from wdsflow.filtering.pilot_run import explain_plan
 
         shards, out = places.named()
-        print(explain_plan(shards, recipe, out=str(out or "kept"), allow_pipe=allow_pipe, ledger=scores.ledger))
+        print(
+            explain_plan(
+                shards, recipe, out=str(out or "kept"), allow_pipe=allow_pipe, ledger=scores.ledger
+            )
+        )
         return
     from wdsflow.filtering.recipe.recipe_file import printed
 

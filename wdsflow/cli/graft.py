@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 def graft(typed: Typed, places: NewShards, request: GraftRequest) -> None:
     """Add captions or other fields from a table.
 
-    Images and all other members are copied byte for byte; the inputs never change. Samples without a row stay as they
-    are. The table may be larger than memory. The same command resumes an interrupted run.
+    Images and all other members are copied byte for byte; the inputs never change. Samples without
+    a row stay as they are. The table may be larger than memory. The same command resumes an
+    interrupted run.
 
-    Exit status: 0; 1 if something could not be read or set, or no sample has a row; 2 if the command is wrong, the join
-    is refused, or nothing could be read or written.
+    Exit status: 0; 1 if something could not be read or set, or no sample has a row; 2 if the
+    command is wrong, the join is refused, or nothing could be read or written.
     """
     from wdsflow.reshaping.graft.run_graft import graft_shards
 

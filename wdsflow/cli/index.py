@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def index(typed: Typed, shards: ShardArguments, selected: IndexKinds, options: IndexOptions) -> None:
+def index(
+    typed: Typed, shards: ShardArguments, selected: IndexKinds, options: IndexOptions
+) -> None:
     """Write sizes.json and the index files of other readers.
 
-    Reads the headers of each shard once, for all kinds of files. Without any kind: --sizes --len. The same command again
-    reads only shards that changed. Files with other contents that something else wrote are kept.
+    Reads the headers of each shard once, for all kinds of files. Without any kind: --sizes --len.
+    The same command again reads only shards that changed. Files with other contents that something
+    else wrote are kept.
 
-    Exit status: 0; 1 if a shard is damaged and was not indexed, or a file could not be made or was kept; 2 if the
-    command is wrong, or nothing could be read or written.
+    Exit status: 0; 1 if a shard is damaged and was not indexed, or a file could not be made or was
+    kept; 2 if the command is wrong, or nothing could be read or written.
     """
     from wdsflow.indexing.run_index import index_shards
 
@@ -42,11 +45,15 @@ def _helps(report: "IndexReport", typed: Typed) -> Iterator[str]:
 
     refused = report.refused[:_SHOWN]
     yield from (
-        f"fetch {url} again, or unpack it unchecked: {report.unpack[url]}" for url, _ in refused if url in report.unpack
+        f"fetch {url} again, or unpack it unchecked: {report.unpack[url]}"
+        for url, _ in refused
+        if url in report.unpack
     )
     beyond_repair = UNPACK, NOT_TAR
     damaged = [
-        url for url, why in refused if url not in report.unpack and not any(map(why.__contains__, beyond_repair))
+        url
+        for url, why in refused
+        if url not in report.unpack and not any(map(why.__contains__, beyond_repair))
     ]
     if damaged:
         yield f"to repair what is damaged: {typed.spell('repair', *damaged, out=free(Path('repaired')))}"

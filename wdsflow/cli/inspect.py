@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import ShardArguments
-from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, none_read, progress, write_output
+from wdsflow.cli.shared.terminal import (
+    check_output,
+    console,
+    fail,
+    no_shards,
+    none_read,
+    progress,
+    write_output,
+)
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.shards.shard import Shard
 from wdsflow.text.options import OTHER, allow_pipe_option, option, processes_option
@@ -30,16 +38,21 @@ class InspectOptions:
     show: str | None = option(None, "Show the sample of this key: pictures, texts.", metavar="KEY")
     sample: int = option(0, "Show N samples that chance picks.", metavar="N", least=0)
     seed: int = option(0, "With --sample: another number picks other samples.", metavar="N")
-    ledger: Path | None = option(None, "Show scores, too: a folder that measure or filter wrote.", metavar="DIR")
-    html: Path | None = option(None, "With --show or --sample: write a page with thumbnails.", metavar="FILE")
+    ledger: Path | None = option(
+        None, "Show scores, too: a folder that measure or filter wrote.", metavar="DIR"
+    )
+    html: Path | None = option(
+        None, "With --show or --sample: write a page with thumbnails.", metavar="FILE"
+    )
     allow_pipe: bool = allow_pipe_option(OTHER)
 
 
 def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> None:
     """Show the contents of shards: fields, captions, image sizes.
 
-    With --show or --sample, show single samples instead: thumbnails in a terminal that can show them, texts, and with
-    --ledger scores. Gives no verdict. Exit status: 0, or 2 if nothing could be read.
+    With --show or --sample, show single samples instead: thumbnails in a terminal that can show
+    them, texts, and with --ledger scores. Gives no verdict. Exit status: 0, or 2 if nothing could
+    be read.
     """
     from wdsflow.shards.urls import NoShards, expand
 
@@ -53,7 +66,10 @@ def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> No
         _samples(found, options, f"{Typed.spell('inspect', *urls)} --keys 20")
         return
     if options.ledger is not None or options.html is not None:
-        fail("--ledger and --html are for single samples", f"{Typed.spell('inspect', *urls)} --sample 20")
+        fail(
+            "--ledger and --html are for single samples",
+            f"{Typed.spell('inspect', *urls)} --sample 20",
+        )
     _overview(found, options, typed)
 
 
@@ -66,7 +82,9 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
 
     keys, allow_pipe = options.keys, options.allow_pipe
     with progress() as begin:
-        shards = scan_shards(urls, ScanOptions("headers", allow_pipe=allow_pipe), options.jobs, begin(len(urls)))
+        shards = scan_shards(
+            urls, ScanOptions("headers", allow_pipe=allow_pipe), options.jobs, begin(len(urls))
+        )
     nothing_read = all(shard.error for shard in shards)
     total = overview(shards)
     listed: dict[str, list[Listed]] = {}
@@ -80,7 +98,9 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
         tree = total.to_dict()
         if keys:
             tree["first_samples"] = [
-                {"shard": url, **sample.to_dict()} for url, samples in listed.items() for sample in samples
+                {"shard": url, **sample.to_dict()}
+                for url, samples in listed.items()
+                for sample in samples
             ]
         print(json.dumps(clean(tree), indent=2))
     elif not nothing_read:
@@ -104,9 +124,15 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     if key is not None:
         found = samples_of_key(urls, key, problems.__setitem__, allow_pipe=allow_pipe)
     else:
-        found = some_samples(urls, options.sample, options.seed, problems.__setitem__, allow_pipe=allow_pipe)
+        found = some_samples(
+            urls, options.sample, options.seed, problems.__setitem__, allow_pipe=allow_pipe
+        )
     try:
-        count = _printed(found if ledger is None else _scored(found, ledger), options.html, as_json=options.as_json)
+        count = _printed(
+            found if ledger is None else _scored(found, ledger),
+            options.html,
+            as_json=options.as_json,
+        )
     except (LedgerError, OSError) as error:
         fail(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]

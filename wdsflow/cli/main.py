@@ -17,7 +17,8 @@ from wdsflow.version import __version__
 if TYPE_CHECKING:
     from wdsflow.cli.shared.typed import Typed
 
-# The first lines of the docstrings, so that ``wdsflow --help`` imports no command. Those that people need first come first.
+# The first lines of the docstrings, so that ``wdsflow --help`` imports no command. Those that
+# people need first come first.
 GROUPS = {
     "From shards to training": {
         "validate": "Report whether shards will train, why not, and what to do.",
@@ -101,7 +102,9 @@ class _Commands(click.Group):
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 # Padded, so that the summaries of all groups begin in one column.
-                formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
+                formatter.write_dl(
+                    [(name.ljust(width), summary) for name, summary in commands.items()]
+                )
 
 
 def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], list[object]]) -> None:

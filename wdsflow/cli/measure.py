@@ -35,22 +35,27 @@ def measure(
 
     wdsflow measure "in/{000..042}.tar" -o scored --scores min_side,caption_words,blur
 
-    Then choose thresholds, and filter by them as often as you like: wdsflow filter --ledger. The same command with other scores adds
-    them to the ledgers; what is there is not computed again. The predicate of a recipe is ignored.
+    Then choose thresholds, and filter by them as often as you like: wdsflow filter --ledger. The
+    same command with other scores adds them to the ledgers; what is there is not computed again.
+    The predicate of a recipe is ignored.
 
-    Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for half or more of
-    the samples; 2 if the command is wrong, or nothing could be read or written.
+    Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value
+    for half or more of the samples; 2 if the command is wrong, or nothing could be read or written.
     """
     from wdsflow.filtering.recipe.recipe_file import merged
     from wdsflow.filtering.run_filter import measure_shards, run_folder
 
     # An output folder may have ledgers with scores already.
-    shards, out = places.named("scored", *(lacks_scores(merged(file.recipe, flags)) if places.out is None else ()))
+    shards, out = places.named(
+        "scored", *(lacks_scores(merged(file.recipe, flags)) if places.out is None else ())
+    )
     check_exports(lists.export, options.count, tars=False)
     with run_folder(out, options) as folder, shown_as(folder, out):
         recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
         with displayed(options, typed) as shown:
-            report = measure_shards(shards, folder, recipe, shown, embeddings_from=embeddings.embeddings_from)
+            report = measure_shards(
+                shards, folder, recipe, shown, embeddings_from=embeddings.embeddings_from
+            )
         exported(report, folder, lists.export)
         show(report, folder, typed)
 

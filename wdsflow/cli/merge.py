@@ -14,13 +14,14 @@ from wdsflow.text.shell import escape
 def merge(typed: Typed, where: Folder, lists: Exports) -> None:
     """Make one output of all slices of filter or measure.
 
-    Each task of a job array writes its slice into OUT. When all are done, this writes the one record and the counts of the
-    shards (sizes.json), as one run over all shards does. Otherwise it prints the commands that complete what is missing:
+    Each task of a job array writes its slice into OUT. When all are done, this writes the one
+    record and the counts of the shards (sizes.json), as one run over all shards does. Otherwise it
+    prints the commands that complete what is missing:
 
     wdsflow merge out
 
-    Exit status: 0 if OUT is complete; 1 if slices are not done, or the run as a whole has a problem; 2 if OUT has no run, or
-    cannot be written.
+    Exit status: 0 if OUT is complete; 1 if slices are not done, or the run as a whole has a
+    problem; 2 if OUT has no run, or cannot be written.
     """
     from wdsflow.filtering.merge_slices import NotDone, merge_slices
 
@@ -32,8 +33,12 @@ def merge(typed: Typed, where: Folder, lists: Exports) -> None:
             print(f"wdsflow: {error}", file=sys.stderr)
             if error.changed:
                 slices = error.status.slices
-                again = dict.fromkeys(slices[index].command or "the same command" for index, _ in error.changed)
-                print_lines(*(escape(why, 500) for _, why in error.changed[:20]), "to write them again:")
+                again = dict.fromkeys(
+                    slices[index].command or "the same command" for index, _ in error.changed
+                )
+                print_lines(
+                    *(escape(why, 500) for _, why in error.changed[:20]), "to write them again:"
+                )
                 print_lines(*(f"  {escape(command, 100_000)}" for command in again))
             else:
                 print_lines(*status_lines(error.status, where.out))

@@ -25,10 +25,15 @@ class PackInputs:
     """What is packed, and where the shards are written."""
 
     tables: list[str] = argument(
-        "TABLE...", "Tables (.jsonl, .json, .csv, .tsv, .parquet), folders of files or .zip files; also urls."
+        "TABLE...",
+        "Tables (.jsonl, .json, .csv, .tsv, .parquet), folders of files or .zip files; also urls.",
     )
     out: Path | str = required(
-        "Folder for the shards, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
+        "Folder for the shards, or its url in an object store.",
+        "--output",
+        "-o",
+        metavar="OUT",
+        parse=place,
     )
 
     @contextmanager
@@ -41,12 +46,13 @@ class PackInputs:
 def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
     """Write shards from a table or a folder of files.
 
-    A sample for each row: its images or videos, byte for byte, its caption (txt), and the other columns (json). Knows the
-    tables of Data-Juicer, LLaVA, OpenCLIP and imagefolder, and Parquet with images in cells; takes others with --image and
-    --caption. Writes sizes.json and __len__ next to the shards. The same command resumes an interrupted run.
+    A sample for each row: its images or videos, byte for byte, its caption (txt), and the other
+    columns (json). Knows the tables of Data-Juicer, LLaVA, OpenCLIP and imagefolder, and Parquet
+    with images in cells; takes others with --image and --caption. Writes sizes.json and __len__
+    next to the shards. The same command resumes an interrupted run.
 
-    Exit status: 0; 1 if a file is missing or not an image, a value is of the wrong type, or no sample was written; 2 if the
-    command is wrong, or a table cannot be read.
+    Exit status: 0; 1 if a file is missing or not an image, a value is of the wrong type, or no
+    sample was written; 2 if the command is wrong, or a table cannot be read.
     """
     from wdsflow.packing import pack_shards
     from wdsflow.packing.folder_names import refuse_pattern
@@ -67,7 +73,9 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
             raise
         print_lines(*str(report).splitlines())
         if request.root is None and (root := _other_root(report)) is not None:
-            print_lines(f"the missing files are in {escape(str(root))}: {typed.again(root=root, restart=True)}")
+            print_lines(
+                f"the missing files are in {escape(str(root))}: {typed.again(root=root, restart=True)}"
+            )
         if request.dry_run:
             print_lines(f"nothing was written; to write it: {typed.again(dry_run=None)}")
         elif report.samples:
@@ -88,5 +96,7 @@ def _other_root(report: "PackReport") -> Path | None:
     return (
         None
         if table is None
-        else nearest_root(Path(table).parent, (row.value for row in missing if row.source == source))
+        else nearest_root(
+            Path(table).parent, (row.value for row in missing if row.source == source)
+        )
     )

@@ -36,12 +36,14 @@ class Readers:
 def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOptions) -> None:
     """Write valid shards, with sizes.json and __len__ next to them.
 
-    Without options that name changes, finds those after which most samples train, and makes them all; --dry-run shows
-    them. Never loses contents unless an option says so. Shards that need no change are copied byte for byte; the inputs
-    never change. The same command resumes an interrupted run.
+    Without options that name changes, finds those after which most samples train, and makes them
+    all; --dry-run shows them. Never loses contents unless an option says so. Shards that need no
+    change are copied byte for byte; the inputs never change. The same command resumes an
+    interrupted run.
 
-    Exit status: 0; 1 if something could not be read, no sample was written, other samples were written than planned, or
-    an option changed nothing; 2 if the command is wrong, or nothing could be read or written.
+    Exit status: 0; 1 if something could not be read, no sample was written, other samples were
+    written than planned, or an option changed nothing; 2 if the command is wrong, or nothing could
+    be read or written.
     """
     from wdsflow.repair.run_repair import repair_shards
 
@@ -56,9 +58,14 @@ def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOpt
         if all(shard.unread for shard in report.shards):
             fail(_nothing(report), f"see what is wrong: {look}")
         for step in report.idle:
-            print(f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_idle(step, report)}", file=sys.stderr)
+            print(
+                f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_idle(step, report)}",
+                file=sys.stderr,
+            )
         if report.difference:
-            print(f"wdsflow: {report.difference}; to see which are missing: {look}", file=sys.stderr)
+            print(
+                f"wdsflow: {report.difference}; to see which are missing: {look}", file=sys.stderr
+            )
         _show(report, folder, look)
     sys.exit(int(report.lost or bool(report.idle or report.warning or report.difference)))
 
@@ -98,7 +105,9 @@ def _why_idle(step: "Step", report: "RepairReport") -> str:
         return f"no sample has a field {escape(name, 100)} that does not decode; {look}"
     if option == "--caption":
         return f"no sample without a caption has one there; {look}"
-    blocked = [reason for reason in report.merged("missed") if reason.startswith(f"{name} not renamed: ")]
+    blocked = [
+        reason for reason in report.merged("missed") if reason.startswith(f"{name} not renamed: ")
+    ]
     if blocked:
         return escape(blocked[0].partition(": ")[2], 200)
     return f"no sample has a field {escape(name, 100)}; {look}"
@@ -125,7 +134,9 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
     if caption == AUTO:
         found = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
         if found is None or ":" not in found.place:
-            fail("--caption auto: no json member holds captions", "" if found is None else str(found))
+            fail(
+                "--caption auto: no json member holds captions", "" if found is None else str(found)
+            )
         print(f"wdsflow: --caption auto: {escape(str(found), 500)}", file=sys.stderr)
         return found.place.partition("|")[0]
     parse_caption_field(caption)
@@ -136,7 +147,12 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
         if takes_captions(shards, options.steps(), allow_pipe=allow_pipe):
             return caption
         place = error.found.place.partition("|")[0] if error.found else ""
-        fail(str(error), f"{error.found}: {typed.again(caption=place if ':' in place else None)}" if place else "")
+        fail(
+            str(error),
+            f"{error.found}: {typed.again(caption=place if ':' in place else None)}"
+            if place
+            else "",
+        )
     return caption
 
 

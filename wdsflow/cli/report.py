@@ -16,7 +16,11 @@ class ReportOptions:
 
     folder: Path | None = argument("FOLDER", "Folder that filter or measure wrote.")
     output: Path | None = option(
-        None, "Page to write. Default: FOLDER/.wdsflow/report.html", "-o", "--output", metavar="FILE"
+        None,
+        "Page to write. Default: FOLDER/.wdsflow/report.html",
+        "-o",
+        "--output",
+        metavar="FILE",
     )
     no_pictures: bool = option(False, "Show no images of samples.")
 
@@ -24,12 +28,13 @@ class ReportOptions:
 def report(typed: Typed, options: ReportOptions) -> None:
     """Write a page on a run of filter or measure.
 
-    The page shows what became of the samples, a histogram of each score, and sliders to choose thresholds with images
-    near each cut. It is one HTML file that needs no network:
+    The page shows what became of the samples, a histogram of each score, and sliders to choose
+    thresholds with images near each cut. It is one HTML file that needs no network:
 
     wdsflow report out
 
-    Exit status: 0 if the page was written; 2 if the folder holds no run, or the page could not be written.
+    Exit status: 0 if the page was written; 2 if the folder holds no run, or the page could not be
+    written.
     """
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError
     from wdsflow.filtering.page.run_page import run_page
@@ -37,7 +42,10 @@ def report(typed: Typed, options: ReportOptions) -> None:
     folder, output = options.folder, options.output
     if folder is None:
         near = nearest_ledger(Path("out"))
-        fail("no folder given", typed.again(folder=near) if near else "all options: wdsflow report --help")
+        fail(
+            "no folder given",
+            typed.again(folder=near) if near else "all options: wdsflow report --help",
+        )
     target = output or folder / ".wdsflow" / "report.html"
     if output is not None:
         check_output(output, "output", typed)
@@ -45,7 +53,12 @@ def report(typed: Typed, options: ReportOptions) -> None:
         page = run_page(folder, pictures=not options.no_pictures)
     except LedgerError as error:
         near = nearest_ledger(folder)
-        fail(str(error), typed.again(folder=near) if near and near.absolute() != folder.absolute() else "")
+        fail(
+            str(error),
+            typed.again(folder=near) if near and near.absolute() != folder.absolute() else "",
+        )
     write_output(target, page)
-    print(f"wrote {target}, {len(page.encode()) / 1e6:.1f} MB; to look at it, open it in a browser:")
+    print(
+        f"wrote {target}, {len(page.encode()) / 1e6:.1f} MB; to look at it, open it in a browser:"
+    )
     print(f"  python3 -m webbrowser {quote_path(str(target.absolute()))}")

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
     """Write shards of equal size: shuffled, split or by key.
 
-    Copies samples byte for byte; never changes the inputs. Writes sizes.json and __len__ next to the shards. Reports how even an epoch is before and after. The same
-    command resumes an interrupted run.
+    Copies samples byte for byte; never changes the inputs. Writes sizes.json and __len__ next to
+    the shards. Reports how even an epoch is before and after. The same command resumes an
+    interrupted run.
 
-    Exit status: 0; 1 if something could not be read or no sample was written; 2 if the command is wrong, or nothing
-    could be read or written.
+    Exit status: 0; 1 if something could not be read or no sample was written; 2 if the command is
+    wrong, or nothing could be read or written.
     """
     from wdsflow.reshaping.reshard import reshard_shards
 
@@ -36,7 +37,9 @@ def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
 def _show(report: "ReshardReport", typed: Typed, urls: list[str]) -> None:
     print_lines(*str(report).splitlines())
     if report.lost:
-        print_lines(f"to bring back what can be read: {typed.look('repair', *urls, out=free(Path('repaired')))}")
+        print_lines(
+            f"to bring back what can be read: {typed.look('repair', *urls, out=free(Path('repaired')))}"
+        )
     for part in report.parts:
         if part.outputs:
             print_lines(*new_shards_lines(part.folder))

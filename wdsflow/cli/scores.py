@@ -36,16 +36,19 @@ class ScoresOptions:
     """Names of scores, and where their values are."""
 
     names: list[str] | None = argument("[NAME]", "A score; prints its page. With --ledger: scores.")
-    ledger: Path | None = option(None, "Folder that measure or filter wrote: print its values.", metavar="DIR")
+    ledger: Path | None = option(
+        None, "Folder that measure or filter wrote: print its values.", metavar="DIR"
+    )
 
 
 def scores(_: Typed, options: ScoresOptions) -> None:
     """List the scores for predicates, or the values in a ledger.
 
-    The list has a line for each score. With NAME, show all about one: its range, settings and source.
+    The list has a line for each score. With NAME, show all about one: its range, settings and
+    source.
 
-    With --ledger, show the computed values instead: how many, quantiles, a histogram, the share that thresholds keep,
-    and commands that filter there:
+    With --ledger, show the computed values instead: how many, quantiles, a histogram, the share
+    that thresholds keep, and commands that filter there:
 
     wdsflow scores --ledger scored blur caption_words
     """
@@ -66,11 +69,17 @@ def _values(folder: Path, names: list[str]) -> None:
     again = Typed.spell("scores", ledger=folder)
     try:
         found = LedgerScores(folder)
-        calls = dict.fromkeys(call for name in names for call in found.named(name)) if names else found.calls
+        calls = (
+            dict.fromkeys(call for name in names for call in found.named(name))
+            if names
+            else found.calls
+        )
         taken: set[str] = set()
         print(f"{folder}: {how_many(len(found.records), 'shard')}")
         if found.left:
-            print(f"{how_many(found.left, 'more shard')} not finished: the command of the run resumes it")
+            print(
+                f"{how_many(found.left, 'more shard')} not finished: the command of the run resumes it"
+            )
         for call in calls:
             print()
             for line in score_lines(found, found.column(call), folder, taken):
@@ -139,7 +148,10 @@ def _needs(score: "type[Score]") -> str:
 
 
 def _page(score: "type[Score]") -> None:
-    print(f"{score.name}: {score.tier} tier, {score.kind}{f' in {score.unit}' if score.unit else ''}", end="")
+    print(
+        f"{score.name}: {score.tier} tier, {score.kind}{f' in {score.unit}' if score.unit else ''}",
+        end="",
+    )
     print(f", {_range(score)}" if _range(score) else "")
     if score.needs:
         print(f"needs: {_needs(score)}")
@@ -155,8 +167,16 @@ def _page(score: "type[Score]") -> None:
             f"\ntolerance: at most {most:g}{' ' * bool(of)}{of}, in photographs: large images are decoded at a reduced scale;"
         )
         print("stripes, checks and noise of a few pixels may change more", end="")
-        print('; decode="exact" avoids it' if "decode" in {item.name for item in fields(score)} else "")
+        print(
+            '; decode="exact" avoids it'
+            if "decode" in {item.name for item in fields(score)}
+            else ""
+        )
     for item in fields(score):
         default = "" if item.default is MISSING else f" = {item.default!r}"
-        choices = f" ({', '.join(map(repr, get_args(item.type)))})" if get_origin(item.type) is Literal else ""
+        choices = (
+            f" ({', '.join(map(repr, get_args(item.type)))})"
+            if get_origin(item.type) is Literal
+            else ""
+        )
         print(f"\nsetting {item.name}{default}{choices}")

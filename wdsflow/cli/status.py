@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class Folder:
     """The output folder of a run."""
 
-    out: Path | str = argument("OUT", "Output folder of a run, or its url in an object store.", parse=place)
+    out: Path | str = argument(
+        "OUT", "Output folder of a run, or its url in an object store.", parse=place
+    )
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class StatusOptions:
 def status(_: Typed, where: Folder, options: StatusOptions) -> None:
     """Report how far a run is, slice by slice, and what to run again.
 
-    Reads what the run, or each task of a job array, has recorded in OUT; changes nothing, also while others work there:
+    Reads what the run, or each task of a job array, has recorded in OUT; changes nothing, also
+    while others work there:
 
     wdsflow status out
 
@@ -57,7 +60,11 @@ def status(_: Typed, where: Folder, options: StatusOptions) -> None:
 
 def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
     """Yield the status of a run: slices that are not done, and the commands that complete it."""
-    kept = f", {status.total('kept'):,} kept" if any(each.kept is not None for each in status.slices) else ""
+    kept = (
+        f", {status.total('kept'):,} kept"
+        if any(each.kept is not None for each in status.slices)
+        else ""
+    )
     samples = f"; {status.total('samples'):,} samples{kept}" if status.total("shards") else ""
     yield f"{status.summary}{samples}"
     left = [each for each in status.slices if each.phase != "done"]
@@ -68,7 +75,10 @@ def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
         yield f"  {which}{each.phase}{shards}{detail and f' ({detail})'}"
     again = [each.command for each in left if each.phase != "running"]
     if any(again):
-        yield from ("to complete it:", *(f"  {escape(command, 100_000)}" for command in again if command))
+        yield from (
+            "to complete it:",
+            *(f"  {escape(command, 100_000)}" for command in again if command),
+        )
     elif status.is_done and status.merged:
         yield "complete"
     elif status.is_done and status.run in ("filter", "measure"):

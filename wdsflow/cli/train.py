@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wdsflow.cli.shared.ending import signals_end_at_once
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
+from wdsflow.cli.shared.terminal import (
+    WRONG_USE,
+    check_logs,
+    check_output,
+    console,
+    fail,
+    full_disk,
+    progress,
+)
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import CHECKS, option
 from wdsflow.text.secrets import redact
@@ -27,7 +35,9 @@ _FAILED = 1
 class TrainOptions:
     """Options of the command that are not options of the feed."""
 
-    dry_run: bool = option(False, "Check the shards, report what would go wrong in this run, and do not train.")
+    dry_run: bool = option(
+        False, "Check the shards, report what would go wrong in this run, and do not train."
+    )
     checkpoint_every: int | None = option(
         None,
         "Also save within epochs, every N steps. --resume latest then continues with the next batch.",
@@ -59,7 +69,8 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
 
     Reads the names in the shards first, which takes seconds, and refuses a run that would hang.
 
-    Exit status: 0 trained; 1 the data or the run failed (--dry-run: errors found); 2 wrong command, or nothing could be read; 130 interrupted.
+    Exit status: 0 trained; 1 the data or the run failed (--dry-run: errors found); 2 wrong command,
+    or nothing could be read; 130 interrupted.
     """
     argv = typed.after_dashes
     if not argv:
@@ -90,7 +101,13 @@ def _check_places(options: FeedOptions) -> None:
 
 def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
     """Refuse invalid arguments and unsuitable data before any other work. Then a dry run reports and exits."""
-    from wdsflow.readers.open_clip.arguments import ArgumentsError, check_model, check_numbers, names_shards, parsed_by
+    from wdsflow.readers.open_clip.arguments import (
+        ArgumentsError,
+        check_model,
+        check_numbers,
+        names_shards,
+        parsed_by,
+    )
     from wdsflow.training.feed_options import NoOpenClip
     from wdsflow.training.launch.launch import parse
 
@@ -104,7 +121,8 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
     except ArgumentsError as error:
         own = [word for word in argv if word.partition("=")[0] in typed.options()]
         fail(
-            f"in the arguments after --: {error}", f"put {own[0]} before --: it is an option of wdsflow" if own else ""
+            f"in the arguments after --: {error}",
+            f"put {own[0]} before --: it is an option of wdsflow" if own else "",
         )
     data, kind = arguments.train_data or arguments.val_data or "", arguments.dataset_type
     if (data or kind.startswith("synthetic")) and not names_shards(data, kind):
@@ -158,7 +176,9 @@ def _preflight(argv: Sequence[str], options: FeedOptions, world_size: int) -> "P
     from wdsflow.training.launch.preflight_timeout import ended_if_idle
 
     with progress() as begin, ended_if_idle(options, begin, _show) as begun:
-        return preflight(argv, options, world_size=world_size, progress=begun, dry_run=options.dry_run)
+        return preflight(
+            argv, options, world_size=world_size, progress=begun, dry_run=options.dry_run
+        )
 
 
 def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
@@ -193,16 +213,26 @@ def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions) 
         print(f"  {field_fixes.command(meant)}", file=sys.stderr)
 
 
-def _train(argv: Sequence[str], options: FeedOptions, actions: TrainOptions, *, refused: bool) -> int:
+def _train(
+    argv: Sequence[str], options: FeedOptions, actions: TrainOptions, *, refused: bool
+) -> int:
     from wdsflow.shards.urls import NoShards
     from wdsflow.training.feed_options import FeedStopped, NoOpenClip
     from wdsflow.training.launch.launch import Refused, launch
 
     try:
-        with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
+        with full_disk(
+            "free space there; --resume latest after -- resumes at the latest checkpoint"
+        ):
             every = None if actions.headspace else actions.checkpoint_every
             with signals_end_at_once():
-                return launch(argv, options, checkpoint_every=every, refused=refused, headspace=actions.headspace)
+                return launch(
+                    argv,
+                    options,
+                    checkpoint_every=every,
+                    refused=refused,
+                    headspace=actions.headspace,
+                )
     except NoOpenClip as error:
         fail(str(error))
     except (Refused, FeedStopped, NoShards) as error:
@@ -232,7 +262,11 @@ def _end(error: Exception) -> NoReturn:
 
 def refuse_unpaired(typed: Typed) -> NoReturn:
     """Report that a ledger is given without a predicate, or a predicate without a ledger, with the missing one."""
-    ledger, where, argv = typed.given.get("ledger"), typed.given.get("where"), typed.after_dashes or []
+    ledger, where, argv = (
+        typed.given.get("ledger"),
+        typed.given.get("where"),
+        typed.after_dashes or [],
+    )
     from wdsflow.filtering.deciding.ledger_subset import measure_command
     from wdsflow.filtering.deciding.score_column import example_predicate
     from wdsflow.filtering.run_folder import Layout
@@ -242,13 +276,18 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
         layout = Layout(Path(ledger))
         names = sorted(f"{path.stem}.tar" for path in (layout.inside / "ledger").glob("*.parquet"))
         found = example_predicate(layout, names)
-        fail("--ledger needs --where, which says what to keep", f"such as: {typed.again(where=found)}" if found else "")
+        fail(
+            "--ledger needs --where, which says what to keep",
+            f"such as: {typed.again(where=found)}" if found else "",
+        )
     lacks = "--where needs --ledger: the folder with the scores"
     near = nearest_ledger(Path("scored").absolute())
     if near is not None:
         fail(lacks, f"with the ledgers in {near}: {typed.again(ledger=near)}")
     try:
-        score, new = measure_command((train_data(argv) or "SHARDS").split("::"), "scored", where or "")
+        score, new = measure_command(
+            (train_data(argv) or "SHARDS").split("::"), "scored", where or ""
+        )
     except ValueError as error:
         fail(str(error))
     fail(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")

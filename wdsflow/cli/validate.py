@@ -36,23 +36,33 @@ class OutputFiles:
     """Outputs in addition to, or in place of, a report on standard output."""
 
     form: Format = option(
-        "text", "Format of the report: text, json, sarif, github or html.", "--format", metavar="FORMAT"
+        "text",
+        "Format of the report: text, json, sarif, github or html.",
+        "--format",
+        metavar="FORMAT",
     )
-    output: Path | None = option(None, "Write the report to this file, and print a summary.", metavar="FILE")
+    output: Path | None = option(
+        None, "Write the report to this file, and print a summary.", metavar="FILE"
+    )
     write_baseline: Path | None = option(
         None, "Write all findings to this file, as the known ones.", metavar="FILE", panel=OTHER
     )
-    print_schema: bool = option(False, "Print the JSON Schema of --format json, and exit.", panel=OTHER)
+    print_schema: bool = option(
+        False, "Print the JSON Schema of --format json, and exit.", panel=OTHER
+    )
 
 
-def validate(typed: Typed, given: Urls, options: CheckOptions, files: OutputFiles, sampled: SampledOptions) -> None:
+def validate(
+    typed: Typed, given: Urls, options: CheckOptions, files: OutputFiles, sampled: SampledOptions
+) -> None:
     """Report whether shards will train, why not, and what to do.
 
     Arguments after -- are those of open_clip_train. They add a forecast of the training run:
 
     wdsflow validate --world-size 8 -- --train-data "{000..042}.tar" --workers 6
 
-    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong, nothing could be read, or your own loader cannot be judged.
+    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong, nothing
+    could be read, or your own loader cannot be judged.
     """
     if files.print_schema:
         from wdsflow.validate.report import schema
@@ -86,23 +96,43 @@ def _check_samples(typed: Typed, options: CheckOptions) -> None:
         hint = f"such as: {typed.again(pipeline='train.py:make')}"
         fail("--samples is how many samples of your own pipeline are read: name it", hint)
     if options.check:
-        fail("--samples and --check: a check reads its own part of the shards", typed.again(samples=None))
+        fail(
+            "--samples and --check: a check reads its own part of the shards",
+            typed.again(samples=None),
+        )
     if options.level == "full":
         fail("--level full reads all samples, and --samples only some", typed.again(samples=None))
 
 
 # Options that a check of random samples takes.
 _OF_SAMPLED = frozenset(
-    {"urls", "level", "jobs", "form", "confidence", "max_loss", "seed", "readers", "engine", "address"}
+    {
+        "urls",
+        "level",
+        "jobs",
+        "form",
+        "confidence",
+        "max_loss",
+        "seed",
+        "readers",
+        "engine",
+        "address",
+    }
 )
 
 
-def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions) -> NoReturn:
+def _sampled(
+    urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions
+) -> NoReturn:
     """Check random samples, without other checks."""
     from wdsflow.validate.sampled_check import sampled_check
 
     others = sorted(typed.given.keys() - _OF_SAMPLED)
-    if others or typed.after_dashes is not None or typed.given.get("form", "text") not in ("text", "json"):
+    if (
+        others
+        or typed.after_dashes is not None
+        or typed.given.get("form", "text") not in ("text", "json")
+    ):
         alone = typed.again(**dict.fromkeys([*others, "form"]))
         takes = "--max-loss, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
         hint = alone if typed.after_dashes is None else "leave out what follows --"
@@ -137,7 +167,11 @@ def _train_data(training: Sequence[str]) -> list[str]:
     from wdsflow.validate.advice.training_flags import train_data
 
     named = train_data(training)
-    return [named] if named is not None else fail("no shards given; all options: wdsflow validate --help")
+    return (
+        [named]
+        if named is not None
+        else fail("no shards given; all options: wdsflow validate --help")
+    )
 
 
 def _check(urls: Sequence[str], typed: Typed, options: CheckOptions) -> "Report":
@@ -190,7 +224,10 @@ def _accept(report: "Report", path: Path) -> "Report":
     accepted = report.findings
     write_output(path, dump_baseline(accepted))
     count = len(set(map(fingerprint, accepted)))
-    print(f"wrote {count:,} findings to {path}; with --baseline {path} they do not fail", file=sys.stderr)
+    print(
+        f"wrote {count:,} findings to {path}; with --baseline {path} they do not fail",
+        file=sys.stderr,
+    )
     return replace(report, findings=[], accepted=accepted, against_baseline=True)
 
 

@@ -14,7 +14,9 @@ EngineName = Literal["local", "ray"]
 def check_engine(name: str, address: str | None) -> None:
     """Raise ValueError for an unknown engine, or for an address that is not used."""
     if name not in get_args(EngineName):
-        raise ValueError(f"no engine is called {name!r}: use one of {', '.join(get_args(EngineName))}")
+        raise ValueError(
+            f"no engine is called {name!r}: use one of {', '.join(get_args(EngineName))}"
+        )
     if address is not None and name != "ray":
         raise ValueError("an address is for the engine ray")
 

@@ -1,9 +1,10 @@
 """A connection to a Ray cluster.
 
-Ray installs signal handlers, starts threads and sets variables of the environment. A program that forks afterwards
-passes them to its children, which may then hang. So Ray runs in a separate process, the driver, which connects to the
-cluster and runs an engine there for the program. A program that is connected to Ray already, by itself or as a task
-or actor of Ray, uses that connection.
+Ray installs signal handlers, starts threads and sets variables of the environment. A program that
+forks afterwards passes them to its children, which may then hang. So Ray runs in a separate
+process, the driver, which connects to the cluster and runs an engine there for the program. A
+program that is connected to Ray already, by itself or as a task or actor of Ray, uses that
+connection.
 """
 
 import contextlib
@@ -41,7 +42,8 @@ _SETTINGS = {
 def connected(address: str | None = None) -> Iterator[Cluster]:
     """Connect to the cluster at an address; None takes ``RAY_ADDRESS``, that of this machine, or a new one.
 
-    Where this program is connected to Ray already, that connection is used, and the address ignored. Raises EngineError.
+    Where this program is connected to Ray already, that connection is used, and the address
+    ignored. Raises EngineError.
     """
     ray = sys.modules.get("ray")
     if getattr(ray, "is_initialized", bool)():
@@ -94,7 +96,11 @@ class _Driver:
         try:
             raised, answer = self._peer.ask((what, arguments))
         except (OSError, EOFError):
-            how = ending(self._peer.wait()) if self._peer.ends_within(_PATIENCE) else "does not answer"
+            how = (
+                ending(self._peer.wait())
+                if self._peer.ends_within(_PATIENCE)
+                else "does not answer"
+            )
             raise EngineError(f"the process that works with the Ray cluster {how}") from None
         self.interrupted = False
         if raised:
@@ -180,7 +186,12 @@ def _joined(script: str, address: str | None) -> Iterator[Any]:
         raise EngineError(f"the engine ray needs Ray: {install_extras('ray')}") from None
     _must_answer(address or os.environ.get("RAY_ADDRESS", ""))
     try:
-        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            address=address,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         # A lost connection is an OSError.
         raise EngineError(f"no Ray cluster{f' at {address}' if address else ''}: {error}") from None

@@ -1,8 +1,9 @@
 """The keeper of a ``Peer``: a process between the asking and the working process, which ends all that the latter starts.
 
-A child that calls ``setsid`` leaves the group of its parent, and one whose parent ended leaves its tree. On Linux the keeper
-adopts processes whose parents end (``PR_SET_CHILD_SUBREAPER``), and so finds all of them. It ends as the working process
-does, with the same status, after all others. It kills them all on SIGTERM, and when the asking process ends.
+A child that calls ``setsid`` leaves the group of its parent, and one whose parent ended leaves its
+tree. On Linux the keeper adopts processes whose parents end (``PR_SET_CHILD_SUBREAPER``), and so
+finds all of them. It ends as the working process does, with the same status, after all others. It
+kills them all on SIGTERM, and when the asking process ends.
 """
 
 import contextlib

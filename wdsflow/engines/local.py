@@ -59,7 +59,9 @@ class LocalEngine(Engine[T]):
 
     def under_way(self) -> list[tuple[T, TaskProgress]]:
         """Return the tasks that workers have begun."""
-        return [found for worker in list(self._workers) if (found := worker.under_way()) is not None]
+        return [
+            found for worker in list(self._workers) if (found := worker.under_way()) is not None
+        ]
 
     def close(self) -> None:
         """End the workers, then the threads that wait for them."""
@@ -127,7 +129,12 @@ class FirstHere(Engine[T]):
     """
 
     def __init__(
-        self, function: Work, workers: int, size: Callable[[T], int], total: int, inherit: Sequence[int] = ()
+        self,
+        function: Work,
+        workers: int,
+        size: Callable[[T], int],
+        total: int,
+        inherit: Sequence[int] = (),
     ) -> None:
         self._here = OwnProcess[T](function)
         self._processes: LocalEngine[T] | None = None
@@ -141,7 +148,11 @@ class FirstHere(Engine[T]):
 
     def submit(self, task: T) -> None:
         """Take a task, and decide where to work on it: in this process no other is under way."""
-        if self._processes is None and self._done and processes_pay(self._used, self._done, self._left):
+        if (
+            self._processes is None
+            and self._done
+            and processes_pay(self._used, self._done, self._left)
+        ):
             self._processes = self._start()
         (self._processes or self._here).submit(task)
 
@@ -173,7 +184,9 @@ class Worker:
     ``inherit``: descriptors that the process holds open; ``folder``: where it starts.
     """
 
-    def __init__(self, function: Work, inherit: Sequence[int] = (), folder: str | None = None) -> None:
+    def __init__(
+        self, function: Work, inherit: Sequence[int] = (), folder: str | None = None
+    ) -> None:
         self._function, self._inherit, self._folder = function, tuple(inherit), folder
         # Workers import this module, too.
         import tempfile

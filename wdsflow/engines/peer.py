@@ -21,9 +21,11 @@ End
     A keeper (see ``keeper``) stands between both sides. It kills the process and all processes that it started,
     in any session, on ``end``, when the process ends, and when this side of the line is closed, even by ``kill -9``.
 
-Users: shard workers (``local``), Ray's driver (``cluster``, without a keeper: it leaves the cluster first), model servers,
-map workers, runs of pipelines, and checks of loaders (in forks of such processes).
-Decoders are forks with shared memory, started by multiprocessing; they have ``Note`` and the account of a death from here.
+Users: shard workers (``local``), Ray's driver (``cluster``, without a keeper: it leaves the cluster
+first), model servers, map workers, runs of pipelines, and checks of loaders (in forks of such
+processes).
+Decoders are forks with shared memory, started by multiprocessing; they have ``Note`` and the
+account of a death from here.
 """
 
 import contextlib
@@ -88,7 +90,8 @@ class Peer:
         self.line: socket.socket
         self.line, theirs = socket.socketpair()
         with theirs:
-            # Not by PYTHONPATH: a command that a shard or a score runs would inherit it, and may be of another Python.
+            # Not by PYTHONPATH: a command that a shard or a score runs would inherit it, and may be
+            # of another Python.
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {keeper}{code}"],
                 env={**(environment or {}), **os.environ},
@@ -119,7 +122,10 @@ class Peer:
         with self._lock:
             if self._process.returncode is None and hasattr(os, "waitid"):
                 try:
-                    return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+                    return (
+                        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+                        is not None
+                    )
                 except ChildProcessError:
                     # This program ignores SIGCHLD, or waits for all its children.
                     return True

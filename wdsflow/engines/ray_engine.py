@@ -1,7 +1,7 @@
 """The engine that works on a Ray cluster, by Ray Core: only tasks and their small answers travel. See ``cluster``.
 
-Actors open shards and write outputs themselves. A shard whose actor is lost, with its node or alone, is given to
-another; it has one answer, because only lost attempts are repeated.
+Actors open shards and write outputs themselves. A shard whose actor is lost, with its node or
+alone, is given to another; it has one answer, because only lost attempts are repeated.
 """
 
 import collections
@@ -25,7 +25,8 @@ _PATIENCE = 600.0
 class RayWorker:
     """An actor with a worker process, which works on one task at a time.
 
-    A sample that kills the process costs as much as on one machine; Ray notices only the loss of a whole node.
+    A sample that kills the process costs as much as on one machine; Ray notices only the loss of a
+    whole node.
     """
 
     def __init__(self, function: Work, site: Site) -> None:
@@ -57,18 +58,27 @@ class _Job(Generic[T]):
 class RayEngine(Engine[T]):
     """Works by a pool of actors, each with a core, a share of a GPU if requested, and its loaded models.
 
-    There are as many as the cluster has room for, also while it grows and shrinks, at most ``workers``. ``memory``:
-    bytes of one actor.
+    There are as many as the cluster has room for, also while it grows and shrinks, at most
+    ``workers``. ``memory``: bytes of one actor.
     """
 
     def __init__(
-        self, ray: Any, function: Work, site: Site, *, workers: int | None = None, gpus: float = 0.0, memory: int = 0
+        self,
+        ray: Any,
+        function: Work,
+        site: Site,
+        *,
+        workers: int | None = None,
+        gpus: float = 0.0,
+        memory: int = 0,
     ) -> None:
         self._ray, self._function, self._site = ray, function, site
         self._workers, self._gpus = workers, gpus
         needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
         # Ray must not restart actors: a new one gets a shard only once it runs.
-        self._remote = ray.remote(RayWorker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
+        self._remote = ray.remote(RayWorker).options(
+            max_restarts=0, scheduling_strategy="SPREAD", **needs
+        )
         # Reference -> actor and its job; None: it starts.
         self._under_way: dict[Any, tuple[Any, _Job[T] | None]] = {}
         self._todo: collections.deque[_Job[T]] = collections.deque()
@@ -160,7 +170,9 @@ class RayEngine(Engine[T]):
         if job is not None:
             job.losses += 1
             if job.losses >= NODE_LOSSES:
-                return job.task, Trouble(f"the worker of this shard was lost {job.losses} times: {_summary(error)}")
+                return job.task, Trouble(
+                    f"the worker of this shard was lost {job.losses} times: {_summary(error)}"
+                )
             self._todo.appendleft(job)
             return None
         if getattr(error, "actor_init_failed", False):
@@ -173,7 +185,9 @@ class RayEngine(Engine[T]):
     def _check_alive(self) -> None:
         if all(job is None for _, job in self._under_way.values()):
             asked = f"a core{f' and {self._gpus:g} GPU' if self._gpus else ''} and the memory for an image"
-            raise EngineError(f"no node of the cluster has had {asked} to spare for {_PATIENCE:g} seconds")
+            raise EngineError(
+                f"no node of the cluster has had {asked} to spare for {_PATIENCE:g} seconds"
+            )
 
 
 def _lines(error: Exception) -> list[str]:
@@ -188,7 +202,9 @@ def _summary(error: Exception) -> str:
 
 
 def _unusable(error: Exception) -> EngineError:
-    return EngineError(f"a node cannot run wdsflow, which all of the cluster need to have: {_lines(error)[-1][:500]}")
+    return EngineError(
+        f"a node cannot run wdsflow, which all of the cluster need to have: {_lines(error)[-1][:500]}"
+    )
 
 
 def has_gpus(ray: Any) -> bool:
@@ -199,8 +215,8 @@ def has_gpus(ray: Any) -> bool:
 def share_of_gpu(ray: Any, measure: Callable[[], float | None], declared: float) -> float:
     """Return the share of a GPU for each worker, by a measurement on a whole GPU of the cluster.
 
-    It is 1 / n for the largest n workers, at most ``_SHARING``, whose measured needs fit; ``declared`` if there is no
-    measurement, or if workers need whole GPUs.
+    It is 1 / n for the largest n workers, at most ``_SHARING``, whose measured needs fit;
+    ``declared`` if there is no measurement, or if workers need whole GPUs.
     """
     if declared >= 1:
         return declared

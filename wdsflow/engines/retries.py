@@ -1,12 +1,16 @@
 """The policy of retries: which work is repeated after the death of a process, how often, and when a sample is blamed.
 
-An exception is an answer: nothing is repeated for it. A process that dies gives none, and may have been killed by
-something else, such as the system when memory is short. So, for all processes of ours:
+An exception is an answer: nothing is repeated for it. A process that dies gives none, and may have
+been killed by something else, such as the system when memory is short. So, for all processes of
+ours:
 
 1. Work that a process had not begun is not to blame. The next process gets it.
-2. Work that a process had begun is repeated as it was, once for each position, or in smaller parts where it has parts.
-3. Work at which a process dies for the second time is suspected: a batch is run item by item, rows of a batch in halves.
-4. A single sample at which a process dies twice is to blame. It is left out, and everything else is done.
+2. Work that a process had begun is repeated as it was, once for each position, or in smaller parts
+   where it has parts.
+3. Work at which a process dies for the second time is suspected: a batch is run item by item, rows
+   of a batch in halves.
+4. A single sample at which a process dies twice is to blame. It is left out, and everything else is
+   done.
 5. If processes die without progress, the work is given up, with a message.
 
 | process        | work             | its position             | at the second death there | given up after                            |
@@ -18,8 +22,9 @@ something else, such as the system when memory is short. So, for all processes o
 | decoder        | a chunk          | ``Whereabouts``          | the run ends              | never repeated, but a fork that hangs     |
 | run, command   | a run            | ``Note``                 | is the result             | never repeated                            |
 
-A lost device counts as a death that the server reports itself; then the item that was alone is blamed at once. Batches
-that do not fit into memory are no deaths: the process survives, and halves them itself (``wdsflow.memory.batching``).
+A lost device counts as a death that the server reports itself; then the item that was alone is
+blamed at once. Batches that do not fit into memory are no deaths: the process survives, and halves
+them itself (``wdsflow.memory.batching``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -143,10 +148,13 @@ class ItemTrials(Generic[O]):
         return not (progressed or done or news) or self._idle >= IDLE_SERVERS
 
 
-def rows_again(rows: int, *, had_all: bool, may_be_blameless: bool) -> Literal["halves", "alone", "blamed"]:
+def rows_again(
+    rows: int, *, had_all: bool, may_be_blameless: bool
+) -> Literal["halves", "alone", "blamed"]:
     """Return the next step after a map worker failed at some rows.
 
-    ``had_all``: it was the only one, and had all memory. ``may_be_blameless``: it died, or memory was short.
+    ``had_all``: it was the only one, and had all memory. ``may_be_blameless``: it died, or memory
+    was short.
     """
     if rows > 1:
         return "halves"

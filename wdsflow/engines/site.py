@@ -93,4 +93,7 @@ class Site:
 
 def first_local(paths: Iterable[str | None]) -> tuple[str, ...]:
     """Return the first of some paths that exists here, made absolute: other machines must see it, too."""
-    return next(((os.path.abspath(path),) for path in paths if path is not None and os.path.exists(path)), ())
+    return next(
+        ((os.path.abspath(path),) for path in paths if path is not None and os.path.exists(path)),
+        (),
+    )

@@ -1,7 +1,8 @@
 """DuckDB for expressions: one database a process, which sees nothing but the tables it is given.
 
-Statements over it are written by wdsflow; texts of users are constants in them. Nevertheless it is sealed: it can open
-no file and no network connection, load no extension, see no variable of Python, and change none of these settings.
+Statements over it are written by wdsflow; texts of users are constants in them. Nevertheless it is
+sealed: it can open no file and no network connection, load no extension, see no variable of Python,
+and change none of these settings.
 """
 
 from typing import TYPE_CHECKING

@@ -15,7 +15,8 @@ _LONGEST = 300
 class ExpressionError(ValueError):
     """An invalid expression. ``column`` and ``line`` count from 1; ``hint`` says what to write instead.
 
-    Its text shows the line with a caret under the position. Characters that could disturb a terminal are spelled out.
+    Its text shows the line with a caret under the position. Characters that could disturb a
+    terminal are spelled out.
     """
 
     def __init__(self, text: str, start: int, end: int, detail: str, hint: str = "") -> None:

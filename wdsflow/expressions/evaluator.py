@@ -100,27 +100,41 @@ class Evaluator:
         session = self._session
         if layout not in session.statements:
             session.statements[layout] = self._statement(layout, session)
-        return _decisions(session.run(session.statements[layout], table.data), len(self.terms), layout.lacks)
+        return _decisions(
+            session.run(session.statements[layout], table.data), len(self.terms), layout.lacks
+        )
 
     def _statement(self, layout: "_Layout", session: "Session") -> str:
         """Return the query for tables of a layout: a column for each term, then one for each score of ``lacks``."""
-        # By position: DuckDB does not distinguish upper and lower case in names, and keys in json do.
+        # By position: DuckDB does not distinguish upper and lower case in names, and keys in json
+        # do.
         positions = {name: f"c{number}" for number, name in enumerate(layout.names)}
-        columns = {call: positions[str(call)] for call in self.expression.scores if call in layout.computed}
+        columns = {
+            call: positions[str(call)] for call in self.expression.scores if call in layout.computed
+        }
         writer = SqlWriter(session, columns.__getitem__, layout.lists, layout.computed)
-        results = [f"{writer.term(term.node)} AS t{number}" for number, term in enumerate(self.terms)]
+        results = [
+            f"{writer.term(term.node)} AS t{number}" for number, term in enumerate(self.terms)
+        ]
         for number, call in enumerate(layout.lacks):
-            parts = [part for term in self.terms if (part := writer.lacks(term.node, call)) is not None]
+            parts = [
+                part for term in self.terms if (part := writer.lacks(term.node, call)) is not None
+            ]
             results.append(f"{' OR '.join(f'({part})' for part in parts) or 'false'} AS l{number}")
         return f"SELECT {', '.join(results)} FROM {_source(self.expression, columns, positions, layout.lists)}"
 
 
 def smallest_numbers(
-    expression: Expression, table: Columns, lists: Collection[ScoreCall] = (), *, largest: bool = False
+    expression: Expression,
+    table: Columns,
+    lists: Collection[ScoreCall] = (),
+    *,
+    largest: bool = False,
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":
     """Return the number that an expression is for each row, and where it is missing.
 
-    Of several images or captions, the smallest or ``largest`` number counts. See ``Evaluator.evaluate``.
+    Of several images or captions, the smallest or ``largest`` number counts. See
+    ``Evaluator.evaluate``.
     """
     (term,) = expression.terms
     session = Session()
@@ -128,7 +142,10 @@ def smallest_numbers(
     columns = {call: positions[str(call)] for call in expression.scores}
     writer = SqlWriter(session, columns.__getitem__, lists)
     number = writer.term(Operation("max" if largest else "min", (term.node,), "number"))
-    found = session.run(f"SELECT {number} AS number FROM {_source(expression, columns, positions, lists)}", table.data)
+    found = session.run(
+        f"SELECT {number} AS number FROM {_source(expression, columns, positions, lists)}",
+        table.data,
+    )
     values = found["number"]
     return np.ma.getdata(values).astype(np.float64), np.ma.getmaskarray(values)
 
@@ -157,7 +174,9 @@ class _Layout(NamedTuple):
     lacks: tuple[ScoreCall, ...]
 
 
-def _decisions(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]) -> Decisions:
+def _decisions(
+    columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]
+) -> Decisions:
     """Return what the expression says by the columns of the query: masked where they are NULL."""
     values = [columns[f"t{number}"] for number in range(terms)]
     unknown = np.array([np.ma.getmaskarray(each) for each in values])

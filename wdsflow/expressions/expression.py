@@ -62,15 +62,20 @@ class Expression:
     @cached_property
     def kinds(self) -> dict[ScoreCall, Kind]:
         """The type of each score: number, boolean or text."""
-        values = (node for term in self.terms for node in nodes_of(term.node) if isinstance(node, ScoreValue))
+        values = (
+            node
+            for term in self.terms
+            for node in nodes_of(term.node)
+            if isinstance(node, ScoreValue)
+        )
         return {value.call: value.kind for value in values}
 
     @cached_property
     def may_be_missing(self) -> frozenset[ScoreCall]:
         """The scores in a test for None: the expression has an answer for samples without these values.
 
-        An expression without such tests is monotone: values that are not computed yet can be missing, and a result that
-        does not need them stays the same when they are.
+        An expression without such tests is monotone: values that are not computed yet can be
+        missing, and a result that does not need them stays the same when they are.
         """
         tests = (
             node

@@ -30,10 +30,17 @@ _OTHER_SIGNS = {
     ";": ("one predicate only", "join conditions with `and` or `or`"),
     "`": ("backticks are not supported", "write a score as its bare name, a text as 'text'"),
     "$": ("$ is not supported", "write a score as its bare name, such as width"),
-    "?": ("? is not supported", "write one condition if another: width > 9 if has('json') else width > 3"),
-    **dict.fromkeys("“”„‘’«»", ("a typographic quote", "write 'text' or \"text\" with straight quotes")),
+    "?": (
+        "? is not supported",
+        "write one condition if another: width > 9 if has('json') else width > 3",
+    ),
+    **dict.fromkeys(
+        "“”„‘’«»", ("a typographic quote", "write 'text' or \"text\" with straight quotes")
+    ),
 }
-PATTERN_HINT = "write contains(caption, 'cat'), startswith(...), or matches(caption, r'regular expression')"
+PATTERN_HINT = (
+    "write contains(caption, 'cat'), startswith(...), or matches(caption, r'regular expression')"
+)
 PATTERN_WORDS = frozenset({"like", "ilike", "rlike", "regexp", "glob", "similar"})
 PYTHON_WORDS = frozenset({"and", "or", "not", "in", "is", "if", "else"})
 _SIZE_NAMES = {name.lower(): name for name in SIZES}
@@ -64,12 +71,16 @@ def foreign_spelling(text: str, word: Word, *, after_value: bool) -> ExpressionE
     if word.kind == "sign":
         if word.text in {"'", '"'}:
             detail = "a text without its closing quote"
-            return ExpressionError(text, word.start, word.start + 1, detail, f"end it with {word.text}")
+            return ExpressionError(
+                text, word.start, word.start + 1, detail, f"end it with {word.text}"
+            )
         if word.text in _OTHER_SIGNS:
             return ExpressionError(text, word.start, word.end, *_OTHER_SIGNS[word.text])
         if word.text in _FOREIGN_SIGNS and not _is_setting(text, word):
             hint = f"write {_FOREIGN_SIGNS[word.text]}"
-            return ExpressionError(text, word.start, word.end, f"{word.text} is not supported", hint)
+            return ExpressionError(
+                text, word.start, word.end, f"{word.text} is not supported", hint
+            )
         if ord(word.text[0]) > 127:
             return _foreign_character(text, word)
     if word.kind == "number":
@@ -89,7 +100,9 @@ def _foreign_character(text: str, word: Word) -> ExpressionError:
 
     char = text[word.start]
     name = unicodedata.name(char, f"U+{ord(char):04X}").lower()
-    return ExpressionError(text, word.start, word.start + 1, f"a character with no meaning here ({name})")
+    return ExpressionError(
+        text, word.start, word.start + 1, f"a character with no meaning here ({name})"
+    )
 
 
 def _wrong_number(text: str, word: Word) -> ExpressionError | None:
@@ -99,11 +112,15 @@ def _wrong_number(text: str, word: Word) -> ExpressionError | None:
     if len(digits) > 40:
         return ExpressionError(text, word.start, word.end, "a number of more than 40 characters")
     if digits.endswith("_") or "__" in digits or "_." in digits or "._" in digits:
-        return ExpressionError(text, word.start, word.end, "a number with a stray underscore", f"write {plain}")
+        return ExpressionError(
+            text, word.start, word.end, "a number with a stray underscore", f"write {plain}"
+        )
     if not word.unit or word.unit.lower() in PYTHON_WORDS:
         return _leading_zeros(text, word)
     if len(word.unit) > 10:
-        return ExpressionError(text, word.start, word.end, "a number and a name without a sign between them")
+        return ExpressionError(
+            text, word.start, word.end, "a number and a name without a sign between them"
+        )
     return ExpressionError(text, word.start, word.end, *size_hint(plain, word.unit))
 
 
@@ -135,7 +152,9 @@ def _foreign_name(text: str, word: Word) -> ExpressionError | None:
         hint = "write a chain of comparisons: 200 <= width <= 4000"
         return ExpressionError(text, word.start, word.end, "between is not Python", hint)
     if lower in PATTERN_WORDS:
-        return ExpressionError(text, word.start, word.end, f"{word.text} is not Python", PATTERN_HINT)
+        return ExpressionError(
+            text, word.start, word.end, f"{word.text} is not Python", PATTERN_HINT
+        )
     if lower in PYTHON_WORDS and word.text != lower:
         hint = f"write {lower} in lower case"
         return unexpected(text, word, "`and`, `or` or the end", hint)
@@ -144,5 +163,9 @@ def _foreign_name(text: str, word: Word) -> ExpressionError | None:
 
 def unexpected(text: str, word: Word, expected: str, hint: str = "") -> ExpressionError:
     """Return the error about a word, or the end of the text, in the place of something else."""
-    found = f"found `{text[word.start : word.end][:40]}`" if word.kind != "end" else "the predicate ends"
+    found = (
+        f"found `{text[word.start : word.end][:40]}`"
+        if word.kind != "end"
+        else "the predicate ends"
+    )
     return ExpressionError(text, word.start, word.end, f"{found}, expected {expected}", hint)

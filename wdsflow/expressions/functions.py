@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from .score_call import Kind
 
-# White space as Python's str.split() and str.strip() understand it, as a class of RE2 without brackets.
+# White space as Python's str.split() and str.strip() understand it, as a class of RE2 without
+# brackets.
 _WHITE_SPACE = r"\s\x0b\x1c-\x1f\x85\pZ"
 
 
@@ -18,17 +19,27 @@ class Function(NamedTuple):
 
 
 FUNCTIONS: dict[str, Function] = {
-    "lower": Function(("text",), "text", "lower({0})", "the text in lower case, character by character"),
-    "upper": Function(("text",), "text", "upper({0})", "the text in upper case, character by character"),
+    "lower": Function(
+        ("text",), "text", "lower({0})", "the text in lower case, character by character"
+    ),
+    "upper": Function(
+        ("text",), "text", "upper({0})", "the text in upper case, character by character"
+    ),
     "strip": Function(
         ("text",),
         "text",
         f"regexp_replace({{0}}, '^[{_WHITE_SPACE}]+|[{_WHITE_SPACE}]+$', '', 'g')",
         "the text without white space at its ends",
     ),
-    "contains": Function(("text", "text"), "boolean", "contains({0}, {1})", "whether a text contains another"),
-    "startswith": Function(("text", "text"), "boolean", "starts_with({0}, {1})", "whether a text starts with another"),
-    "endswith": Function(("text", "text"), "boolean", "suffix({0}, {1})", "whether a text ends with another"),
+    "contains": Function(
+        ("text", "text"), "boolean", "contains({0}, {1})", "whether a text contains another"
+    ),
+    "startswith": Function(
+        ("text", "text"), "boolean", "starts_with({0}, {1})", "whether a text starts with another"
+    ),
+    "endswith": Function(
+        ("text", "text"), "boolean", "suffix({0}, {1})", "whether a text ends with another"
+    ),
     "matches": Function(
         ("text", "text"),
         "boolean",
@@ -36,7 +47,9 @@ FUNCTIONS: dict[str, Function] = {
         "whether a regular expression (RE2) matches anywhere in a text",
     ),
     # As floats, like all numbers: products of integers could overflow.
-    "length": Function(("text",), "number", "length({0})::DOUBLE", "characters (code points) of a text"),
+    "length": Function(
+        ("text",), "number", "length({0})::DOUBLE", "characters (code points) of a text"
+    ),
     "words": Function(
         ("text",),
         "number",
@@ -44,7 +57,9 @@ FUNCTIONS: dict[str, Function] = {
         "words of a text, separated by white space",
     ),
     "abs": Function(("number",), "number", "abs({0})", "a number without its sign"),
-    "round": Function(("number",), "number", "round_even({0}, 0)", "the nearest whole number, of two the even one"),
+    "round": Function(
+        ("number",), "number", "round_even({0}, 0)", "the nearest whole number, of two the even one"
+    ),
 }
 
 # Bytes: ``120 * KiB``.

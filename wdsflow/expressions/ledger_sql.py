@@ -1,7 +1,8 @@
 """Queries over the Parquet files of ledgers, for DuckDB.
 
-A score has a column with one value. Of a sample with several images or captions, the values are in the column ``several``,
-as JSON: an object with the values by the name of the score; the column of the score is then NULL.
+A score has a column with one value. Of a sample with several images or captions, the values are in
+the column ``several``, as JSON: an object with the values by the name of the score; the column of
+the score is then NULL.
 """
 
 from collections.abc import Collection, Mapping
@@ -41,14 +42,18 @@ def ledger_query(
     if unknown_keeps:
         condition = f"coalesce({condition}, true)"
     source = literal(files)
-    items = [f"{_items(call, expression.kinds[call], names[call])} AS {column(call)}" for call in several]
+    items = [
+        f"{_items(call, expression.kinds[call], names[call])} AS {column(call)}" for call in several
+    ]
     if items:
         source = f"(SELECT * REPLACE ({', '.join(items)}) FROM {source})"
     # A sample that cannot be read, or that a stage dropped, has no scores.
     return f"SELECT key FROM {source} WHERE trouble IS NULL AND ({condition})"
 
 
-def with_number(expression: Expression, source: str, names: Mapping[ScoreCall, str], *, largest: bool = False) -> str:
+def with_number(
+    expression: Expression, source: str, names: Mapping[ScoreCall, str], *, largest: bool = False
+) -> str:
     """Return the query for the rows of ledgers with one more column, ``NUMBER``: what an expression is for each sample.
 
     It is NULL if a value is missing.
@@ -61,10 +66,16 @@ def with_number(expression: Expression, source: str, names: Mapping[ScoreCall, s
     """
     (term,) = expression.terms
     # No score is called so.
-    columns = {call: quoted_name(f"value {number}") for number, call in enumerate(expression.scores)}
-    items = [f"{_items(call, expression.kinds[call], names[call])} AS {column}" for call, column in columns.items()]
+    columns = {
+        call: quoted_name(f"value {number}") for number, call in enumerate(expression.scores)
+    }
+    items = [
+        f"{_items(call, expression.kinds[call], names[call])} AS {column}"
+        for call, column in columns.items()
+    ]
     values = [
-        f"{cleaned(column, expression.kinds[call], is_list=True)} AS {column}" for call, column in columns.items()
+        f"{cleaned(column, expression.kinds[call], is_list=True)} AS {column}"
+        for call, column in columns.items()
     ]
     # All as lists: whether a sample has several values is not known before.
     writer = SqlWriter(Literals(), columns.__getitem__, lists=[*columns])

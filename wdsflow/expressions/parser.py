@@ -1,6 +1,7 @@
 """From Python's syntax tree to our tree: what an expression may say, and what it means. Nothing is evaluated.
 
-A node of a type that is not named here is refused, and so is a name that is neither a score nor a function.
+A node of a type that is not named here is refused, and so is a name that is neither a score nor a
+function.
 """
 
 import ast
@@ -120,7 +121,9 @@ class Parser:
         for comparison, operand in zip(tree.ops, operands[1:], strict=True):
             if type(comparison) not in _COMPARISONS:
                 hint = "put the comparison in parentheses, or join two by `and`"
-                raise self._source.error(self._source.span(operand), "`in` and `is` have no part in a chain", hint)
+                raise self._source.error(
+                    self._source.span(operand), "`in` and `is` have no part in a chain", hint
+                )
         for operand in operands:
             self._refuse_none(operand, tree)
         self._refuse_compared_fold(tree)
@@ -136,19 +139,31 @@ class Parser:
     def _refuse_none(self, operand: ast.expr, tree: ast.Compare) -> None:
         """Refuse ``x == None``: nothing is equal to a value that is missing."""
         is_none = isinstance(operand, ast.Constant) and operand.value is None
-        is_null = isinstance(operand, ast.Name) and _OTHER_CONSTANTS.get(operand.id.lower()) == "None"
+        is_null = (
+            isinstance(operand, ast.Name) and _OTHER_CONSTANTS.get(operand.id.lower()) == "None"
+        )
         if is_none or (is_null and not self._known(operand)):
             other = tree.left if operand is not tree.left else tree.comparators[0]
             quoted = self._source.quoted(self._source.span(other))
             hint = f"write `{quoted} is None` or `{quoted} is not None`"
-            raise self._source.error(self._source.span(operand), "nothing is equal to a missing value", hint)
+            raise self._source.error(
+                self._source.span(operand), "nothing is equal to a missing value", hint
+            )
 
     def _refuse_compared_fold(self, tree: ast.Compare) -> None:
         """Refuse ``any(width) > 3`` with the hint that the comparison belongs inside."""
         first = tree.left
-        if len(tree.ops) > 1 or not isinstance(first, ast.Call) or not isinstance(first.func, ast.Name):
+        if (
+            len(tree.ops) > 1
+            or not isinstance(first, ast.Call)
+            or not isinstance(first.func, ast.Name)
+        ):
             return
-        if first.func.id not in {"any", "all"} or len(first.args) != 1 or self.node(first.args[0]).kind == "boolean":
+        if (
+            first.func.id not in {"any", "all"}
+            or len(first.args) != 1
+            or self.node(first.args[0]).kind == "boolean"
+        ):
             return
         start, end = self._source.span(first.args[0])
         comparison = self._source.text[self._source.span(first)[1] : self._source.span(tree)[1]]
@@ -167,7 +182,9 @@ class Parser:
             raise self._source.error(self._source.span(right), "`is` only tests for None", hint)
         span = self._source.span(tree)
         test = Operation("is None", (self.node(tree.left),), "boolean", span)
-        return test if isinstance(tree.ops[0], ast.Is) else Operation("not", (test,), "boolean", span)
+        return (
+            test if isinstance(tree.ops[0], ast.Is) else Operation("not", (test,), "boolean", span)
+        )
 
     def _in(self, tree: ast.Compare) -> Node:
         (right,) = tree.comparators
@@ -184,10 +201,14 @@ class Parser:
             self._refuse_list_of_one(right)
             whole = self.node(right)
             if whole.kind != "text":
-                raise self._source.error(whole.span, "`in` takes a list of constants or a text", "write x in (1, 2, 3)")
+                raise self._source.error(
+                    whole.span, "`in` takes a list of constants or a text", "write x in (1, 2, 3)"
+                )
             need_same_kind(self._source, left, whole)
             test = Operation("contains", (whole, left), "boolean", span)
-        return test if isinstance(tree.ops[0], ast.In) else Operation("not", (test,), "boolean", span)
+        return (
+            test if isinstance(tree.ops[0], ast.In) else Operation("not", (test,), "boolean", span)
+        )
 
     def _refuse_list_of_one(self, right: ast.expr) -> None:
         """Refuse ``language in ('en')``: for Python this is a test for a part of a text, and means no list."""
@@ -196,11 +217,15 @@ class Parser:
             before, after = self._source.text[:start].rstrip(), self._source.text[end:].lstrip()
             if before.endswith("(") and after.startswith(")"):
                 quoted = self._source.quoted((start, end))
-                raise self._source.error((start, end), "a list of one needs a comma", f"write ({quoted},)")
+                raise self._source.error(
+                    (start, end), "a list of one needs a comma", f"write ({quoted},)"
+                )
 
     def _options(self, tree: ast.Tuple | ast.List) -> list[Literal]:
         if not tree.elts:
-            raise self._source.error(self._source.span(tree), "an empty list has no members", "write x in (1, 2, 3)")
+            raise self._source.error(
+                self._source.span(tree), "an empty list has no members", "write x in (1, 2, 3)"
+            )
         options = []
         for element in tree.elts:
             value = self._read_constant(element, "a list of constants")
@@ -213,12 +238,16 @@ class Parser:
         if isinstance(tree, ast.Constant) and tree.value is None:
             hint = "nothing is equal to a missing value: write `x is None or x in (1, 2)`"
             raise self._source.error(span, f"{place} without None", hint)
-        unknown_name = isinstance(tree, ast.Name) and tree.id not in SIZES and tree.id not in _OTHER_CONSTANTS
+        unknown_name = (
+            isinstance(tree, ast.Name) and tree.id not in SIZES and tree.id not in _OTHER_CONSTANTS
+        )
         if not unknown_name:
             node = self.node(tree)
             if isinstance(node, Literal):
                 return node.value
-        raise self._source.error(span, f"found `{self._source.quoted(span)}`, expected {place}: {_CONSTANTS}")
+        raise self._source.error(
+            span, f"found `{self._source.quoted(span)}`, expected {place}: {_CONSTANTS}"
+        )
 
     def _choice(self, tree: ast.IfExp) -> Node:
         condition, value, other = self.node(tree.test), self.node(tree.body), self.node(tree.orelse)
@@ -236,7 +265,9 @@ class Parser:
         if isinstance(value, (int, float)):
             return self._number(value, span)
         if value is None:
-            raise self._source.error(span, "None is no value", "write `x is None` or `x is not None`")
+            raise self._source.error(
+                span, "None is no value", "write `x is None` or `x is not None`"
+            )
         raise refusal(self._source, tree)
 
     def _number(self, value: float, span: Span) -> Literal:
@@ -250,7 +281,9 @@ class Parser:
         if not math.isfinite(as_float):
             raise self._source.error(span, "a number that is too large")
         if as_float != value:
-            detail = f"{value} has more digits than the numbers of scores, which are floats of 64 bits"
+            detail = (
+                f"{value} has more digits than the numbers of scores, which are floats of 64 bits"
+            )
             raise self._source.error(span, detail, f"write {int(as_float)}")
         return Literal(value, span)
 
@@ -263,8 +296,14 @@ class Parser:
             hint = "write \\' for a quote inside of a text"
             raise self._source.error(span, "two texts without a sign between them", hint)
         for char in value:
-            if not char.isprintable() and char not in "\t\n\r" and (ord(char) < 160 or 0xD800 <= ord(char) < 0xE000):
-                hint = f"write r{written} if this is a regular expression" if "\\" in written else ""
+            if (
+                not char.isprintable()
+                and char not in "\t\n\r"
+                and (ord(char) < 160 or 0xD800 <= ord(char) < 0xE000)
+            ):
+                hint = (
+                    f"write r{written} if this is a regular expression" if "\\" in written else ""
+                )
                 raise self._source.error(span, "a control character inside of a text", hint)
 
     def _name(self, tree: ast.Name) -> Node:
@@ -290,12 +329,18 @@ class Parser:
         name, span = tree.func.id, self._source.span(tree)
         if name in FUNCTIONS or name in OVER_ITEMS:
             if tree.keywords:
-                raise self._source.error(self._source.span(tree.keywords[0]), f"{name} has no settings")
+                raise self._source.error(
+                    self._source.span(tree.keywords[0]), f"{name} has no settings"
+                )
             for argument in tree.args:
                 if isinstance(argument, (ast.GeneratorExp, ast.Starred)):
                     raise refusal(self._source, argument)
             arguments = [self.node(argument) for argument in tree.args]
-            return self._over(name, arguments, span) if name in OVER_ITEMS else self._apply(name, arguments, span)
+            return (
+                self._over(name, arguments, span)
+                if name in OVER_ITEMS
+                else self._apply(name, arguments, span)
+            )
         if name not in self._scores:
             raise self._unknown_name(name, self._source.span(tree.func))
         settings = settings_of(self._source, tree, name, self._scores[name], self._read_constant)
@@ -341,7 +386,11 @@ class Parser:
         """Return the error about a name that is not a score."""
         constant = _OTHER_CONSTANTS.get(name.lower())
         if constant is not None:
-            hint = "write `x is None` or `x is not None`" if constant == "None" else f"write {constant}"
+            hint = (
+                "write `x is None` or `x is not None`"
+                if constant == "None"
+                else f"write {constant}"
+            )
             return self._source.error(span, f"{name} is not Python", hint)
         functions = (*FUNCTIONS, *OVER_ITEMS)
         close = nearest(name, self._scores) or nearest(name, functions)

@@ -29,7 +29,11 @@ def parse(text: str, catalog: Mapping[str, ScoreType]) -> Expression:
     need_condition(source, node, "a predicate is")
     parts = node.items if isinstance(node, Operation) and node.name == "and" else (node,)
     if len(parts) > MOST_TERMS:
-        raise source.error(parts[MOST_TERMS].span, f"more than {MOST_TERMS} terms", "a list is shorter: x in (1, 2)")
+        raise source.error(
+            parts[MOST_TERMS].span,
+            f"more than {MOST_TERMS} terms",
+            "a list is shorter: x in (1, 2)",
+        )
     return _expression(source, parts, catalog)
 
 
@@ -51,11 +55,15 @@ def parse_score(text: str, catalog: Mapping[str, ScoreType]) -> ScoreCall:
     node = Parser(source, catalog).node(syntax_tree(source))
     if not isinstance(node, ScoreValue):
         hint = "conditions belong in --where, and all scores are listed by: wdsflow scores"
-        raise source.error(node.span, f"{source.quoted(node.span)} is not the name of a score", hint)
+        raise source.error(
+            node.span, f"{source.quoted(node.span)} is not the name of a score", hint
+        )
     return node.call
 
 
-def _expression(source: ExpressionText, parts: tuple[Node, ...], catalog: Mapping[str, ScoreType]) -> Expression:
+def _expression(
+    source: ExpressionText, parts: tuple[Node, ...], catalog: Mapping[str, ScoreType]
+) -> Expression:
     terms = []
     for part in parts:
         start, end = part.span
@@ -63,6 +71,8 @@ def _expression(source: ExpressionText, parts: tuple[Node, ...], catalog: Mappin
         try:
             check_length(part)
         except SqlTooLongError as error:
-            raise source.error(error.span, "too long for the database", "write % and // of simpler numbers") from None
+            raise source.error(
+                error.span, "too long for the database", "write % and // of simpler numbers"
+            ) from None
     facts = {call.name: facts_of(catalog[call.name]) for term in terms for call in term.scores}
     return Expression(source.text, tuple(dict.fromkeys(terms)), facts)

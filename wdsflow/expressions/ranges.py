@@ -7,7 +7,17 @@ from typing import NamedTuple
 from .errors import ExpressionError
 from .expression import Expression
 from .score_call import ScoreFacts
-from .tree import ARITHMETIC, Compare, Literal, Membership, Node, Operation, ScoreValue, calls_of, printed
+from .tree import (
+    ARITHMETIC,
+    Compare,
+    Literal,
+    Membership,
+    Node,
+    Operation,
+    ScoreValue,
+    calls_of,
+    printed,
+)
 
 
 class _Range(NamedTuple):
@@ -29,7 +39,9 @@ def check_ranges(expression: Expression) -> list[str]:
         fixed = dict(ranges.fixed_comparisons(term.node))
         if ranges.only_result(term.node) is False and fixed:
             node = next((node for node, holds in fixed.items() if not holds), next(iter(fixed)))
-            raise ExpressionError(expression.text, *term.span, ranges.in_words(node, fixed[node]), ranges.hint(node))
+            raise ExpressionError(
+                expression.text, *term.span, ranges.in_words(node, fixed[node]), ranges.hint(node)
+            )
         lines += [ranges.in_words(node, holds) for node, holds in fixed.items()]
     return lines
 
@@ -70,14 +82,18 @@ class _Ranges:
                 return _conjunction([_comparison(sign, left, right) for sign, left, right in links])
             case Membership((item,), options) if item.kind == "number":
                 low, high = self._range(item)
-                possible = [low <= option <= high for option in options if not isinstance(option, str)]
+                possible = [
+                    low <= option <= high for option in options if not isinstance(option, str)
+                ]
                 return None if any(possible) else False
             case Operation("and" | "all" | "any", items):
                 return _conjunction([self.only_result(item) for item in items])
             case Operation("not", (item,)):
                 return _opposite(self.only_result(item))
             case Operation("or", items):
-                return _opposite(_conjunction([_opposite(self.only_result(item)) for item in items]))
+                return _opposite(
+                    _conjunction([_opposite(self.only_result(item)) for item in items])
+                )
         return None
 
     def _range(self, node: Node) -> _Range:
@@ -106,7 +122,9 @@ class _Ranges:
 
     def in_words(self, node: Node, holds: bool) -> str:
         """Return that a comparison always or never holds, and the ranges of its scores."""
-        ranges = ", ".join(f"{call} is {range_in_words(self._facts[call.name])}" for call in calls_of(node))
+        ranges = ", ".join(
+            f"{call} is {range_in_words(self._facts[call.name])}" for call in calls_of(node)
+        )
         return f"{printed(node)} {'always' if holds else 'never'} holds: {ranges}"
 
     def hint(self, node: Node) -> str:
@@ -148,6 +166,8 @@ def _comparison(sign: str, left: _Range, right: _Range) -> bool | None:
 def _arithmetic(sign: str, left: _Range, right: _Range) -> _Range:
     if sign in {"//", "%"} or (sign == "/" and right.low <= 0 <= right.high):
         return _ANY_NUMBER
-    compute = {"+": float.__add__, "-": float.__sub__, "*": float.__mul__, "/": float.__truediv__}[sign]
+    compute = {"+": float.__add__, "-": float.__sub__, "*": float.__mul__, "/": float.__truediv__}[
+        sign
+    ]
     ends = [compute(float(one), float(other)) for one in left for other in right]
     return _ANY_NUMBER if any(map(math.isnan, ends)) else _Range(min(ends), max(ends))

@@ -52,17 +52,25 @@ def refusal(source: ExpressionText, tree: ast.expr) -> ExpressionError:
         return _attribute(source, tree)
     if isinstance(tree, ast.BinOp):
         sign, hint = _SIGNS.get(type(tree.op), ("this sign", ""))
-        return source.error(_between(source, tree.left, tree.right), f"{sign} is not supported", hint)
+        return source.error(
+            _between(source, tree.left, tree.right), f"{sign} is not supported", hint
+        )
     if isinstance(tree, ast.UnaryOp):
         sign, hint = _SIGNS[type(tree.op)]
         return source.error((span[0], span[0] + 1), f"{sign} is not supported", hint)
     if isinstance(tree, ast.Constant):
-        return source.error(span, f"a constant of type {type(tree.value).__name__}", "write a number or a 'text'")
+        return source.error(
+            span, f"a constant of type {type(tree.value).__name__}", "write a number or a 'text'"
+        )
     if isinstance(tree, ast.Tuple) and not tree.elts:
-        return source.error(span, "nothing is in parentheses", "write for example: width >= 200; or: True")
+        return source.error(
+            span, "nothing is in parentheses", "write for example: width >= 200; or: True"
+        )
     if isinstance(tree, ast.Tuple) and len(tree.elts) > 1:
         span = _between(source, *tree.elts[:2])
-    detail, hint = _OTHERS.get(type(tree), (f"{type(tree).__name__} of Python is not supported", ""))
+    detail, hint = _OTHERS.get(
+        type(tree), (f"{type(tree).__name__} of Python is not supported", "")
+    )
     return source.error(span, detail, hint)
 
 

@@ -25,9 +25,9 @@ class ScoreCall(NamedTuple):
 class ScoreType(Protocol):
     """What an expression needs to know of a score: mostly the attributes of a class.
 
-    A dataclass also declares the names and types of its settings by its fields. Optional attributes: ``argument``, the
-    setting that may be given without its name; ``low`` and ``high``, bounds of its numbers; ``compares``, only if the
-    score compares samples with each other.
+    A dataclass also declares the names and types of its settings by its fields. Optional
+    attributes: ``argument``, the setting that may be given without its name; ``low`` and ``high``,
+    bounds of its numbers; ``compares``, only if the score compares samples with each other.
     """
 
     @property
@@ -50,7 +50,12 @@ class ScoreFacts(NamedTuple):
 
 def facts_of(score: ScoreType) -> ScoreFacts:
     """Return what an expression keeps of a score."""
-    return ScoreFacts(score.tier, getattr(score, "low", None), getattr(score, "high", None), hasattr(score, "compares"))
+    return ScoreFacts(
+        score.tier,
+        getattr(score, "low", None),
+        getattr(score, "high", None),
+        hasattr(score, "compares"),
+    )
 
 
 def spelled(value: Setting) -> str:

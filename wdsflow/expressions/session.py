@@ -23,8 +23,8 @@ _SEPARATOR = "\0"
 class Session:
     """Runs statements over one table at a time, and writes constants into them: see ``Constants``.
 
-    A constant is a variable of the connection: set once, while a parameter would be converted for each window, which
-    takes longer than the query in DuckDB before 2.0.
+    A constant is a variable of the connection: set once, while a parameter would be converted for
+    each window, which takes longer than the query in DuckDB before 2.0.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,9 @@ class Session:
         kind = {bool: "BOOLEAN", float: "DOUBLE", str: "VARCHAR"}[type(stored[0])]
         # As one text: DuckDB converts the items of a list of parameters one by one, and slowly.
         joined = _SEPARATOR.join(map(str, stored))
-        variable = self._variable((kind, joined), f"string_split($1, $2)::{kind}[]", [joined, _SEPARATOR])
+        variable = self._variable(
+            (kind, joined), f"string_split($1, $2)::{kind}[]", [joined, _SEPARATOR]
+        )
         return f"list_contains({variable}, {item})"
 
     def _variable(self, key: object, value: str, parameters: list[Any]) -> str:

@@ -29,14 +29,22 @@ def settings_of(
     return settings
 
 
-def _arguments(source: ExpressionText, call: ast.Call, name: str, score: ScoreType) -> list[tuple[str, ast.expr, Span]]:
+def _arguments(
+    source: ExpressionText, call: ast.Call, name: str, score: ScoreType
+) -> list[tuple[str, ast.expr, Span]]:
     """Return name, value and position of each setting."""
     arguments: list[tuple[str, ast.expr, Span]] = []
     bare = str(getattr(score, "argument", ""))
     for value in call.args:
         span = source.span(value)
-        if isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.Eq) and isinstance(value.left, ast.Name):
-            raise source.error(span, "a setting is written with one =", f"write {name}({value.left.id}=...)")
+        if (
+            isinstance(value, ast.Compare)
+            and isinstance(value.ops[0], ast.Eq)
+            and isinstance(value.left, ast.Name)
+        ):
+            raise source.error(
+                span, "a setting is written with one =", f"write {name}({value.left.id}=...)"
+            )
         if not bare or arguments:
             raise source.error(span, "a setting has a name", f"write {name}(setting=value)")
         arguments.append((bare, value, span))
@@ -72,7 +80,11 @@ def check_settings(
     for setting in settings:
         if setting not in fields:
             close = nearest(setting, fields)
-            hint = f"did you mean {close}?" if close else f"it has {', '.join(sorted(fields)) or 'no settings'}"
+            hint = (
+                f"did you mean {close}?"
+                if close
+                else f"it has {', '.join(sorted(fields)) or 'no settings'}"
+            )
             raise source.error(spans[setting], f"{name} has no setting {setting[:60]!r}", hint)
     for setting, field in fields.items():
         required = field.default is field.default_factory is dataclasses.MISSING
@@ -95,7 +107,9 @@ def _wanted(value: Setting, field: "dataclasses.Field[object]") -> str:
         wanted = type(field.default).__name__
     if wanted == "bool" and not isinstance(value, bool):
         return "True or False"
-    if wanted in {"int", "float"} and (isinstance(value, bool) or not isinstance(value, (int, float))):
+    if wanted in {"int", "float"} and (
+        isinstance(value, bool) or not isinstance(value, (int, float))
+    ):
         return "a number"
     if wanted == "str" and not isinstance(value, str):
         return "a text"

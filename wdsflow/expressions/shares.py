@@ -42,7 +42,9 @@ def ranked_number(text: str, catalog: Mapping[str, ScoreType]) -> Expression:
         hint = f"; {error.hint}" if error.hint else ""
         raise ValueError(f"cannot rank by {text!r}: {error.detail}{hint}") from None
     if not number.scores:
-        raise ValueError(f"cannot rank by {text!r}: it is not a number of a sample, such as clip_similarity")
+        raise ValueError(
+            f"cannot rank by {text!r}: it is not a number of a sample, such as clip_similarity"
+        )
     for call in number.scores:
         if hasattr(catalog[call.name], "compares"):
             raise ValueError(f"cannot rank by {call}: it compares samples itself")

@@ -1,12 +1,14 @@
 """From a tree to SQL that means the same in DuckDB 1.2 and 2.0.
 
-A value that is missing is NULL, and NULL is the third value of logic: FALSE AND NULL is FALSE, TRUE AND NULL is NULL.
-Three rules keep it so:
+A value that is missing is NULL, and NULL is the third value of logic: FALSE AND NULL is FALSE, TRUE
+AND NULL is NULL. Three rules keep it so:
 
-* Numbers are DOUBLE, whose arithmetic raises no error. A division by zero is NULL, and so is an operation on infinities
-  whose result is not a number. DuckDB takes NaN for the largest number, so no NaN may be left.
+* Numbers are DOUBLE, whose arithmetic raises no error. A division by zero is NULL, and so is an
+  operation on infinities whose result is not a number. DuckDB takes NaN for the largest number, so
+  no NaN may be left.
 * Columns hold finite numbers or NULL.
-* Over the images or captions of a sample, a NULL among them is not left out, as DuckDB's list functions do.
+* Over the images or captions of a sample, a NULL among them is not left out, as DuckDB's list
+  functions do.
 """
 
 from collections.abc import Callable, Collection
@@ -16,11 +18,22 @@ from .constants import Constants, Literals, Parameters
 from .expression import Expression
 from .functions import FUNCTIONS
 from .score_call import Constant, ScoreCall
-from .tree import ARITHMETIC, OVER_ITEMS, Compare, Literal, Membership, Node, Operation, ScoreValue, Span, calls_of
+from .tree import (
+    ARITHMETIC,
+    OVER_ITEMS,
+    Compare,
+    Literal,
+    Membership,
+    Node,
+    Operation,
+    ScoreValue,
+    Span,
+    calls_of,
+)
 
 SQL_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
-# Characters of a term. A chain or a remainder names its operands several times, and they may be long themselves.
-# DuckDB takes some two seconds to plan so many, for each window of samples.
+# Characters of a term. A chain or a remainder names its operands several times, and they may be
+# long themselves. DuckDB takes some two seconds to plan so many, for each window of samples.
 _LONGEST = 250_000
 _SIGNS = {"==": "=", "!=": "<>"}
 
@@ -62,7 +75,8 @@ def column_by_name(call: ScoreCall) -> str:
 def sql(expression: Expression, lists: Collection[ScoreCall] = ()) -> tuple[str, list[Constant]]:
     """Return the condition of an expression over columns that are called like its scores, and its parameters.
 
-    ``lists``: the scores whose column is a list, with a value for each image or caption of a sample; see ``printed_sql``.
+    ``lists``: the scores whose column is a list, with a value for each image or caption of a
+    sample; see ``printed_sql``.
     """
     parameters = Parameters()
     text = all_terms(SqlWriter(parameters, lists=lists), expression)
@@ -72,8 +86,8 @@ def sql(expression: Expression, lists: Collection[ScoreCall] = ()) -> tuple[str,
 def printed_sql(expression: Expression, lists: Collection[ScoreCall] = ()) -> str:
     """Return the condition of an expression over a ledger, with its constants spelled out.
 
-    It runs in anybody's DuckDB. A row for which it is neither true nor false has missing values. A column that is a list
-    must have at least one item in each row: NULL, if nothing is known.
+    It runs in anybody's DuckDB. A row for which it is neither true nor false has missing values. A
+    column that is a list must have at least one item in each row: NULL, if nothing is known.
     """
     return all_terms(SqlWriter(Literals(), lists=lists), expression)
 
@@ -129,12 +143,14 @@ class SqlWriter:
     def lacks(self, node: Node, call: ScoreCall) -> str | None:
         """Return the SQL for whether a condition is unknown, and the missing value of a score may still decide it.
 
-        None if the condition does not use the score. Below ``and`` and ``or``, decided parts need no more values.
+        None if the condition does not use the score. Below ``and`` and ``or``, decided parts need
+        no more values.
         """
         if call not in calls_of(node):
             return None
         is_unknown = f"({self.term(node)}) IS NULL"
-        # Over several items, the parts of a condition are combined item by item: none is decided on its own.
+        # Over several items, the parts of a condition are combined item by item: none is decided on
+        # its own.
         is_logic = isinstance(node, Operation) and node.name in {"and", "or", "not"}
         if is_logic and not self._lists_of(node):
             inner = [part for item in node.items if (part := self.lacks(item, call)) is not None]
@@ -146,7 +162,9 @@ class SqlWriter:
         if self._computed is not None and call not in self._computed:
             return "true"
         column = self._columns(call)
-        return f"len({column}) > list_count({column})" if call in self._lists else f"{column} IS NULL"
+        return (
+            f"len({column}) > list_count({column})" if call in self._lists else f"{column} IS NULL"
+        )
 
     def _write(self, node: Node) -> str:
         """Return the SQL of a node."""
@@ -164,7 +182,9 @@ class SqlWriter:
             case Compare(signs, items):
                 operands = [self._operand(item) for item in items]
                 links = zip(operands, signs, operands[1:], strict=False)
-                return " AND ".join(f"{left} {_SIGNS.get(sign, sign)} {right}" for left, sign, right in links)
+                return " AND ".join(
+                    f"{left} {_SIGNS.get(sign, sign)} {right}" for left, sign, right in links
+                )
             case Membership((item,), options):
                 return self._constants.contains(options, self._operand(item))
             case Operation("and" | "or" as word, items):
@@ -190,7 +210,11 @@ class SqlWriter:
         """Return the SQL of a node as an operand: in parentheses unless it is one word."""
         text = self._write(node)
         is_function = isinstance(node, Operation) and node.name in FUNCTIONS
-        if isinstance(node, ScoreValue) or is_function or (isinstance(node, Literal) and not text.startswith("-")):
+        if (
+            isinstance(node, ScoreValue)
+            or is_function
+            or (isinstance(node, Literal) and not text.startswith("-"))
+        ):
             return text
         return f"({text})"
 
@@ -233,8 +257,8 @@ class SqlWriter:
             source = columns[0]
             self._items = {lists[0]: variable}
         else:
-            # Entry by entry. A single value stands next to each of several; where one list is longer, the items of
-            # the other are unknown.
+            # Entry by entry. A single value stands next to each of several; where one list is
+            # longer, the items of the other are unknown.
             longest = f"greatest({', '.join(f'len({column})' for column in columns)}, 1)"
             source = f"range(1, {longest} + 1)"
             self._items = {
@@ -243,9 +267,12 @@ class SqlWriter:
             }
         text = _fold(how, self._write(node), variable, source)
         self._items = outer
-        if self._computed is not None and any(call not in self._computed for call in calls_of(node)):
-            # How many items a score has that is not computed yet is not known, and so it is not known which belong
-            # together. Only a sample of which all has one item can be decided by now.
+        if self._computed is not None and any(
+            call not in self._computed for call in calls_of(node)
+        ):
+            # How many items a score has that is not computed yet is not known, and so it is not
+            # known which belong together. Only a sample of which all has one item can be decided by
+            # now.
             is_single = " AND ".join(f"len({column}) = 1" for column in columns)
             return f"CASE WHEN {is_single} THEN {text} END"
         return text
@@ -262,7 +289,11 @@ class SqlWriter:
                     collect(item)
 
         collect(node)
-        return [call for call in calls if call in self._lists and (self._computed is None or call in self._computed)]
+        return [
+            call
+            for call in calls
+            if call in self._lists and (self._computed is None or call in self._computed)
+        ]
 
 
 def _fold(how: str, each: str, variable: str, source: str) -> str:

@@ -1,7 +1,8 @@
 """In which order scores are computed, and in which order terms are asked: the cheap ones first.
 
-After each step the expression is evaluated with the scores that are known by then, and samples for which it is true or
-false go no further. Terms commute, so the order affects only the work, and which of several false terms is named.
+After each step the expression is evaluated with the scores that are known by then, and samples for
+which it is true or false go no further. Terms commute, so the order affects only the work, and
+which of several false terms is named.
 """
 
 from collections.abc import Collection
@@ -25,8 +26,9 @@ class ScoreStep(NamedTuple):
 def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> list[ScoreStep]:
     """Return the steps in which the scores of an expression are computed.
 
-    The scores of headers are one step, and so are those of texts: they are cheap, and share what they read. Each score of
-    pixels is one, and each model: it runs only for samples that the others leave open. Last come scores that compare samples: first those that compare all, then those of
+    The scores of headers are one step, and so are those of texts: they are cheap, and share what
+    they read. Each score of pixels is one, and each model: it runs only for samples that the others
+    leave open. Last come scores that compare samples: first those that compare all, then those of
     ``among_kept``, for which all others must be known.
     """
     by_step: dict[tuple[int, int], list[ScoreCall]] = {}
@@ -42,7 +44,10 @@ def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> 
 def terms_by_cost(expression: Expression) -> tuple[Term, ...]:
     """Return the terms in the order in which they are asked: by their most expensive score, equals as in the text."""
     return tuple(
-        sorted(expression.terms, key=lambda term: max((_rank(expression, call) for call in term.scores), default=0))
+        sorted(
+            expression.terms,
+            key=lambda term: max((_rank(expression, call) for call in term.scores), default=0),
+        )
     )
 
 
@@ -50,5 +55,6 @@ def _rank(expression: Expression, call: ScoreCall) -> int:
     score = expression.facts[call.name]
     if score.compares_samples:
         return len(TIERS)
-    # The tier of a custom score may be one that this version does not know: it counts as the most expensive.
+    # The tier of a custom score may be one that this version does not know: it counts as the most
+    # expensive.
     return TIERS.index(score.tier) if score.tier in TIERS else len(TIERS) - 1

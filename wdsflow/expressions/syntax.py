@@ -12,7 +12,8 @@ from .tree import DEEPEST, Span
 
 # Characters of an expression: a list of keys can be long.
 LONGEST = 1_000_000
-# Python 3.10 ends with a segmentation fault if some 20,000 operators are nested, which a long sum is.
+# Python 3.10 ends with a segmentation fault if some 20,000 operators are nested, which a long sum
+# is.
 _MOST_OPERATORS = 2_000
 
 _STRING = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""", re.DOTALL)
@@ -35,7 +36,9 @@ class ExpressionText:
         """Return where a node starts and ends in the text."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
-        return self._place(node.lineno, node.col_offset), self._place(node.end_lineno, node.end_col_offset)
+        return self._place(node.lineno, node.col_offset), self._place(
+            node.end_lineno, node.end_col_offset
+        )
 
     def _place(self, line: int, offset: int) -> int:
         """Return the index in the text; ``offset`` counts the bytes of UTF-8 in the line."""
@@ -70,15 +73,20 @@ def syntax_tree(source: ExpressionText) -> ast.expr:
     """Return the syntax tree of an expression. Nothing is evaluated. Raises ExpressionError."""
     text = source.text
     if len(text) > LONGEST:
-        raise source.error((LONGEST, LONGEST), f"the predicate is longer than {LONGEST:,} characters")
+        raise source.error(
+            (LONGEST, LONGEST), f"the predicate is longer than {LONGEST:,} characters"
+        )
     if not text.strip():
-        raise source.error((0, 0), "the predicate is empty", "write for example: width >= 200; or: True")
+        raise source.error(
+            (0, 0), "the predicate is empty", "write for example: width >= 200; or: True"
+        )
     _refuse_control_characters(source)
     if len(_OPERATOR.findall(_STRING.sub("''", text))) > _MOST_OPERATORS:
         raise _too_deep(source)
     try:
         with warnings.catch_warnings():
-            # Python warns about backslashes in texts that are not raw: regular expressions are full of them.
+            # Python warns about backslashes in texts that are not raw: regular expressions are full
+            # of them.
             warnings.simplefilter("ignore")
             # In parentheses, an expression may have several lines.
             tree = ast.parse(f"({text}\n)", mode="eval").body
@@ -88,8 +96,11 @@ def syntax_tree(source: ExpressionText) -> ast.expr:
         if "too many nested parentheses" in str(error):
             raise _too_deep(source) from None
         raise explain_syntax_error(text) from None
-    # Whole expressions start behind our parenthesis; "a) or (b" does not, and neither do tuples, which are refused later.
-    if (tree.lineno, tree.col_offset) == (1, 0) and not isinstance(tree, (ast.Tuple, ast.GeneratorExp)):
+    # Whole expressions start behind our parenthesis; "a) or (b" does not, and neither do tuples,
+    # which are refused later.
+    if (tree.lineno, tree.col_offset) == (1, 0) and not isinstance(
+        tree, (ast.Tuple, ast.GeneratorExp)
+    ):
         raise explain_syntax_error(text)
     _refuse_deep_trees(source, tree)
     return tree
@@ -112,7 +123,12 @@ def _refuse_deep_trees(source: ExpressionText, tree: ast.expr) -> None:
     """Refuse a tree that is nested too deeply: later steps are recursive."""
     level = [tree]
     for _ in range(DEEPEST):
-        level = [child for node in level for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        level = [
+            child
+            for node in level
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, ast.expr)
+        ]
         if not level:
             return
     raise source.error(source.span(level[0]), f"nested more than {DEEPEST} levels deep")

@@ -4,13 +4,43 @@ Python's own messages differ from version to version, and are about programs.
 """
 
 from .errors import ExpressionError
-from .foreign_syntax import PYTHON_WORDS, SIZE_UNITS, Word, foreign_spelling, size_hint, unexpected, words_of
+from .foreign_syntax import (
+    PYTHON_WORDS,
+    SIZE_UNITS,
+    Word,
+    foreign_spelling,
+    size_hint,
+    unexpected,
+    words_of,
+)
 
 _OPENING = frozenset({"(", "["})
 _CLOSING = frozenset({")", "]"})
 _BEFORE_VALUES = frozenset({"not", "-", "+", "~"})
 _BETWEEN_VALUES = frozenset(
-    {"<", "<=", ">", ">=", "==", "!=", "+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "@", ",", ".", ":=", "="}
+    {
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "==",
+        "!=",
+        "+",
+        "-",
+        "*",
+        "/",
+        "//",
+        "%",
+        "**",
+        "&",
+        "|",
+        "^",
+        "@",
+        ",",
+        ".",
+        ":=",
+        "=",
+    }
     | {"and", "or", "in", "is", "if", "else"}
 )
 _VALUE = "a value: a score, a number, a 'text'"

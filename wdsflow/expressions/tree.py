@@ -9,7 +9,8 @@ from .score_call import Constant, Kind, ScoreCall, spelled
 # Start and end in the text of the user.
 Span: TypeAlias = tuple[int, int]
 
-# Levels of a tree. Each costs a few frames of Python's stack where the tree is built and translated.
+# Levels of a tree. Each costs a few frames of Python's stack where the tree is built and
+# translated.
 DEEPEST = 50
 
 
@@ -67,9 +68,10 @@ class Membership:
 class Operation:
     """An operation on other nodes: a function of ``FUNCTIONS``, or one of these.
 
-    ``+ - * / // %`` of two numbers as Python computes them with floats, and "neg" of one; "and", "or", "not"; "is None",
-    whether a value is missing; "if" of a condition and two values; "any" and "all" of a condition, and "min", "max" and
-    "mean" of a number, over the images or captions of a sample.
+    ``+ - * / // %`` of two numbers as Python computes them with floats, and "neg" of one; "and",
+    "or", "not"; "is None", whether a value is missing; "if" of a condition and two values; "any"
+    and "all" of a condition, and "min", "max" and "mean" of a number, over the images or captions
+    of a sample.
     """
 
     name: str
@@ -93,7 +95,9 @@ def nodes_of(node: Node) -> Iterator[Node]:
 
 def calls_of(node: Node) -> tuple[ScoreCall, ...]:
     """Return the scores of a tree, each once, from left to right."""
-    return tuple(dict.fromkeys(each.call for each in nodes_of(node) if isinstance(each, ScoreValue)))
+    return tuple(
+        dict.fromkeys(each.call for each in nodes_of(node) if isinstance(each, ScoreValue))
+    )
 
 
 # How tightly an operator binds: an operand that binds less tightly needs parentheses.
@@ -119,7 +123,9 @@ def _print(node: Node) -> tuple[str, int]:
         case ScoreValue(call):
             return str(call), _ATOM
         case Compare(signs, (first, *others)):
-            links = [f" {sign} {printed(item, _ADD)}" for sign, item in zip(signs, others, strict=True)]
+            links = [
+                f" {sign} {printed(item, _ADD)}" for sign, item in zip(signs, others, strict=True)
+            ]
             return printed(first, _ADD) + "".join(links), _COMPARE
         case Membership() | Operation("contains" | "is None"):
             return _relation(node, negated=False), _COMPARE
@@ -130,7 +136,10 @@ def _print(node: Node) -> tuple[str, int]:
         case Operation("neg", (item,)):
             return f"-{printed(item, _UNARY)}", _UNARY
         case Operation("if", (condition, value, other)):
-            return f"{printed(value, _OR)} if {printed(condition, _OR)} else {printed(other)}", _CHOICE
+            return (
+                f"{printed(value, _OR)} if {printed(condition, _OR)} else {printed(other)}",
+                _CHOICE,
+            )
         case Operation("and" | "or" as word, items):
             tightness = _AND if word == "and" else _OR
             return f" {word} ".join(printed(item, tightness + 1) for item in items), tightness

@@ -21,7 +21,11 @@ def need_condition(source: ExpressionText, node: Node, subject: str) -> None:
     """Raise ExpressionError unless a node is a condition; ``subject`` is what takes one: "`not` takes"."""
     if node.kind == "boolean":
         return
-    example = f"{source.quoted(node.span)} >= 1" if node.kind == "number" else f"{source.quoted(node.span)} == 'text'"
+    example = (
+        f"{source.quoted(node.span)} >= 1"
+        if node.kind == "number"
+        else f"{source.quoted(node.span)} == 'text'"
+    )
     detail = f"{subject} a condition, but {source.quoted(node.span)} is {_IN_WORDS[node.kind]}"
     raise source.error(node.span, detail, f"compare it, as in {example}")
 
@@ -32,7 +36,9 @@ def need_number(source: ExpressionText, node: Node, sign: str) -> None:
         return
     hint = "length(...) and words(...) turn a text into a number" if node.kind == "text" else ""
     raise source.error(
-        node.span, f"{sign} takes numbers, but {source.quoted(node.span)} is {_IN_WORDS[node.kind]}", hint
+        node.span,
+        f"{sign} takes numbers, but {source.quoted(node.span)} is {_IN_WORDS[node.kind]}",
+        hint,
     )
 
 
@@ -58,7 +64,9 @@ def unfinished_fold(source: ExpressionText, how: str, node: Node) -> ExpressionE
     """Return the error about ``any(x)`` or ``all(x)`` of something that is not a condition; ``node`` is x."""
     test = "== 'text'" if node.kind == "text" else "> 0"
     example = f"{how}({source.quoted(node.span)} {test})"
-    return source.error(node.span, f"{how}(...) needs a condition or a comparison", f"write it as {example}")
+    return source.error(
+        node.span, f"{how}(...) needs a condition or a comparison", f"write it as {example}"
+    )
 
 
 def without_comparison(source: ExpressionText, node: Node) -> str:

@@ -1,7 +1,8 @@
 """Which scores ``measure`` computes in a folder that has ledgers.
 
-Scores that all ledgers have stay part of the run: others are added to them. While ledgers are missing, those that exist
-keep what they have, and only the scores of the command are computed for the other shards.
+Scores that all ledgers have stay part of the run: others are added to them. While ledgers are
+missing, those that exist keep what they have, and only the scores of the command are computed for
+the other shards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,11 @@ def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tu
     names = earlier.get("names")
     shards = len(names) if isinstance(names, list) else 0
     is_finished = sum(name in record.lines for name in ledgers) == shards
-    complete = [score for score in recorded if is_finished and all(score in scores for scores in ledgers.values())]
+    complete = [
+        score
+        for score in recorded
+        if is_finished and all(score in scores for scores in ledgers.values())
+    ]
     stored = [score for score in recorded if any(score in scores for scores in ledgers.values())]
     partial = [score for score in stored if score not in complete and score not in recipe.scores]
     if partial and is_alone and not _compares(recipe, partial):
@@ -55,7 +60,9 @@ def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tu
     return replace(recipe, scores=tuple(dict.fromkeys([*stored, *recipe.scores]))), line
 
 
-def _line_on_partial(layout: Layout, ledgers: Mapping[str, Sequence[str]], shards: int, partial: Sequence[str]) -> str:
+def _line_on_partial(
+    layout: Layout, ledgers: Mapping[str, Sequence[str]], shards: int, partial: Sequence[str]
+) -> str:
     """Return a line on the scores that some ledgers have, and that are not computed for other shards."""
     count = sum(not set(partial).isdisjoint(scores) for scores in ledgers.values())
     have, keep = ("has", "keeps") if count == 1 else ("have", "keep")

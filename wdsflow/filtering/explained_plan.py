@@ -24,10 +24,11 @@ _NOT_MEASURED = "not measured"
 class Pilot:
     """Measurements on some samples, for which every score of a predicate was computed.
 
-    ``seconds`` is the cost of each score per sample. ``passed`` counts the samples that passed exactly these terms, a
-    bit for each term in the order of ``terms``; it determines the exact cost of any order. A sample passes a term that
-    is not false: an unknown term drops no sample. ``unmeasured``: scores that were not computed, as they need a model.
-    ``several``: scores of which some sample has several values. ``stored``: scores that are taken from ledgers.
+    ``seconds`` is the cost of each score per sample. ``passed`` counts the samples that passed
+    exactly these terms, a bit for each term in the order of ``terms``; it determines the exact cost
+    of any order. A sample passes a term that is not false: an unknown term drops no sample.
+    ``unmeasured``: scores that were not computed, as they need a model. ``several``: scores of
+    which some sample has several values. ``stored``: scores that are taken from ledgers.
     """
 
     terms: Sequence[Term]
@@ -63,15 +64,25 @@ def pilot_of(
         for place, result in enumerate(answers):
             if result is not False:
                 bits[place] |= 1 << number
-    several = (call for call in expression.scores if list in set(map(type, samples.columns[call].values())))
-    return Pilot(expression.terms, dict(seconds), dict(Counter(bits)), frozenset(unmeasured), tuple(several), stored)
+    several = (
+        call for call in expression.scores if list in set(map(type, samples.columns[call].values()))
+    )
+    return Pilot(
+        expression.terms,
+        dict(seconds),
+        dict(Counter(bits)),
+        frozenset(unmeasured),
+        tuple(several),
+        stored,
+    )
 
 
 def explain(decider: Decider, pilot: Pilot) -> str:
     """Return the plan as a table: one line per term, in order, and the average cost of a sample; then the steps.
 
-    "new scores" are those that no term above uses. "reached by" is the share of samples that no term above drops. What
-    needs a model is not measured: such a term has no numbers, and those after it are bounds.
+    "new scores" are those that no term above uses. "reached by" is the share of samples that no
+    term above drops. What needs a model is not measured: such a term has no numbers, and those
+    after it are bounds.
     """
     rows = [["", "term", "new scores", "tier", "a sample", "passed by", "reached by"]]
     average = everything = 0.0
@@ -96,7 +107,9 @@ def explain(decider: Decider, pilot: Pilot) -> str:
             cost = passing = _NOT_MEASURED
             at_most = "at most "
         tier = _dearest(decider.expression, calls)
-        rows.append([str(number), escape(str(term), limit=_WIDEST), names, tier, cost, passing, reaching])
+        rows.append(
+            [str(number), escape(str(term), limit=_WIDEST), names, tier, cost, passing, reaching]
+        )
     last = (
         f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
         f" with every score for every sample {_time(everything)}; {at_most}{pilot.reaching(above):.1%} pass all terms"
@@ -110,12 +123,21 @@ def _steps(decider: Decider, stored: Collection[ScoreCall]) -> str:
     """Return the order in which scores are computed, with those that are taken from ledgers."""
     lines = ["order of work; each step is computed only for samples that those before leave open:"]
     for number, step in enumerate(decider.steps, 1):
-        names = [escape(str(call), limit=_WIDEST) + " (in ledger)" * (call in stored) for call in step.scores]
+        names = [
+            escape(str(call), limit=_WIDEST) + " (in ledger)" * (call in stored)
+            for call in step.scores
+        ]
         lines.append(f"  {number}. {step.tier}: {', '.join(names)}")
     return "\n".join(lines) if decider.steps else "no score is computed"
 
 
-def sql_of(expression: Expression, ledgers: str, *, unknown_keeps: bool, several: Collection[ScoreCall] = ()) -> str:
+def sql_of(
+    expression: Expression,
+    ledgers: str,
+    *,
+    unknown_keeps: bool,
+    several: Collection[ScoreCall] = (),
+) -> str:
     """Return the query for the keys of the samples that a predicate keeps, for anybody's DuckDB.
 
     Args:
@@ -131,7 +153,9 @@ def sql_of(expression: Expression, ledgers: str, *, unknown_keeps: bool, several
 def _dearest(expression: Expression, calls: Collection[ScoreCall]) -> str:
     order = ("header", "text", "pixels", "model")
     tiers = {expression.facts[call.name].tier for call in calls}
-    return max(tiers, key=lambda tier: order.index(tier) if tier in order else len(order), default="-")
+    return max(
+        tiers, key=lambda tier: order.index(tier) if tier in order else len(order), default="-"
+    )
 
 
 def _time(seconds: float) -> str:

@@ -31,7 +31,12 @@ _DEEPEST, _MOST_NAMES = 4, 1_000
 # Names that a message lists.
 _LISTED = 8
 _OF_KIND: dict[type, type[InJson]] = {int: JsonNumber, float: JsonNumber, str: JsonTextFact}
-_UNREAD: dict[type, str] = {bool: "true or false", list: "a list", dict: "an object", type(None): "null"}
+_UNREAD: dict[type, str] = {
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
 _KIND = {"json_number": "number", "json_text": "text"}
 
 
@@ -64,24 +69,34 @@ class Looked(NamedTuple):
 class NoJsonValue(ValueError):
     """No sample has the value of a score of json.
 
-    ``found`` is the name that may be meant, None if none is similar; ``there`` are then some that samples have.
-    ``every``: all samples were searched. ``instead``: the values that samples have under the name, if any.
+    ``found`` is the name that may be meant, None if none is similar; ``there`` are then some that
+    samples have. ``every``: all samples were searched. ``instead``: the values that samples have
+    under the name, if any.
     """
 
     def __init__(
-        self, score: InJson, looked: Looked, found: FoundName | None, there: Sequence[FoundName] = (), instead: str = ""
+        self,
+        score: InJson,
+        looked: Looked,
+        found: FoundName | None,
+        there: Sequence[FoundName] = (),
+        instead: str = "",
     ) -> None:
         of = f"{how_many(looked.samples, 'sample')} in {how_many(looked.shards, 'shard')}"
         other = f"; {instead}" if instead else ""
-        super().__init__(f"{looked.none} has a {_KIND[score.name]} {score.path!r} in its {score.field}: {of}{other}")
+        super().__init__(
+            f"{looked.none} has a {_KIND[score.name]} {score.path!r} in its {score.field}: {of}{other}"
+        )
         self.score, self.found, self.there, self.every = score, found, tuple(there), looked.every
 
 
-def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None, list[FoundName], str]:
+def nearest_name(
+    views: Iterable[View], score: InJson
+) -> tuple[FoundName | None, list[FoundName], str]:
     """Return the name in the json of some samples nearest to that of a score, and the most frequent names.
 
-    The nearest is one of the score's kind if possible. The others are at most 8, those of its kind first. The text
-    describes the values under the score's name if no score reads them.
+    The nearest is one of the score's kind if possible. The others are at most 8, those of its kind
+    first. The text describes the values under the score's name if no score reads them.
     """
     # Kind of value under the name.
     unread: Counter[str] = Counter()
@@ -103,11 +118,21 @@ def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None
     others = [name for name in by_kind if name != score.name and score.path in by_kind[name]]
     for name in [*others, score.name]:
         known = by_kind.get(name, [])
-        ends_alike = (path for path in known if path.rpartition(".")[2] == score.path.rpartition(".")[2])
-        if path := score.path if name in others else nearest(score.path, known) or next(ends_alike, ""):
+        ends_alike = (
+            path for path in known if path.rpartition(".")[2] == score.path.rpartition(".")[2]
+        )
+        if (
+            path := score.path
+            if name in others
+            else nearest(score.path, known) or next(ends_alike, "")
+        ):
             return FoundName(name, path, counts[name, path], samples), [], ""
     what, count = unread.most_common(1)[0] if unread else ("", 0)
-    rejected = f"{count:,} of {samples:,} checked samples have {what} there, which no score reads" if what else ""
+    rejected = (
+        f"{count:,} of {samples:,} checked samples have {what} there, which no score reads"
+        if what
+        else ""
+    )
     names = sorted(counts, key=lambda name: (name[0] != score.name, -counts[name]))[:_LISTED]
     return None, [FoundName(*name, counts[name], samples) for name in names], rejected
 
@@ -147,20 +172,28 @@ class FoundCaptions(NamedTuple):
 class NoCaptions(ValueError):
     """No sample has a caption in ``place``, where the recipe looks for it. ``found`` is a place with captions."""
 
-    def __init__(self, place: str, looked: Looked, names: Sequence[str], found: FoundCaptions | None) -> None:
+    def __init__(
+        self, place: str, looked: Looked, names: Sequence[str], found: FoundCaptions | None
+    ) -> None:
         of = f"{looked.samples:,} samples in {how_many(looked.shards, 'shard')}"
-        super().__init__(f"{looked.none} has a caption in {place}: {of} have {', '.join(names) or 'no field'}")
+        super().__init__(
+            f"{looked.none} has a caption in {place}: {of} have {', '.join(names) or 'no field'}"
+        )
         self.place, self.found = place, found
 
 
 def with_captions(
-    urls: Sequence[Shard], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, object] | None = None
+    urls: Sequence[Shard],
+    recipe: Recipe,
+    *,
+    allow_pipe: bool = False,
+    earlier: Mapping[str, object] | None = None,
 ) -> tuple[Recipe, str]:
     """Return a recipe with the place of captions, and a line on the picked place if the recipe has "auto".
 
-    ``earlier`` is the recipe of a run to resume, as JSON: its places are kept without a new search. Otherwise shards
-    are read until each given place had a caption in some sample, at most 20,000 samples. Raises NoCaptions if
-    none has.
+    ``earlier`` is the recipe of a run to resume, as JSON: its places are kept without a new search.
+    Otherwise shards are read until each given place had a caption in some sample, at most 20,000
+    samples. Raises NoCaptions if none has.
     """
     line = ""
     if recipe.caption == AUTO:
@@ -186,19 +219,27 @@ def check_places(
     check_captions(
         urls,
         recipe,
-        dict.fromkeys((*_places(recipe, calls), *(fact for fact in facts if isinstance(fact, InJson)))),
+        dict.fromkeys(
+            (*_places(recipe, calls), *(fact for fact in facts if isinstance(fact, InJson)))
+        ),
         allow_pipe=allow_pipe,
     )
 
 
 def check_captions(
-    urls: Sequence[Shard], recipe: Recipe, places: Iterable[str | InJson] | None = None, *, allow_pipe: bool = False
+    urls: Sequence[Shard],
+    recipe: Recipe,
+    places: Iterable[str | InJson] | None = None,
+    *,
+    allow_pipe: bool = False,
 ) -> None:
     """Raise NoCaptions if no sample of tars has a caption in a place; by default, in those of the recipe.
 
     For a place that is a value in json, raise NoJsonValue.
     """
-    missing = dict.fromkeys(_places(recipe, program_of(recipe).scores) if places is None else places)
+    missing = dict.fromkeys(
+        _places(recipe, program_of(recipe).scores) if places is None else places
+    )
     shards, samples, names = 0, 0, Counter[str]()
     chosen = _spread(urls) if missing and urls else []
     most, every = _CHECKED // max(1, len(chosen)), len(chosen) == len(urls)
@@ -215,7 +256,9 @@ def check_captions(
     if samples:
         place, looked = next(iter(missing)), Looked(samples, shards, every)
         if isinstance(place, InJson):
-            raise NoJsonValue(place, looked, *nearest_name(_first(urls, recipe, allow_pipe=allow_pipe), place))
+            raise NoJsonValue(
+                place, looked, *nearest_name(_first(urls, recipe, allow_pipe=allow_pipe), place)
+            )
         found = find_captions(urls, recipe, like=place, allow_pipe=allow_pipe)
         raise NoCaptions(place, looked, [name for name, _ in names.most_common(6)], found)
 
@@ -225,13 +268,18 @@ def find_captions(
 ) -> FoundCaptions | None:
     """Return the most likely place of captions in tars, by the first samples of three shards; None if not found.
 
-    ``like``: a place without captions; the nearest name in json comes first. Deterministic for the same shards.
+    ``like``: a place without captions; the nearest name in json comes first. Deterministic for the
+    same shards.
     """
     survey = _Survey()
     for view in _first(urls, recipe, allow_pipe=allow_pipe):
         survey.see(view)
     place = survey.best(like)
-    texts = [_text(view, place) for view in _first(urls, recipe, allow_pipe=allow_pipe)] if place else []
+    texts = (
+        [_text(view, place) for view in _first(urls, recipe, allow_pipe=allow_pipe)]
+        if place
+        else []
+    )
     there = [text for text in texts if text]
     return FoundCaptions(place, len(there), len(texts), there[0][:60]) if there else None
 
@@ -332,17 +380,32 @@ class _Survey:
         if texts:
             text = min(texts, key=lambda name: (self._names.index(name.rpartition(".")[2]), name))
             counts[text] = self._texts[text]
-        wanted = [part for part in parse_captions(like or CAPTIONS) if isinstance(part, CaptionField)]
+        wanted = [
+            part for part in parse_captions(like or CAPTIONS) if isinstance(part, CaptionField)
+        ]
         counts |= self._in_json([name for part in wanted for name in part.names])
-        places = sorted(counts, key=lambda place: (bool(wanted) and ":" not in place, -counts[place]))
+        places = sorted(
+            counts, key=lambda place: (bool(wanted) and ":" not in place, -counts[place])
+        )
         return "|".join(places[: 1 if places and counts[places[0]] == self._samples else 2])
 
     def _in_json(self, wanted: Sequence[str]) -> Iterator[tuple[str, int]]:
         from wdsflow.scan.naming import caption_name
 
         for member, evidence in self._json.items():
-            keys = {name: key for name, key in evidence.json_keys.items() if key.strings and not {"|", ";"} & {*name}}
-            close = next((near for name in wanted if (near := name if name in keys else nearest(name, keys))), "")
+            keys = {
+                name: key
+                for name, key in evidence.json_keys.items()
+                if key.strings and not {"|", ";"} & {*name}
+            }
+            close = next(
+                (
+                    near
+                    for name in wanted
+                    if (near := name if name in keys else nearest(name, keys))
+                ),
+                "",
+            )
             best = caption_name([evidence])
             name = close or (best[0] if best is not None else "")
             if name in keys:

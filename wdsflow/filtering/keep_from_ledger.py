@@ -47,8 +47,9 @@ class _Outcomes:
 class KeepFromLedger(SampleStage):
     """Keep samples that pass a predicate, by scores that ``wdsflow measure`` computed; nothing is scored.
 
-    A sample is found by ``__url__`` and ``__key__``, so the stage can be anywhere in a pipeline; the earlier, the fewer
-    samples are decoded. Others are dropped, and counted by the term of the predicate that they fail.
+    A sample is found by ``__url__`` and ``__key__``, so the stage can be anywhere in a pipeline;
+    the earlier, the fewer samples are decoded. Others are dropped, and counted by the term of the
+    predicate that they fail.
 
     Args:
         ledger: the folder that ``wdsflow measure`` or ``filter`` wrote.
@@ -70,19 +71,26 @@ class KeepFromLedger(SampleStage):
     ledger: str
     where: str
     unknown: Literal["error", "keep"] = "error"
-    _outcomes: _Outcomes = field(default_factory=_Outcomes, init=False, compare=False, hash=False, repr=False)
+    _outcomes: _Outcomes = field(
+        default_factory=_Outcomes, init=False, compare=False, hash=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         subset = LedgerSubset.of(self.ledger, self.where)
         if subset.compares:
-            raise LedgerError(f"{self.where} compares samples of all shards: only wdsflow filter and train can do that")
+            raise LedgerError(
+                f"{self.where} compares samples of all shards: only wdsflow filter and train can do that"
+            )
 
     def apply(self, sample: Sample) -> Sample:
         """Drop a sample that does not pass the predicate."""
         url, key = str(sample.get("__url__", "")), in_utf8(str(sample.get("__key__", "")))
         if not url:
-            raise StageError("no-url", "without __url__ its shard is unknown: put this stage before those that drop it")
+            raise StageError(
+                "no-url",
+                "without __url__ its shard is unknown: put this stage before those that drop it",
+            )
         try:
             reason = self._outcomes.of(self, url).get(key)
         except UnknownShard as error:
@@ -90,11 +98,17 @@ class KeepFromLedger(SampleStage):
         except LedgerError as error:
             raise StageError("ledger", self._advised(str(error), url)) from error
         except SourceError as error:
-            raise StageError("unreadable-shard", f"the shard cannot be compared with its ledger: {error}") from error
+            raise StageError(
+                "unreadable-shard", f"the shard cannot be compared with its ledger: {error}"
+            ) from error
         if reason == _AMBIGUOUS:
-            raise StageError("ambiguous-key", "samples of this key are both kept and dropped: make keys unique")
+            raise StageError(
+                "ambiguous-key", "samples of this key are both kept and dropped: make keys unique"
+            )
         if reason is None:
-            return self._unknown(sample, url, "not-in-ledger", f"{self.ledger} has no sample of this key")
+            return self._unknown(
+                sample, url, "not-in-ledger", f"{self.ledger} has no sample of this key"
+            )
         if reason != _KEPT:
             raise Dropped(reason)
         return sample

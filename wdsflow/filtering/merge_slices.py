@@ -24,8 +24,9 @@ class NotDone(Exception):
 def merge_slices(out: Path) -> RunReport:
     """Make one output of all finished slices of a run of ``filter`` or ``measure``, as a run without slices writes it.
 
-    The last slice that ends does this, unless it was killed, or others were run again. What is merged stays merged: a second
-    call changes nothing, and after a killed one the next call completes its work.
+    The last slice that ends does this, unless it was killed, or others were run again. What is
+    merged stays merged: a second call changes nothing, and after a killed one the next call
+    completes its work.
 
     Args:
         out: the folder that the slices share.
@@ -40,7 +41,11 @@ def merge_slices(out: Path) -> RunReport:
     asked = recorded_run(layout.run_file)
     if not asked:
         raise LedgerError(f"{out} holds no run of filter or measure")
-    layout, tars, names = as_it_was(layout, asked), asked["kind"] != "measure", [str(name) for name in asked["names"]]
+    layout, tars, names = (
+        as_it_was(layout, asked),
+        asked["kind"] != "measure",
+        [str(name) for name in asked["names"]],
+    )
     # Before a slice at work refuses its lock.
     _must_be_done(out)
     with RunRecord(layout, str(asked["kind"])) as record:
@@ -49,10 +54,18 @@ def merge_slices(out: Path) -> RunReport:
             record.identity = status.identity
             record.adopt(names)
         records = [record.lines[name] for name in names]
-        files = ((at % status.count, *file) for at, line in enumerate(records) for file in record.files(line))
-        if changed := [(index, why) for index, path, was in files if (why := other_file(path, was))]:
+        files = (
+            (at % status.count, *file)
+            for at, line in enumerate(records)
+            for file in record.files(line)
+        )
+        if changed := [
+            (index, why) for index, path, was in files if (why := other_file(path, was))
+        ]:
             raise NotDone(status, changed)
-        report = RunReport(out, records, tars=tars, quarantine=layout.quarantined, asked=len(records))
+        report = RunReport(
+            out, records, tars=tars, quarantine=layout.quarantined, asked=len(records)
+        )
         if not status.merged:
             record.finish()
     report.check()

@@ -33,13 +33,18 @@ SAMPLES, SHARDS = 500, 4
 
 
 def measured(
-    urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False, scored: Layout | None = None
+    urls: str | Iterable[str],
+    recipe: Recipe,
+    *,
+    allow_pipe: bool = False,
+    scored: Layout | None = None,
 ) -> Pilot:
     """Take every score of a predicate for 500 samples of a few shards: from ledgers, otherwise by computing it.
 
-    A score that compares all samples needs all of them: here only its cost is measured, and all samples pass.
-    Scores by models are left out unless the ledgers have them. Decoding shared by several scores counts for the first.
-    ``recipe``: with ledgers, as ``as_scored`` returns it. Raises ValueError without a predicate.
+    A score that compares all samples needs all of them: here only its cost is measured, and all
+    samples pass. Scores by models are left out unless the ledgers have them. Decoding shared by
+    several scores counts for the first. ``recipe``: with ledgers, as ``as_scored`` returns it.
+    Raises ValueError without a predicate.
     """
     found = expand(urls, allow_pipe=allow_pipe).urls
     recipe = canonical_recipe(recipe)
@@ -52,11 +57,22 @@ def measured(
     chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
     stored = frozenset[ScoreCall]() if scored is None else stored_scores(recipe, scored)
     by_model = program.model_calls - stored
-    seconds = dict.fromkeys((call for call in program.expression.scores if call not in by_model), 0.0)
+    seconds = dict.fromkeys(
+        (call for call in program.expression.scores if call not in by_model), 0.0
+    )
     samples = SampleTable()
     for url in chosen:
         known = None if scored is None else scored.ledger(names[url])
-        _add(samples, url, program, seconds, -(-SAMPLES // len(chosen)), known, stored, allow_pipe=allow_pipe)
+        _add(
+            samples,
+            url,
+            program,
+            seconds,
+            -(-SAMPLES // len(chosen)),
+            known,
+            stored,
+            allow_pipe=allow_pipe,
+        )
     count = max(len(samples.rows), 1)
     costs = {call: cost / count for call, cost in seconds.items()}
     return pilot_of(program.expression, samples, costs, by_model, stored)
@@ -72,7 +88,8 @@ def explain_plan(
 ) -> str:
     """Return the plan of a run into ``out``, with measured costs.
 
-    ``ledger``: the folder whose scores the run takes. Raises LedgerError if it has none; ValueError without a predicate.
+    ``ledger``: the folder whose scores the run takes. Raises LedgerError if it has none; ValueError
+    without a predicate.
     """
     recipe = canonical_recipe(recipe)
     scored = None if ledger is None else Layout(local_folder(ledger))
@@ -104,7 +121,9 @@ def _add(
     """Take the scores of the first samples of a shard, at most ``most``, from its ledger, and compute the others."""
     known = SampleTable() if ledger is None else read_ledger(ledger)[0]
     recipe = program.recipe
-    options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory))
+    options = ViewOptions(
+        images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory)
+    )
     assert program.decider is not None
     order = [call for step in program.decider.steps for call in step.scores if call in seconds]
     with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
@@ -132,7 +151,9 @@ def _add(
                     for ranked in program.ranks[call].calls:
                         if ranked in stored and sample.number in known.columns[ranked]:
                             continue
-                        guarded(in_plain(program.scores[ranked], program.scores[ranked].score), view)
+                        guarded(
+                            in_plain(program.scores[ranked], program.scores[ranked].score), view
+                        )
                 elif isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:

@@ -10,8 +10,19 @@ from wdsflow.filtering.deciding.compare_samples import compare_samples
 from wdsflow.filtering.deciding.ledger_subset import as_scored, is_complete, lacking_columns
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, NotCompared, read_about, same_shard
-from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
+from wdsflow.filtering.ledger.ledger_metadata import (
+    LedgerError,
+    NotCompared,
+    read_about,
+    same_shard,
+)
+from wdsflow.filtering.recipe.recipe import (
+    Recipe,
+    canonical_recipe,
+    digest,
+    fixed_conditions,
+    recorded_recipe,
+)
 from wdsflow.memory.batching.device import computes_bf16
 from wdsflow.records.working_folder import remote_url, working_folder
 from wdsflow.shards.shard import Shard
@@ -45,8 +56,9 @@ def filter_shards(
 
     The same call resumes an interrupted run: shards that are finished in ``out`` are kept.
 
-    With a ledger, scores that it has are taken from it. Others are computed for the samples that need them, and only
-    these samples are read. The report counts a shard as a failure if it has no ledger, or if it has changed since.
+    With a ledger, scores that it has are taken from it. Others are computed for the samples that
+    need them, and only these samples are read. The report counts a shard as a failure if it has no
+    ledger, or if it has changed since.
 
     Args:
         urls: shards, as for ``check``.
@@ -70,8 +82,12 @@ def filter_shards(
     options = options or RunOptions()
     with run_folder(out, options) as folder:
         if ledger is not None:
-            return _filter_scored(urls, folder, ledger, recipe, options, embeddings_from).naming(out, folder)
-        return _scored_first("filter", urls, folder, recipe, options, embeddings_from, tars=True).naming(out, folder)
+            return _filter_scored(urls, folder, ledger, recipe, options, embeddings_from).naming(
+                out, folder
+            )
+        return _scored_first(
+            "filter", urls, folder, recipe, options, embeddings_from, tars=True
+        ).naming(out, folder)
 
 
 def measure_shards(
@@ -84,7 +100,8 @@ def measure_shards(
 ) -> RunReport:
     """Write the ledgers only, without shards.
 
-    Ledgers of an earlier call get the scores that they lack; existing scores are neither computed again nor changed.
+    Ledgers of an earlier call get the scores that they lack; existing scores are neither computed
+    again nor changed.
 
     Args:
         urls: shards, as for ``check``.
@@ -98,7 +115,9 @@ def measure_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        return _scored_first("measure", urls, folder, recipe, options, embeddings_from, tars=False).naming(out, folder)
+        return _scored_first(
+            "measure", urls, folder, recipe, options, embeddings_from, tars=False
+        ).naming(out, folder)
 
 
 @contextmanager
@@ -108,13 +127,20 @@ def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Pat
         url = redact(found)
         if options.count > 1:
             raise LocalOnly(
-                f"slices cannot share {url}: run without slices, or each in a folder of its own", "index", "count"
+                f"slices cannot share {url}: run without slices, or each in a folder of its own",
+                "index",
+                "count",
             )
         if options.engine != "local":
-            raise LocalOnly(f"the nodes of a cluster cannot write to {url}: run on this machine", "engine", "address")
+            raise LocalOnly(
+                f"the nodes of a cluster cannot write to {url}: run on this machine",
+                "engine",
+                "address",
+            )
         if options.quarantine is not None:
             raise LocalOnly(
-                f"--quarantine is for local folders; by default it is {url}/.wdsflow/quarantine", "quarantine"
+                f"--quarantine is for local folders; by default it is {url}/.wdsflow/quarantine",
+                "quarantine",
             )
     with working_folder(out, dry_run=options.dry_run) as folder:
         yield folder
@@ -152,13 +178,18 @@ def _filter_scored(
             _take_sources(one, scored)
             return True
         except NotCompared:
-            # Its samples were not scored for this comparison: a first pass computes what is lacking.
+            # Its samples were not scored for this comparison: a first pass computes what is
+            # lacking.
             first = _first_pass(one, options)
             first.given = scored
             return _take_first(one, first, report)
 
     whole = Pass("filter", found, names, layout, recipe, options, scored=scored, embedded=embedded)
-    whole.compares, whole.before, whole.computes = compares, before, bool(lacks) or not is_complete(scored, recipe)
+    whole.compares, whole.before, whole.computes = (
+        compares,
+        before,
+        bool(lacks) or not is_complete(scored, recipe),
+    )
     with joined(options) as whole.cluster:
         return whole.run()
 
@@ -183,7 +214,9 @@ def _scored_first(
     if kind == "measure" and not options.restart:
         recipe, adding = with_ledgers(recipe, layout, is_alone=options.count == 1)
     recipe, line_on_precision = with_precision(recipe, options)
-    recipe, line_on_captions = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
+    recipe, line_on_captions = with_captions(
+        found, recipe, allow_pipe=options.allow_pipe, earlier=earlier
+    )
     say_all(options, filter(None, (adding, line_on_precision, line_on_captions)))
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
@@ -232,22 +265,31 @@ def with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
     """
     scores = program_of(recipe).scores.items()
     if not any(
-        hasattr(score, "precision") and dict(call.settings).get("precision", "auto") == "auto" for call, score in scores
+        hasattr(score, "precision") and dict(call.settings).get("precision", "auto") == "auto"
+        for call, score in scores
     ):
         return replace(recipe, precision="auto"), ""
     if recipe.precision != "auto":
         return recipe, ""
     if options.engine != "local" or not computes_bf16(options.device):
         return replace(recipe, precision="fp32"), ""
-    return replace(recipe, precision="bf16"), "models run in bf16 on this GPU; --precision fp32 is exact, and slower"
+    return replace(
+        recipe, precision="bf16"
+    ), "models run in bf16 on this GPU; --precision fp32 is exact, and slower"
 
 
 def _reuse(
-    folder: str | os.PathLike[str] | None, names: list[str], layout: Layout, recipe: Recipe, options: RunOptions
+    folder: str | os.PathLike[str] | None,
+    names: list[str],
+    layout: Layout,
+    recipe: Recipe,
+    options: RunOptions,
 ) -> Reuse | None:
     """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored."""
     program = program_of(recipe)
-    if recipe.embeddings and not any(isinstance(score, ClipScore) for score in program.scores.values()):
+    if recipe.embeddings and not any(
+        isinstance(score, ClipScore) for score in program.scores.values()
+    ):
         raise ValueError(
             "--embeddings stores the embeddings of CLIP scores: add clip_similarity, zero_shot or aesthetic"
         )
@@ -262,17 +304,25 @@ def _reuse(
 def _refuse_same(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> None:
     """Refuse to write into the folder of the ledgers that ``flag`` names: --restart would remove them."""
     if os.path.realpath(ledger) in map(os.path.realpath, (layout.folder, layout.scored.folder)):
-        raise ValueError(f"{layout.folder} cannot be both {flag} and -o: give another folder for the output")
+        raise ValueError(
+            f"{layout.folder} cannot be both {flag} and -o: give another folder for the output"
+        )
 
 
 def _take_sources(one: Pass, scored: Layout) -> None:
     """Make a pass depend on its ledgers, and compare all samples if needed."""
-    found = {name: fingerprint(str(path)) for name in one.names if (path := scored.ledger(name)).is_file()}
+    found = {
+        name: fingerprint(str(path))
+        for name in one.names
+        if (path := scored.ledger(name)).is_file()
+    }
     missing = [name for name in one.names if name not in found]
     # Otherwise the shards without one are reported as not done.
     if missing and (one.compares or not found):
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
-        raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: measure the shards, or leave them out")
+        raise LedgerError(
+            f"{scored.folder} has no ledger of {missing[0]}{more}: measure the shards, or leave them out"
+        )
     one.sources = digest([found.get(name) for name in one.names])
     for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
         # If one cannot be read now, the others are unaffected.

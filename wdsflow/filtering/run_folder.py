@@ -56,7 +56,8 @@ class ShardRecord(Line):
     ledger: dict[str, object] = field(default_factory=dict)
     # Identity.
     quarantine: dict[str, object] | None = None
-    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and details.
+    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample,
+    # and details.
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Scores that failed for all samples: how often, error and detail. Not in the manifest.
     failing: dict[str, tuple[int, str, str]] = field(default_factory=dict)
@@ -90,8 +91,8 @@ class ShardRecord(Line):
 class ShardFailure:
     """A shard that could not be processed; the next run retries it.
 
-    ``kind``: that of a SourceError, "ledger" if its ledger does not match, otherwise "". ``lacks``: the score that the
-    ledger lacks, if that is the reason.
+    ``kind``: that of a SourceError, "ledger" if its ledger does not match, otherwise "". ``lacks``:
+    the score that the ledger lacks, if that is the reason.
     """
 
     shard: int
@@ -121,7 +122,11 @@ class Layout:
 
     def costs(self) -> list[Path]:
         """Return the files with what models took, in both passes and all slices."""
-        return [path for folder in (self.inside, self.scored.inside) for path in sorted(folder.glob(f"{COSTS}*.json"))]
+        return [
+            path
+            for folder in (self.inside, self.scored.inside)
+            for path in sorted(folder.glob(f"{COSTS}*.json"))
+        ]
 
     @property
     def has_ledgers(self) -> bool:
@@ -174,7 +179,14 @@ class Layout:
     def folders(self) -> list[Path]:
         """Return the folders of outputs."""
         inside = self.inside
-        return [self.folder, inside, inside / "ledger", self.resolved_folder, self.spool, self.quarantined]
+        return [
+            self.folder,
+            inside,
+            inside / "ledger",
+            self.resolved_folder,
+            self.spool,
+            self.quarantined,
+        ]
 
     @property
     def spool(self) -> Path:
@@ -210,23 +222,31 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
         refuse_inputs(map(Shard.stored, asked["urls"]), [folder / each for each in sorted(found)])
         if found:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
-            raise kind(f"{folder / min(found)} exists already, and no run wrote it: choose another folder")
+            raise kind(
+                f"{folder / min(found)} exists already, and no run wrote it: choose another folder"
+            )
 
 
 def aside_of(layout: Layout) -> str | None:
     """Return the quarantine folder of a run, relative to its folder."""
     if layout.quarantine_folder is None:
         return None
-    return os.path.relpath(os.path.realpath(layout.quarantine_folder), os.path.realpath(layout.folder))
+    return os.path.relpath(
+        os.path.realpath(layout.quarantine_folder), os.path.realpath(layout.folder)
+    )
 
 
 def _refuse_aside(layout: Layout) -> None:
     """Raise FileExistsError if quarantined samples could mix with other files of the same names."""
     if layout.quarantine_folder is None:
         return
-    aside, out, inside = map(os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside))
+    aside, out, inside = map(
+        os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside)
+    )
     if aside == out or os.path.commonpath((aside, inside)) == inside:
-        raise QuarantineTaken(f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine")
+        raise QuarantineTaken(
+            f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine"
+        )
 
 
 def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, set[str]]]:

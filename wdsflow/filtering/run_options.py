@@ -58,10 +58,17 @@ class RunOptions:
     restart: bool = restart_option()
     dry_run: bool = option(False, "Write nothing; print what would be kept.")
     quarantine: Path | None = option(
-        None, "Folder for quarantined samples; OUT/.wdsflow/quarantine by default.", metavar="DIR", panel=OUTPUT
+        None,
+        "Folder for quarantined samples; OUT/.wdsflow/quarantine by default.",
+        metavar="DIR",
+        panel=OUTPUT,
     )
     memory: int | None = option(
-        None, "Memory limit for all processes together, such as 4GiB.", metavar="SIZE", panel=MEMORY, parse=parse_size
+        None,
+        "Memory limit for all processes together, such as 4GiB.",
+        metavar="SIZE",
+        panel=MEMORY,
+        parse=parse_size,
     )
     engine: EngineName = option(
         "local",
@@ -76,7 +83,9 @@ class RunOptions:
         metavar="DEVICE",
         panel=MODELS,
     )
-    gpu_memory: str | None = option(None, "Limit for models on each GPU: 8GiB or 80%.", metavar="SIZE", panel=MODELS)
+    gpu_memory: str | None = option(
+        None, "Limit for models on each GPU: 8GiB or 80%.", metavar="SIZE", panel=MODELS
+    )
     index: int = option(
         0,
         "Process only slice I of the shards, counted from 0; for job arrays.",
@@ -85,7 +94,9 @@ class RunOptions:
         panel=MACHINES,
         least=0,
     )
-    count: int = option(1, "Number of slices.", "--shard-count", metavar="N", panel=MACHINES, least=1)
+    count: int = option(
+        1, "Number of slices.", "--shard-count", metavar="N", panel=MACHINES, least=1
+    )
     allow_pipe: bool = allow_pipe_option(OTHER)
     say: Callable[[str], object] | None = None
     begin: "Callable[[int, str], Tell | None] | None" = None
@@ -97,9 +108,13 @@ class RunOptions:
         if self.engine == "ray" and self.jobs == 0:
             raise ValueError("0 jobs means this process: leave out the number, or the engine ray")
         if not 0 <= self.index < self.count:
-            raise ValueError(f"slice {self.index} of {self.count} does not exist: slices count from 0")
+            raise ValueError(
+                f"slice {self.index} of {self.count} does not exist: slices count from 0"
+            )
         if self.restart and self.count > 1:
-            raise ValueError("--restart would remove what other slices wrote: remove the folder before they start")
+            raise ValueError(
+                "--restart would remove what other slices wrote: remove the folder before they start"
+            )
 
 
 def say_all(options: RunOptions, lines: Iterable[str]) -> None:

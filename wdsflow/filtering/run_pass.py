@@ -57,13 +57,19 @@ class TooLittleMemory(ValueError):
 
 
 def share_memory(
-    memory: int | None, workers: int | None, shards: int, image: int, cores: int = 0, own: int = BASE
+    memory: int | None,
+    workers: int | None,
+    shards: int,
+    image: int,
+    cores: int = 0,
+    own: int = BASE,
 ) -> int:
     """Return the number of worker processes; 0 stays 0: work in this process.
 
-    ``memory`` bounds all processes together, including the caller: each worker must be able to hold an image of
-    ``image`` bytes. ``cores``: slots of a cluster, or the usual number of processes here; 0 takes one for each core.
-    ``own``: memory of a worker before its first sample. Raises ValueError if memory is not enough for one worker.
+    ``memory`` bounds all processes together, including the caller: each worker must be able to hold
+    an image of ``image`` bytes. ``cores``: slots of a cluster, or the usual number of processes
+    here; 0 takes one for each core. ``own``: memory of a worker before its first sample. Raises
+    ValueError if memory is not enough for one worker.
 
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5
@@ -97,9 +103,10 @@ def engine_for(
 ) -> Engine[ShardTask]:
     """Return the engine of a run.
 
-    ``urls``: shards to process. ``locks``: descriptors that workers of this machine hold. ``cluster``: the cluster,
-    None for this machine. ``scores``: whether any are computed. ``window``: bytes of items that a worker sends to models
-    together; it holds two. Raises ValueError if memory is not enough for one worker, EngineError if no worker can start.
+    ``urls``: shards to process. ``locks``: descriptors that workers of this machine hold.
+    ``cluster``: the cluster, None for this machine. ``scores``: whether any are computed.
+    ``window``: bytes of items that a worker sends to models together; it holds two. Raises
+    ValueError if memory is not enough for one worker, EngineError if no worker can start.
     """
     image = parse_size(recipe.image_memory)
     if cluster is None:
@@ -112,14 +119,22 @@ def engine_for(
         sizes = [file_size(url) for url in urls] if here else []
         # All are files of this machine.
         if sizes and all(sizes):
-            return FirstHere(run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks)
+            return FirstHere(
+                run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks
+            )
         return LocalEngine(run_shard, workers, locks)
     sees = (str(layout.inside.absolute()), *first_local(url.path for url in urls))
-    hold = "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
+    hold = (
+        "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
+    )
     program = program_of(recipe)
     gpus = program.gpus if scores and options.device != "cpu" else 0.0
-    need = partial(memory_share, program.models if scores else (), options.device, options.gpu_memory)
-    make = partial(_actors, site=Site(sees, hold), workers=options.jobs, memory=options.memory, need=need)
+    need = partial(
+        memory_share, program.models if scores else (), options.device, options.gpu_memory
+    )
+    make = partial(
+        _actors, site=Site(sees, hold), workers=options.jobs, memory=options.memory, need=need
+    )
     return cluster(partial(make, shards=len(urls), image=image, gpus=gpus))
 
 
@@ -148,11 +163,13 @@ def _actors(
 class Pass:
     """The common input of a run's tasks, and the destination of their results.
 
-    ``scored``: ledgers whose values are taken; ``computes``: these may lack some. ``given``: ledgers whose values are
-    used by a pass that reads all samples. ``embedded``: ledgers whose embeddings are
-    used. ``compares``: values of scores that compare all samples are read from the folder. ``cluster``: a cluster that
-    the caller has joined. ``before``: called when the folder is ready; it may set ``sources`` and fill the folder; if
-    it returns False the run ends there. ``other``: another folder of the run, whose ledgers may have some of the values.
+    ``scored``: ledgers whose values are taken; ``computes``: these may lack some. ``given``:
+    ledgers whose values are used by a pass that reads all samples. ``embedded``: ledgers whose
+    embeddings are
+    used. ``compares``: values of scores that compare all samples are read from the folder.
+    ``cluster``: a cluster that the caller has joined. ``before``: called when the folder is ready;
+    it may set ``sources`` and fill the folder; if it returns False the run ends there. ``other``:
+    another folder of the run, whose ledgers may have some of the values.
     """
 
     kind: str
@@ -195,7 +212,14 @@ class Pass:
     def identity(self) -> str:
         """The digest by which a later run decides whether a shard is done."""
         identities = program_of(self.recipe).identities()
-        return digest({"recipe": recorded(self.recipe), **identities, "kind": self.kind, "sources": self.sources})
+        return digest(
+            {
+                "recipe": recorded(self.recipe),
+                **identities,
+                "kind": self.kind,
+                "sources": self.sources,
+            }
+        )
 
     def shards(self) -> list[tuple[int, Shard, str]]:
         """Return number, url and name of the shards of this run's slice."""
@@ -235,7 +259,9 @@ class Pass:
         self._known = dict.fromkeys(fewer, self.layout)
         if self.other is not None:
             others = [shard for shard in todo if shard[2] not in self._known]
-            self._known |= dict.fromkeys(RunRecord(self.other, self.kind).left(others, asked).fewer, self.other)
+            self._known |= dict.fromkeys(
+                RunRecord(self.other, self.kind).left(others, asked).fewer, self.other
+            )
         if self.given is not None:
             for _, _, name in todo:
                 if name not in self._known and self.given.ledger(name).is_file():
@@ -251,17 +277,25 @@ class Pass:
             folder = self.layout.folder.absolute()
             # Other nodes see it, too.
             shared = next(path for path in (folder, *folder.parents) if path.is_dir())
-            self.layout = Layout(stack.enter_context(scratch("run", shared if options.engine == "ray" else None)))
+            self.layout = Layout(
+                stack.enter_context(scratch("run", shared if options.engine == "ray" else None))
+            )
         else:
-            record = stack.enter_context(RunRecord(self.layout, self.kind, (options.index, options.count)))
+            record = stack.enter_context(
+                RunRecord(self.layout, self.kind, (options.index, options.count))
+            )
             self._was_whole = unfinished_run(self.layout.folder) is None
             asked = json.loads(canonical(self.asked))
-            record.begin(asked, self.names, inputs=self.urls, restart=options.restart, shards=self.tars)
+            record.begin(
+                asked, self.names, inputs=self.urls, restart=options.restart, shards=self.tars
+            )
         for folder in self.layout.folders():
             folder.mkdir(parents=True, exist_ok=True)
         return record
 
-    def _work(self, record: RunRecord | None, todo: Sequence[tuple[int, Shard, str]], report: RunReport) -> None:
+    def _work(
+        self, record: RunRecord | None, todo: Sequence[tuple[int, Shard, str]], report: RunReport
+    ) -> None:
         options = self.options
         if not todo:
             return
@@ -304,11 +338,15 @@ class Pass:
 
     def _lacking(self, todo: Sequence[tuple[int, Shard, str]]) -> set[ScoreCall]:
         """Return the scores that the ledgers of some shards lack."""
-        there = (set(read_about(self._known[name].ledger(name))["identities"]) for _, _, name in todo)
+        there = (
+            set(read_about(self._known[name].ledger(name))["identities"]) for _, _, name in todo
+        )
         common = set[str].intersection(*there)
         return {call for call in program_of(self.recipe).scores if str(call) not in common}
 
-    def _models(self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]], record: RunRecord | None) -> ModelPlace:
+    def _models(
+        self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]], record: RunRecord | None
+    ) -> ModelPlace:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
         options, program = self.options, program_of(self.recipe)
         models = program.models
@@ -324,7 +362,9 @@ class Pass:
             first = tuple(model for model in first if model not in self.embedded.served)
         # A dead process is replaced without its worker.
         apart = options.engine != "local"
-        place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=first if apart else None)
+        place = ModelPlace(
+            device=options.device, memory=options.gpu_memory, apart=first if apart else None
+        )
         if not models or (self.scored is not None and not self.computes) or apart:
             return place
         if options.jobs == 0:
@@ -344,9 +384,13 @@ class Pass:
         if record.lines:
             # No output depends on them.
             with suppress(OSError, ValueError):
-                add_costs(record.costs_path, costs(models_by_digest(program_of(self.recipe).models)))
+                add_costs(
+                    record.costs_path, costs(models_by_digest(program_of(self.recipe).models))
+                )
 
-    def _tasks(self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
+    def _tasks(
+        self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace
+    ) -> list[ShardTask]:
         tasks = []
         for number, url, name in todo:
             recipe = self._recipe_of(name)
@@ -398,7 +442,9 @@ class Pass:
         return metadata
 
 
-def _taken(task: ShardTask, answer: object, report: RunReport, guard: BrokenRunGuard) -> ShardRecord | ShardFailure:
+def _taken(
+    task: ShardTask, answer: object, report: RunReport, guard: BrokenRunGuard
+) -> ShardRecord | ShardFailure:
     if isinstance(answer, Trouble):
         # A fault of the output: all others would fail too.
         if answer.errno and answer.errno not in UNREADABLE:

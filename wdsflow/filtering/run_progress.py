@@ -69,7 +69,11 @@ class RunWatch:
     """Adds up the finished shards of a pass and the samples of those that are under way."""
 
     def __init__(
-        self, engine: Engine[ShardTask], tasks: Sequence[ShardTask], activity: str, devices: Sequence[str]
+        self,
+        engine: Engine[ShardTask],
+        tasks: Sequence[ShardTask],
+        activity: str,
+        devices: Sequence[str],
     ) -> None:
         self._engine, self._activity, self._devices = engine, activity, tuple(devices)
         sizes = {task.name: file_size(task.url) for task in tasks}

@@ -27,13 +27,19 @@ _ONE_OF = {"filter": "a filter", "measure": "a measurement"}
 class Differs(ValueError):
     """A folder holds a different run. ``differences``: (in the folder, requested), as text."""
 
-    def __init__(self, folder: Path, before: Mapping[str, object], asked: Mapping[str, object]) -> None:
+    def __init__(
+        self, folder: Path, before: Mapping[str, object], asked: Mapping[str, object]
+    ) -> None:
         self.differences = list(_differences(before, asked))
         kinds = [str(run.get("kind")) for run in (before, asked)]
         # Then a missing setting means nothing.
         other = kinds[0] != kinds[1]
         there, here = (
-            ", ".join(pair[side] for pair in self.differences if not (other and pair[side].startswith("no ")))
+            ", ".join(
+                pair[side]
+                for pair in self.differences
+                if not (other and pair[side].startswith("no "))
+            )
             for side in (0, 1)
         )
         one, two = (f" with {words}" if words else "" for words in (there, here))
@@ -43,7 +49,9 @@ class Differs(ValueError):
 
 def differ(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
     """Return whether two runs differ: the version of wdsflow does not count, unless ``code`` differs."""
-    one, other = ({name: value for name, value in run.items() if name != "wdsflow"} for run in (before, asked))
+    one, other = (
+        {name: value for name, value in run.items() if name != "wdsflow"} for run in (before, asked)
+    )
     return canonical(one) != canonical(other)
 
 
@@ -84,21 +92,30 @@ def _agree(old: object, new: object) -> bool:
     return all(canonical(old[name]) == canonical(new[name]) for name in old.keys() & new.keys())
 
 
-def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _differences(
+    before: Mapping[str, object], asked: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
     found_any = before.get("kind") != asked.get("kind")
     old, new = before.get("recipe"), asked.get("recipe")
     if isinstance(old, dict) and isinstance(new, dict):
         defaults = Recipe().to_dict()
         # Other scores are added to the existing ones.
         adds = not found_any and before.get("kind") == "measure"
-        for name in (each for each in (*new, *({"precision"} - new.keys())) if not (adds and each == "scores")):
+        for name in (
+            each
+            for each in (*new, *({"precision"} - new.keys()))
+            if not (adds and each == "scores")
+        ):
             if canonical(old.get(name)) != canonical(new.get(name)):
                 found_any = True
                 yield _option(name, old.get(name), defaults), _option(name, new.get(name), defaults)
     for name in ("urls", "quarantine"):
         if canonical(before.get(name)) != canonical(asked.get(name)):
             found_any = True
-            yield _named(name, before.get(name), asked.get(name)), _named(name, asked.get(name), before.get(name))
+            yield (
+                _named(name, before.get(name), asked.get(name)),
+                _named(name, asked.get(name), before.get(name)),
+            )
     # The same command, with other libraries or another version of wdsflow.
     if not found_any:
         for found in differences(_rest(before), _rest(asked)):
@@ -106,14 +123,22 @@ def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> I
 
 
 def _rest(run: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in run.items() if name not in {"wdsflow", "recipe", "urls", "names"}}
+    return {
+        name: value
+        for name, value in run.items()
+        if name not in {"wdsflow", "recipe", "urls", "names"}
+    }
 
 
 def _parted(found: str) -> tuple[str, str]:
     """Return one of the ``differences`` as two texts."""
     what, _, values = found.partition(": ")
     old, _, new = values.partition(" is now ")
-    what = "outcomes of version" if what == "code" else what.removeprefix("scores.").replace(".versions.", " by ")
+    what = (
+        "outcomes of version"
+        if what == "code"
+        else what.removeprefix("scores.").replace(".versions.", " by ")
+    )
     return f"{what} {old}", f"{what} {new or 'other values'}"
 
 
@@ -154,7 +179,8 @@ class LeftOver(NamedTuple):
 class RunRecord(OutputRecord[ShardRecord]):
     """The record of a run in ``run.json`` and ``manifest.jsonl``.
 
-    ``identity``: the digest of everything that determines the result; shards with another one are processed again.
+    ``identity``: the digest of everything that determines the result; shards with another one are
+    processed again.
     """
 
     # Workers of a killed run take a moment to notice.
@@ -165,11 +191,16 @@ class RunRecord(OutputRecord[ShardRecord]):
         self.layout, self.identity = layout, ""
 
     def left(
-        self, shards: Sequence[tuple[int, Shard, str]], asked: Mapping[str, object], *, compares: bool = False
+        self,
+        shards: Sequence[tuple[int, Shard, str]],
+        asked: Mapping[str, object],
+        *,
+        compares: bool = False,
     ) -> LeftOver:
         """Return which of the shards (number, url, name) are done.
 
-        ``asked``: the request. ``compares``: its scores compare samples, so that a ledger depends on all others.
+        ``asked``: the request. ``compares``: its scores compare samples, so that a ledger depends
+        on all others.
         """
         self.read()
         found = LeftOver({}, [], [])
@@ -208,7 +239,12 @@ class RunRecord(OutputRecord[ShardRecord]):
         before = self.options or {}
         there = as_it_was(self.layout, before)
         for name in sorted(self.outputs):
-            yield from (there.tar(name), there.ledger(name), there.quarantine(name), there.reasons(name))
+            yield from (
+                there.tar(name),
+                there.ledger(name),
+                there.quarantine(name),
+                there.reasons(name),
+            )
         yield from (self.layout.scored.inside / "ledger").glob("*.parquet")
 
     def files(self, line: ShardRecord) -> Iterator[tuple[Path, Identity]]:
@@ -303,4 +339,6 @@ def _origin(number: int, url: Shard, recipe: str) -> dict[str, object]:
 def as_it_was(layout: Layout, before: Mapping[str, object]) -> Layout:
     """Return the layout of an earlier run: another folder for its quarantine."""
     aside = before.get("quarantine")
-    return replace(layout, quarantine_folder=layout.folder / aside if isinstance(aside, str) else None)
+    return replace(
+        layout, quarantine_folder=layout.folder / aside if isinstance(aside, str) else None
+    )

@@ -59,14 +59,21 @@ class RunReport(OutputsReport[ShardRecord]):
     def warning(self) -> str:
         """A problem of the result as a whole, "" if none.
 
-        It is set if nothing was kept, half or more was quarantined, a score has no value for half or more of the
-        samples (of ``measure_shards``), or the shards had no samples; with the main reason and an example.
+        It is set if nothing was kept, half or more was quarantined, a score has no value for half
+        or more of the samples (of ``measure_shards``), or the shards had no samples; with the main
+        reason and an example.
         """
         samples, quarantined = self.total("samples"), self.merged("quarantined")
         if not samples:
-            return f"no samples: {how_many(len(self.records), 'shard')} read, and none has any" if self.records else ""
+            return (
+                f"no samples: {how_many(len(self.records), 'shard')} read, and none has any"
+                if self.records
+                else ""
+            )
         if self.tars and not self.total("kept"):
-            lost = Counter({("dropped", what): count for what, count in self.merged("dropped").items()})
+            lost = Counter(
+                {("dropped", what): count for what, count in self.merged("dropped").items()}
+            )
             lost.update({("quarantined", what): count for what, count in quarantined.items()})
             (kind, what), count = by_count(lost)[0]
             by = "by" if kind == "dropped" else "for"
@@ -103,7 +110,9 @@ class RunReport(OutputsReport[ShardRecord]):
         yield f"{samples:>{width},}  samples in {how_many(len(self.records), 'shard')}{resumed}"
         if self.tars:
             yield from _funnel_lines("-", "dropped by", self.merged("dropped"), samples, width)
-            yield from _funnel_lines("-", "quarantined:", self.merged("quarantined"), samples, width)
+            yield from _funnel_lines(
+                "-", "quarantined:", self.merged("quarantined"), samples, width
+            )
             yield f"{kept:>{width},}  kept{_share(kept, samples)}{' (nothing was written)' if self.dry_run else ''}"
             if self.total("uncounted"):
                 yield f"{'':>{width}}  {uncounted_text(self.total('uncounted'))}"
@@ -141,7 +150,9 @@ class RunReport(OutputsReport[ShardRecord]):
         return [(urls, reason) for reason, urls in found.items()]
 
 
-def _funnel_lines(sign: str, verb: str, counts: Counter[str], samples: int, width: int) -> Iterable[str]:
+def _funnel_lines(
+    sign: str, verb: str, counts: Counter[str], samples: int, width: int
+) -> Iterable[str]:
     for what, count in by_count(counts):
         yield f"{sign}{count:>{width - 1},}  {verb} {escape(what, 300)}{_share(count, samples)}"
 

@@ -47,7 +47,9 @@ class Staging:
 
     def __init__(self, stages: Sequence[SampleStage], samples: Samples, url: str) -> None:
         self._samples, self._url = samples, url
-        self._stages = [(f"stage {number} {stage.name}", stage) for number, stage in enumerate(stages, 1)]
+        self._stages = [
+            (f"stage {number} {stage.name}", stage) for number, stage in enumerate(stages, 1)
+        ]
 
     def __bool__(self) -> bool:
         return bool(self._stages)
@@ -69,7 +71,9 @@ class Staging:
             except Dropped as drop:
                 raise Gone(f"{DROPPED}{place}: {drop.reason}") from None
             except UnicodeEncodeError:
-                raise Gone(f"{place}: not-text", "it has half a surrogate pair, which is not text") from None
+                raise Gone(
+                    f"{place}: not-text", "it has half a surrogate pair, which is not text"
+                ) from None
             except StageError as error:
                 if stage.on_error == "drop":
                     raise Gone(f"{DROPPED}{place}: {error.slug}", str(error)) from None
@@ -85,7 +89,9 @@ class Staging:
         if isinstance(stage, CleanText):
             looked_at = stage.field.split(";")
         elif isinstance(stage, JsonText):
-            looked_at = (stage.source,) if stage.on_target != "keep" or stage.target not in found else ()
+            looked_at = (
+                (stage.source,) if stage.on_target != "keep" or stage.target not in found else ()
+            )
         for name in looked_at:
             value = found.get(name)
             if isinstance(value, Lying):
@@ -94,7 +100,10 @@ class Staging:
                     raise StageError("large-text", f"{name!r} has {size:,} bytes")
                 found[name] = self._samples.read(value.row)
                 if len(found[name]) < size:
-                    raise StageError("unread", f"{len(found[name]):,} of the {size:,} bytes of {name!r} could be read")
+                    raise StageError(
+                        "unread",
+                        f"{len(found[name]):,} of the {size:,} bytes of {name!r} could be read",
+                    )
 
 
 def pieces_of(sample: TarSample, found: Mapping[str, Member], samples: Samples) -> Iterator[Piece]:
@@ -103,13 +112,17 @@ def pieces_of(sample: TarSample, found: Mapping[str, Member], samples: Samples) 
     A member that no stage changed stays in place, as do all bytes between members.
     """
     at = sample.start
-    new = {name: value for name, value in found.items() if not _as_it_was(name, value, sample, samples)}
+    new = {
+        name: value for name, value in found.items() if not _as_it_was(name, value, sample, samples)
+    }
     for field, row in sorted(sample.fields.items(), key=lambda item: item[1][3]):
         if field in found and field not in new:
             continue
         _, size, data, start, _ = row
         yield at, start
-        moved = [name for name, value in new.items() if isinstance(value, Lying) and value.field == field]
+        moved = [
+            name for name, value in new.items() if isinstance(value, Lying) and value.field == field
+        ]
         for name in [field] if field in new else moved:
             yield from _member(f"{sample.key}.{name}", new.pop(name))
         at = data + padded(size)
@@ -151,7 +164,9 @@ class TarFields:
 
     __slots__ = ("_found", "rows", "samples")
 
-    def __init__(self, samples: Samples, sample: TarSample, found: Mapping[str, Member] | None = None) -> None:
+    def __init__(
+        self, samples: Samples, sample: TarSample, found: Mapping[str, Member] | None = None
+    ) -> None:
         self.samples, self.rows = samples, sample.fields
         self._found: Mapping[str, Row | Member] = self.rows if found is None else found
 
@@ -186,7 +201,9 @@ class ShardView(View):
 
     __slots__ = ("_caption", "_chosen", "_header", "_samples", "members")
 
-    def __init__(self, fields: TarFields, choice: Chosen, options: ViewOptions, key: str, url: str) -> None:
+    def __init__(
+        self, fields: TarFields, choice: Chosen, options: ViewOptions, key: str, url: str
+    ) -> None:
         super().__init__(fields, options, key=key, url=url)
         self._chosen, self._samples = choice, fields.samples
         # Those of the tar, before stages.
@@ -206,7 +223,12 @@ class ShardView(View):
                 # In a JPEG, bytes after the size do not matter.
                 head = self._samples.peek(data, most)
                 header = read_header(head)
-            if header is None or not header.width or header.format not in _PLAIN or header.needs > len(head):
+            if (
+                header is None
+                or not header.width
+                or header.format not in _PLAIN
+                or header.needs > len(head)
+            ):
                 return None
             self._header = header
             self.bytes_read += len(head)
@@ -218,7 +240,11 @@ class ShardView(View):
         if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self.members[name]
             if size <= _CAPTION:
-                data = self._samples.glance(start, size) if in_memory else self._samples.peek(start, size)
+                data = (
+                    self._samples.glance(start, size)
+                    if in_memory
+                    else self._samples.peek(start, size)
+                )
                 if size and data.isascii() and len(data) == size and data[0]:
                     self._caption = text = data.decode()
                     self.bytes_read += size
@@ -238,7 +264,11 @@ class ShardView(View):
 def way_of(score: Score) -> Callable[[ShardView], Value]:
     """Return a function that computes a score, with a fast path for nearly all samples."""
     careful: Callable[[View], Value] = score.score
-    if isinstance(score, HeaderScore) and type(score).score is HeaderScore.score and not score.image:
+    if (
+        isinstance(score, HeaderScore)
+        and type(score).score is HeaderScore.score
+        and not score.image
+    ):
         of_header = score.of
 
         def by_header(view: ShardView) -> Value:
@@ -260,7 +290,9 @@ def way_of(score: Score) -> Callable[[ShardView], Value]:
 class Views:
     """Makes the views of a shard's samples."""
 
-    def __init__(self, samples: Samples, options: ViewOptions, url: str, stages: Sequence[SampleStage] = ()) -> None:
+    def __init__(
+        self, samples: Samples, options: ViewOptions, url: str, stages: Sequence[SampleStage] = ()
+    ) -> None:
         self._samples, self._options, self._url = samples, options, url
         self._staging = Staging(stages, samples, url) if stages else None
         self._places = parse_captions(options.captions)
@@ -277,7 +309,13 @@ class Views:
         if self._staging is not None:
             staged = TarFields(self._samples, sample, self._staging.fields(sample))
             return ShardView(staged, _CAREFUL, self._options, sample.key, self._url)
-        return ShardView(TarFields(self._samples, sample), self._of(sample)[1], self._options, sample.key, self._url)
+        return ShardView(
+            TarFields(self._samples, sample),
+            self._of(sample)[1],
+            self._options,
+            sample.key,
+            self._url,
+        )
 
     def _of(self, sample: TarSample) -> tuple[tuple[str, ...], Chosen]:
         names = sample.names or tuple(sample.fields)
@@ -288,7 +326,10 @@ class Views:
             images = chosen(self._options.names, names)
             place = self._places[0]
             captions = chosen(place, names) if isinstance(place, FieldNames) else ()
-            choice = images[0] if len(images) == 1 else None, captions[0] if len(captions) == 1 else None
+            choice = (
+                images[0] if len(images) == 1 else None,
+                captions[0] if len(captions) == 1 else None,
+            )
             found = names, choice
             if len(self._known) < 10_000:
                 self._known[names] = found

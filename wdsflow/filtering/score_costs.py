@@ -42,12 +42,16 @@ def score_costs(
         if not isinstance(score, ModelScore) or call in stored:
             continue
         digests = models_by_digest(score.models())
-        measured = [(str(folder), costs) for folder in folders for costs in _in_folder(digests, folder)]
+        measured = [
+            (str(folder), costs) for folder in folders for costs in _in_folder(digests, folder)
+        ]
         found.append(ScoreCost(str(call), tuple(measured), score.cpu_seconds))
     return found
 
 
-def _in_folder(digests: Iterable[str], folder: str | os.PathLike[str]) -> Iterable[tuple[ModelCost, ...]]:
+def _in_folder(
+    digests: Iterable[str], folder: str | os.PathLike[str]
+) -> Iterable[tuple[ModelCost, ...]]:
     """Yield the costs of models on each device where all of them ran."""
     costs = read_costs(Layout(local_folder(folder)).costs())
     for where in dict.fromkeys(cost.where for cost in costs):

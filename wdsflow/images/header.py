@@ -28,7 +28,8 @@ class ImageHeader(NamedTuple):
     progressive: bool = False
     alpha: bool = False
     icc: bool = False
-    # > 0: size and mode are unknown as yet; call again with so many of the first bytes, if that is more.
+    # > 0: size and mode are unknown as yet; call again with so many of the first bytes, if that is
+    # more.
     needs: int = 0
     # A file of fewer bytes is cut; 0 if the header does not say.
     length: int = 0
@@ -106,9 +107,9 @@ _LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 def read_gif(data: bytes) -> ImageHeader:
     """Return the header of GIF bytes that start with ``GIF87a`` or ``GIF89a``.
 
-    Size and mode are those of the first frame, as Pillow gives them: a frame that sticks out enlarges the
-    screen, and a palette of plain greys makes mode "L". ``animated`` is true if a second frame begins within
-    ``data``, or if the file loops.
+    Size and mode are those of the first frame, as Pillow gives them: a frame that sticks out
+    enlarges the screen, and a palette of plain greys makes mode "L". ``animated`` is true if a
+    second frame begins within ``data``, or if the file loops.
     """
     try:
         width, height, flags, _background, _aspect = _screen(data, 6)
@@ -192,7 +193,9 @@ _PNG_MODES = {
 _WITH_ALPHA = (4, 6)
 _HEADER, _DATA, _END_CHUNK, _FRAME_DATA = b"IHDR", b"IDAT", b"IEND", b"fdAT"
 _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT = b"tRNS", b"iCCP", b"eXIf", b"acTL", b"iTXt"
-_OF_INTEREST = frozenset((_DATA, _END_CHUNK, _FRAME_DATA, _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT))
+_OF_INTEREST = frozenset(
+    (_DATA, _END_CHUNK, _FRAME_DATA, _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT)
+)
 _XMP_KEY = b"XML:com.adobe.xmp\0"
 _MOST_PNG_CHUNKS = 1000
 
@@ -200,20 +203,31 @@ _MOST_PNG_CHUNKS = 1000
 def read_png(data: bytes) -> ImageHeader:
     """Return the header of PNG bytes that start with its signature.
 
-    ``alpha``, ``animated``, ``icc`` and ``orientation`` are of chunks within ``data``. ``mode`` is ""
+    ``alpha``, ``animated``, ``icc`` and ``orientation`` are of chunks within ``data``. ``mode`` is
+    ""
     where Pillow refuses: a wrong checksum, an unknown colour type, no header before the image data.
     """
     position = 8
     try:
-        length, name, width, height, bits, colour, _method, kind, interlace, crc = _start(data, position)
+        length, name, width, height, bits, colour, _method, kind, interlace, crc = _start(
+            data, position
+        )
         if name != _HEADER:
             position = _find_header(data)
-            length, name, width, height, bits, colour, _method, kind, interlace, crc = _start(data, position)
+            length, name, width, height, bits, colour, _method, kind, interlace, crc = _start(
+                data, position
+            )
     except error:
         needs = more_bytes(len(data)) if position > 8 else 33
         return ImageHeader("png", 0, 0, "", needs=needs, length=len(data) + 1)
     mode = _PNG_MODES.get(colour, {}).get(bits, "")
-    if length != 13 or kind or not width or not height or crc32(data[position + 4 : position + 21]) != crc:
+    if (
+        length != 13
+        or kind
+        or not width
+        or not height
+        or crc32(data[position + 4 : position + 21]) != crc
+    ):
         mode = ""
     position += 12 + length
     alpha, animated, icc, orientation = colour in _WITH_ALPHA, False, False, 1
@@ -224,7 +238,20 @@ def read_png(data: bytes) -> ImageHeader:
             alpha = alpha or transparent
     except error:
         pass
-    facts = ("png", width, height, mode, bits, orientation, animated, interlace > 0, alpha, icc, 0, 0)
+    facts = (
+        "png",
+        width,
+        height,
+        mode,
+        bits,
+        orientation,
+        animated,
+        interlace > 0,
+        alpha,
+        icc,
+        0,
+        0,
+    )
     return make_header(ImageHeader, facts)
 
 
@@ -282,8 +309,8 @@ _START_CODE = b"\x9d\x01\x2a"
 def read_webp(data: bytes) -> ImageHeader:
     """Return the header of bytes that start with ``RIFF....WEBP``.
 
-    ``orientation`` stays 1: the EXIF chunk is at the end of the file, see ``webp_metadata``. ``length`` is
-    claimed by the container; Pillow refuses a file that is shorter.
+    ``orientation`` stays 1: the EXIF chunk is at the end of the file, see ``webp_metadata``.
+    ``length`` is claimed by the container; Pillow refuses a file that is shorter.
     """
     try:
         size, chunk = _riff(data)
@@ -294,7 +321,11 @@ def read_webp(data: bytes) -> ImageHeader:
         if chunk == b"VP8X":
             flags, wide, wider, high, higher = _extended(data, 20)
             width, height = (wide | wider << 16) + 1, (high | higher << 16) + 1
-            alpha, animated, icc = bool(flags & _ALPHA_FLAG), bool(flags & _ANIMATION_FLAG), bool(flags & _ICC_FLAG)
+            alpha, animated, icc = (
+                bool(flags & _ALPHA_FLAG),
+                bool(flags & _ANIMATION_FLAG),
+                bool(flags & _ICC_FLAG),
+            )
         elif chunk == b"VP8L":
             signature, fields = _lossless(data, 20)
             width, height = (fields & 0x3FFF) + 1, (fields >> 14 & 0x3FFF) + 1
@@ -311,13 +342,16 @@ def read_webp(data: bytes) -> ImageHeader:
     if not known or not width or not height:
         return ImageHeader("webp", 0, 0, "", length=length)
     mode = "RGBA" if alpha else "RGB"
-    return ImageHeader("webp", width, height, mode, animated=animated, alpha=alpha, icc=icc, length=length)
+    return ImageHeader(
+        "webp", width, height, mode, animated=animated, alpha=alpha, icc=icc, length=length
+    )
 
 
 def webp_metadata(read: Callable[[int, int], bytes], size: int) -> Iterator[tuple[bytes, int, int]]:
     """Yield the chunks ``EXIF`` and ``XMP `` of a WebP file whose header announces them: name, offset, size of the contents.
 
-    ``read(offset, size)`` returns bytes of the file, ``size`` is its own; of other chunks nothing but the heads is read.
+    ``read(offset, size)`` returns bytes of the file, ``size`` is its own; of other chunks nothing
+    but the heads is read.
     """
     start = read(12, 9)
     if start[:4] != b"VP8X" or len(start) < 9 or not start[8] & (_EXIF_FLAG | _XMP_FLAG):

@@ -1,7 +1,7 @@
 """The header of an image by its first bytes: format, size, mode and traits, without decoding.
 
-JPEG, PNG, GIF and WebP are read by our code, in a tenth of Pillow's time or less. Pillow reads all other formats;
-those that it cannot open are known by magic bytes.
+JPEG, PNG, GIF and WebP are read by our code, in a tenth of Pillow's time or less. Pillow reads all
+other formats; those that it cannot open are known by magic bytes.
 """
 
 import re
@@ -13,7 +13,15 @@ from typing import IO, Any
 from .header import MAX_HEADER, ImageHeader, more_bytes, read_gif, read_png, read_webp
 from .jpeg import read_jpeg
 
-__all__ = ["HEAD", "UNREADABLE", "ImageHeader", "first_header", "is_markup", "read_header", "tiff_header"]
+__all__ = [
+    "HEAD",
+    "UNREADABLE",
+    "ImageHeader",
+    "first_header",
+    "is_markup",
+    "read_header",
+    "tiff_header",
+]
 
 _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
 
@@ -21,9 +29,9 @@ _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"
 def read_header(data: bytes) -> ImageHeader | None:
     """Return the header in the first bytes of a file, None if they are not an image.
 
-    4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` is the number of
-    bytes to call again with, at most 1 MiB. Width, height, mode, progressive and orientation are Pillow's, but for
-    HEIC and AVIF. Never raises.
+    4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` is
+    the number of bytes to call again with, at most 1 MiB. Width, height, mode, progressive and
+    orientation are Pillow's, but for HEIC and AVIF. Never raises.
     """
     if data.startswith(_JPEG):
         return read_jpeg(data)
@@ -46,8 +54,9 @@ _BLANKS = b"\xef\xbb\xbf \t\r\n"
 def first_header(read: Callable[[int, int], bytes], size: int) -> tuple[ImageHeader | None, bytes]:
     """Return the header of a file of ``size`` bytes, and the bytes read for it: as many of the first as it needs.
 
-    ``read(start, size)`` returns bytes of the file. Formats that have more than 4 KiB before their first pixel, such as
-    PSD, XPM and DCX, are recognized only by a look at the whole file, up to 64 MiB.
+    ``read(start, size)`` returns bytes of the file. Formats that have more than 4 KiB before their
+    first pixel, such as PSD, XPM and DCX, are recognized only by a look at the whole file, up to 64
+    MiB.
     """
     head = read(0, HEAD)
     header = read_header(head)
@@ -69,15 +78,18 @@ _two_longs = Struct(">II").unpack_from
 _HEIC = frozenset((b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"))
 _AVIF = frozenset((b"avif", b"avis"))
 _SVG = re.compile(
-    rb"^\s*(?:<\?xml[^>]*>\s*|<!--.{0,2000}?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]", re.IGNORECASE | re.DOTALL
+    rb"^\s*(?:<\?xml[^>]*>\s*|<!--.{0,2000}?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]",
+    re.IGNORECASE | re.DOTALL,
 )
 
-# Formats that Pillow has no decoder for, or only names; and eps, for which it would run another program.
+# Formats that Pillow has no decoder for, or only names; and eps, for which it would run another
+# program.
 UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic jxl mp4 mpeg pdf svg wmf".split())
 # Bytes.
 _SEARCHED = 1 << 16
 
-# Formats whose magic bytes are proof, also where Pillow does not open the rest, and our names for them.
+# Formats whose magic bytes are proof, also where Pillow does not open the rest, and our names for
+# them.
 _CERTAIN = {"BMP": "bmp", "TIFF": "tiff", "JPEG2000": "jp2", "ICO": "ico", "ICNS": "icns"}
 # To open an icon is to decode it.
 _MORE_HELPS = frozenset(("BMP", "TIFF", "JPEG2000"))
@@ -109,12 +121,19 @@ def read_other(data: bytes) -> ImageHeader | None:
     if data[4:8] == b"ftyp":
         return _iso_media(data)
     if is_markup(data):
-        return ImageHeader("svg", 0, 0, "") if _SVG.match(data[:4096].lstrip(b"\xef\xbb\xbf")) else None
+        return (
+            ImageHeader("svg", 0, 0, "")
+            if _SVG.match(data[:4096].lstrip(b"\xef\xbb\xbf"))
+            else None
+        )
     return _ask_pillow(data) if data[:256].strip(_BLANKS) else None
 
 
 def _iso_media(data: bytes) -> ImageHeader | None:
-    brands = {data[place : place + 4] for place in (8, *range(16, min(64, int.from_bytes(data[:4], "big")), 4))}
+    brands = {
+        data[place : place + 4]
+        for place in (8, *range(16, min(64, int.from_bytes(data[:4], "big")), 4))
+    }
     name = "avif" if brands & _AVIF else "heic" if brands & _HEIC else "mp4"
     width = height = 0
     place = data.find(b"ispe", 0, _SEARCHED)

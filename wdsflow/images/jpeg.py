@@ -39,8 +39,8 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
 def coefficient_bytes(data: bytes) -> int | None:
     """Return the bytes of coefficients that libjpeg holds at once: 0 for one scan, all of them for more scans.
 
-    A sequential file has more scans where its first one lacks a component. None where the header is unusual.
-    ITU T.81, annexes A.1.1 (sizes of components) and A.2.3 (minimum coded units).
+    A sequential file has more scans where its first one lacks a component. None where the header is
+    unusual. ITU T.81, annexes A.1.1 (sizes of components) and A.2.3 (minimum coded units).
     """
     size, progressive, components = 0, False, 0
     try:
@@ -50,7 +50,9 @@ def coefficient_bytes(data: bytes) -> int | None:
                 _bits, height, width, components = _frame(data, position + 4)
                 size = _size(data, position + 10, width, height, components)
             elif marker == _SCAN:
-                return size if components and (progressive or data[position + 4] < components) else 0
+                return (
+                    size if components and (progressive or data[position + 4] < components) else 0
+                )
     except (error, IndexError, ValueError, ZeroDivisionError):
         pass
     return None
@@ -71,8 +73,12 @@ def first_scan(data: bytes) -> int | None:
 _ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
 _EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
-# Markers before the frame that carry a length. Others outside of _ALL_FRAMES have none, or end the header.
-_PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {0xE1, 0xE2}
+# Markers before the frame that carry a length. Others outside of _ALL_FRAMES have none, or end the
+# header.
+_PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {
+    0xE1,
+    0xE2,
+}
 _APP1, _APP2 = 0xE1, 0xE2
 # Past fill bytes, escaped FFs and bytes that are no marker.
 _MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
@@ -84,8 +90,8 @@ _REFUSED = ImageHeader("jpeg", 0, 0, "")
 def read_jpeg(data: bytes) -> ImageHeader:
     """Return the header of JPEG bytes that start with FF D8 FF.
 
-    The walk accepts and refuses the same as Pillow's: 8 bits a sample, 1, 3 or 4 components, fill bytes and junk
-    between segments. ``mode`` is "" where Pillow refuses.
+    The walk accepts and refuses the same as Pillow's: 8 bits a sample, 1, 3 or 4 components, fill
+    bytes and junk between segments. ``mode`` is "" where Pillow refuses.
     """
     position = 2
     icc = False
@@ -107,7 +113,20 @@ def read_jpeg(data: bytes) -> ImageHeader:
                     orientation = xmp_orientation(packet) if packet else 1
                 orientation = 1 if orientation is None else orientation
                 progressive = marker in _PROGRESSIVE
-                facts = ("jpeg", width, height, mode, bits, orientation, False, progressive, False, icc, 0, 0)
+                facts = (
+                    "jpeg",
+                    width,
+                    height,
+                    mode,
+                    bits,
+                    orientation,
+                    False,
+                    progressive,
+                    False,
+                    icc,
+                    0,
+                    0,
+                )
                 return make_header(ImageHeader, facts)
             elif marker == _APP1:
                 end = position + 2 + max(length, 2)

@@ -23,8 +23,8 @@ _RUNS_A_PROGRAM = "EPS"
 def open_image(data: bytes) -> "Image":
     """Open an encoded image as ``PIL.Image.open`` does, in any format that Pillow knows, without decoding it.
 
-    Only EPS is refused. To decode, call ``load`` or ``convert`` within ``no_programs()``: a file in the format IPTC
-    may hold an EPS. Raises what Pillow raises.
+    Only EPS is refused. To decode, call ``load`` or ``convert`` within ``no_programs()``: a file in
+    the format IPTC may hold an EPS. Raises what Pillow raises.
     """
     from PIL import Image
 
@@ -72,7 +72,8 @@ class _Shared(AbstractContextManager[None]):
 def quiet() -> Iterator[None]:
     """Silence Pillow's warnings, reset its switches, and let it run no program, for the time of a block.
 
-    Warnings only in the main thread: they belong to the process, and other threads may be changing their filters.
+    Warnings only in the main thread: they belong to the process, and other threads may be changing
+    their filters.
     """
     main = threading.current_thread() is threading.main_thread()
     with warnings.catch_warnings() if main else nullcontext(), _DEFAULTS, _NO_PROGRAMS:
@@ -127,4 +128,8 @@ def _silence() -> Iterator[None]:
         os.close(nowhere)
 
 
-_DEFAULTS, _SILENCE, _NO_PROGRAMS = _Shared(_defaults), _Shared(_silence), _Shared(_without_ghostscript)
+_DEFAULTS, _SILENCE, _NO_PROGRAMS = (
+    _Shared(_defaults),
+    _Shared(_silence),
+    _Shared(_without_ghostscript),
+)

@@ -23,18 +23,23 @@ def render_counts(
 ) -> dict[str, bytes]:
     """Return ``sizes.json``, ``__len__`` and timm's ``_info.json``, if they are among the kinds.
 
-    ``sizes.json`` and ``__len__`` keep the entries of other shards in the folder, except for those of ``without``. If one
-    of them is requested, and the other exists with other numbers, that is returned, too: readers take either.
+    ``sizes.json`` and ``__len__`` keep the entries of other shards in the folder, except for those
+    of ``without``. If one of them is requested, and the other exists with other numbers, that is
+    returned, too: readers take either.
     """
     sizes = {name: count for name, count in known_counts(folder).items() if name not in without}
     sizes |= {name: facts.samples for name, facts in shards.items()}
     files: dict[str, bytes] = {}
     if "sizes" in kinds or ("len" in kinds and _has_other_sizes(folder / SIZES, sizes)):
         files[SIZES] = as_json(dict(sorted(sizes.items())))
-    if "len" in kinds or ("sizes" in kinds and _has_other_length(folder / LENGTH, sum(sizes.values()))):
+    if "len" in kinds or (
+        "sizes" in kinds and _has_other_length(folder / LENGTH, sum(sizes.values()))
+    ):
         files[LENGTH] = f"{sum(sizes.values())}\n".encode()
     if "timm" in kinds:
-        splits = {split: _timm_split(split, names, shards) for split, names in splits_of(shards).items()}
+        splits = {
+            split: _timm_split(split, names, shards) for split, names in splits_of(shards).items()
+        }
         files[TIMM] = as_json({"splits": splits})
     return files
 

@@ -34,8 +34,9 @@ class CannotIndex(ValueError):
 class EnergonDatabase:
     """Collects samples under a temporary name; ``commit`` renames the database. A context manager.
 
-    Shards may come in any order. Their samples are inserted in the order of the shards, because the bytes of the database
-    depend on it; samples of later shards are kept in a temporary file until then.
+    Shards may come in any order. Their samples are inserted in the order of the shards, because the
+    bytes of the database depend on it; samples of later shards are kept in a temporary file until
+    then.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,8 +74,15 @@ class EnergonDatabase:
             return
         samples = contents.samples
         ends = [*(sample.start for sample in samples[1:]), contents.end]
-        rows = ((number, each.key, at, each.start, ends[at] - each.start) for at, each in enumerate(samples))
-        parts = ((number, at, m.field, m.data, m.size) for at, each in enumerate(samples) for m in each.members)
+        rows = (
+            (number, each.key, at, each.start, ends[at] - each.start)
+            for at, each in enumerate(samples)
+        )
+        parts = (
+            (number, at, m.field, m.data, m.size)
+            for at, each in enumerate(samples)
+            for m in each.members
+        )
         try:
             self._run("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", rows)
             self._run("INSERT INTO sample_parts VALUES (?, ?, ?, ?, ?)", parts)
@@ -88,7 +96,10 @@ class EnergonDatabase:
         for place, number in enumerate(order):
             if place != number:
                 for table in ("samples", "sample_parts"):
-                    self._run(f"UPDATE {table} SET tar_file_id = ? WHERE tar_file_id = ?", [(place, number)])
+                    self._run(
+                        f"UPDATE {table} SET tar_file_id = ? WHERE tar_file_id = ?",
+                        [(place, number)],
+                    )
         with _full_disk(self._path):
             self._connection.execute("COMMIT")
             self._connection.executescript(_INDEXES)
@@ -102,7 +113,9 @@ class EnergonDatabase:
         try:
             with _full_disk(self._path):
                 # It is not read before it is complete: a journal would only cost time.
-                self._connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_TABLES} BEGIN;")
+                self._connection.executescript(
+                    f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_TABLES} BEGIN;"
+                )
         except OSError:
             self.__exit__()
             raise
@@ -129,7 +142,9 @@ class EnergonDatabase:
             if sample.key in seen:
                 return sample.key
             seen.add(sample.key)
-            if self._connection.execute("SELECT 1 FROM samples WHERE sample_key = ?", (sample.key,)).fetchone():
+            if self._connection.execute(
+                "SELECT 1 FROM samples WHERE sample_key = ?", (sample.key,)
+            ).fetchone():
                 return sample.key
         return ""
 

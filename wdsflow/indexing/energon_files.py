@@ -19,7 +19,11 @@ from .shard_pass import ShardContents, ShardFacts
 NV_META = ".nv-meta"
 NV_INFO = f"{NV_META}/.info.json"
 NV_SQLITE = f"{NV_META}/index.sqlite"
-_NV_UUID, _NV_SPLIT, _NV_DATASET = f"{NV_META}/index.uuid", f"{NV_META}/split.yaml", f"{NV_META}/dataset.yaml"
+_NV_UUID, _NV_SPLIT, _NV_DATASET = (
+    f"{NV_META}/index.uuid",
+    f"{NV_META}/split.yaml",
+    f"{NV_META}/dataset.yaml",
+)
 
 
 def tar_index(shard: str) -> str:
@@ -45,7 +49,12 @@ class EnergonFiles:
         self._database = stack.enter_context(EnergonDatabase(self._record.folder / NV_SQLITE))
 
     def add(
-        self, number: int, name: str, identity: Mapping[str, object], facts: ShardFacts, contents: ShardContents
+        self,
+        number: int,
+        name: str,
+        identity: Mapping[str, object],
+        facts: ShardFacts,
+        contents: ShardContents,
     ) -> None:
         """Write the index of a shard, and add its samples to the database. Raises OSError.
 
@@ -88,7 +97,8 @@ class EnergonFiles:
         # Changes with the shards.
         record.put(_NV_UUID, str(uuid5(NAMESPACE_URL, str(of["shards"]))).encode(), of)
         for name, data in _settings(shards).items():
-            # Users edit these files: they are written only if they do not exist, or are as they were written.
+            # Users edit these files: they are written only if they do not exist, or are as they
+            # were written.
             if record.may_replace(name):
                 record.put(name, data, of)
             elif (record.folder / name).read_bytes() != data:

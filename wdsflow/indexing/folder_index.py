@@ -50,7 +50,9 @@ class FolderIndex:
         record: of the folder, begun.
     """
 
-    def __init__(self, shards: Mapping[str, Shard], kinds: Collection[str], record: IndexRecord) -> None:
+    def __init__(
+        self, shards: Mapping[str, Shard], kinds: Collection[str], record: IndexRecord
+    ) -> None:
         self._shards, self._kinds, self._record = shards, kinds, record
         self._report = record.report
         self._energon = EnergonFiles(record) if "energon" in kinds else None
@@ -98,7 +100,9 @@ class FolderIndex:
 
     def _job(self, name: str) -> _Job:
         url = self._shards[name]
-        return _Job(name, url, self._numbers[name], _identity(url), offsets=self._energon is not None)
+        return _Job(
+            name, url, self._numbers[name], _identity(url), offsets=self._energon is not None
+        )
 
     def _is_done(self, job: _Job) -> bool:
         """Return whether all files of a shard exist; if so, take the facts from the record."""
@@ -132,7 +136,9 @@ class FolderIndex:
         if self._energon is not None:
             self._energon.add(job.number, job.name, job.identity, facts, contents)
         self._facts[job.name], self._identities[job.name] = facts, job.identity
-        self._record.add(IndexLine(name=_line_of(job.name), made_from=job.made_from, facts=vars(facts)))
+        self._record.add(
+            IndexLine(name=_line_of(job.name), made_from=job.made_from, facts=vars(facts))
+        )
 
     def _finish(self) -> None:
         """Write the files about all shards."""
@@ -141,7 +147,9 @@ class FolderIndex:
             return
         damaged = [name for name in self._shards if name not in shards]
         made_from = self._made_from()
-        for name, data in render_counts(self._record.folder, shards, self._kinds, without=damaged).items():
+        for name, data in render_counts(
+            self._record.folder, shards, self._kinds, without=damaged
+        ).items():
             self._record.put(name, data, made_from)
         if self._energon is not None:
             self._energon.finish(shards, self._numbers, made_from)
@@ -156,7 +164,9 @@ class FolderIndex:
         if self._is_elsewhere():
             return
         lines = [line for line in self._record.lines if line.startswith(_line_of(""))]
-        existing = {line for line in lines if self._exists(line)} | {_line_of(name) for name in self._shards}
+        existing = {line for line in lines if self._exists(line)} | {
+            _line_of(name) for name in self._shards
+        }
         used = _tar_indexes(existing)
         for line in lines:
             if line not in existing:
@@ -179,7 +189,11 @@ class FolderIndex:
         if not found or not found.facts or "url" not in found.facts:
             return True
         path = Shard.stored(str(found.facts["url"])).path
-        return path is None or os.path.lexists(path) or os.path.lexists(self._record.folder / os.path.basename(line))
+        return (
+            path is None
+            or os.path.lexists(path)
+            or os.path.lexists(self._record.folder / os.path.basename(line))
+        )
 
 
 def _pass_over(job: _Job, stop: Event) -> tuple[ShardFacts, ShardContents]:

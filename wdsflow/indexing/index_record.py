@@ -72,7 +72,9 @@ class IndexRecord(OutputRecord[IndexLine]):
         self.report.written.append(str(self.folder / name))
 
     def _add_line(self, name: str, of: Mapping[str, object]) -> None:
-        self.add(IndexLine(name=name, made_from=dict(of), identity=fingerprint(str(self.folder / name))))
+        self.add(
+            IndexLine(name=name, made_from=dict(of), identity=fingerprint(str(self.folder / name)))
+        )
 
     def unlink(self, name: str) -> None:
         """Remove a file if it is as it was written here. Raises OSError."""

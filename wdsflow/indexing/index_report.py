@@ -58,7 +58,11 @@ class IndexReport:
 
     def _lines(self) -> Iterator[str]:
         kept = [(path, "something else wrote it, with other contents") for path in self.kept]
-        for title, rows in (("not indexed", self.refused), ("not written", self.lacking), ("kept", kept)):
+        for title, rows in (
+            ("not indexed", self.refused),
+            ("not written", self.lacking),
+            ("kept", kept),
+        ):
             for name, why in rows[:_SHOWN]:
                 yield f"{title}: {escape(name, 300)}: {escape(why, 300)}"
             if len(rows) > _SHOWN:

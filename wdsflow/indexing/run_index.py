@@ -29,7 +29,9 @@ class PartOfSet(ValueError):
 
     def __init__(self, path: Path, left: Sequence[str], folders: Sequence[str]) -> None:
         some = f"{', '.join(left[:3])}{' ...' if len(left) > 3 else ''}"
-        super().__init__(f"{path} would no longer list {how_many(len(left), 'shard')} that are still there: {some}")
+        super().__init__(
+            f"{path} would no longer list {how_many(len(left), 'shard')} that are still there: {some}"
+        )
         self.folders = list(folders)
 
 
@@ -37,9 +39,9 @@ class PartOfSet(ValueError):
 def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexReport:
     """Write files about shards, in the formats of their readers, next to the shards.
 
-    The headers of a shard are read once for all kinds. The same call again reads only shards that changed. A file that
-    something else wrote is replaced only by the same contents. A damaged shard is not indexed: an index of it would
-    mislead.
+    The headers of a shard are read once for all kinds. The same call again reads only shards that
+    changed. A file that something else wrote is replaced only by the same contents. A damaged shard
+    is not indexed: an index of it would mislead.
 
     Args:
         urls: shards, as for ``check``.
@@ -79,7 +81,9 @@ def _by_folder(urls: Sequence[Shard], out: Path | None) -> dict[Path, dict[str, 
     for url in urls:
         path = url.path
         if url.is_pipe:
-            raise ValueError(f"the output of a command has no name: name the shards as files or urls: {url}")
+            raise ValueError(
+                f"the output of a command has no name: name the shards as files or urls: {url}"
+            )
         if path is None and out is None:
             raise ValueError(f"{url} is not a local file: give a folder for the files")
         home = "" if path is None else os.path.realpath(os.path.dirname(path) or ".")
@@ -97,7 +101,9 @@ def _check_names(folder: Path, shards: Mapping[str, Shard], kinds: Collection[st
     for shard in shards if "energon" in kinds else ():
         name = tar_index(shard)
         if name in files:
-            raise ValueError(f"{shard} and {files[name]} would have the same file {name}: rename the shard")
+            raise ValueError(
+                f"{shard} and {files[name]} would have the same file {name}: rename the shard"
+            )
         files[name] = shard
     refuse_inputs(shards.values(), [folder / name for name in files])
 
@@ -110,6 +116,10 @@ def _refuse_part(folders: Mapping[Path, Mapping[str, Shard]], kinds: Collection[
         next_to = {homes[url] for url in shards.values() if url in homes}
         for file, names in listed_shards(folder, kinds).items():
             missing = [name for name in names if name not in shards]
-            left = [name for name in missing if any(os.path.isfile(os.path.join(home, name)) for home in next_to)]
+            left = [
+                name
+                for name in missing
+                if any(os.path.isfile(os.path.join(home, name)) for home in next_to)
+            ]
             if left:
                 raise PartOfSet(file, left, list(dict.fromkeys(homes.values())))

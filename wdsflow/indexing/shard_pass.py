@@ -108,7 +108,9 @@ def _damage(walk: Walk) -> list[str]:
     return damage
 
 
-def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, offsets: bool) -> None:
+def _walk_over(
+    walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, offsets: bool
+) -> None:
     scan = Scanner(shard, ScanOptions("names"), RunCollector())
     fields: Counter[str] = Counter()
 

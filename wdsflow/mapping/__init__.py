@@ -10,4 +10,6 @@ if TYPE_CHECKING:
     from .map_worker import MappingError
     from .run_map import Mapped, bounded_map
 else:
-    __getattr__ = lazy_names(__name__, {"MappingError": "map_worker", "Mapped": "run_map", "bounded_map": "run_map"})
+    __getattr__ = lazy_names(
+        __name__, {"MappingError": "map_worker", "Mapped": "run_map", "bounded_map": "run_map"}
+    )

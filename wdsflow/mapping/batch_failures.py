@@ -35,7 +35,9 @@ class BatchFailures:
         """Record that the rows before ``batch.stop`` are done. ``failed``: the batch is one row, which failed."""
         if failed:
             # The larger batch failed because of this row.
-            self._open = [failure for failure in self._open if not failure.start <= batch.start < failure.stop]
+            self._open = [
+                failure for failure in self._open if not failure.start <= batch.start < failure.stop
+            ]
         finished = [failure for failure in self._open if failure.stop <= batch.stop]
         self._open = [failure for failure in self._open if failure.stop > batch.stop]
         if finished and not self._warned:

@@ -11,8 +11,8 @@ _CLEAN = 8
 class Sizer:
     """Estimates how much memory a row takes.
 
-    A batch is at most twice as long as the longest so far, and half as long as one that ran out of memory. The second
-    limit fades, because another program may have held the memory for a while.
+    A batch is at most twice as long as the longest so far, and half as long as one that ran out of
+    memory. The second limit fades, because another program may have held the memory for a while.
     """
 
     def __init__(self, most: int) -> None:

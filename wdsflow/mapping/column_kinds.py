@@ -90,7 +90,9 @@ class Parts:
             self._schema, self._size = schema, 0
             self._writer = pyarrow.ipc.new_stream(str(self._new()), schema)
         for batch in reader:
-            self._writer.write_batch(batch if batch.schema == schema else widened(batch, found, self._wanted))
+            self._writer.write_batch(
+                batch if batch.schema == schema else widened(batch, found, self._wanted)
+            )
 
     def _close(self) -> None:
         if self._writer is not None:
@@ -105,8 +107,8 @@ class Parts:
 def to_dataset(files: list[Path], like: Dataset) -> Dataset:
     """Return the Dataset in the files, with the description, split and format of another.
 
-    Files in which a column has a narrower type, because they have only nulls or only whole numbers, are written again.
-    Raises KindError if no type holds all.
+    Files in which a column has a narrower type, because they have only nulls or only whole numbers,
+    are written again. Raises KindError if no type holds all.
     """
     import datasets
 
@@ -150,7 +152,8 @@ def _formatted(dataset: Dataset, like: Dataset) -> Dataset:
 def unified(features: Iterable[Mapping[str, Feature]]) -> Features:
     """Return Features that hold the values of all given ones, in the column order of the first. Raises KindError.
 
-    As with ``Dataset.map``, values without a common Arrow type become Json, in versions of datasets that have it.
+    As with ``Dataset.map``, values without a common Arrow type become Json, in versions of datasets
+    that have it.
     """
     import datasets
 
@@ -206,7 +209,9 @@ def _by_arrow(name: str, one: Feature, other: Feature) -> Feature:
 
     types = [_arrow(name, one), _arrow(name, other)]
     known = hasattr(datasets, "Json") and all(map(_in_json, types))
-    if not known or not (_is_json(one) or _is_json(other) or (isinstance(one, dict) and isinstance(other, dict))):
+    if not known or not (
+        _is_json(one) or _is_json(other) or (isinstance(one, dict) and isinstance(other, dict))
+    ):
         try:
             schemas = [pyarrow.schema({name: each}) for each in types]
             common = pyarrow.unify_schemas(schemas, promote_options="permissive")
@@ -217,7 +222,11 @@ def _by_arrow(name: str, one: Feature, other: Feature) -> Feature:
                 ) from None
         else:
             # Keep a column's own feature (an image, class names) if its type stays.
-            same = [kind for kind, each in zip((one, other), types, strict=True) if each == common.field(0).type]
+            same = [
+                kind
+                for kind, each in zip((one, other), types, strict=True)
+                if each == common.field(0).type
+            ]
             return same[0] if same else datasets.Features.from_arrow_schema(common)[name]
     return datasets.Json()
 
@@ -255,8 +264,17 @@ def _in_json(kind: Arrow) -> bool:
         return all(_in_json(kind.field(number).type) for number in range(kind.num_fields))
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
         return _in_json(kind.value_type)
-    plain = (of.is_null, of.is_boolean, of.is_integer, of.is_floating, of.is_string, of.is_large_string)
-    return any(check(kind) for check in plain) or getattr(kind, "extension_name", "") == "arrow.json"
+    plain = (
+        of.is_null,
+        of.is_boolean,
+        of.is_integer,
+        of.is_floating,
+        of.is_string,
+        of.is_large_string,
+    )
+    return (
+        any(check(kind) for check in plain) or getattr(kind, "extension_name", "") == "arrow.json"
+    )
 
 
 def _stored(kind: Feature) -> Feature:

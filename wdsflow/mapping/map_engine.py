@@ -19,7 +19,8 @@ from .worker_pool import WorkerPool
 
 log = logging.getLogger("wdsflow.mapping")
 
-# The share of a worker's room beyond which a failure counts as out of memory, regardless of its message.
+# The share of a worker's room beyond which a failure counts as out of memory, regardless of its
+# message.
 _NEAR = 0.8
 # Seconds until workers are checked: other processes may keep a dead worker's line open.
 _SILENCE = 1.0
@@ -48,7 +49,9 @@ class Result(NamedTuple):
 class MapEngine:
     """One run. ``ahead``: the most bytes of results that wait for earlier ones."""
 
-    def __init__(self, pool: WorkerPool, source: BatchSource, folder: Path, ahead: int | None = None) -> None:
+    def __init__(
+        self, pool: WorkerPool, source: BatchSource, folder: Path, ahead: int | None = None
+    ) -> None:
         self.pool = pool
         self.source = source
         self.ahead = ahead
@@ -69,7 +72,9 @@ class MapEngine:
         """Yield the result of each batch, in order. Its file is removed when the next result is requested."""
         position = 0
         try:
-            with contextlib.closing(Watch(self.pool.memory - self.pool.memory // 50, lambda: self.pool.workers)):
+            with contextlib.closing(
+                Watch(self.pool.memory - self.pool.memory // 50, lambda: self.pool.workers)
+            ):
                 while True:
                     self._dispatch()
                     while position in self._results:
@@ -142,7 +147,9 @@ class MapEngine:
                 self.pool.sizer.learn(len(batch), answer.measure.grown)
                 # Its rows are not needed any more.
                 without_rows = RowBatch(batch.start, batch.stop)
-                self._results[batch.start] = Result(without_rows, answer.answer, path, answer.measure.results)
+                self._results[batch.start] = Result(
+                    without_rows, answer.answer, path, answer.measure.results
+                )
                 self.pool.settle(worker, self._batches_left(worker))
             elif isinstance(answer, Failed):
                 path.unlink(missing_ok=True)
@@ -164,7 +171,9 @@ class MapEngine:
             return
         assert isinstance(answer, Failed)
         if answer.kind == "refused":
-            raise MappingError(f"fn cannot be used in a worker process: {answer.text}", detail=answer.detail)
+            raise MappingError(
+                f"fn cannot be used in a worker process: {answer.text}", detail=answer.detail
+            )
         self._failed_starts += not worker.idle
         if self._failed_starts >= MAP_STARTS:
             raise MappingError(f"no worker starts: {answer.text}")
@@ -179,7 +188,9 @@ class MapEngine:
         if answer.measure is None:
             # The worker has ended.
             self.pool.drop(worker)
-        rows = f"row {batch.start}" if len(batch) == 1 else f"rows {batch.start} to {batch.stop - 1}"
+        rows = (
+            f"row {batch.start}" if len(batch) == 1 else f"rows {batch.start} to {batch.stop - 1}"
+        )
         if answer.kind == "refused":
             raise MappingError(f"{rows}: {answer.text}", detail=answer.detail)
         if answer.kind == "full":
@@ -187,7 +198,9 @@ class MapEngine:
             text = f"the disk is full, at {rows}: {answer.text}; results go to {self.folder.parent}"
             raise MappingError(text, detail=answer.detail)
         log.info("%s: %s (the worker may grow by %s)", rows, answer.text, format_size(worker.room))
-        action = rows_again(len(batch), had_all=had_all_memory, may_be_blameless=is_memory or answer.kind == "died")
+        action = rows_again(
+            len(batch), had_all=had_all_memory, may_be_blameless=is_memory or answer.kind == "died"
+        )
         if action == "halves":
             if is_memory:
                 self.pool.sizer.too_much(len(batch))
@@ -196,9 +209,14 @@ class MapEngine:
             for half in batch.halves():
                 heapq.heappush(self._again, (half.start, half))
         elif action == "alone":
-            heapq.heappush(self._again, (batch.start, RowBatch(batch.start, batch.stop, batch.rows, alone=True)))
+            heapq.heappush(
+                self._again,
+                (batch.start, RowBatch(batch.start, batch.stop, batch.rows, alone=True)),
+            )
         else:
             if is_memory:
-                more = f"; it could have {format_size(worker.room)} of {format_size(self.pool.memory)}"
+                more = (
+                    f"; it could have {format_size(worker.room)} of {format_size(self.pool.memory)}"
+                )
                 answer = Failed(answer.kind, answer.text + more, answer.detail)
             self._results[batch.start] = Result(batch, failed=answer)

@@ -98,14 +98,20 @@ class DatasetWork(_Work):
 
     def _function(self, offset: int) -> Callable[..., object]:
         async def waiting(batch: object, *indices: list[int], **more: object) -> object:
-            return await self.fn(batch, *([number + offset for number in each] for each in indices), **more)
+            return await self.fn(
+                batch, *([number + offset for number in each] for each in indices), **more
+            )
 
         def function(batch: object, *indices: list[int], **more: object) -> object:
-            found = self.fn(batch, *([number + offset for number in each] for each in indices), **more)
+            found = self.fn(
+                batch, *([number + offset for number in each] for each in indices), **more
+            )
             # Columns of a lazily decoded batch that were not read stay encoded.
             left = getattr(found, "keys_to_format", ())
             data = getattr(found, "data", found) if left else found
-            self.results = weigh_results({name: data[name] for name in data if name not in left} if left else data)
+            self.results = weigh_results(
+                {name: data[name] for name in data if name not in left} if left else data
+            )
             return found
 
         return waiting if inspect.iscoroutinefunction(self.fn) else function
@@ -129,7 +135,9 @@ def on_disk(dataset: Dataset, folder: Path) -> Iterator[Dataset]:
             indices_table=None if dataset._indices is None else _stored(dataset._indices, given),  # noqa: SLF001
         )
         release_pages([file["filename"] for file in dataset.cache_files])
-        yield found.with_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
+        yield found.with_format(
+            form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"]
+        )
     finally:
         shutil.rmtree(given, ignore_errors=True)
 
@@ -156,7 +164,9 @@ def _stored(table: Arrow, folder: Path) -> Arrow:
     from datasets.table import ConcatenationTable, InMemoryTable, MemoryMappedTable
 
     if isinstance(table, ConcatenationTable):
-        return ConcatenationTable.from_blocks([[_stored(block, folder) for block in row] for row in table.blocks])
+        return ConcatenationTable.from_blocks(
+            [[_stored(block, folder) for block in row] for row in table.blocks]
+        )
     if not isinstance(table, InMemoryTable) or table.nbytes < _SMALL:
         return table
     path = folder / f"{len(list(folder.iterdir()))}.arrow"
@@ -245,10 +255,15 @@ class RowWork(_Work):
                 raise TypeError(
                     f"fn returned {type(found).__name__}; for rows with columns it returns a mapping of columns"
                 )
-            kept = {name: values for name, values in given.items() if name not in self.remove_columns}  # type: ignore[union-attr]
+            assert isinstance(given, dict)
+            kept = {
+                name: values for name, values in given.items() if name not in self.remove_columns
+            }
             return _write(path, _rows_of({**kept, **(found or {})}))
         if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
-            raise TypeError(f"fn returned {type(found).__name__}; it returns a list with a result for each row")
+            raise TypeError(
+                f"fn returned {type(found).__name__}; it returns a list with a result for each row"
+            )
         return _write(path, found)
 
 
@@ -266,7 +281,9 @@ def _write(path: str, rows: Iterable[object]) -> int:
 def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     for name, values in columns.items():
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sized):
-            raise TypeError(f"fn returned {type(values).__name__} for {name!r}; a column is a list of values")
+            raise TypeError(
+                f"fn returned {type(values).__name__} for {name!r}; a column is a list of values"
+            )
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
@@ -300,5 +317,7 @@ def weigh_results(value: object) -> int:
     if isinstance(value, (list, tuple)):
         step = max(1, len(value) // _LOOKED_AT) if len(value) > _MANY else 1
         looked_at = value[::step]
-        return sum(map(weigh_results, looked_at)) * len(value) // max(len(looked_at), 1) + 8 * len(value)
+        return sum(map(weigh_results, looked_at)) * len(value) // max(len(looked_at), 1) + 8 * len(
+            value
+        )
     return sys.getsizeof(value) if isinstance(value, (int, float)) else weigh(value)

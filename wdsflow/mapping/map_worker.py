@@ -136,7 +136,8 @@ def packed(value: object, what: str) -> bytes:
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 # Characters of an exception's text.
 _LOOKED_AT = 10_000
-# is_out_of_memory does not trust these texts in any exception; here, a wrong guess only costs a retry.
+# is_out_of_memory does not trust these texts in any exception; here, a wrong guess only costs a
+# retry.
 _SIGNS = (
     "out of memory",
     "can't allocate memory",
@@ -217,12 +218,18 @@ def _failed(error: Exception, kind: Kind | None = None) -> Failed:
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
     full = any(isinstance(each, OSError) and each.errno in _FULL for each in chain(error))
     found: Kind = "memory" if _is_memory(error) else "full" if full else "error"
-    return Failed("refused" if isinstance(error, UnreadableError) else kind or found, text, traceback.format_exc())
+    return Failed(
+        "refused" if isinstance(error, UnreadableError) else kind or found,
+        text,
+        traceback.format_exc(),
+    )
 
 
 def _is_memory(error: BaseException) -> bool:
     """Return whether an exception, or one of its causes, means a lack of memory."""
-    texts = (text_of(each, _LOOKED_AT).lower() for each in chain(error) if isinstance(each, Exception))
+    texts = (
+        text_of(each, _LOOKED_AT).lower() for each in chain(error) if isinstance(each, Exception)
+    )
     return is_out_of_memory(error) or any(sign in text for text in texts for sign in _SIGNS)
 
 
@@ -328,4 +335,6 @@ class Watch:
             takes = {worker: worker.takes() for worker in workers}
             busy = [worker for worker in workers if worker.batch is not None and not worker.killed]
             if busy and held(os.getpid()) + sum(takes.values()) > self.memory:
-                max(busy, key=takes.__getitem__).kill(f"it took more memory than is left of {format_size(self.memory)}")
+                max(busy, key=takes.__getitem__).kill(
+                    f"it took more memory than is left of {format_size(self.memory)}"
+                )

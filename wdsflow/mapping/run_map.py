@@ -55,10 +55,11 @@ def bounded_map(
 ) -> Any:
     """Map a function over many rows, within a bound on the memory of all processes together.
 
-    The result is that of ``dataset.map(fn, batched=True)``: ``fn`` takes columns and returns columns. Batches have as
-    many rows as fit, estimated from earlier rows: 1 at first, ``batch_size`` at most. The result of a row must
-    therefore not depend on its neighbours, and ``fn`` may see a row more than once. There are as many workers as fit,
-    at most one per core. A batch that fails, or whose worker dies, is mapped again in halves until the row at fault is
+    The result is that of ``dataset.map(fn, batched=True)``: ``fn`` takes columns and returns
+    columns. Batches have as many rows as fit, estimated from earlier rows: 1 at first,
+    ``batch_size`` at most. The result of a row must therefore not depend on its neighbours, and
+    ``fn`` may see a row more than once. There are as many workers as fit, at most one per core. A
+    batch that fails, or whose worker dies, is mapped again in halves until the row at fault is
     found. Workers are new processes, not forks; on Linux, the system limits their allocations.
 
     Args:
@@ -93,9 +94,13 @@ def bounded_map(
         rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
     elif isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
         hint = "; map each split by itself" if isinstance(dataset, Mapping) else ""
-        raise ValueError(f"dataset is a datasets.Dataset or an iterable of rows, not {type(dataset).__name__}{hint}")
+        raise ValueError(
+            f"dataset is a datasets.Dataset or an iterable of rows, not {type(dataset).__name__}{hint}"
+        )
     elif features is not None or folder is not None:
-        raise ValueError("features and folder are for a datasets.Dataset: the rows of an iterable are not stored")
+        raise ValueError(
+            "features and folder are for a datasets.Dataset: the rows of an iterable are not stored"
+        )
     else:
         # A wrong fn fails here.
         rows = _map_rows(dataset, options, options.pool(RowWork(*options.work)))
@@ -144,7 +149,9 @@ class _Options:
 
     def end(self) -> None:
         if self.on_error == "drop" and self.left_out:
-            log.warning("%d rows in all are left out, as they could not be mapped", len(self.left_out))
+            log.warning(
+                "%d rows in all are left out, as they could not be mapped", len(self.left_out)
+            )
 
 
 def _count(workers: int | str) -> int:
@@ -172,13 +179,21 @@ def _map_rows(rows: Iterable[object], options: _Options, pool: WorkerPool) -> It
     options.end()
 
 
-def _map_dataset(dataset: Dataset, options: _Options, features: Features, folder: Path | None) -> Dataset:
+def _map_dataset(
+    dataset: Dataset, options: _Options, features: Features, folder: Path | None
+) -> Dataset:
     unknown = set(options.remove_columns) - set(dataset.column_names)
     if unknown:
-        raise ValueError(f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}")
+        raise ValueError(
+            f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}"
+        )
     # Dataset.map does not call the function either.
     if not len(dataset):
-        return dataset.remove_columns(list(options.remove_columns)) if options.remove_columns else dataset
+        return (
+            dataset.remove_columns(list(options.remove_columns))
+            if options.remove_columns
+            else dataset
+        )
     target = _folder(folder)
     try:
         with on_disk(dataset, target) as source:
@@ -192,7 +207,11 @@ def _map_dataset(dataset: Dataset, options: _Options, features: Features, folder
             return to_dataset(parts.files, dataset)
         # As with map, a function that returns None is called for its side effects.
         left_out = options.left_out
-        return dataset.select([row for row in range(len(dataset)) if row not in left_out]) if left_out else dataset
+        return (
+            dataset.select([row for row in range(len(dataset)) if row not in left_out])
+            if left_out
+            else dataset
+        )
     except BaseException:
         remove_scratch(target)
         raise

@@ -49,7 +49,9 @@ class WorkerPool:
             self.drop(worker)
         while len(self.workers) < count:
             self.workers.append(MapWorker(self.setup))
-        return next((worker for worker in self.workers if worker.idle and worker.batch is None), None)
+        return next(
+            (worker for worker in self.workers if worker.idle and worker.batch is None), None
+        )
 
     def drop(self, worker: MapWorker) -> None:
         """End a worker."""
@@ -84,7 +86,9 @@ class WorkerPool:
             most = max(1, min(most, batches_left + len(self.busy())))
         fits = fitting(memory, worker.idle, self.sizer.need, most)
         # Starting another one is not worth it if it would soon have to end.
-        self.target = max(min(self.target, fits), fitting(memory, worker.idle, self.sizer.need * 1.5, most))
+        self.target = max(
+            min(self.target, fits), fitting(memory, worker.idle, self.sizer.need * 1.5, most)
+        )
 
 
 def fitting(memory: int, idle: int, need: float, most: int) -> int:

@@ -23,8 +23,8 @@ _FORM = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE |
 def parse_size(text: str | int) -> int:
     """Return bytes: "2GiB" is 2 * 1024**3, "1.5 GB" is 1,500,000,000; a number without unit is bytes.
 
-    Upper and lower case are the same. A fraction of a byte is cut off. Raises ValueError for other text, also
-    "2G", which has two meanings.
+    Upper and lower case are the same. A fraction of a byte is cut off. Raises ValueError for other
+    text, also "2G", which has two meanings.
 
     >>> parse_size("2GiB"), parse_size("1.5GB"), parse_size("300_000"), parse_size(7)
     (2147483648, 1500000000, 300000, 7)
@@ -35,15 +35,23 @@ def parse_size(text: str | int) -> int:
         return text
     found = _FORM.fullmatch(text) if isinstance(text, str) else None
     if not found:
-        raise ValueError(f"{text!r} is not a size; write a number and a unit, such as '512MiB' or '1.5GB'")
+        raise ValueError(
+            f"{text!r} is not a size; write a number and a unit, such as '512MiB' or '1.5GB'"
+        )
     number, unit = found[1].replace("_", ""), found[2].lower()
     if unit in {"k", "m", "g", "t", "p"}:
         letter = unit.upper()
-        raise ValueError(f"{text!r} has two meanings; write '{number}{letter}iB' (1024) or '{number}{letter}B' (1000)")
+        raise ValueError(
+            f"{text!r} has two meanings; write '{number}{letter}iB' (1024) or '{number}{letter}B' (1000)"
+        )
     if unit and unit not in _UNITS:
-        raise ValueError(f"{text!r}: no such unit as {found[2]!r}; there are B, KB, MB, GB, TB, KiB, MiB, GiB, TiB")
+        raise ValueError(
+            f"{text!r}: no such unit as {found[2]!r}; there are B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"
+        )
     if not unit and "." in number:
-        raise ValueError(f"{text!r} has no unit; write it as '{number}GiB' or '{number}GB', or whole bytes")
+        raise ValueError(
+            f"{text!r} has no unit; write it as '{number}GiB' or '{number}GB', or whole bytes"
+        )
     return int(Decimal(number) * _UNITS[unit or "b"])
 
 
@@ -90,7 +98,9 @@ def weigh(value: Any) -> int:
 
 
 def _content(item: Any) -> int:
-    if isinstance(item, (bytes, bytearray, str, int, float, dict, list, tuple, set, frozenset, type(None))):
+    if isinstance(
+        item, (bytes, bytearray, str, int, float, dict, list, tuple, set, frozenset, type(None))
+    ):
         return 0
     # numpy, torch, memoryview.
     size = getattr(item, "nbytes", None)
@@ -99,7 +109,11 @@ def _content(item: Any) -> int:
     shape, bands = getattr(item, "size", None), getattr(item, "getbands", None)
     # Pillow, which keeps RGB in 4 bytes a pixel.
     if callable(bands) and isinstance(shape, tuple) and len(shape) == 2:
-        return int(shape[0]) * int(shape[1]) * (1 if len(bands()) == 1 and item.mode not in {"I", "F"} else 4)
+        return (
+            int(shape[0])
+            * int(shape[1])
+            * (1 if len(bands()) == 1 and item.mode not in {"I", "F"} else 4)
+        )
     return 0
 
 
@@ -124,9 +138,13 @@ class Budget:
         with self._changed:
             self._waiting.append(ticket)
             try:
-                # First come, first served: otherwise small requests could block a large one forever.
+                # First come, first served: otherwise small requests could block a large one
+                # forever.
                 self._changed.wait_for(
-                    lambda: self._waiting[0] is ticket and (not self.used or self.used + size <= self.total)
+                    lambda: (
+                        self._waiting[0] is ticket
+                        and (not self.used or self.used + size <= self.total)
+                    )
                 )
             finally:
                 self._waiting.remove(ticket)
@@ -143,7 +161,8 @@ class Budget:
 
 # Memory that forked processes share: files without a name, which disappear with their last user.
 #
-# Never ``/dev/shm``: containers often have 64 MiB there, and semaphores of multiprocessing are files there too.
+# Never ``/dev/shm``: containers often have 64 MiB there, and semaphores of multiprocessing are
+# files there too.
 
 
 def nameless_file(size: int) -> int:
@@ -178,9 +197,9 @@ _POLL = 0.003
 class SharedBudget:
     """Bytes that ``processes`` may have in use at once; further requests wait.
 
-    A request beyond the whole budget waits until it is alone, then gets all. Small requests are not counted: an eighth
-    of the budget is reserved for them. For forked children. The lock is the kernel's, on a file: a killed process
-    releases it.
+    A request beyond the whole budget waits until it is alone, then gets all. Small requests are not
+    counted: an eighth of the budget is reserved for them. For forked children. The lock is the
+    kernel's, on a file: a killed process releases it.
     """
 
     def __init__(self, total: int, processes: int) -> None:

@@ -33,7 +33,8 @@ def resident(pid: int) -> int:
 def held(pid: int) -> int:
     """Return the resident bytes of a process with shared pages divided among those who share them (PSS).
 
-    The sum over processes is their total. Resident bytes if the system does not report it; 0 if the process has ended.
+    The sum over processes is their total. Resident bytes if the system does not report it; 0 if the
+    process has ended.
     """
     return _number(Path(f"/proc/{pid}/smaps_rollup"), b"Pss:") * 1024 or resident(pid)
 
@@ -77,7 +78,10 @@ def forget_peak() -> bool:
 
 def peak() -> int:
     """Return the most resident bytes that this process had since ``forget_peak``, or since its start."""
-    return _number(_STATUS, b"VmHWM:") * 1024 or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+    return (
+        _number(_STATUS, b"VmHWM:") * 1024
+        or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+    )
 
 
 def private_data() -> int:
@@ -93,7 +97,14 @@ def mapped_files() -> int:
 def _number(path: Path, name: bytes) -> int:
     """Return the number after a name in a file of the system, 0 if there is none."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return next((int(line.split()[1]) for line in path.read_bytes().splitlines() if line.startswith(name)), 0)
+        return next(
+            (
+                int(line.split()[1])
+                for line in path.read_bytes().splitlines()
+                if line.startswith(name)
+            ),
+            0,
+        )
     return 0
 
 

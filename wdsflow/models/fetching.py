@@ -22,15 +22,19 @@ _LONG = 3.0
 def without_a_silent_hub() -> Iterator[str]:
     """Let the hub's library use only its cache within the block if the hub cannot be reached; yield the reason.
 
-    The time limit is the library's own (``HF_HUB_ETAG_TIMEOUT``, 10 s by default). Yields "" if the hub can be reached, or
-    the library is offline already or not installed.
+    The time limit is the library's own (``HF_HUB_ETAG_TIMEOUT``, 10 s by default). Yields "" if the
+    hub can be reached, or the library is offline already or not installed.
     """
     try:
         from huggingface_hub import constants
     except ImportError:
         yield ""
         return
-    why = "" if constants.HF_HUB_OFFLINE else silence(constants.ENDPOINT, constants.HF_HUB_ETAG_TIMEOUT)
+    why = (
+        ""
+        if constants.HF_HUB_OFFLINE
+        else silence(constants.ENDPOINT, constants.HF_HUB_ETAG_TIMEOUT)
+    )
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = before or bool(why)
     try:
@@ -97,12 +101,20 @@ class Fetching:
         what = self._repository or source.repository
         head = f"{model.called()} cannot be fetched: "
         if not what:
-            get, use = command(["curl", "-LO", source.url]), f"pretrained='{source.url.rpartition('/')[2]}'"
-            lines = [f"on a machine with a network: {get}", f"copy that file here, and name it in the score: {use}"]
+            get, use = (
+                command(["curl", "-LO", source.url]),
+                f"pretrained='{source.url.rpartition('/')[2]}'",
+            )
+            lines = [
+                f"on a machine with a network: {get}",
+                f"copy that file here, and name it in the score: {use}",
+            ]
             return "\n  ".join([f"{head}{source.url} does not answer ({why})", *lines])
         from huggingface_hub.constants import HF_HUB_CACHE
 
-        revision = ["--revision", source.revision] if source.revision and what == source.repository else []
+        revision = (
+            ["--revision", source.revision] if source.revision and what == source.repository else []
+        )
         get = command(["hf", "download", what, *revision])
         kept = f"models--{what.replace('/', '--')}"
         lines = [
@@ -113,7 +125,9 @@ class Fetching:
             lines.append(
                 f"or copy a plain folder, and name it in the score ({source.folder}): {get} --local-dir FOLDER"
             )
-        return "\n  ".join([f"{head}{what} is not in {HF_HUB_CACHE}, and its hub does not answer ({why})", *lines])
+        return "\n  ".join(
+            [f"{head}{what} is not in {HF_HUB_CACHE}, and its hub does not answer ({why})", *lines]
+        )
 
 
 @contextmanager

@@ -16,14 +16,23 @@ from wdsflow.memory.batching.device import (
     other_frameworks,
     probe,
 )
-from wdsflow.memory.batching.runner import GPU_MOST_ITEMS, GPU_WASTE, MOST_ITEMS, WASTE, BatchRunner, Ceiling, Known
+from wdsflow.memory.batching.runner import (
+    GPU_MOST_ITEMS,
+    GPU_WASTE,
+    MOST_ITEMS,
+    WASTE,
+    BatchRunner,
+    Ceiling,
+    Known,
+)
 from wdsflow.stages.scores.model.model_score import Model
 from wdsflow.stages.scores.model.pictures import joined
 
 from .fetching import fetching
 
-# Bytes of the items that a worker sends together. A CPU is not faster with more than 139 pictures of 224 x 224, a GPU is:
-# 512 keep its processors busy. Each worker holds two windows, the process of a model two on a CPU and three on a GPU.
+# Bytes of the items that a worker sends together. A CPU is not faster with more than 139 pictures
+# of 224 x 224, a GPU is: 512 keep its processors busy. Each worker holds two windows, the process
+# of a model two on a CPU and three on a GPU.
 WINDOW, GPU_WINDOW = 20 << 20, 80 << 20
 
 # Times the measured need: memory of an allocator is fragmented.
@@ -49,9 +58,10 @@ class PreparedModels(NamedTuple):
 class ModelPlace:
     """Where models run: in the processes at ``addresses``, one per device, or in the worker itself if there is none.
 
-    ``key`` authenticates workers. ``device`` and ``memory``: where a worker loads models, and its limit on a GPU ("8GiB",
-    "80%", None for all free memory). ``facts``: for decoders. ``apart``: a worker without an address starts a process,
-    which loads these models first. ``window``: bytes of items that are sent together.
+    ``key`` authenticates workers. ``device`` and ``memory``: where a worker loads models, and its
+    limit on a GPU ("8GiB", "80%", None for all free memory). ``facts``: for decoders. ``apart``: a
+    worker without an address starts a process, which loads these models first. ``window``: bytes of
+    items that are sent together.
     """
 
     addresses: tuple[str, ...] = ()
@@ -95,7 +105,8 @@ class LoadedModels:
                 lines += (seen.message(model.called()),)
         if self.device != "cpu":
             lines += tuple(
-                f"{name} is loaded in this process and {habit}" for name, habit in other_frameworks().items()
+                f"{name} is loaded in this process and {habit}"
+                for name, habit in other_frameworks().items()
             )
         return PreparedModels(lines, tuple((model, model.facts()) for model in models))
 
@@ -124,8 +135,9 @@ class LoadedModels:
     def staged(self, model: Model, items: Sequence[Any]) -> Sequence[Any]:
         """Return the items for ``map``, pictures of one shape copied to memory that a GPU reads by itself.
 
-        Any thread may call it while ``map`` runs: the copy is made while the device computes. It takes as much memory as
-        the items, rounded up to a power of two. Without such memory, and for other items, they are returned as they are.
+        Any thread may call it while ``map`` runs: the copy is made while the device computes. It
+        takes as much memory as the items, rounded up to a power of two. Without such memory, and
+        for other items, they are returned as they are.
         """
         if not self.device.startswith("cuda") or not self.has(model):
             return items
@@ -136,7 +148,9 @@ class LoadedModels:
 
         try:
             with current_device(self.device):
-                pinned = torch.empty(one.shape, dtype=torch.from_numpy(one[:0]).dtype, pin_memory=True)
+                pinned = torch.empty(
+                    one.shape, dtype=torch.from_numpy(one[:0]).dtype, pin_memory=True
+                )
         except RuntimeError:
             # No memory; or the device is lost, which ``map`` reports.
             return items
@@ -172,7 +186,8 @@ class LoadedModels:
             raise ModelError(f"{model.called()}: {type(error).__name__}: {error}") from error
         if seen.fits and seen.free is not None and runner.ceiling.limit is None:
             fitting = seen.ceiling(int(seen.free * _SHARE))
-            # A GPU reports that it is full; the system kills a process that takes all of the host's memory.
+            # A GPU reports that it is full; the system kills a process that takes all of the host's
+            # memory.
             runner.ceiling = Ceiling(Known(fitting), most=fitting if self.device == "cpu" else None)
         return seen
 
@@ -187,7 +202,9 @@ class LoadedModels:
                 if last or self._open is None or not is_out_of_memory(error):
                     if self._open is not None and (trouble := heard.trouble(model, error)):
                         raise ModelError(trouble) from error
-                    raise ModelError(f"{model.called()} cannot be loaded: {type(error).__name__}: {error}") from error
+                    raise ModelError(
+                        f"{model.called()} cannot be loaded: {type(error).__name__}: {error}"
+                    ) from error
                 drop_frames(error)
             # Memory that other models no longer need.
             lost(self._open.release)
@@ -207,8 +224,8 @@ def begins_small(window: int) -> bool:
 def memory_share(models: Sequence[Model], device: str, memory: str | None) -> float | None:
     """Return the share of the memory of a device that one process with these models needs; None if they cannot be tried.
 
-    It is the memory in use after all models are loaded, and the most that the largest item of one of them takes, with a
-    fifth to spare. No other process may use the device meanwhile.
+    It is the memory in use after all models are loaded, and the most that the largest item of one
+    of them takes, with a fifth to spare. No other process may use the device meanwhile.
     """
     loaded = LoadedModels(choose(device)[0], memory)
     try:

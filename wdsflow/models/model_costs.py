@@ -47,7 +47,9 @@ def where_of(device: str) -> str:
 
 def _processor() -> str:
     with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in (
+            Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        ):
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
@@ -64,7 +66,9 @@ def spent_there(path: Path) -> tuple[str, Spent]:
     """Return what ``note_spent`` wrote; nothing if it wrote none."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(path.read_bytes())
-        return str(noted["where"]), {name: (int(items), float(each)) for name, (items, each) in noted["spent"].items()}
+        return str(noted["where"]), {
+            name: (int(items), float(each)) for name, (items, each) in noted["spent"].items()
+        }
     return "", {}
 
 
@@ -83,9 +87,13 @@ def add_costs(path: Path, costs: Iterable[ModelCost]) -> None:
     for cost in (*read_costs([path]), *costs):
         before = sums.get((cost.model, cost.where))
         items, seconds = (before.items, before.seconds) if before is not None else (0, 0.0)
-        sums[cost.model, cost.where] = cost._replace(items=items + cost.items, seconds=seconds + cost.seconds)
+        sums[cost.model, cost.where] = cost._replace(
+            items=items + cost.items, seconds=seconds + cost.seconds
+        )
     if sums:
-        write_file(path, json.dumps([cost._asdict() for cost in sums.values()], indent=1).encode() + b"\n")
+        write_file(
+            path, json.dumps([cost._asdict() for cost in sums.values()], indent=1).encode() + b"\n"
+        )
 
 
 def read_costs(paths: Iterable[Path]) -> list[ModelCost]:

@@ -37,14 +37,16 @@ from wdsflow.stages.scores.model.model_score import Model
 from .loaded import WINDOW, LoadedModels, ModelError, ModelPlace, PreparedModels, window_of
 from .model_costs import ModelCost, costs_of, spent_there, where_of
 
-# A batch takes hundreds of MB in large pieces. By default, glibc maps and unmaps each: a third of the time of a small
-# CLIP. Other C libraries ignore these names. Memory is returned only when it is short: see HostDevice.release.
+# A batch takes hundreds of MB in large pieces. By default, glibc maps and unmaps each: a third of
+# the time of a small CLIP. Other C libraries ignore these names. Memory is returned only when it is
+# short: see HostDevice.release.
 _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-# An idle thread would spin and occupy the core of a decoder: with another busy process on two cores, EasyOCR's detector
-# takes five times as long.
+# An idle thread would spin and occupy the core of a decoder: with another busy process on two
+# cores, EasyOCR's detector takes five times as long.
 _CPU = _ALLOCATOR | {"OMP_WAIT_POLICY": "PASSIVE"}
-# For a GPU only windows of items pass through this memory. It is reused in one arena, so that threads that receive them
-# need not wait for new pages, and is returned if half a GiB lies idle, as after weights were loaded.
+# For a GPU only windows of items pass through this memory. It is reused in one arena, so that
+# threads that receive them need not wait for new pages, and is returned if half a GiB lies idle, as
+# after weights were loaded.
 _GPU = _ALLOCATOR | {"MALLOC_TRIM_THRESHOLD_": str(1 << 29), "MALLOC_ARENA_MAX": "1"}
 
 # Seconds that a process has to come back.
@@ -91,7 +93,9 @@ class RemoteModels:
         deaths = 0
         for _ in range(NOT_BEGUN):
             try:
-                found: PreparedModels = self._ask(self._addresses[0], Ask("prepare", (tuple(models),)))
+                found: PreparedModels = self._ask(
+                    self._addresses[0], Ask("prepare", (tuple(models),))
+                )
             except _Died as died:
                 deaths += died.at != "unbegun"
                 if deaths == LOADS:
@@ -107,7 +111,9 @@ class RemoteModels:
         while group := trials.next():
             alone = [0] if trials.alone else []
             try:
-                trials.finished(self._ask(address, Ask("map", (model, [items[at] for at in group], alone))))
+                trials.finished(
+                    self._ask(address, Ask("map", (model, [items[at] for at in group], alone)))
+                )
             except _Died as died:
                 if trials.died(died.at, Failure(POISONED, str(died))):
                     raise _cannot_load() from None
@@ -138,7 +144,9 @@ class RemoteModels:
                 at = "begun" if isinstance(answer, Begun) else "loading"
         except (TypeError, AttributeError, ImportError, pickle.PicklingError) as error:
             self.close()
-            raise ModelError(f"what a score asks a model for, or its answer, cannot be sent: {error}") from None
+            raise ModelError(
+                f"what a score asks a model for, or its answer, cannot be sent: {error}"
+            ) from None
         except (OSError, EOFError):
             self.close()
             raise _Died("the process that runs models ended while it worked on this", at) from None
@@ -161,7 +169,9 @@ class RemoteModels:
                     self._connections[address] = socket.socket(fileno=os.dup(connection.fileno()))
             except (OSError, EOFError):
                 if ended_mark(address).exists():
-                    raise ModelError("the process that runs models ended again and again without an output") from None
+                    raise ModelError(
+                        "the process that runs models ended again and again without an output"
+                    ) from None
                 if time.monotonic() > end:
                     raise ModelError("the process that runs models does not answer") from None
                 time.sleep(0.05)
@@ -169,7 +179,9 @@ class RemoteModels:
 
 
 def _cannot_load() -> ModelError:
-    return ModelError(f"the process that loads the models ended, {LOADS} times: is there memory for them?")
+    return ModelError(
+        f"the process that loads the models ended, {LOADS} times: is there memory for them?"
+    )
 
 
 class ModelProcesses(AbstractContextManager["ModelProcesses"]):
@@ -189,7 +201,9 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
-        self.place = ModelPlace(addresses, key, device, memory, window=window_of(*devices), devices=tuple(devices))
+        self.place = ModelPlace(
+            addresses, key, device, memory, window=window_of(*devices), devices=tuple(devices)
+        )
 
     def prepare(self, models: Sequence[Model]) -> tuple[str, ...]:
         """Load models on all devices, try the largest item of each, and return a line about each. Raises ModelError."""
@@ -207,7 +221,10 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
         return [cost for each in spent for cost in costs_of(models, *each)]
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for process in self._processes:
             process.end()
@@ -246,7 +263,8 @@ class _ModelProcess:
 
     def _start(self) -> Peer:
         peer = Peer(
-            "from wdsflow.models.server import serve; serve()", environment=_CPU if self.setup.device == "cpu" else _GPU
+            "from wdsflow.models.server import serve; serve()",
+            environment=_CPU if self.setup.device == "cpu" else _GPU,
         )
         with suppress(OSError):
             peer.send(self.setup)

@@ -23,8 +23,8 @@ from wdsflow.memory.batching.device import prepare_environment
 from .loaded import LoadedModels, ModelError
 from .model_costs import note_spent, where_of
 
-# Requests: one runs, one is ready; on a GPU a third arrives meanwhile. There each takes up to 80 MiB as it arrives and 128
-# MiB of pinned memory, 0.6 GiB together.
+# Requests: one runs, one is ready; on a GPU a third arrives meanwhile. There each takes up to 80
+# MiB as it arrives and 128 MiB of pinned memory, 0.6 GiB together.
 _HELD, _GPU_HELD = 2, 3
 # Exit status: this process can no longer use its device.
 LOST = 70
@@ -159,7 +159,11 @@ def serve() -> None:
             # Later requests go to the next process.
             with contextlib.suppress(OSError):
                 os.unlink(setup.address)
-        elif not worked and isinstance(answer, list) and not all(isinstance(each, Failure) for each in answer):
+        elif (
+            not worked
+            and isinstance(answer, list)
+            and not all(isinstance(each, Failure) for each in answer)
+        ):
             worked = True
             with contextlib.suppress(OSError):
                 worked_mark(setup.address).touch()
@@ -213,7 +217,9 @@ def _listen(asking: socket.socket, desk: _Desk) -> None:
                 try:
                     ask = _staged(receive(asking), desk.models)
                 except (ImportError, AttributeError) as error:
-                    text = f"the process that runs models cannot import what it is asked for: {error}"
+                    text = (
+                        f"the process that runs models cannot import what it is asked for: {error}"
+                    )
                     send(asking, ModelError(text))
                     continue
                 waiting = _Waiting(ask, asking, threading.Event(), [])
@@ -238,7 +244,12 @@ def _end(address: str) -> None:
     """End because the parent process has ended."""
     # A killed parent could not.
     with contextlib.suppress(OSError):
-        for mark in (worked_mark(address), ended_mark(address), _load_mark(address), costs_mark(address)):
+        for mark in (
+            worked_mark(address),
+            ended_mark(address),
+            _load_mark(address),
+            costs_mark(address),
+        ):
             mark.unlink(missing_ok=True)
         os.unlink(address)
         os.rmdir(os.path.dirname(address))

@@ -38,7 +38,9 @@ class HoldsTables(TableError):
         more = f" and {len(tables) - _SHOWN:,} more" if len(tables) > _SHOWN else ""
         self.named = named
         self.tables = [] if is_zip else [f"{named.rstrip('/')}/{table}" for table in tables]
-        instead = "" if is_zip else f"; name {'it' if len(tables) == 1 else 'them'} instead of the folder"
+        instead = (
+            "" if is_zip else f"; name {'it' if len(tables) == 1 else 'them'} instead of the folder"
+        )
         advice = [_of_zip(named, tables[0])] if is_zip else []
         super().__init__(f"{named} holds {count}: {shown}{more}{instead}", *advice)
 
@@ -84,7 +86,9 @@ class FolderRows:
             raise TableError(f"{named} holds no table, and no image or video")
         self.has_captions = any("txt" in group.files for group in self.groups)
         has_texts = self.has_captions or any("json" in group.files for group in self.groups)
-        folders = sorted({_first_folder(path) for group in self.groups for path in group.files.values()})
+        folders = sorted(
+            {_first_folder(path) for group in self.groups for path in group.files.values()}
+        )
         self.classes = folders if not has_texts and len(folders) > 1 and "" not in folders else []
 
     @property
@@ -92,7 +96,11 @@ class FolderRows:
         """What kind of folder it is, for the report."""
         if self.classes:
             return f"{how_many(len(self.classes), 'folder')} of classes, numbered in cls by name"
-        return "files with the same name, images with txt" if self.has_captions else "files with the same name"
+        return (
+            "files with the same name, images with txt"
+            if self.has_captions
+            else "files with the same name"
+        )
 
     def _grouped(self, paths: list[str]) -> list[FileGroup]:
         groups: dict[str, FileGroup] = {}
@@ -113,8 +121,14 @@ class FolderRows:
 
         Of .json files these are arrays; the first ones are looked at.
         """
-        with_media = {path for group in self.groups if group.has_media for path in group.files.values()}
-        named = [(path, table_of(path)) for path in paths if path not in with_media and not _is_hidden(path)]
+        with_media = {
+            path for group in self.groups if group.has_media for path in group.files.values()
+        }
+        named = [
+            (path, table_of(path))
+            for path in paths
+            if path not in with_media and not _is_hidden(path)
+        ]
         arrays = [path for path, kind in named if kind == "json"][:_MOST_JSON]
         tables = {path for path, kind in named if kind not in ("", "json", "zip")}
         tables.update(path for path in arrays if _is_array(path, files))
@@ -127,7 +141,8 @@ class FolderRows:
         if self.has_captions and "txt" not in group.files:
             raise Unusable(NO_CAPTION, f"{group.key!r:.200} has no txt")
         return sorted(
-            group.files.items(), key=lambda item: (_TEXTS.get(item[0], 0), not is_media(item[0]), natural(item[0]))
+            group.files.items(),
+            key=lambda item: (_TEXTS.get(item[0], 0), not is_media(item[0]), natural(item[0])),
         )
 
     def texts(self, group: FileGroup) -> list[tuple[str, bytes]]:
@@ -135,11 +150,17 @@ class FolderRows:
         if not self.classes:
             return []
         folder = _first_folder(next(iter(group.files.values())))
-        return [("cls", b"%d" % self.classes.index(folder)), ("json", json_bytes({"class": folder}))]
+        return [
+            ("cls", b"%d" % self.classes.index(folder)),
+            ("json", json_bytes({"class": folder})),
+        ]
 
     def key(self, group: FileGroup) -> str:
         """Return the key of a sample, cut so that the longest name of a file fits a plain header."""
-        return safe_key(group.key, max(group.files, key=lambda name: len(name.encode("utf-8", "surrogateescape"))))
+        return safe_key(
+            group.key,
+            max(group.files, key=lambda name: len(name.encode("utf-8", "surrogateescape"))),
+        )
 
 
 def _is_hidden(path: str) -> bool:

@@ -1,6 +1,7 @@
 """Finished shards are not replaced by fewer samples because files are missing, as when a disk is not mounted.
 
-A table that has fewer rows says so itself. A folder without a table does not: its files may have been moved on purpose.
+A table that has fewer rows says so itself. A folder without a table does not: its files may have
+been moved on purpose.
 """
 
 import json
@@ -20,7 +21,9 @@ class LosesSamples(TableError):
 
     def __init__(self, folder: Path, before: int, now: int, why: str) -> None:
         shards = f"{folder} holds shards of {how_many(before, 'row')}"
-        super().__init__(f"{shards}, and now {now or 'none'} would be left{why}; nothing was removed")
+        super().__init__(
+            f"{shards}, and now {now or 'none'} would be left{why}; nothing was removed"
+        )
 
 
 def refuse_loss(record: PackRecord, plan: PackPlan, listed: Path, folders: Sequence[str]) -> None:
@@ -40,7 +43,9 @@ def refuse_loss(record: PackRecord, plan: PackPlan, listed: Path, folders: Seque
         return
     missing = plan.left_out.counts[MISSING]
     if folders:
-        raise LosesSamples(record.folder, before, plan.count, f": {', '.join(folders)} had more files")
+        raise LosesSamples(
+            record.folder, before, plan.count, f": {', '.join(folders)} had more files"
+        )
     if not plan.count or missing > _missing_before(listed):
         why = f": {how_many(missing, 'row')} of a missing file" if missing else ""
         raise LosesSamples(record.folder, before, plan.count, why)

@@ -44,7 +44,8 @@ def key_from(value: object, column: str) -> str:
 def safe_key(text: str, field: str = "") -> str:
     """Return a key without dots, folders that lead elsewhere, and characters that break lines or do not decode.
 
-    It is cut so that its name with a ``field`` fits a plain USTAR header, unless that is longer than 83 bytes.
+    It is cut so that its name with a ``field`` fits a plain USTAR header, unless that is longer
+    than 83 bytes.
 
     >>> safe_key("photos/a.b.jpg"), safe_key("../../x"), safe_key("__x__"), safe_key("a b é")
     ('photos/a_b_jpg', '_/_/x', 'x__x__', 'a b é')

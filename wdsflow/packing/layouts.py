@@ -32,7 +32,9 @@ class WhichColumn(ValueError):
         columns: those in question; of none, those whose names are like those of files.
     """
 
-    def __init__(self, named: str, option: str, columns: Sequence[str], names: Sequence[str]) -> None:
+    def __init__(
+        self, named: str, option: str, columns: Sequence[str], names: Sequence[str]
+    ) -> None:
         self.option = option
         self.columns = columns or [name for name in names if _LIKE_FILES.search(name)]
         contents = {"image": "images or videos", "caption": "captions"}[option]
@@ -40,7 +42,9 @@ class WhichColumn(ValueError):
         if columns:
             super().__init__(f"{named}: several columns could hold {contents}: {shown}")
         else:
-            super().__init__(f"{named}: which column holds {contents}? It has {shown or 'no columns'}")
+            super().__init__(
+                f"{named}: which column holds {contents}? It has {shown or 'no columns'}"
+            )
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,11 @@ class TableLayout:
 
     def caption_of(self, row: TableRow) -> bytes | None:
         """Return the caption of a row, None if there is no column of captions. Raises Unusable."""
-        return None if self.caption is None else caption_bytes(self.text(row.get(self.caption)), self.caption)
+        return (
+            None
+            if self.caption is None
+            else caption_bytes(self.text(row.get(self.caption)), self.caption)
+        )
 
     def json(self, row: TableRow) -> bytes:
         """Return what the json holds; empty for nothing."""
@@ -92,7 +100,11 @@ class TableLayout:
         return json_bytes(facts) if facts else b""
 
     def __str__(self) -> str:
-        captions = f", captions in {escape(self.caption, 60)}" if self.caption is not None else ", no captions"
+        captions = (
+            f", captions in {escape(self.caption, 60)}"
+            if self.caption is not None
+            else ", no captions"
+        )
         return f"{self.name}: files in {' and '.join(escape(column, 60) for column in self.media)}{captions}"
 
 
@@ -129,12 +141,16 @@ def layout_of(
     if layout is None:
         layout = TableLayout("columns", (), None)
     if token and not layout.whole:
-        raise ValueError(f"--image-token is for tables of Data-Juicer and LLaVA, and {named} is none")
+        raise ValueError(
+            f"--image-token is for tables of Data-Juicer and LLaVA, and {named} is none"
+        )
     if image is not None:
         layout = replace(layout, media=(image,))
     if layout.caption is None or caption not in (None, layout.caption):
         # The column holds plain captions.
-        return TableLayout(layout.name, layout.media, _caption(columns, named, caption), whole=layout.whole)
+        return TableLayout(
+            layout.name, layout.media, _caption(columns, named, caption), whole=layout.whole
+        )
     return layout
 
 
@@ -142,7 +158,9 @@ def _common_layout(columns: Sequence[str], tokens: re.Pattern[str]) -> TableLayo
     """Return the layout of a tool that wrote the table; None if no tool has these columns."""
     lists = tuple(column for column in ("images", "videos") if column in columns)
     if lists and "text" in columns:
-        return TableLayout("Data-Juicer", lists, "text", partial(without_tokens, tokens=tokens), whole=True)
+        return TableLayout(
+            "Data-Juicer", lists, "text", partial(without_tokens, tokens=tokens), whole=True
+        )
     media = tuple(column for column in ("image", "video") if column in columns)
     if media and TURNS in columns:
         return TableLayout("LLaVA", media, TURNS, partial(first_answer, tokens=tokens), whole=True)

@@ -44,7 +44,10 @@ class LocalFiles:
         if ":" in name and (URL.match(name) or name.startswith("file:")):
             local = local_path(name)
             if local is None:
-                raise Unusable(NO_PATH, f"{name!r:.200} is a url: pack reads files; img2dataset downloads images")
+                raise Unusable(
+                    NO_PATH,
+                    f"{name!r:.200} is a url: pack reads files; img2dataset downloads images",
+                )
             name = local
         path = name if name.startswith("/") else f"{self._inside}{name}"
         folder, _, base = path.rpartition("/")

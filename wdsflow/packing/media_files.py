@@ -1,6 +1,7 @@
 """The files that rows name: what is common to folders of this machine, zips and object stores.
 
-``find`` is quick, and refuses names that lead elsewhere. It returns a ``FileRef``, which JSON can hold; ``open`` reads it.
+``find`` is quick, and refuses names that lead elsewhere. It returns a ``FileRef``, which JSON can
+hold; ``open`` reads it.
 """
 
 from collections import Counter
@@ -28,7 +29,9 @@ class Rest:
     Raises SourceChangedError if there are fewer.
     """
 
-    def __init__(self, opened: Callable[[], AbstractContextManager[Read]], missing: int, name: str) -> None:
+    def __init__(
+        self, opened: Callable[[], AbstractContextManager[Read]], missing: int, name: str
+    ) -> None:
         self._opened, self._missing, self._name = opened, missing, name
 
     def __iter__(self) -> Iterator[bytes]:

@@ -13,9 +13,13 @@ def nearest_root(folder: Path, paths: Iterable[str]) -> Path | None:
 
     None if there is none. Paths that lead out of a folder are not looked for.
     """
-    wanted = [path for path in paths if path and not os.path.isabs(path) and ".." not in Path(path).parts]
+    wanted = [
+        path for path in paths if path and not os.path.isabs(path) and ".." not in Path(path).parts
+    ]
     try:
-        inside = sorted(entry for entry in islice(folder.iterdir(), _MOST_FOLDERS) if entry.is_dir())
+        inside = sorted(
+            entry for entry in islice(folder.iterdir(), _MOST_FOLDERS) if entry.is_dir()
+        )
     except OSError:
         inside = []
     for candidate in chain(inside, [folder.absolute().parent]):

@@ -20,7 +20,9 @@ class PackRequest:
         metavar="COLUMN",
     )
     caption: str | None = option(
-        None, "Column with captions; by default caption, text or title. '' for none.", metavar="COLUMN"
+        None,
+        "Column with captions; by default caption, text or title. '' for none.",
+        metavar="COLUMN",
     )
     image_token: str | None = option(
         None,
@@ -28,18 +30,29 @@ class PackRequest:
         " By default <__dj__image>, <__dj__video>, <image> and others are.",
         metavar="TEXT",
     )
-    key: str | None = option(None, "Column with keys; by default the number of the row.", metavar="COLUMN")
+    key: str | None = option(
+        None, "Column with keys; by default the number of the row.", metavar="COLUMN"
+    )
     root: str | None = option(
         None,
         "Folder that holds all files, or its url; by default that of the table. Files outside of it are refused.",
         metavar="DIR",
     )
     samples: int | None = option(
-        None, "At most N samples in a shard; all shards equal. By default 2,500.", metavar="N", least=1
+        None,
+        "At most N samples in a shard; all shards equal. By default 2,500.",
+        metavar="N",
+        least=1,
     )
-    size: int | str | None = option(None, "At most so many bytes in a shard, such as 1GB.", metavar="SIZE")
-    shuffle: int | None = option(None, "Shuffle all rows; the same seed gives the same order.", metavar="SEED")
-    dry_run: bool = option(False, "Read the table and the first bytes of all files, and write nothing.")
+    size: int | str | None = option(
+        None, "At most so many bytes in a shard, such as 1GB.", metavar="SIZE"
+    )
+    shuffle: int | None = option(
+        None, "Shuffle all rows; the same seed gives the same order.", metavar="SEED"
+    )
+    dry_run: bool = option(
+        False, "Read the table and the first bytes of all files, and write nothing."
+    )
     restart: bool = restart_option()
     jobs: int = option(2, "Shards written at once.", metavar="N", least=1)
     begin: Begin | None = None
@@ -57,7 +70,9 @@ class ShardLimit:
 
     def __init__(self, request: PackRequest) -> None:
         if request.samples is not None and request.size is not None:
-            raise ValueError("--samples and --size both decide how large shards are: give one of them")
+            raise ValueError(
+                "--samples and --size both decide how large shards are: give one of them"
+            )
         if request.samples is not None and request.samples < 1:
             raise ValueError(f"--samples must be at least 1, not {request.samples}")
         self.samples = request.samples or USUAL_SAMPLES

@@ -98,7 +98,9 @@ class PackReport(OutputsReport[PackedShard]):
         """Name the outputs by their url ``out`` instead of by the working folder; return the report."""
         if remote_url(out) is not None:
             url = str(out).rstrip("/")
-            self.folder, self.listed = (path.replace(str(folder), url) for path in (self.folder, self.listed))
+            self.folder, self.listed = (
+                path.replace(str(folder), url) for path in (self.folder, self.listed)
+            )
         return super().naming(out, folder)
 
     def check(self) -> None:
@@ -119,11 +121,14 @@ class PackReport(OutputsReport[PackedShard]):
         yield from self.again_lines("written", _MOST_LINES)
         if self.removed:
             yield f"removed: {how_many(self.removed, 'shard')} of an earlier run of other rows"
-        yield Counts("rows", self.rows, self.samples, self.left_out).line("sample" if self.samples == 1 else "samples")
+        yield Counts("rows", self.rows, self.samples, self.left_out).line(
+            "sample" if self.samples == 1 else "samples"
+        )
         for reason, count in by_count(self.left_out):
             yield f"  left out: {count:,} x {reason}"
             yield from (
-                f"    {self._location(row)}: {escape(row.detail, 400)}" for row in self.examples.get(reason, [])
+                f"    {self._location(row)}: {escape(row.detail, 400)}"
+                for row in self.examples.get(reason, [])
             )
         if self.listed:
             yield f"  all of them: {escape(self.listed, 300)}"

@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# A process starts in 0.15 s, meanwhile this one reads 10,000 rows. Fewer rows than these are packed before it is ready.
+# A process starts in 0.15 s, meanwhile this one reads 10,000 rows. Fewer rows than these are packed
+# before it is ready.
 MANY_ROWS = 2_000
 
 
 class PackWorkers:
     """At most ``jobs`` threads and processes. Use as a context manager, which ends the processes.
 
-    ``held``: descriptors of locks, which the processes hold, too: after ``kill -9`` of this process no other run begins
-    before they have ended.
+    ``held``: descriptors of locks, which the processes hold, too: after ``kill -9`` of this process
+    no other run begins before they have ended.
     """
 
     def __init__(self, jobs: int, held: Sequence[int] = ()) -> None:
@@ -43,7 +44,9 @@ class PackWorkers:
 
         for _ in range(min(self._jobs, usable_cores()) - 1):
             worker = Worker(work_in_process, self._held)
-            thread = Thread(target=self._prepare, args=(worker,), name="wdsflow-prepare", daemon=True)
+            thread = Thread(
+                target=self._prepare, args=(worker,), name="wdsflow-prepare", daemon=True
+            )
             self._workers.append(worker)
             self._starting.append(thread)
             thread.start()

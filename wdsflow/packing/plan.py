@@ -1,6 +1,7 @@
 """The first pass: which rows become samples, in which order, and in which shard.
 
-What a shard needs of its rows is in files of the run, see ``stored_rows``. Memory does not grow with the number of rows.
+What a shard needs of its rows is in files of the run, see ``stored_rows``. Memory does not grow
+with the number of rows.
 """
 
 from array import array
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 # Numbers that are in memory.
 _AT_ONCE = 16_384
-# Of a planned row: its number, the number by which it is ordered, its location in the files of the run, and the bytes
-# of its sample.
+# Of a planned row: its number, the number by which it is ordered, its location in the files of the
+# run, and the bytes of its sample.
 _COLUMNS = ("number", "rank", "start", "length", "bytes")
 
 
@@ -110,7 +111,15 @@ class PackPlan:
         rank = number
         if self.shuffle is not None:
             rank = random_numbers(number + np.uint64(1), f"shuffle {self.shuffle}")
-        self._tables.add("planned", number=number, rank=rank, start=start, length=length, bytes=size, key=self._keys)
+        self._tables.add(
+            "planned",
+            number=number,
+            rank=rank,
+            start=start,
+            length=length,
+            bytes=size,
+            key=self._keys,
+        )
         self._unflushed = []
         self._keys = []
 
@@ -120,13 +129,17 @@ class PackPlan:
             " row_number() OVER same > 1 AS again FROM planned WINDOW same AS (PARTITION BY key ORDER BY number)"
         )
         tables.run("DROP TABLE planned")
-        for start, first in tables.rows("SELECT start, first FROM marked WHERE again ORDER BY number"):
+        for start, first in tables.rows(
+            "SELECT start, first FROM marked WHERE again ORDER BY number"
+        ):
             row, earlier = self.stored.at(start), self.stored.at(first)
             other = f" of {names[earlier.source]}" if earlier.source != row.source else ""
             detail = f"{row.key!r:.200}, as row {earlier.number:,}{other}"
             self.leave_out(row.source, row.number, Unusable(REPEATED, detail, key_column))
             self.count -= 1
-        for batch in tables.batches("SELECT start, length, bytes FROM marked WHERE NOT again ORDER BY rank, number"):
+        for batch in tables.batches(
+            "SELECT start, length, bytes FROM marked WHERE NOT again ORDER BY rank, number"
+        ):
             self._writer.locate(array("Q", [number for row in batch for number in row]))
         tables.run("DROP TABLE marked")
 

@@ -81,13 +81,24 @@ class Rows:
         for number, (start, end) in enumerate(bounds):
             name = f"{number:0{digits}}.tar"
             jobs.append(
-                PackJob(self.plan.stored, files, self.stored, start, end, folder / name, listing_of(folder, name))
+                PackJob(
+                    self.plan.stored,
+                    files,
+                    self.stored,
+                    start,
+                    end,
+                    folder / name,
+                    listing_of(folder, name),
+                )
             )
         return jobs
 
     def report(self) -> PackReport:
         """Return the report of what is known before shards are written."""
-        tables = [(str(source.named), layout) for source, layout in zip(self.inputs, self.layouts, strict=True)]
+        tables = [
+            (str(source.named), layout)
+            for source, layout in zip(self.inputs, self.layouts, strict=True)
+        ]
         left_out = self.plan.left_out
         return PackReport(
             rows=self.plan.rows,
@@ -167,7 +178,9 @@ class Rows:
         if key != value and key != str(value):
             self.changed_keys += 1
             if not self.first_changed:
-                self.first_changed = f"row {row_number:,}, column {column}: {value!r:.100} is {key!r:.100}"
+                self.first_changed = (
+                    f"row {row_number:,}, column {column}: {value!r:.100} is {key!r:.100}"
+                )
         return key
 
     def _read_folder(self, number: int, source: Input) -> None:
@@ -175,23 +188,35 @@ class Rows:
 
         for column in ("image", "caption", "key"):
             if getattr(self.request, column) is not None:
-                raise ValueError(f"--{column} names a column of a table, and {source.named} has no table")
+                raise ValueError(
+                    f"--{column} names a column of a table, and {source.named} has no table"
+                )
         if self.request.image_token:
-            raise ValueError(f"--image-token is for captions of a table, and {source.named} has no table")
+            raise ValueError(
+                f"--image-token is for captions of a table, and {source.named} has no table"
+            )
         files = self._root(source)
         folder = FolderRows(files, source.named)
         count = folder.ignored.total()
-        ignored = f"; {how_many(count, 'file')} ignored: {', '.join(sorted(folder.ignored))}" if count else ""
+        ignored = (
+            f"; {how_many(count, 'file')} ignored: {', '.join(sorted(folder.ignored))}"
+            if count
+            else ""
+        )
         self.layouts.append(f"{folder.name}{ignored}")
         self.files.append(files)
         for row_number, group in enumerate(folder.groups, 1):
             self._count_row(files)
             try:
-                planned: list[File] = [(name, "", files.find(Shard.file(path))) for name, path in folder.fields(group)]
+                planned: list[File] = [
+                    (name, "", files.find(Shard.file(path))) for name, path in folder.fields(group)
+                ]
             except Unusable as error:
                 self.plan.leave_out(number, row_number, error)
             else:
-                self.plan.add(PlannedRow(number, row_number, folder.key(group), planned, folder.texts(group)))
+                self.plan.add(
+                    PlannedRow(number, row_number, folder.key(group), planned, folder.texts(group))
+                )
 
     def _root(self, source: Input) -> MediaFiles:
         """Return where the files of a table are."""
@@ -202,12 +227,16 @@ class Rows:
         path = root.path
         if path is None:
             if self.limit.size is not None:
-                raise ValueError(f"--size needs the sizes of files, and those in {root} are not known: give --samples")
+                raise ValueError(
+                    f"--size needs the sizes of files, and those in {root} are not known: give --samples"
+                )
             return RemoteFiles(root)
         if path.lower().endswith(".zip") and os.path.isfile(path):
             return _zip_files(path)
         if not os.path.isdir(path):
-            raise TableError(f"there is no folder {root}; --root names the folder that holds all files")
+            raise TableError(
+                f"there is no folder {root}; --root names the folder that holds all files"
+            )
         return LocalFiles(path)
 
 

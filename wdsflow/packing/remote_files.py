@@ -33,7 +33,8 @@ class RemoteFiles:
             name = name[len(self._exact) + 1 :]
         elif URL.match(name):
             raise Unusable(
-                OUTSIDE, f"{name!r:.200} is not in {self.root}; --root names the folder that holds all files"
+                OUTSIDE,
+                f"{name!r:.200} is not in {self.root}; --root names the folder that holds all files",
             )
         return [below(name, self.root)]
 
@@ -45,7 +46,9 @@ class RemoteFiles:
         except SourceError as error:
             if error.kind not in ("missing", "denied"):
                 raise
-            raise Unusable(MISSING if error.kind == "missing" else UNREADABLE, error.detail) from None
+            raise Unusable(
+                MISSING if error.kind == "missing" else UNREADABLE, error.detail
+            ) from None
         with source:
             size = source.length
             if size is None:
@@ -53,7 +56,9 @@ class RemoteFiles:
             first = source.read_at(0, most)
         if len(first) == size:
             return Opened(size, first)
-        return Opened(size, first, Rest(partial(_after, url, size, len(first)), size - len(first), url))
+        return Opened(
+            size, first, Rest(partial(_after, url, size, len(first)), size - len(first), url)
+        )
 
     def name_of(self, ref: FileRef) -> str:
         """Return the path of a file below the root."""

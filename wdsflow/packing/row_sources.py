@@ -17,7 +17,13 @@ from wdsflow.shards.source.opening import open_source, unpack
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 from wdsflow.table_files.parquet_file import ParquetFile
 from wdsflow.table_files.parquet_values import DuckType
-from wdsflow.table_files.text_rows import array_objects, csv_cells, json_objects, kind_of, unpacked_name
+from wdsflow.table_files.text_rows import (
+    array_objects,
+    csv_cells,
+    json_objects,
+    kind_of,
+    unpacked_name,
+)
 
 # Rows that are searched for names of columns.
 _FIRST = 1000
@@ -68,7 +74,11 @@ def _expanded(named: str) -> list[Input]:
     parts = expand_braces(named)
     if path is None:
         return [Input(Shard.url(part), table_of(part) or "folder") for part in parts]
-    matches = [match for part in parts for match in sorted(glob.glob(os.path.expanduser(part)), key=natural)]
+    matches = [
+        match
+        for part in parts
+        for match in sorted(glob.glob(os.path.expanduser(part)), key=natural)
+    ]
     if not matches:
         folder = os.path.dirname(path)
         raise NoTable(named, [os.path.join(folder, name) for name in _listed(folder or ".")])
@@ -90,7 +100,11 @@ def _input(path: str) -> Input:
     if os.path.isdir(path):
         tables = (os.path.join(path, name) for name in METADATA)
         table = next(filter(os.path.isfile, tables), "")
-        return Input(Shard.file(table), table_of(table)) if table else Input(Shard.file(path), "folder")
+        return (
+            Input(Shard.file(table), table_of(table))
+            if table
+            else Input(Shard.file(path), "folder")
+        )
     kind = table_of(path)
     if not kind:
         raise TableError(
@@ -155,7 +169,9 @@ class Table:
             if count > 1 and name.strip():
                 raise NoColumn(self.named, name, names, self.text)
             if count > 1:
-                raise TableError(f"{self.named} has {count} columns without a name: give each a name of its own")
+                raise TableError(
+                    f"{self.named} has {count} columns without a name: give each a name of its own"
+                )
         return names
 
     def pictures(self) -> list[str]:
@@ -163,7 +179,9 @@ class Table:
         if self.kind != "parquet":
             return []
         file = self._parquet()
-        return [name for name, kind in zip(file.names, file.types, strict=True) if _holds_bytes(kind)]
+        return [
+            name for name, kind in zip(file.names, file.types, strict=True) if _holds_bytes(kind)
+        ]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows. Raises TableError, with the line, where the file is no table."""

@@ -31,11 +31,13 @@ _REASONS = {"rows": "the table or its files changed"}
 
 
 @keywords(PackRequest)
-def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], request: PackRequest) -> PackReport:
+def pack_shards(
+    tables: str | Iterable[str], out: str | os.PathLike[str], request: PackRequest
+) -> PackReport:
     """Write shards from the rows of tables, or from the files of folders, with ``sizes.json`` and ``__len__`` next to them.
 
-    Files are copied byte for byte; nothing is decoded. Memory does not grow with the number of rows. The same call resumes
-    an interrupted run: finished shards are kept.
+    Files are copied byte for byte; nothing is decoded. Memory does not grow with the number of
+    rows. The same call resumes an interrupted run: finished shards are kept.
 
     Args:
         tables: one or several: .jsonl, .json, .csv, .tsv or .parquet, a folder or a .zip; local, or urls for fsspec.
@@ -75,7 +77,13 @@ def _tried(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> 
         shards: dict[int, PackedShard] = {}
         (folder / INSIDE).mkdir()
         jobs = rows.jobs(folder)
-        workers.run(jobs, look_at, lambda job, shard: shards.update({job.start: shard}), request.jobs, request.begin)
+        workers.run(
+            jobs,
+            look_at,
+            lambda job, shard: shards.update({job.start: shard}),
+            request.jobs,
+            request.begin,
+        )
         report = rows.report()
         report.shards, report.dry_run = [shards[job.start] for job in jobs], True
         for row in _left_out_when_read(jobs, report):
@@ -84,7 +92,9 @@ def _tried(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> 
     return report
 
 
-def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> PackReport:
+def _into(
+    folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: PackRequest
+) -> PackReport:
     flags = request.flags([source.named for source in inputs])
     _refuse_inside(folder, inputs)
     with ExitStack() as stack:
@@ -97,7 +107,9 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         stack.enter_context(scratch_folder(scratch_path))
         held = [lock.fd for lock in record.locks]
         workers = stack.enter_context(PackWorkers(request.jobs, held))
-        rows = stack.enter_context(closing(Rows(inputs, limit, request, scratch_path, workers.start)))
+        rows = stack.enter_context(
+            closing(Rows(inputs, limit, request, scratch_path, workers.start))
+        )
         rows.read()
         jobs = rows.jobs(folder)
         report = rows.report()
@@ -131,7 +143,9 @@ def _refuse_inside(folder: Path, inputs: Sequence[Input]) -> None:
         if source.kind != "folder" or source.is_remote:
             continue
         if f"{real}/".startswith(f"{os.path.realpath(source.folder)}/"):
-            raise ValueError(f"{folder} is in {source.named}, which is packed: choose a folder outside of it with -o")
+            raise ValueError(
+                f"{folder} is in {source.named}, which is packed: choose a folder outside of it with -o"
+            )
 
 
 def _begin(record: PackRecord, flags: dict[str, object], names: list[str]) -> int:

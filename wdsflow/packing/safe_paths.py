@@ -7,7 +7,8 @@ import re
 from .unusable import NO_PATH, OUTSIDE, Unusable
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-# All others, such as too many open files or a disk that fails, are not the fault of the row: they end the run.
+# All others, such as too many open files or a disk that fails, are not the fault of the row: they
+# end the run.
 ROW_FAULTS = frozenset(
     (
         errno.EACCES,

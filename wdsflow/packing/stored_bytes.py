@@ -47,7 +47,9 @@ class StoredBytes:
         if len(first) == size:
             return Opened(size, first)
         missing = size - len(first)
-        return Opened(size, first, Rest(partial(self._after, start + len(first)), missing, str(self._path)))
+        return Opened(
+            size, first, Rest(partial(self._after, start + len(first)), missing, str(self._path))
+        )
 
     @property
     def _file(self) -> int:

@@ -92,7 +92,9 @@ class StoredRows:
         """Return the row at an offset of the file of rows."""
         with open(self._rows, "rb", buffering=0) as file:
             lengths = os.pread(file.fileno(), _LENGTHS.size, start)
-            return _row(os.pread(file.fileno(), _LENGTHS.size + sum(_LENGTHS.unpack(lengths)), start))
+            return _row(
+                os.pread(file.fileno(), _LENGTHS.size + sum(_LENGTHS.unpack(lengths)), start)
+            )
 
     def raw(self, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes of rows, in the order of the shards; neighbours are read together."""

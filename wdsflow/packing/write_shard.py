@@ -102,11 +102,16 @@ def look_at(job: PackJob, stop: Event) -> PackedShard:
     return report
 
 
-def _samples(job: PackJob, report: PackedShard, stop: Event) -> Iterator[tuple[PlannedRow, Contents]]:
+def _samples(
+    job: PackJob, report: PackedShard, stop: Event
+) -> Iterator[tuple[PlannedRow, Contents]]:
     """Yield the rows that become samples, with their files; count all rows in ``report``, list those left out."""
     report.rows = job.end - job.start
     left_out = LeftOutRows(job.listing)
-    with closing(left_out), closing(_opened_ahead(job) if job.is_remote else _opened_in_turn(job)) as opened:
+    with (
+        closing(left_out),
+        closing(_opened_ahead(job) if job.is_remote else _opened_in_turn(job)) as opened,
+    ):
         for row, contents in opened:
             if stop.is_set():
                 raise InterruptedError("given up")
@@ -165,7 +170,9 @@ def _opened(job: PackJob, row: PlannedRow, open_files: Iterable[OpenFile]) -> Co
     try:
         for (name, column, ref), open_file in zip(row.files, open_files, strict=True):  # noqa: B007 - of the file at fault
             opened = open_file()
-            contents.append(_checked(name, ref, opened) if name else (_type_of(ref, opened), opened))
+            contents.append(
+                _checked(name, ref, opened) if name else (_type_of(ref, opened), opened)
+            )
     except Unusable as error:
         path = job.files[row.source].name_of(ref) if isinstance(ref[0], str) else ""
         shown = f"{path!r:.200}: " if path else ""
@@ -184,7 +191,9 @@ def _type_of(ref: FileRef, opened: Opened) -> str:
     extension = ref[0].rpartition(".")[2].lower() if isinstance(ref[0], str) else ""
     name = field_by_type(opened.first, extension)
     if not name:
-        raise Unusable(NOT_AN_IMAGE, f"it begins with {opened.first[:16]!r}" if opened.size else "it is empty")
+        raise Unusable(
+            NOT_AN_IMAGE, f"it begins with {opened.first[:16]!r}" if opened.size else "it is empty"
+        )
     return name
 
 
@@ -195,7 +204,9 @@ def _checked(name: str, ref: FileRef, opened: Opened) -> tuple[str, Opened]:
     if name not in ("txt", "json"):
         return name, opened
     if opened.size > _MOST_TEXT:
-        raise Unusable(UNREADABLE, f"it has {opened.size:,} bytes; at most {_MOST_TEXT:,} of a text are read")
+        raise Unusable(
+            UNREADABLE, f"it has {opened.size:,} bytes; at most {_MOST_TEXT:,} of a text are read"
+        )
     data = b"".join([opened.first, *(opened.rest or ())])
     checked_text(name, data)
     return name, Opened(len(data), data)

@@ -77,7 +77,13 @@ class ZipFiles:
                 length = len(first)
                 while data := file.read(FIRST):
                     length += len(data)
-        except (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
+        except (
+            zipfile.BadZipFile,
+            EOFError,
+            RuntimeError,
+            NotImplementedError,
+            ValueError,
+        ) as error:
             raise Unusable(UNREADABLE, str(error)) from None
         except OSError as error:
             if error.errno in _OF_DATA:
@@ -91,7 +97,9 @@ class ZipFiles:
             raise Unusable(UNREADABLE, f"it has {length:,} bytes instead of {size:,}")
         if len(first) == size:
             return Opened(size, first)
-        return Opened(size, first, Rest(partial(self._after, ref, len(first)), size - len(first), str(ref[0])))
+        return Opened(
+            size, first, Rest(partial(self._after, ref, len(first)), size - len(first), str(ref[0]))
+        )
 
     @contextmanager
     def _after(self, ref: FileRef, start: int) -> Iterator[Read]:

@@ -11,11 +11,13 @@ from wdsflow.text.words import command_lines, plain
 _MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def render(template: str, *, scripts: tuple[str, ...] = (), data: object = None, **values: object) -> str:
+def render(
+    template: str, *, scripts: tuple[str, ...] = (), data: object = None, **values: object
+) -> str:
     """Return a page.
 
-    A browser runs only the scripts named here, loads nothing, and sends nothing: the page's own policy forbids it.
-    All values are escaped, control characters included.
+    A browser runs only the scripts named here, loads nothing, and sends nothing: the page's own
+    policy forbids it. All values are escaped, control characters included.
 
     Args:
         template: name of a file in ``templates``.

@@ -30,14 +30,21 @@ class Chart:
 
     def for_script(self) -> dict[str, object]:
         """Return the input of ``page.js``."""
-        return {"lefts": self.lefts, "counts": self.counts, "width": self.width, "marks": self.marks}
+        return {
+            "lefts": self.lefts,
+            "counts": self.counts,
+            "width": self.width,
+            "marks": self.marks,
+        }
 
 
-def chart(name: str, title: str, values: "ArrayLike", *, marks: Sequence[float] = (), marked: str = "") -> Chart | None:
+def chart(
+    name: str, title: str, values: "ArrayLike", *, marks: Sequence[float] = (), marked: str = ""
+) -> Chart | None:
     """Return the histogram of finite values; None if there are none.
 
-    Bars are as wide as a round number of units; of integers none is narrower than 1. Lines are within it; ``marked``
-    says what they are.
+    Bars are as wide as a round number of units; of integers none is narrower than 1. Lines are
+    within it; ``marked`` says what they are.
     """
     found = np.asarray(values, np.float64)
     found = np.sort(found[np.isfinite(found)])
@@ -58,7 +65,9 @@ def chart(name: str, title: str, values: "ArrayLike", *, marks: Sequence[float] 
     width = round_step(least, whole=bool(np.all(found == np.floor(found))))
     first = math.floor(low / width)
     count = min(math.floor(high / width) - first + 1, 4 * BARS)
-    index = np.clip(np.floor(np.clip(found, low, high) / width) - first, 0, count - 1).astype(np.int64)
+    index = np.clip(np.floor(np.clip(found, low, high) / width) - first, 0, count - 1).astype(
+        np.int64
+    )
     bars = np.bincount(index, minlength=count).astype(np.float64)
     said = f"median {number(middle)}, {number(float(found[0]))} to {number(float(found[-1]))}{marked and '; line: ' + marked}"
     if found[0] < first * width or found[-1] >= (first + count) * width:
@@ -87,4 +96,8 @@ def number(value: float) -> str:
     >>> number(1234567.0), number(0.123456), number(12.0)
     ('1,234,567', '0.1235', '12')
     """
-    return f"{value:,.0f}" if math.isfinite(value) and value == int(value) and abs(value) < 1e15 else f"{value:,.4g}"
+    return (
+        f"{value:,.0f}"
+        if math.isfinite(value) and value == int(value) and abs(value) < 1e15
+        else f"{value:,.4g}"
+    )

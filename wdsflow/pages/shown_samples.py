@@ -135,7 +135,10 @@ def thumbnail(data: bytes) -> Thumbnail:
         image = _DECODE.decode(data)
     except (StageError, Dropped) as error:
         return Thumbnail(
-            "", f"{getattr(error, 'slug', '') or 'cannot be shown'}: {error}" if str(error) else str(error)
+            "",
+            f"{getattr(error, 'slug', '') or 'cannot be shown'}: {error}"
+            if str(error)
+            else str(error),
         )
     image.thumbnail((SIDE, SIDE))
     out = io.BytesIO()
@@ -146,4 +149,7 @@ def thumbnail(data: bytes) -> Thumbnail:
 def image_field(fields: Iterable[str]) -> str | None:
     """Return the field of a sample's image: the one that readers take, or the first that is an image by its name."""
     names = {name.lower().rpartition(".")[2]: name for name in reversed([*fields])}
-    return next((names[each] for each in (*IMAGE_FIELDS, "gif", "bmp", "tiff", "tif") if each in names), None)
+    return next(
+        (names[each] for each in (*IMAGE_FIELDS, "gif", "bmp", "tiff", "tif") if each in names),
+        None,
+    )

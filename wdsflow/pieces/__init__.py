@@ -5,14 +5,18 @@ order. A piece is a range of a source, ``(first byte, byte after the last)``, or
 
     pieces = [(0, 2048), *member("a.txt", b"a new caption"), (4096, 8192)]
 
-* ``filter`` keeps the ranges of some samples, ``graft`` puts new members between them, ``repair`` writes new
-  headers before old contents, ``reshard`` takes samples of several inputs (``pieces.py``).
-* Several inputs are one source: ``JoinedSource``. Byte ``offset`` of input ``number`` is at ``address(number, offset)``,
-  so that a range is always two numbers.
-* ``write_pieces`` makes a file of pieces, in one step: it is there whole, or not at all (``writer.py``).
-* ``TarView`` holds pieces in 16 bytes each, and finds those of any part; ``ViewSource`` reads that tar without writing it
-  (``tar_view.py``). So the feed reads the samples that a ledger keeps, and ``validate`` single samples.
+* ``filter`` keeps the ranges of some samples, ``graft`` puts new members between them, ``repair``
+  writes new headers before old contents, ``reshard`` takes samples of several inputs
+  (``pieces.py``).
+* Several inputs are one source: ``JoinedSource``. Byte ``offset`` of input ``number`` is at
+  ``address(number, offset)``, so that a range is always two numbers.
+* ``write_pieces`` makes a file of pieces, in one step: it is there whole, or not at all
+  (``writer.py``).
+* ``TarView`` holds pieces in 16 bytes each, and finds those of any part; ``ViewSource`` reads that
+  tar without writing it (``tar_view.py``). So the feed reads the samples that a ledger keeps, and
+  ``validate`` single samples.
 
-``Source.parts`` resolves a range down to files, from which the writer copies. A tar may lack the padding of its last
-member; only its source adds it. A source that is shorter than its pieces has changed (SourceChangedError).
+``Source.parts`` resolves a range down to files, from which the writer copies. A tar may lack the
+padding of its last member; only its source adds it. A source that is shorter than its pieces has
+changed (SourceChangedError).
 """

@@ -91,7 +91,8 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
 
     It depends on name and size only: fixed owner, mode, and time 0.
 
-    ``extended``: repeat name and size in an extended header, which takes precedence over global ones.
+    ``extended``: repeat name and size in an extended header, which takes precedence over global
+    ones.
     """
     raw = name.encode("utf-8", "surrogateescape")
     split = (b"", raw) if len(raw) <= 100 else _split(raw)
@@ -102,12 +103,23 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
         info.pax_headers = {"path": name, "size": str(size)} if extended else {}
         # DALI knows long names as GNU tar writes them, and no PAX headers; all others know both.
         only_name = split is None and size <= _LARGEST and not extended
-        return info.tobuf(tarfile.GNU_FORMAT if only_name else tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+        return info.tobuf(
+            tarfile.GNU_FORMAT if only_name else tarfile.PAX_FORMAT, "utf-8", "surrogateescape"
+        )
     prefix, base = split
     digits = b"%011o" % size
-    # Of so few bytes the low half of Adler-32 is their sum and 1, in a fraction of the time of sum().
+    # Of so few bytes the low half of Adler-32 is their sum and 1, in a fraction of the time of
+    # sum().
     checksum = _FIXED + sum(prefix) + (adler32(base + digits) & 0xFFFF) - 1
-    fixed = (base.ljust(100, b"\0"), _MODE, digits, _TIME, checksum, _REST, prefix.ljust(167, b"\0"))
+    fixed = (
+        base.ljust(100, b"\0"),
+        _MODE,
+        digits,
+        _TIME,
+        checksum,
+        _REST,
+        prefix.ljust(167, b"\0"),
+    )
     return b"%b%b%b%b%06o\0 %b%b" % fixed
 
 

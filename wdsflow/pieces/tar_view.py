@@ -117,7 +117,11 @@ class TarView:
             number -= 1
         if not number:
             return 0
-        return self._origins[number - 1] + self._ends[number - 1] - (self._ends[number - 2] if number > 1 else 0)
+        return (
+            self._origins[number - 1]
+            + self._ends[number - 1]
+            - (self._ends[number - 2] if number > 1 else 0)
+        )
 
 
 # Bytes that are taken from a stream at once.
@@ -127,8 +131,9 @@ _STEP = 256 << 10
 def view_of(source: Source, pieces: Iterable[Piece]) -> Source:
     """Return the tar that ``write_pieces`` would write. Closing it closes the source.
 
-    Where the source can be read in any order only the pieces are read. The rest of a stream is skipped: of it, ranges are
-    sorted and do not overlap. A source that ends early raises SourceChangedError.
+    Where the source can be read in any order only the pieces are read. The rest of a stream is
+    skipped: of it, ranges are sorted and do not overlap. A source that ends early raises
+    SourceChangedError.
     """
     view = TarView([*pieces, END])
     return ViewSource(view, source) if source.random else _StreamView(view, source)
@@ -167,7 +172,13 @@ class _StreamView(ForwardSource):
 
     def __init__(self, view: TarView, source: Source) -> None:
         data = _read_on(view, source)
-        super().__init__(source.url, lambda: next(data, b""), next(data, b""), size=source.size, close=source.close)
+        super().__init__(
+            source.url,
+            lambda: next(data, b""),
+            next(data, b""),
+            size=source.size,
+            close=source.close,
+        )
         # Of the bytes of a member, which may look like one.
         self.compression = None
         self._source = source

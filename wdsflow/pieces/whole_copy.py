@@ -9,7 +9,8 @@ from wdsflow.shards.source.base import Source, SourceChangedError, local_path
 
 from .writer import Sink, copy_range
 
-# Bytes that the kernel copies in one call: a run that is interrupted need not wait for a large file.
+# Bytes that the kernel copies in one call: a run that is interrupted need not wait for a large
+# file.
 _STEP = 64 << 20
 # Errors of systems and file systems without such copies.
 _NO_COPY = frozenset((errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM))
@@ -18,8 +19,8 @@ _NO_COPY = frozenset((errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP,
 def copy_whole(path: Path, source: Source) -> int:
     """Write all bytes of a source that is not compressed, and return how many; replaces a file in one step.
 
-    The kernel copies a local file, or shares its blocks where the file system can. Raises SourceChangedError if the source
-    ends early, OSError if the disk fails.
+    The kernel copies a local file, or shares its blocks where the file system can. Raises
+    SourceChangedError if the source ends early, OSError if the disk fails.
     """
     size = source.length
     assert size is not None

@@ -26,10 +26,11 @@ _STEP = 4 << 20
 class Sink:
     """Collects bytes in a buffer, and writes it in the background when it is full, while another one is filled.
 
-    An error of the disk is raised by a later call. Before the file is closed, ``end`` or ``close`` must have returned.
-    Full buffers go to the disk directly (O_DIRECT), because the file is synced before it is renamed. That takes half
-    the CPU time, and other files stay in the page cache. The rest at the end, and everything on a file system without
-    such writes, is written the ordinary way. Errors name ``path``.
+    An error of the disk is raised by a later call. Before the file is closed, ``end`` or ``close``
+    must have returned. Full buffers go to the disk directly (O_DIRECT), because the file is synced
+    before it is renamed. That takes half the CPU time, and other files stay in the page cache. The
+    rest at the end, and everything on a file system without such writes, is written the ordinary
+    way. Errors name ``path``.
     """
 
     def __init__(self, file: int, path: Path) -> None:
@@ -41,7 +42,8 @@ class Sink:
         # Not tried yet.
         self._direct: bool | None = None
         self._thread: ThreadPoolExecutor | None = None
-        # The thread's descriptor: if Ctrl-C keeps ``close`` from waiting, it writes to no other file.
+        # The thread's descriptor: if Ctrl-C keeps ``close`` from waiting, it writes to no other
+        # file.
         self._own = -1
         self._writing: Future[None] | None = None
 
@@ -158,9 +160,10 @@ _CAN_FILL = hasattr(os, "preadv")
 def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
     """Write a tar that consists of ranges of a source and of new bytes, in order, and return its size in bytes.
 
-    Ranges are those of whole members, headers and padding included. Replaces a file of that name, in one step.
-    It ends as a tar ends, with two zero blocks. Raises SourceChangedError if the source ends early, OSError if the disk
-    fails, and errors of ``pieces``, also at their end; then no new file is left.
+    Ranges are those of whole members, headers and padding included. Replaces a file of that name,
+    in one step. It ends as a tar ends, with two zero blocks. Raises SourceChangedError if the
+    source ends early, OSError if the disk fails, and errors of ``pieces``, also at their end; then
+    no new file is left.
     """
     with writing(path) as file:
         sink = Sink(file, path)

@@ -92,12 +92,17 @@ def scan_options(
 ) -> ScanOptions:
     """Return the options of a scan of these shards for these readers.
 
-    OpenCLIP 4 has flags that ask for things. A reader that makes columns has the first samples of the first shard read.
+    OpenCLIP 4 has flags that ask for things. A reader that makes columns has the first samples of
+    the first shard read.
     """
-    options = ScanOptions(level, allow_pipe=allow_pipe, arrow=any(reader.through_arrow for reader in readers))
+    options = ScanOptions(
+        level, allow_pipe=allow_pipe, arrow=any(reader.through_arrow for reader in readers)
+    )
     if urls and level != "names" and any(reader.makes_columns for reader in readers):
         tables = any(reader.writes_tables for reader in readers)
-        options = replace(options, columns=first_columns(urls[0], allow_pipe=allow_pipe, tables=tables))
+        options = replace(
+            options, columns=first_columns(urls[0], allow_pipe=allow_pipe, tables=tables)
+        )
     new = next((reader.options for reader in readers if reader.name == "open-clip-4"), None)
     if new is None:
         return options

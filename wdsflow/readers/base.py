@@ -96,7 +96,8 @@ class Reader(ABC):
     unopened: ClassVar[str] = "it does not open"
     # Needed in addition to the image.
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"
-    # Other names of fields that this reader wants, but does not accept: the name -> the wanted name.
+    # Other names of fields that this reader wants, but does not accept: the name -> the wanted
+    # name.
     aliases: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, options: Options | None = None) -> None:
@@ -109,7 +110,10 @@ class Reader(ABC):
     def paired_fields(self) -> tuple[str, ...]:
         """Return the fields that it takes for the caption, or for the label; see ``pairs_with``."""
         # The text_key of wdsflow's feed may list json among others.
-        return (*split_keys(self.options.text_key), *(["json"] if self.options.json_text_key else []))
+        return (
+            *split_keys(self.options.text_key),
+            *(["json"] if self.options.json_text_key else []),
+        )
 
     @abstractmethod
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
@@ -133,7 +137,13 @@ class Reader(ABC):
 
     def runs(self, shard: ShardEvidence) -> Runs:
         """Return the runs of a shard for this reader."""
-        other = shard.visible_runs if self.visible_only else shard.all_runs if self.sees_metadata else None
+        other = (
+            shard.visible_runs
+            if self.visible_only
+            else shard.all_runs
+            if self.sees_metadata
+            else None
+        )
         return shard.runs if other is None else other
 
     def opens(self, shard: ShardEvidence) -> bool:
@@ -215,7 +225,15 @@ def first_of(names: Sequence[str], sample: Sample) -> Part | None:
     return next((sample[name] for name in names if name in sample), None)
 
 
-def lacking(image: object, paired: object, kind: FateKind = "dropped", pairs_with: str = "caption") -> Fate:
+def lacking(
+    image: object, paired: object, kind: FateKind = "dropped", pairs_with: str = "caption"
+) -> Fate:
     """Return the fate of a sample that lacks its image, its caption (or label), or both: each None or False if absent."""
-    reason = f"no-image-or-{pairs_with}" if not (image or paired) else f"no-{pairs_with}" if image else "no-image"
+    reason = (
+        f"no-image-or-{pairs_with}"
+        if not (image or paired)
+        else f"no-{pairs_with}"
+        if image
+        else "no-image"
+    )
     return Fate(kind, "filter", reason)

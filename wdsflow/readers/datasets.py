@@ -4,7 +4,14 @@ import sys
 from collections.abc import Sequence
 from copy import copy
 
-from wdsflow.scan.content.fitting import MOST_VALUE, InferredColumns, UnknownColumns, holds_value, infer, value_of
+from wdsflow.scan.content.fitting import (
+    MOST_VALUE,
+    InferredColumns,
+    UnknownColumns,
+    holds_value,
+    infer,
+    value_of,
+)
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.scan.naming import is_hidden
@@ -33,18 +40,21 @@ _MEDIA = frozenset(
 class Datasets(Reader):
     """``load_dataset("webdataset", data_files=[...], split="train", streaming=True)``, iterated to its end.
 
-    The first five samples of the first shard must have the same fields; they become the columns, and a later sample gives
-    None for a column that it lacks while its other fields are left out. Rows with None count as dropped here, because
-    they would train as None. Every error is raised: a missing shard at once, all others where they lie. Names among the
-    first samples must be UTF-8.
+    The first five samples of the first shard must have the same fields; they become the columns,
+    and a later sample gives None for a column that it lacks while its other fields are left out.
+    Rows with None count as dropped here, because they would train as None. Every error is raised: a
+    missing shard at once, all others where they lie. Names among the first samples must be UTF-8.
 
-    The values of json, integers, arrays and msgpack in the first five samples give their columns types: they must agree,
-    and fit into Arrow. Later values are converted to these types in Python, and what cannot be converted raises.
+    The values of json, integers, arrays and msgpack in the first five samples give their columns
+    types: they must agree, and fit into Arrow. Later values are converted to these types in Python,
+    and what cannot be converted raises.
 
-    Cannot be known here, so that the verdict is not exact: audio, video and mesh columns, which need further libraries;
-    columns of cbor and tenbin; bz2, lz4, xz and zst fields, which it unpacks; values over 16 MiB.
+    Cannot be known here, so that the verdict is not exact: audio, video and mesh columns, which
+    need further libraries; columns of cbor and tenbin; bz2, lz4, xz and zst fields, which it
+    unpacks; values over 16 MiB.
 
-    Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, utils/file_utils.py, features/image.py.
+    Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, utils/file_utils.py,
+    features/image.py.
     """
 
     name = "datasets"
@@ -54,7 +64,9 @@ class Datasets(Reader):
     same_fields = True
     makes_columns = True
 
-    def __init__(self, options: Options | None = None, columns: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, options: Options | None = None, columns: frozenset[str] | None = None
+    ) -> None:
         super().__init__(options)
         # None: not known yet, every field counts.
         self.columns = columns
@@ -119,7 +131,9 @@ class Datasets(Reader):
             for fate in lookahead.fates(shape):
                 if fate.kind == "crash":
                     return fate
-        if self.runs(first).count + self.flushes(first) <= EXAMPLES and (crash := self.at_stop(first.stop)):
+        if self.runs(first).count + self.flushes(first) <= EXAMPLES and (
+            crash := self.at_stop(first.stop)
+        ):
             return crash
         if len({_fields(shape) for shape in shapes}) != 1:
             return Fate("crash", "group", "schema")
@@ -136,12 +150,17 @@ class Datasets(Reader):
         if not first:
             return ""
         for name in sorted(_fields(first[0])):
-            if name.rpartition(".")[2].lower() in _MEDIA or kind_of(name.removesuffix(".gz")) in ("cbor", "tenbin"):
+            if name.rpartition(".")[2].lower() in _MEDIA or kind_of(name.removesuffix(".gz")) in (
+                "cbor",
+                "tenbin",
+            ):
                 return f"what the column {name} converts to is not known here"
             if holds_value(name) and shards[0].columns is None:
                 return f"the types in the column {name} were not looked at"
         for name in (name for shard in shards for name in shard.fields):
-            if name.rpartition(".")[2] in _UNPACKED or (name.endswith(".gz") and kind_of(name[:-3]) == "image"):
+            if name.rpartition(".")[2] in _UNPACKED or (
+                name.endswith(".gz") and kind_of(name[:-3]) == "image"
+            ):
                 return f"what it makes of the packed field {name} is not known here"
         return shards[0].columns.unknown if shards[0].columns is not None else ""
 
@@ -168,10 +187,12 @@ def _last_known(runs: Runs) -> int:
 def _early(runs: Runs) -> list[ShapeCount]:
     """Return the inner shapes that occur among the first five runs.
 
-    A shape follows the head and the runs that were counted before it; those counts are not kept for the many shapes
-    of an irregular shard.
+    A shape follows the head and the runs that were counted before it; those counts are not kept for
+    the many shapes of an irregular shard.
     """
-    return [item for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < EXAMPLES]
+    return [
+        item for index, item in enumerate(runs.inner) if 1 + max(index, sum(item.before)) < EXAMPLES
+    ]
 
 
 def _first_shapes(runs: Runs) -> list[Shape]:
@@ -187,15 +208,18 @@ def _first_shapes(runs: Runs) -> list[Shape]:
 def first_columns(url: Shard, *, allow_pipe: bool = False, tables: bool = False) -> InferredColumns:
     """Return the columns that the first samples of a shard give to Hugging Face datasets.
 
-    Reads no further than these samples. Nothing is raised: if the columns cannot be determined, ``unknown`` is the reason.
-    Fields that do not decode are left out, because the reader ends there. ``tables``: a reader
+    Reads no further than these samples. Nothing is raised: if the columns cannot be determined,
+    ``unknown`` is the reason. Fields that do not decode are left out, because the reader ends
+    there. ``tables``: a reader
     writes all values to a table, so that Arrow's own types are needed.
     """
     try:
         rows = _rows(url, allow_pipe=allow_pipe)
         return infer(url, rows, tables=tables)
     except UnknownColumns as unknown:
-        return InferredColumns(url, unknown=f"the columns of the first samples are not known: {unknown}")
+        return InferredColumns(
+            url, unknown=f"the columns of the first samples are not known: {unknown}"
+        )
     except SourceError as error:
         return InferredColumns(url, unknown=f"the first samples could not be read: {error}")
 
@@ -235,14 +259,15 @@ _VISIBLE = Grouping(_visible)
 class DatasetsTables(Datasets):
     """``load_dataset("webdataset", data_files=[...], split="train")``, without streaming, and its rows to their end.
 
-    All shards are written to Arrow tables first: an error in any shard ends ``load_dataset`` itself, and no row comes out.
-    Images are decoded when a row is read. Tables are stricter than Python: an integer of more than 64 bits, text that is
-    not Unicode, a value in a column that had only null, and a list of unlike values raise; so does any name that is not
-    UTF-8.
+    All shards are written to Arrow tables first: an error in any shard ends ``load_dataset``
+    itself, and no row comes out. Images are decoded when a row is read. Tables are stricter than
+    Python: an integer of more than 64 bits, text that is not Unicode, a value in a column that had
+    only null, and a list of unlike values raise; so does any name that is not UTF-8.
 
-    Cannot be known here, so that the verdict is not exact: what is not known of streaming; arrays (npy, npz) of several
-    types, because Arrow refuses some mixtures within the 100 rows that are written together. Not looked at: whether the
-    disk has room for the tables, which hold the contents of all shards.
+    Cannot be known here, so that the verdict is not exact: what is not known of streaming; arrays
+    (npy, npz) of several types, because Arrow refuses some mixtures within the 100 rows that are
+    written together. Not looked at: whether the disk has room for the tables, which hold the
+    contents of all shards.
 
     Source: datasets 5.2, packaged_modules/webdataset/webdataset.py, builder.py, arrow_writer.py.
     """
@@ -259,7 +284,9 @@ class DatasetsTables(Datasets):
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is unknown of columns, or which column has arrays of several types."""
-        mixed = next((tally for shard in shards if (tally := shard.tally("column.other-type")).count), None)
+        mixed = next(
+            (tally for shard in shards if (tally := shard.tally("column.other-type")).count), None
+        )
         if mixed is not None:
             return f"whether the arrays in {mixed.detail} can be written depends on which rows are written together"
         return super().unknown(shards)

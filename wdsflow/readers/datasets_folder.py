@@ -1,8 +1,9 @@
 """The files of a folder that Hugging Face ``load_dataset(FOLDER)`` loads: it does not always choose the shards.
 
-It passes over hidden files and folders, and folders that begin with two underscores. It divides the others into splits by
-their names, and takes the format of each split from the most frequent extension, where parquet, json and csv win a draw
-against tar. With ``load_dataset("webdataset", data_dir=FOLDER)`` every visible file is read as a tar.
+It passes over hidden files and folders, and folders that begin with two underscores. It divides the
+others into splits by their names, and takes the format of each split from the most frequent
+extension, where parquet, json and csv win a draw against tar. With ``load_dataset("webdataset",
+data_dir=FOLDER)`` every visible file is read as a tar.
 
 Source: datasets 5.2, data_files.py, load.py, packaged_modules/__init__.py.
 """
@@ -15,7 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 _IGNORED = frozenset(
-    ("README.md", "config.json", "dataset_info.json", "dataset_infos.json", "dummy_data.zip", "dataset_dict.json")
+    (
+        "README.md",
+        "config.json",
+        "dataset_info.json",
+        "dataset_infos.json",
+        "dummy_data.zip",
+        "dataset_dict.json",
+    )
 )
 # They describe data and are not counted with it.
 _METADATA = frozenset(
@@ -59,10 +67,12 @@ _SPLITS = {
 }
 _BREAK = "[-._ 0-9]"
 _FOLDER_SPLITS = {
-    split: re.compile(rf"(.*{_BREAK})?({'|'.join(words)})({_BREAK}.*)?", re.DOTALL) for split, words in _SPLITS.items()
+    split: re.compile(rf"(.*{_BREAK})?({'|'.join(words)})({_BREAK}.*)?", re.DOTALL)
+    for split, words in _SPLITS.items()
 }
 _FILE_SPLITS = {
-    split: re.compile(rf"(.*{_BREAK})?({'|'.join(words)}){_BREAK}.*", re.DOTALL) for split, words in _SPLITS.items()
+    split: re.compile(rf"(.*{_BREAK})?({'|'.join(words)}){_BREAK}.*", re.DOTALL)
+    for split, words in _SPLITS.items()
 }
 _NUMBERED = re.compile(r"data/([^/]*)-\d{5}-of-\d{5}[^/]*\.[^/]*", re.DOTALL)
 
@@ -74,7 +84,9 @@ def visible_files(folder: Path) -> list[str]:
         folders[:] = [name for name in folders if not name.startswith((".", "__"))]
         below = os.path.relpath(place, folder)
         prefix = "" if below == "." else f"{below}/"
-        names += [f"{prefix}{name}" for name in files if not name.startswith(".") and name not in _IGNORED]
+        names += [
+            f"{prefix}{name}" for name in files if not name.startswith(".") and name not in _IGNORED
+        ]
     return sorted(names)
 
 
@@ -127,7 +139,11 @@ def _format(names: list[str]) -> str:
             continue
         for ending in endings:
             counts[last not in _METADATA, ending.lower()] += 1
-    ranked = sorted(counts, key=lambda entry: (entry[0], counts[entry], _favor(entry[1]), entry[1]), reverse=True)
+    ranked = sorted(
+        counts,
+        key=lambda entry: (entry[0], counts[entry], _favor(entry[1]), entry[1]),
+        reverse=True,
+    )
     return next((ending for _, ending in ranked if ending in _FORMATS), "")
 
 

@@ -44,7 +44,8 @@ def may_share_keys(shards: Sequence[ShardEvidence]) -> bool:
     for group in _folders(shards):
         last = last_of_part = ""
         spans = sorted(
-            ((*shard.key_span, _is_whole(shard)) for shard in group if shard.key_span), key=lambda span: span[0]
+            ((*shard.key_span, _is_whole(shard)) for shard in group if shard.key_span),
+            key=lambda span: span[0],
         )
         for number, (start, end, whole) in enumerate(spans):
             if number and start <= (last_of_part if whole else last):
@@ -56,7 +57,11 @@ def may_share_keys(shards: Sequence[ShardEvidence]) -> bool:
 
 def meetings(shards: Sequence[ShardEvidence]) -> int:
     """Return how many shards end with the key with which another one begins; readers shuffle shards."""
-    ends = [(shard.runs.head.key, shard.runs.last.key) for shard in shards if shard.runs.head and shard.runs.last]
+    ends = [
+        (shard.runs.head.key, shard.runs.last.key)
+        for shard in shards
+        if shard.runs.head and shard.runs.last
+    ]
     heads = Counter(head for head, _ in ends)
     return sum(heads[last] - (head == last) > 0 for head, last in ends)
 
@@ -81,21 +86,23 @@ _IN_A_ROW = 100
 class Energon(Reader):
     """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of captioning samples, on the index of ``wdsflow index --energon``.
 
-    Its ``field_map`` is ``{image: "jpg,png,jpeg,webp", caption: txt}``, where the image may be fewer of these. Only these
-    fields are read and decoded. A sample that lacks one, or has one that does not decode, is skipped with a message; 100
-    in a row end the training with an error, so that it never hangs.
+    Its ``field_map`` is ``{image: "jpg,png,jpeg,webp", caption: txt}``, where the image may be
+    fewer of these. Only these fields are read and decoded. A sample that lacks one, or has one that
+    does not decode, is skipped with a message; 100 in a row end the training with an error, so that
+    it never hangs.
 
-    A damaged shard is not in the index: its samples are lost. There is no index at all, and training ends at once, where a
-    shard is compressed, has no sample, or a sample whose name is not UTF-8, or where a key occurs twice in one folder,
-    which includes members of a sample that are not adjacent. The index of ``energon prepare`` differs: see
-    ``docs/readers.md``.
+    A damaged shard is not in the index: its samples are lost. There is no index at all, and
+    training ends at once, where a shard is compressed, has no sample, or a sample whose name is not
+    UTF-8, or where a key occurs twice in one folder, which includes members of a sample that are
+    not adjacent. The index of ``energon prepare`` differs: see ``docs/readers.md``.
 
-    Cannot be known here, so that the verdict is not exact: whether 100 samples that are skipped come in a row, if there
-    are 50 or more, because the order is random; whether large shards whose keys overlap have one in common. Not looked
-    at: other field maps, sample loaders, task encoders and filters; more workers than samples; splits: all shards are
-    judged as one.
+    Cannot be known here, so that the verdict is not exact: whether 100 samples that are skipped
+    come in a row, if there are 50 or more, because the order is random; whether large shards whose
+    keys overlap have one in common. Not looked at: other field maps, sample loaders, task encoders
+    and filters; more workers than samples; splits: all shards are judged as one.
 
-    Source: megatron-energon 7.4.1, flavors/webdataset/itar_reader.py, sample_decoder.py, prepare.py, errors.py.
+    Source: megatron-energon 7.4.1, flavors/webdataset/itar_reader.py, sample_decoder.py,
+    prepare.py, errors.py.
     """
 
     name = "energon"
@@ -117,7 +124,11 @@ class Energon(Reader):
             return (Fate("dropped", "decode", "bad-caption", _CAPTION),)
         images = (sample[name] for name in IMAGE_FIELDS if name in sample)
         bad = next((part for part in images if part.status in IMAGE_TROUBLE), None)
-        return (USABLE if bad is None else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),)
+        return (
+            USABLE
+            if bad is None
+            else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),
+        )
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether a shard is in the index."""
@@ -131,20 +142,31 @@ class Energon(Reader):
         if crash := next(filter(None, map(self.at_shard, whole)), None):
             return crash
         if pair := share_keys(whole):
-            return Fate("crash", "group", "no-index", f"{_name(pair[0])} and {_name(pair[1])} have a key in common")
+            return Fate(
+                "crash",
+                "group",
+                "no-index",
+                f"{_name(pair[0])} and {_name(pair[1])} have a key in common",
+            )
         return None
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return the crash of a shard that leaves its folder without an index."""
         obstacle = _obstacle(shard) if shard.is_whole else ""
-        return Fate("crash", "group", "no-index", f"{_name(shard)} {obstacle}") if obstacle else None
+        return (
+            Fate("crash", "group", "no-index", f"{_name(shard)} {obstacle}") if obstacle else None
+        )
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return what is unknown of keys, or of the order of skipped samples."""
         whole = [shard for shard in shards if shard.is_whole]
         if self.at_start(shards) is not None:
             return ""
-        if any(shard.tally(name).count for shard in whole for name in ("name.not-utf8", "name.junk-not-utf8")):
+        if any(
+            shard.tally(name).count
+            for shard in whole
+            for name in ("name.not-utf8", "name.junk-not-utf8")
+        ):
             return "whether a name that is not UTF-8 belongs to a sample is not known, which would leave it without an index"
         if may_share_keys(whole):
             return "whether two shards have a key in common is not known, which would leave them without an index"
@@ -153,7 +175,9 @@ class Energon(Reader):
         skipped = sum(run.count for run in runs) - usable
         # A pass may begin with the samples with which the last one ended.
         if usable and 2 * skipped >= _IN_A_ROW:
-            return f"training ends with an error if {_IN_A_ROW} samples that are skipped come in a row"
+            return (
+                f"training ends with an error if {_IN_A_ROW} samples that are skipped come in a row"
+            )
         return ""
 
 
@@ -189,16 +213,18 @@ _RESERVED = frozenset({"__key__", "__shard__", "__restore_key__", "__sources__"}
 class EnergonCrude(Energon):
     """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of ``CrudeWebdataset``, on the index of ``wdsflow index --energon``.
 
-    All fields are read and decoded, as webdataset 1.x decodes them: a sample with one that does not decode is skipped with a
-    message. The others go to a cooker, a function of yours, which is taken to want one of jpg, png, jpeg and webp, and
-    ``txt``, and to raise without. Names of images are recognized in upper case, to be decoded; a cooker finds all fields
-    as they are spelled. A field with a name that Energon needs itself, such as ``__key__``, ends the training.
+    All fields are read and decoded, as webdataset 1.x decodes them: a sample with one that does not
+    decode is skipped with a message. The others go to a cooker, a function of yours, which is taken
+    to want one of jpg, png, jpeg and webp, and ``txt``, and to raise without. Names of images are
+    recognized in upper case, to be decoded; a cooker finds all fields as they are spelled. A field
+    with a name that Energon needs itself, such as ``__key__``, ends the training.
 
-    Cannot be known here: what your cooker wants; other decoders than the default one, which leaves audio and video
-    closed; what a pickled field does (taken as valid); whether the environment that trains has msgpack and cbor (they are
-    looked for in this one).
+    Cannot be known here: what your cooker wants; other decoders than the default one, which leaves
+    audio and video closed; what a pickled field does (taken as valid); whether the environment that
+    trains has msgpack and cbor (they are looked for in this one).
 
-    Source: megatron-energon 7.4.1, flavors/crude.py, webdataset/sample_decoder.py; webdataset 1.0.2, autodecode.py.
+    Source: megatron-energon 7.4.1, flavors/crude.py, webdataset/sample_decoder.py; webdataset
+    1.0.2, autodecode.py.
     """
 
     name = "energon-crude"
@@ -213,7 +239,11 @@ class EnergonCrude(Energon):
         if image is None or _CAPTION not in sample:
             return (lacking(image, _CAPTION in sample),)
         bad = next(filter(_is_refused, sample.values()), None)
-        return (USABLE if bad is None else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),)
+        return (
+            USABLE
+            if bad is None
+            else Fate("dropped", "decode", reason_for(bad, image, _CAPTION), bad.suffix),
+        )
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
         """Return the crash of a set that has no index or a field with a reserved name: samples come in random order."""
@@ -228,4 +258,6 @@ def _is_refused(part: Part) -> bool:
     if part.suffix.startswith("__"):
         return False
     suffix = part.suffix.lower() if extension_of(part.suffix).lower() in IMAGES else part.suffix
-    return refused(part._replace(suffix=suffix), WebDataset1.decoded, loads_arrays=WebDataset1.loads_arrays)
+    return refused(
+        part._replace(suffix=suffix), WebDataset1.decoded, loads_arrays=WebDataset1.loads_arrays
+    )

@@ -1,7 +1,7 @@
 """Faults of indexes next to shards, of timm and Energon.
 
-Only the end of an index of a single shard is read, and one header of the shard: as few bytes for a large shard as for a
-small one.
+Only the end of an index of a single shard is read, and one header of the shard: as few bytes for a
+large shard as for a small one.
 """
 
 import os
@@ -68,7 +68,11 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
 
 def _of_timm(tree: Any) -> dict[str, Any]:
     splits = tree["splits"].values()
-    pairs = (pair for split in splits for pair in zip(split["filenames"], split["shard_lengths"], strict=True))
+    pairs = (
+        pair
+        for split in splits
+        for pair in zip(split["filenames"], split["shard_lengths"], strict=True)
+    )
     return {str(name): count for name, count in pairs}
 
 
@@ -80,7 +84,9 @@ def _listed(
         tree = read_json(name, _LARGEST)
         if tree is None:
             return
-        counts = {os.path.basename(str(each)): whole(count) for each, count in counts_in(tree).items()}
+        counts = {
+            os.path.basename(str(each)): whole(count) for each, count in counts_in(tree).items()
+        }
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         yield malformed(name, in_words(error))
         return
@@ -89,13 +95,20 @@ def _listed(
     yield from compare(name, counts, shards)
 
 
-def _tar_indexes(path: str, names: Collection[str], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+def _tar_indexes(
+    path: str, names: Collection[str], shards: Sequence[ShardEvidence]
+) -> list[SidecarFact]:
     """Return a fact about Energon's indexes of single shards that do not agree with these."""
     wrong, files = list[str](), list[str]()
     for shard in shards:
         name = os.path.splitext(os.path.basename(shard.url))[0] + _TAR_INDEX
         index = os.path.join(path, name)
-        if name not in names or not os.path.isfile(index) or shard.error or shard.compression is not None:
+        if (
+            name not in names
+            or not os.path.isfile(index)
+            or shard.error
+            or shard.compression is not None
+        ):
             continue
         try:
             detail = _compare_tar_index(index, shard)
@@ -162,7 +175,11 @@ def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
 
 
 def _without_shard(
-    path: str, names: Collection[str], ending: str, stems: Collection[str], is_one: Callable[[str], bool]
+    path: str,
+    names: Collection[str],
+    ending: str,
+    stems: Collection[str],
+    is_one: Callable[[str], bool],
 ) -> list[str]:
     """Return the first files with an ending whose stem is that of no shard."""
     found = []

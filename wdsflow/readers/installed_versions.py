@@ -59,16 +59,23 @@ def release(version: str) -> tuple[int, ...]:
 
 def conflicts(versions: Mapping[str, str]) -> list[Conflict]:
     """Return the pairs among ``versions`` (distribution -> version) that are known to fail, the worst first."""
-    found = [check(versions) for check in (_webdataset, _torchvision, _start_method, _numpy, _img2dataset)]
+    found = [
+        check(versions)
+        for check in (_webdataset, _torchvision, _start_method, _numpy, _img2dataset)
+    ]
     return sorted((each for each in found if each), key=lambda each: each.severity != "error")
 
 
 def _webdataset(versions: Mapping[str, str]) -> Conflict | None:
-    # The end-of-shard marker {} came with 0.2.95; group_by_keys_nothrow, unchanged up to OpenCLIP 4.2, asks it for
-    # "fname".
+    # The end-of-shard marker {} came with 0.2.95; group_by_keys_nothrow, unchanged up to OpenCLIP
+    # 4.2, asks it for "fname".
     if not ("open_clip_torch" in versions and "webdataset" in versions):
         return None
-    if release(versions["open_clip_torch"]) >= (4, 3) or release(versions["webdataset"]) < (0, 2, 95):
+    if release(versions["open_clip_torch"]) >= (4, 3) or release(versions["webdataset"]) < (
+        0,
+        2,
+        95,
+    ):
         return None
     return Conflict(
         _pair(versions, "open_clip_torch", "webdataset"),
@@ -79,7 +86,8 @@ def _webdataset(versions: Mapping[str, str]) -> Conflict | None:
 
 
 def _torchvision(versions: Mapping[str, str]) -> Conflict | None:
-    # Up to torch 2.13 each torchvision 0.(15 + x) is built for torch 2.x alone. From 0.29 on it asks for 2.14 or later.
+    # Up to torch 2.13 each torchvision 0.(15 + x) is built for torch 2.x alone. From 0.29 on it
+    # asks for 2.14 or later.
     torch, vision = release(versions.get("torch", "")), release(versions.get("torchvision", ""))
     if len(torch) < 2 or len(vision) < 2 or torch[0] != 2 or vision[0] != 0:
         return None
@@ -89,7 +97,9 @@ def _torchvision(versions: Mapping[str, str]) -> Conflict | None:
         _pair(versions, "torch", "torchvision"),
         "error",
         "torchvision is built for another torch: importing it fails with 'operator torchvision::nms does not exist'",
-        install_packages(f"torchvision==0.{torch[1] + 15}.*" if torch[1] < 14 else "torchvision>=0.29"),
+        install_packages(
+            f"torchvision==0.{torch[1] + 15}.*" if torch[1] < 14 else "torchvision>=0.29"
+        ),
     )
 
 

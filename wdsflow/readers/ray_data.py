@@ -5,7 +5,18 @@ from collections.abc import Sequence
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import KEY, MARKED_BAD, USABLE, Fate, Reader, Sample, first_of, first_repeat, is_marked_bad, lacking
+from .base import (
+    KEY,
+    MARKED_BAD,
+    USABLE,
+    Fate,
+    Reader,
+    Sample,
+    first_of,
+    first_repeat,
+    is_marked_bad,
+    lacking,
+)
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _TEXT_KEY = "txt"
@@ -22,14 +33,15 @@ _FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
 class RayData(Reader):
     """``ray.data.read_webdataset(paths)`` with the default decoder, every row taken.
 
-    Field names keep their case. jpeg and webp come as bytes, which count as images here. Every error fails the whole read;
-    so does a sample without a decoded image (or array) that the first sample of its block has: the column cannot become a
-    tensor. Arrow unpacks shards whose names end in .gz, .bz2 or .zst, all streams of a file as one.
+    Field names keep their case. jpeg and webp come as bytes, which count as images here. Every
+    error fails the whole read; so does a sample without a decoded image (or array) that the first
+    sample of its block has: the column cannot become a tensor. Arrow unpacks shards whose names end
+    in .gz, .bz2 or .zst, all streams of a file as one.
 
-    Cannot be known here: how many rows came out before an error; where blocks begin, which hold up to 128 MiB and can span
-    shards (a shard is taken for one block). So the verdict is not exact where images or arrays of one field differ in
-    their number of dimensions, or hold what Arrow has no tensor of. Json of any types passes: what Arrow refuses stays
-    as Python objects.
+    Cannot be known here: how many rows came out before an error; where blocks begin, which hold up
+    to 128 MiB and can span shards (a shard is taken for one block). So the verdict is not exact
+    where images or arrays of one field differ in their number of dimensions, or hold what Arrow has
+    no tensor of. Json of any types passes: what Arrow refuses stays as Python objects.
 
     Source: ray 2.60, data/_internal/datasource/webdataset_datasource.py.
     """
@@ -57,7 +69,11 @@ class RayData(Reader):
             if part.suffix.startswith("__"):
                 continue
             if extension in _FORBIDDEN or part.status in _TROUBLE.get(extension, ()):
-                reason = "unsafe-field" if extension in _FORBIDDEN else reason_for(part, image, _TEXT_KEY)
+                reason = (
+                    "unsafe-field"
+                    if extension in _FORBIDDEN
+                    else reason_for(part, image, _TEXT_KEY)
+                )
                 return Fate("crash", "decode", reason, part.suffix)
         return USABLE if image and _TEXT_KEY in sample else lacking(image, _TEXT_KEY in sample)
 
@@ -69,7 +85,9 @@ class RayData(Reader):
         foreign = shard.tally("name.not-utf8")
         if foreign.key is not None:
             return Fate("crash", "batch", "not-utf8-name", foreign.key)
-        samples = ({part.suffix: part for part in item.shape} for item in self.runs(shard).counted())
+        samples = (
+            {part.suffix: part for part in item.shape} for item in self.runs(shard).counted()
+        )
         rows = [sample for sample in samples if not is_marked_bad(sample)]
         for field in rows[0] if rows else ():
             if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):
@@ -82,7 +100,9 @@ class RayData(Reader):
             for name, count in shard.fields.items():
                 differ = bool(count.ranks & (count.ranks - 1)) or count.ranks & 1
                 if differ and name.rpartition(".")[2] in _ARRAYS:
-                    return f"whether {name} fits into one tensor depends on where Ray's blocks begin"
+                    return (
+                        f"whether {name} fits into one tensor depends on where Ray's blocks begin"
+                    )
         return ""
 
     def opens(self, shard: ShardEvidence) -> bool:

@@ -19,7 +19,8 @@ _SHOWN = 3
 class SidecarFact:
     """One fault of one file next to the shards, or of several of one kind.
 
-    "gone": it lists shards that are not there; "orphaned": a folder has files of single shards that are not there.
+    "gone": it lists shards that are not there; "orphaned": a folder has files of single shards that
+    are not there.
     """
 
     # Escaped.
@@ -75,7 +76,9 @@ def malformed(name: str, detail: str) -> SidecarFact:
     return SidecarFact(escape(name), "malformed", detail)
 
 
-def compare(name: str, counts: Mapping[str, int | None], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+def compare(
+    name: str, counts: Mapping[str, int | None], shards: Sequence[ShardEvidence]
+) -> list[SidecarFact]:
     """Return a fact if counts, by base names, are not those of the shards; shards that could not be read are left out."""
     wrong = []
     for shard in shards:
@@ -93,7 +96,11 @@ def _count_text(count: int | None) -> str:
 def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
     """Return a fact if a file lists local shards, by path or relative to its set, that are not there."""
     folder = os.path.dirname(name).removesuffix(f"{os.sep}.nv-meta")
-    absent = [each for each in listed if _is_here(each) and not os.path.lexists(os.path.join(folder, each))]
+    absent = [
+        each
+        for each in listed
+        if _is_here(each) and not os.path.lexists(os.path.join(folder, each))
+    ]
     detail = f"{some(absent)}, which {'is' if len(absent) == 1 else 'are'} not there"
     return [SidecarFact(escape(name), "gone", detail, len(absent))] if absent else []
 
@@ -103,7 +110,9 @@ def _is_here(name: str) -> bool:
     return named(name).path is not None
 
 
-def written_by(facts: Iterable[SidecarFact], folder: str, files: Sequence[str], *kinds: str) -> list[SidecarFact]:
+def written_by(
+    facts: Iterable[SidecarFact], folder: str, files: Sequence[str], *kinds: str
+) -> list[SidecarFact]:
     """Return facts about files in a folder with the options of ``wdsflow index`` that write these again."""
     return [replace(fact, folder=folder, files=tuple(files), kinds=kinds) for fact in facts]
 
@@ -117,17 +126,27 @@ def some(names: Sequence[str]) -> str:
 def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
     """Return a fact about a file and its differences from the shards, if there are any."""
     more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-    return [SidecarFact(escape(name), "stale", ", ".join(wrong[:_SHOWN]) + more, len(wrong))] if wrong else []
+    return (
+        [SidecarFact(escape(name), "stale", ", ".join(wrong[:_SHOWN]) + more, len(wrong))]
+        if wrong
+        else []
+    )
 
 
-def unlisted(name: str, listed: Collection[str], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+def unlisted(
+    name: str, listed: Collection[str], shards: Sequence[ShardEvidence]
+) -> list[SidecarFact]:
     """Return a fact if a file does not list all shards by base name; shards that could not be read are left out.
 
     No index can list those; their faults are reported first.
     """
     bases = [os.path.basename(shard.url) for shard in shards if not shard.error]
     absent = [base for base in bases if base not in listed]
-    return [SidecarFact(escape(name), "missing", f"does not list {some(absent)}", len(absent))] if absent else []
+    return (
+        [SidecarFact(escape(name), "missing", f"does not list {some(absent)}", len(absent))]
+        if absent
+        else []
+    )
 
 
 def whole(value: object) -> int | None:

@@ -6,7 +6,18 @@ from typing import ClassVar
 from wdsflow.scan.evidence import Shape, ShardEvidence
 from wdsflow.shards.shard import Shard
 
-from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, is_marked_bad, lacking
+from .base import (
+    KEY,
+    MARKED_BAD,
+    URL,
+    USABLE,
+    Fate,
+    Reader,
+    Sample,
+    first_of,
+    is_marked_bad,
+    lacking,
+)
 from .open_clip.versions import Buffers, epoch_order
 from .url_schemes import unopened_by_webdataset_02
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, reason_for
@@ -20,12 +31,14 @@ _BUFFERS = Buffers(shards=500, shards_initial=100)
 class Timm(Reader):
     """timm 1.0's ``create_dataset("wds/", root, split="{...}.tar|N", is_training=True)`` on webdataset 0.2.86 or older.
 
-    It decodes the image and the class number in ``cls``, no caption; every error is logged, and the sample dropped. The
-    epoch has as many samples as the split says, so that a worker reads its shards again and again.
+    It decodes the image and the class number in ``cls``, no caption; every error is logged, and the
+    sample dropped. The epoch has as many samples as the split says, so that a worker reads its
+    shards again and again.
 
-    Cannot be known here: a ``target_key``, which takes the label from json; other values of ``input_key``, ``seed`` and
-    WDS_SHUFFLE_SIZE; a class map, which raises for a class that it lacks. Validation (``is_training=False``) reads the
-    shards once and ends, so that it does not hang.
+    Cannot be known here: a ``target_key``, which takes the label from json; other values of
+    ``input_key``, ``seed`` and WDS_SHUFFLE_SIZE; a class map, which raises for a class that it
+    lacks. Validation (``is_training=False``) reads the shards once and ends, so that it does not
+    hang.
 
     Source: timm 1.0.31, data/readers/reader_wds.py.
     """

@@ -21,9 +21,7 @@ def unopened_by_webdataset_02(url: Shard) -> str:
         return why
     if url.kind == "url" and "'" in url.exact and not _is_rewritten():
         scheme = urlsplit(url).scheme
-        return (
-            f"webdataset puts {scheme}: urls between single quotes into a shell command, and this one has such a quote"
-        )
+        return f"webdataset puts {scheme}: urls between single quotes into a shell command, and this one has such a quote"
     return ""
 
 
@@ -57,7 +55,9 @@ def as_pipe(pattern: str) -> str:
     """
     if re.fullmatch(r"s3a?://[\w./{},\-]+", pattern):
         return f"{PIPE}aws s3 cp {re.sub('^s3a', 's3', pattern)} -"
-    found = re.fullmatch(r"hf://(datasets/|)([\w.\-]+/[\w.\-]+)(?:@([\w.\-]+))?/([\w./{},\-]+)", pattern)
+    found = re.fullmatch(
+        r"hf://(datasets/|)([\w.\-]+/[\w.\-]+)(?:@([\w.\-]+))?/([\w./{},\-]+)", pattern
+    )
     if found is None or pattern.startswith(("hf://spaces/", "hf://buckets/")):
         return ""
     kind, name, revision, path = found.groups()

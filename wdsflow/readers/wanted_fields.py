@@ -66,7 +66,8 @@ def refused(part: Part, decoded: frozenset[str], *, loads_arrays: bool = False) 
             return True
         if extension not in decoded:
             return False
-        # Its contents were judged by the decoder of the name without .gz; an empty text is none of its faults.
+        # Its contents were judged by the decoder of the name without .gz; an empty text is none of
+        # its faults.
         trouble = TEXT_TROUBLE | IMAGE_TROUBLE | OTHER_TROUBLE
         return part.status in (trouble - {EMPTY}) or (loads_arrays and part.status == PARTLY)
     if extension not in decoded:
@@ -97,8 +98,8 @@ def trouble(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> str:
         sizes: bytes of each field.
         read: returns the contents of a field.
 
-    Its image must decode, its caption must be text with something in it, and json next to them must parse: OpenCLIP
-    decodes it with the rest. Fields of other kinds are not looked at.
+    Its image must decode, its caption must be text with something in it, and json next to them must
+    parse: OpenCLIP decodes it with the rest. Fields of other kinds are not looked at.
     """
     images = [name for name in IMAGE_FIELDS if name in sizes]
     if not images:

@@ -6,7 +6,19 @@ from wdsflow.scan.evidence import Shape
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, first_repeat, is_marked_bad, lacking
+from .base import (
+    KEY,
+    MARKED_BAD,
+    URL,
+    USABLE,
+    Fate,
+    Reader,
+    Sample,
+    first_of,
+    first_repeat,
+    is_marked_bad,
+    lacking,
+)
 from .url_schemes import unopened_by_webdataset_02, unopened_by_webdataset_1
 from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
@@ -16,10 +28,11 @@ _CAPTION = "txt"
 class WebDataset1(Reader):
     """webdataset 1.x: ``WebDataset(urls, shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
-    With the default handlers every error is raised, also for shards that hold no sample at all. A mark at the end of each
-    shard keeps samples of different shards apart.
+    With the default handlers every error is raised, also for shards that hold no sample at all. A
+    mark at the end of each shard keeps samples of different shards apart.
 
-    Cannot be known here: what a pickled field does (taken as valid); pipelines with custom handlers.
+    Cannot be known here: what a pickled field does (taken as valid); pipelines with custom
+    handlers.
 
     Source: webdataset 1.0.2, compat.py, tariterators.py, autodecode.py, filters.py.
     """
@@ -40,10 +53,14 @@ class WebDataset1(Reader):
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
         repeat = first_repeat(shape, (KEY, URL), lower=True)
-        repeat = repeat or next((part for part in shape[1:] if part.suffix.lower() == self.path_field), None)
+        repeat = repeat or next(
+            (part for part in shape[1:] if part.suffix.lower() == self.path_field), None
+        )
         if repeat is not None:
             return (Fate("crash", "group", "duplicate-field", repeat.suffix),)
-        sample: Sample = {part.suffix.lower(): part._replace(suffix=part.suffix.lower()) for part in shape}
+        sample: Sample = {
+            part.suffix.lower(): part._replace(suffix=part.suffix.lower()) for part in shape
+        }
         return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
 
     def _fate(self, sample: Sample) -> Fate:
@@ -53,15 +70,18 @@ class WebDataset1(Reader):
                 continue
             if refused(part, self.decoded, loads_arrays=self.loads_arrays):
                 return Fate("crash", "decode", reason_for(part, image, _CAPTION), part.suffix)
-        return USABLE if image and _CAPTION in sample else lacking(image, _CAPTION in sample, "crash")
+        return (
+            USABLE if image and _CAPTION in sample else lacking(image, _CAPTION in sample, "crash")
+        )
 
 
 class WebDataset02(WebDataset1):
     """webdataset 0.2.86 or older: ``WebDataset(urls).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
-    Every error is raised, as in 1.x. Nothing marks the end of a shard: an open sample continues in the next shard if that
-    begins with the same key, so that shards of one sample each, or with keys that begin at 0 again, raise for a field
-    that occurs twice. Shards without a sample end silently.
+    Every error is raised, as in 1.x. Nothing marks the end of a shard: an open sample continues in
+    the next shard if that begins with the same key, so that shards of one sample each, or with keys
+    that begin at 0 again, raise for a field that occurs twice. Shards without a sample end
+    silently.
 
     Source: webdataset 0.2.86, compat.py, tariterators.py, autodecode.py, filters.py.
     """

@@ -72,7 +72,9 @@ class Counts(NamedTuple):
         'rows: 2 used + 1 unmatched = 3'
         """
         reasons = [
-            f"{count:,} {name}" for at, (name, count) in enumerate(self.left_out.items()) if count or at < always
+            f"{count:,} {name}"
+            for at, (name, count) in enumerate(self.left_out.items())
+            if count or at < always
         ]
         return f"{self.what}: {' + '.join([f'{self.out:,} {out}', *reasons])} = {self.came:,}"
 
@@ -92,7 +94,8 @@ L = TypeVar("L", bound="Line")
 Identity = dict[str, object] | None
 # The identity of a file that only has to exist.
 THERE: dict[str, object] = {}
-# In names that are not UTF-8; pydantic's parser, which takes half of the time of the module json, refuses it.
+# In names that are not UTF-8; pydantic's parser, which takes half of the time of the module json,
+# refuses it.
 _SURROGATE = re.compile(rb"\\ud[c-f]", re.IGNORECASE)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -137,7 +140,11 @@ class Line:
         """Read a line. Raises ValueError if it is invalid: partial, of another version, or with counts that do not add up."""
         reader = _reader(cls)  # type: ignore[arg-type]  # mypy has it as not hashable
         odd = _SURROGATE.search(line) is not None
-        found: Self = reader.validate_python(values_of(line)) if odd else reader.validate_json(line, strict=True)
+        found: Self = (
+            reader.validate_python(values_of(line))
+            if odd
+            else reader.validate_json(line, strict=True)
+        )
         try:
             found.check()
         except RuntimeError as error:
@@ -299,7 +306,8 @@ def read_lines(
                 try:
                     line = kind.from_line(text)
                 except ValueError:
-                    # The partial line of a killed run, or one of another version: the output is written again.
+                    # The partial line of a killed run, or one of another version: the output is
+                    # written again.
                     continue
                 before = found.get(line.name)
                 if before is None or is_current(line) or not is_current(before):
@@ -307,11 +315,16 @@ def read_lines(
     return found
 
 
-def is_as_written(folder: str | os.PathLike[str], run: str, kind: type[OneFile], names: Iterable[str]) -> bool:
+def is_as_written(
+    folder: str | os.PathLike[str], run: str, kind: type[OneFile], names: Iterable[str]
+) -> bool:
     """Return whether runs of a command wrote all of these files of a folder, and none has changed since."""
     try:
         written = read_lines([Path(folder, INSIDE, f"{run}.jsonl")], kind)
-        return all(name in written and not other_file(Path(folder, name), written[name].identity) for name in names)
+        return all(
+            name in written and not other_file(Path(folder, name), written[name].identity)
+            for name in names
+        )
     except OSError:
         # Also SourceError.
         return False
@@ -322,7 +335,9 @@ def other_file(path: Path, before: Identity) -> str:
     if before == THERE:
         return "" if path.exists() else f"{path} is missing"
     try:
-        return "" if fingerprint(str(path)) == before else f"{path} was changed since it was written"
+        return (
+            "" if fingerprint(str(path)) == before else f"{path} was changed since it was written"
+        )
     except SourceError as error:
         if error.kind != "missing":
             raise

@@ -14,7 +14,9 @@ def load_call(folder: str, shards: Iterable[str]) -> str:
     'load_dataset("webdataset", data_files="kept/*.tar")'
     """
     escaped = glob.escape(folder.rstrip("/"))
-    endings = sorted({next((end for end in SUFFIXES if name.lower().endswith(end)), ".tar") for name in shards})
+    endings = sorted(
+        {next((end for end in SUFFIXES if name.lower().endswith(end)), ".tar") for name in shards}
+    )
     patterns = [f"{escaped}/*{ending}" for ending in endings]
     files = patterns[0] if len(patterns) == 1 else patterns
     return f'load_dataset("webdataset", data_files={json.dumps(files, ensure_ascii=False)})'

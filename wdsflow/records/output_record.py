@@ -65,7 +65,12 @@ class OutputRecord(Generic[L]):
     ) -> None:
         self.folder, self.inside = folder, folder / INSIDE
         self._store = store_of(folder)
-        self._run, self._did, self.kind, self._reasons = run, did, line, _REASONS | dict(reasons or {})
+        self._run, self._did, self.kind, self._reasons = (
+            run,
+            did,
+            line,
+            _REASONS | dict(reasons or {}),
+        )
         self.part = part
         asked, self._stem = names or (run, run)
         self._asked = self.inside / f"{asked}.json"
@@ -164,9 +169,15 @@ class OutputRecord(Generic[L]):
         self.inside.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.callback(tidy, self.folder, self.scratch(), made=made)
-            self.locks = [stack.enter_context(Lock(self.inside / "lock", self.patience, shared=not self.is_alone))]
+            self.locks = [
+                stack.enter_context(
+                    Lock(self.inside / "lock", self.patience, shared=not self.is_alone)
+                )
+            ]
             if not self.is_alone:
-                self.locks.append(stack.enter_context(Lock(self.inside / self._slice("lock"), self.patience)))
+                self.locks.append(
+                    stack.enter_context(Lock(self.inside / self._slice("lock"), self.patience))
+                )
             self.await_others()
             stack.callback(self._leave)
             self._sweep()
@@ -176,12 +187,16 @@ class OutputRecord(Generic[L]):
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         if kind is not None and self._is_begun:
             # The error that ended the run counts.
             with suppress(OSError):
                 self.state.note(
-                    ended="interrupted" if issubclass(kind, KeyboardInterrupt) else str(error) or kind.__name__
+                    ended="interrupted"
+                    if issubclass(kind, KeyboardInterrupt)
+                    else str(error) or kind.__name__
                 )
         self._stack.close()
 
@@ -262,7 +277,9 @@ class OutputRecord(Generic[L]):
         """Record a finished output. Raises OSError; then it is not recorded."""
         data = line.to_line()
         if self._store:
-            self._store.put(self._lines_path, line.name, data, [path for path, _ in self.files(line)])
+            self._store.put(
+                self._lines_path, line.name, data, [path for path, _ in self.files(line)]
+            )
         self._file.add(data)
         self.lines[line.name] = line
 
@@ -281,8 +298,9 @@ class OutputRecord(Generic[L]):
 
         ``why``: the reason if an output was not written, for ``wdsflow status``.
 
-        Lines get the order of the outputs: the file is the same after an interruption. If no shard exists, no files of
-        the run are left. Returns whether all outputs of all slices are done; the last slice ends the run.
+        Lines get the order of the outputs: the file is the same after an interruption. If no shard
+        exists, no files of the run are left. Returns whether all outputs of all slices are done;
+        the last slice ends the run.
         """
         with self.together("finish"):
             if not self.is_alone:
@@ -293,7 +311,11 @@ class OutputRecord(Generic[L]):
             if whole or self.is_alone:
                 self._end(done, whole=whole)
             if not whole:
-                left = [name for name in self._names[self.part[0] :: self.part[1]] if not self.is_done(name)]
+                left = [
+                    name
+                    for name in self._names[self.part[0] :: self.part[1]]
+                    if not self.is_done(name)
+                ]
                 self.state.end(left, why)
         self.publish()
         return whole
@@ -313,7 +335,8 @@ class OutputRecord(Generic[L]):
     def clear(self, *, counts: bool | None = None) -> None:
         """Remove the files of earlier runs of this command, and nothing else.
 
-        ``counts``: remove the counts of its shards, too; by default if there are any. Otherwise they are restored.
+        ``counts``: remove the counts of its shards, too; by default if there are any. Otherwise
+        they are restored.
         """
         counts = self._has_files() if counts is None else counts
         self.remove()
@@ -328,7 +351,9 @@ class OutputRecord(Generic[L]):
 
     def _end(self, done: Sequence[L], *, whole: bool) -> None:
         places = {name: place for place, name in enumerate(self._names)}
-        self.lines = dict(sorted(self.lines.items(), key=lambda item: (places.get(item[0], -1), item[0])))
+        self.lines = dict(
+            sorted(self.lines.items(), key=lambda item: (places.get(item[0], -1), item[0]))
+        )
         samples = self.samples(done)
         self._write_lines()
         if not self.lines and not self.outputs:
@@ -369,7 +394,9 @@ class OutputRecord(Generic[L]):
 
     def together(self, what: str) -> AbstractContextManager[object]:
         """Keep out other slices, which may do the same at the same time."""
-        return Lock(self.inside / f"lock-{what}", patience=600) if not self.is_alone else nullcontext()
+        return (
+            Lock(self.inside / f"lock-{what}", patience=600) if not self.is_alone else nullcontext()
+        )
 
     def _slice(self, name: str) -> str:
         return part_name(name, self.part)
@@ -396,7 +423,9 @@ class OutputRecord(Generic[L]):
                 f"{self._asked} is damaged, and the files of that run are unknown: remove {self.folder},"
                 " or choose another folder with -o"
             ) from None
-        return options, frozenset(name for name in outputs if isinstance(name, str) and "/" not in name)
+        return options, frozenset(
+            name for name in outputs if isinstance(name, str) and "/" not in name
+        )
 
     def _changed(self, line: L, origin: Callable[[], Mapping[str, object]]) -> str:
         try:
@@ -405,7 +434,10 @@ class OutputRecord(Generic[L]):
                 before = known.get(name)
                 if before != now and before != (now := json.loads(json.dumps(now))):
                     return self.why(name, before, now)
-            return next(filter(None, (other_file(path, identity) for path, identity in self.files(line))), "")
+            return next(
+                filter(None, (other_file(path, identity) for path, identity in self.files(line))),
+                "",
+            )
         except SourceError as error:
             return f"it cannot be read now: {error}"
 

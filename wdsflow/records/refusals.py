@@ -76,9 +76,13 @@ class Lock:
 class OtherOptions(ValueError):
     """A folder holds shards that were written with other options; ``differences`` names them."""
 
-    def __init__(self, folder: Path, did: str, before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    def __init__(
+        self, folder: Path, did: str, before: Mapping[str, object], now: Mapping[str, object]
+    ) -> None:
         self.differences = list(_differences(before, now))
-        super().__init__(f"{folder} holds shards {did} with other options: {'; '.join(self.differences)}")
+        super().__init__(
+            f"{folder} holds shards {did} with other options: {'; '.join(self.differences)}"
+        )
 
 
 def need_folder(folder: Path) -> None:
@@ -88,8 +92,12 @@ def need_folder(folder: Path) -> None:
             return
         if os.path.islink(each) and not os.path.exists(each):
             there = os.path.realpath(each)
-            create = "" if os.path.islink(there) else f", or create it: mkdir -p {quote_path(there)}"
-            raise FileExistsError(f"{each} is a link that leads nowhere: choose another folder{create}")
+            create = (
+                "" if os.path.islink(there) else f", or create it: mkdir -p {quote_path(there)}"
+            )
+            raise FileExistsError(
+                f"{each} is a link that leads nowhere: choose another folder{create}"
+            )
         if each == folder and os.path.lexists(each):
             raise FileExistsError(f"{folder} is a file: choose a folder for the output")
 
@@ -138,7 +146,9 @@ def refuse_inputs(urls: Iterable[Shard], paths: Iterable[Path]) -> None:
     paths = list(paths)
     urls = [url for url in urls if not url.is_pipe] if paths else []
     store = store_of(paths[0]) if paths else None
-    inputs, place = (objects(urls), store.url_of) if store else (set(map(place_of, urls)), os.path.realpath)
+    inputs, place = (
+        (objects(urls), store.url_of) if store else (set(map(place_of, urls)), os.path.realpath)
+    )
     for path in paths if inputs else ():
         if place(path) in inputs:
             raise FileExistsError(f"{path} is an input: choose another folder for the output")

@@ -75,7 +75,9 @@ class OutputsReport(Generic[L]):
     def total(self, name: str) -> int:
         """Sum a number over the outputs; of counts by reason, such as those of quarantined samples, all of them."""
         values = [getattr(each, name) for each in self.outcomes]
-        return sum(sum(value.values()) if isinstance(value, Mapping) else int(value) for value in values)
+        return sum(
+            sum(value.values()) if isinstance(value, Mapping) else int(value) for value in values
+        )
 
     def merged(self, name: str) -> Counter[str]:
         """Sum counts by reason over the outputs."""
@@ -199,7 +201,8 @@ def write_one(
 ) -> tuple[dict[str, object], F]:
     """Write one output; return the values that decided it, none if its inputs could not be identified, and its line.
 
-    They are taken before the inputs are read: if one changes later, the next run notices. Raises OSError.
+    They are taken before the inputs are read: if one changes later, the next run notices. Raises
+    OSError.
     """
     line, made = kind.of(job), dict[str, object]()
     try:

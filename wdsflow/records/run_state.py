@@ -1,7 +1,8 @@
 """The state of a run, or of a slice of one: who works on it, by which command, and how it ended.
 
-The file is written when the run begins, touched every few seconds, and written again when the run ends before all outputs of all
-slices are done. It is removed when they are. ``wdsflow status`` reads it, without a lock.
+The file is written when the run begins, touched every few seconds, and written again when the run
+ends before all outputs of all slices are done. It is removed when they are. ``wdsflow status``
+reads it, without a lock.
 """
 
 import json

@@ -92,7 +92,9 @@ def statuses(out: Path | str) -> list[RunStatus]:
     """Return how far the runs are whose outputs are in a folder, or in an object store. Raises NoRun, StoreError."""
     with _seen(out) as (inside, holder):
         stems = [("run", "manifest")] if (inside / "run.json").is_file() else []
-        others = (path for path in sorted(inside.glob("*.json")) if not path.name.startswith(PREFIX))
+        others = (
+            path for path in sorted(inside.glob("*.json")) if not path.name.startswith(PREFIX)
+        )
         stems += [(path.stem, path.stem) for path in others if path.with_suffix(".jsonl").is_file()]
         found = [_RunFiles(inside, *each, holder).status() for each in stems]
         # What index records is not planned.
@@ -137,16 +139,25 @@ class _RunFiles:
     """The files of one record: the request, lines, and states. ``holder``: the content of the lock of an object store."""
 
     def __init__(self, inside: Path, asked: str, stem: str, holder: dict[str, Any] | None) -> None:
-        self._inside, self._stem, self._holder, path = inside, stem, holder, inside / f"{asked}.json"
+        self._inside, self._stem, self._holder, path = (
+            inside,
+            stem,
+            holder,
+            inside / f"{asked}.json",
+        )
         try:
             request = json.loads(path.read_bytes())
             self._names: list[str] = request.get("names") or request["outputs"]
         except (ValueError, KeyError, AttributeError):
             raise NoRun(f"{path} is damaged") from None
         states = read_states(inside, stem)
-        last = states[-1][0] if states else RunState(str(request.get("kind", asked)), 0, 1, command="")
+        last = (
+            states[-1][0] if states else RunState(str(request.get("kind", asked)), 0, 1, command="")
+        )
         self._last, self._is_over = last, not states
-        self._states = {state.index: (state, path) for state, path in states if state.count == last.count}
+        self._states = {
+            state.index: (state, path) for state, path in states if state.count == last.count
+        }
 
     def status(self) -> RunStatus:
         """Return how far it is."""
@@ -163,7 +174,9 @@ class _RunFiles:
                 with suppress(ValueError, KeyError, TypeError, AttributeError):
                     line = values_of(text)
                     if not identity or line.get("recipe", identity) == identity:
-                        found[line["name"]] = {each: line[each] for each in _COUNTS if isinstance(line.get(each), int)}
+                        found[line["name"]] = {
+                            each: line[each] for each in _COUNTS if isinstance(line.get(each), int)
+                        }
         return found
 
     def _slice(self, index: int, lines: dict[str, dict[str, int]]) -> SliceStatus:
@@ -202,6 +215,10 @@ class _RunFiles:
         last = Unfinished(self._last.run, 0, self._last.command, self._last.place)
         words = last.words
         if words and self._last.count > 1:
-            words = [word for before, word in pairwise(["", *words]) if "--shard-index" not in (before, word)]
+            words = [
+                word
+                for before, word in pairwise(["", *words])
+                if "--shard-index" not in (before, word)
+            ]
             words += ["--shard-index", str(index)]
         return last.from_here(words)

@@ -96,7 +96,10 @@ def result_of(answer: object, shard: object) -> object:
 
 
 def _run_in_processes(
-    work: Sequence[Job], do: Callable[[Job, Event], Result], note: Callable[[Job, Result], object], jobs: int
+    work: Sequence[Job],
+    do: Callable[[Job, Event], Result],
+    note: Callable[[Job, Result], object],
+    jobs: int,
 ) -> None:
     from wdsflow.engines.base import work_on
     from wdsflow.engines.local import LocalEngine

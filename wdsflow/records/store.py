@@ -1,10 +1,12 @@
 """Output folders in object stores: the run works in a temporary folder, and what is finished there goes to the store.
 
-The store gets the same files as a local folder, in an order in which a run that is killed anywhere can be resumed from
-what the store has, also on another machine. At the start the working folder gets the files inside (ledgers, lines, options)
-and *stubs* of all others: sparse files of the same size, in which only the pieces are filled that ``fingerprint`` reads. So
-the record sees the files that exist, and notices changed ones, without their bytes. A finished file becomes a stub, too.
-A line goes to an object of its own in ``THIN.lines``; the end of a run writes them into one file, as locally.
+The store gets the same files as a local folder, in an order in which a run that is killed anywhere
+can be resumed from what the store has, also on another machine. At the start the working folder
+gets the files inside (ledgers, lines, options) and *stubs* of all others: sparse files of the same
+size, in which only the pieces are filled that ``fingerprint`` reads. So the record sees the files
+that exist, and notices changed ones, without their bytes. A finished file becomes a stub, too. A
+line goes to an object of its own in ``THIN.lines``; the end of a run writes them into one file, as
+locally.
 """
 
 import errno
@@ -100,7 +102,9 @@ class Store:
 
         Returns None if no run holds the lock. Raises StoreError.
         """
-        self._pull(lambda name: name.startswith(f"{INSIDE}/") and name.endswith((".json", ".jsonl")))
+        self._pull(
+            lambda name: name.startswith(f"{INSIDE}/") and name.endswith((".json", ".jsonl"))
+        )
         return self._attempt(lambda: look_at_lock(self._system, self._key(f"{INSIDE}/lock")))
 
     def url_of(self, path: Path) -> str:
@@ -135,8 +139,9 @@ class Store:
     def sync(self) -> None:
         """Do in the store what was done in the working folder: upload, rename and remove. Raises StoreError, Busy.
 
-        The mark of an unfinished run comes first and goes last, options follow the removal of outputs that were made with
-        others, and counts follow the outputs. So the next run can finish what a killed one began.
+        The mark of an unfinished run comes first and goes last, options follow the removal of
+        outputs that were made with others, and counts follow the outputs. So the next run can
+        finish what a killed one began.
         """
         if self._failed:
             return
@@ -164,11 +169,16 @@ class Store:
         ours = {self._key(self._name(path)) for path in paths}
         # It only saves space; many may write, but not list uploads.
         with suppress(Exception), reported(self.url):
-            found = self._system.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=f"{prefix}/" if prefix else "")
+            found = self._system.call_s3(
+                "list_multipart_uploads", Bucket=bucket, Prefix=f"{prefix}/" if prefix else ""
+            )
             for upload in found.get("Uploads") or ():
                 if f"{bucket}/{upload['Key']}" in ours:
                     self._system.call_s3(
-                        "abort_multipart_upload", Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                        "abort_multipart_upload",
+                        Bucket=bucket,
+                        Key=upload["Key"],
+                        UploadId=upload["UploadId"],
                     )
 
     def _pull(self, wanted: Callable[[str], bool] = lambda name: True) -> None:
@@ -181,9 +191,17 @@ class Store:
             name = key.removeprefix(f"{self._root}/")
             if name == key:
                 raise StoreError(errno.EIO, f"the store lists {key} in it", self.url)
-            if not _is_safe(name) or not wanted(name) or name == f"{INSIDE}/lock" or about.get("type") == "directory":
+            if (
+                not _is_safe(name)
+                or not wanted(name)
+                or name == f"{INSIDE}/lock"
+                or about.get("type") == "directory"
+            ):
                 continue
-            if PurePosixPath(name).parent.name.endswith(_LINES) and INSIDE in PurePosixPath(name).parts:
+            if (
+                PurePosixPath(name).parent.name.endswith(_LINES)
+                and INSIDE in PurePosixPath(name).parts
+            ):
                 lines.append(name)
             else:
                 sizes[name] = int(about.get("size") or 0)
@@ -200,7 +218,9 @@ class Store:
 
     def _take_lines(self, names: Sequence[str]) -> None:
         """Append the lines of a run that did not end to their file."""
-        lines = self._each(lambda name: self._attempt(partial(self._system.cat_file, self._key(name))), names)
+        lines = self._each(
+            lambda name: self._attempt(partial(self._system.cat_file, self._key(name))), names
+        )
         for name, line in zip(names, lines, strict=True):
             folder = PurePosixPath(name).parent
             place = str(folder.with_name(f"{folder.name.removesuffix(_LINES)}.jsonl"))
@@ -240,7 +260,9 @@ class Store:
                 self._stubs.add(found)
 
     def _download(self, name: str) -> None:
-        self._attempt(lambda: self._system.get_file(self._key(name), str(self.folder / name)), self._key(name))
+        self._attempt(
+            lambda: self._system.get_file(self._key(name), str(self.folder / name)), self._key(name)
+        )
         self._note(name)
 
     def _fill(self, name: str) -> None:

@@ -18,7 +18,8 @@ _log = logging.getLogger(__name__)
 BEAT = 10.0
 # Seconds without a write after which another run takes over.
 STALE = 60.0
-# Seconds until a lock that was taken over is read again: another run may have done so at the same time.
+# Seconds until a lock that was taken over is read again: another run may have done so at the same
+# time.
 SETTLE = 1.0
 # Tokens of the locks of this process.
 _held: set[str] = set()
@@ -31,9 +32,9 @@ class Busy(Exception):
 class StoreLock:
     """Holds an object locked until ``close``. A run that was killed leaves it; the next one takes it over.
 
-    A run of this machine counts as ended if its process does not exist; any other one if its lock was not written for
-    ``STALE`` seconds. They are measured here, so clocks of different machines do not matter. Where each write is a commit
-    (``hf://datasets``) both times are 30 times as long.
+    A run of this machine counts as ended if its process does not exist; any other one if its lock
+    was not written for ``STALE`` seconds. They are measured here, so clocks of different machines
+    do not matter. Where each write is a commit (``hf://datasets``) both times are 30 times as long.
 
     Args:
         system: the file system of fsspec.
@@ -45,7 +46,9 @@ class StoreLock:
         Busy: another run holds the lock.
     """
 
-    def __init__(self, system: Any, key: str, folder: str, attempt: Callable[[Callable[[], Any]], Any]) -> None:
+    def __init__(
+        self, system: Any, key: str, folder: str, attempt: Callable[[Callable[[], Any]], Any]
+    ) -> None:
         self._system, self._key, self._folder, self._attempt = system, key, folder, attempt
         self._mine = {**this_process(), "token": os.urandom(8).hex()}
         # Of which few are allowed in an hour.
@@ -95,13 +98,20 @@ class StoreLock:
                 found = self._attempt(self._read)
             if self._is_mine(found):
                 return
-            if found is not None and (first not in (None, found) or (is_here(found) and not _is_over(found))):
-                raise Busy(f"another run works in {self._folder} ({who(found)}); wait for it or stop it")
+            if found is not None and (
+                first not in (None, found) or (is_here(found) and not _is_over(found))
+            ):
+                raise Busy(
+                    f"another run works in {self._folder} ({who(found)}); wait for it or stop it"
+                )
             if found != first:
                 first, since = found, time.monotonic()
                 if found is not None:
                     _log.warning(
-                        "wdsflow: %s: waiting up to %.0f s, as %s may still run", self._folder, self._stale, who(found)
+                        "wdsflow: %s: waiting up to %.0f s, as %s may still run",
+                        self._folder,
+                        self._stale,
+                        who(found),
                     )
             time.sleep(min(1.0, self._stale / 8))
 
@@ -198,7 +208,9 @@ def _process(pid: object) -> str:
     """Return the boot, the namespace and the start time of a process; "" if it has ended, or this is unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        state, *others = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        state, *others = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        )
         return "" if state in "ZX" else f"{boot} {os.readlink('/proc/self/ns/pid')} {others[18]}"
     except (OSError, IndexError):
         return ""

@@ -11,7 +11,8 @@ from wdsflow.text.words import how_many
 
 from .unfinished import COUNTS
 
-# Characters of a pattern: longer ones are hard to paste, and systems limit the length of an argument.
+# Characters of a pattern: longer ones are hard to paste, and systems limit the length of an
+# argument.
 _LONGEST = 8_000
 _NAMED = 8
 
@@ -28,12 +29,24 @@ def train_data_lines(folder: Path, url: str, left_out: Sequence[str] = ()) -> It
     if not samples:
         return
     # A leading dash would make it an option of the training command.
-    pattern = brace_pattern(f"./{url}" if url.startswith("-") else url, sorted(samples, key=natural))
+    pattern = brace_pattern(
+        f"./{url}" if url.startswith("-") else url, sorted(samples, key=natural)
+    )
     if pattern and len(pattern) <= _LONGEST:
-        arguments = command(["--train-data", pattern, "--train-num-samples", str(sum(samples.values()))])
+        arguments = command(
+            ["--train-data", pattern, "--train-num-samples", str(sum(samples.values()))]
+        )
         yield f"to train on it: {arguments}"
     elif pattern:
-        words = ["wdsflow", "reshard", url, "-o", f"{url.rstrip('/')}-numbered", "--shards", str(len(samples))]
+        words = [
+            "wdsflow",
+            "reshard",
+            url,
+            "-o",
+            f"{url.rstrip('/')}-numbered",
+            "--shards",
+            str(len(samples)),
+        ]
         new = command(words)
         yield f"no short pattern names its {how_many(len(samples), 'shard')}; to number them: {new}"
     else:

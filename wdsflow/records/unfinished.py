@@ -118,7 +118,9 @@ def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
     """Return the run that has not written all shards of a folder, or of a url: it is still running, or ended early."""
     try:
         found = json.loads(_read_mark(folder))
-        return Unfinished(str(found["run"]), int(found["shards"]), str(found["command"]), str(found["place"]))
+        return Unfinished(
+            str(found["run"]), int(found["shards"]), str(found["command"]), str(found["place"])
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -134,7 +136,9 @@ def _read_mark(folder: str | os.PathLike[str]) -> bytes:
     system, path = filesystem(url)
     try:
         with reported(url):
-            data: bytes = within_limit(lambda: system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST), url)
+            data: bytes = within_limit(
+                lambda: system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST), url
+            )
     except Exception as error:
         # Every file system raises its own; a mark that cannot be read is none.
         raise FileNotFoundError from error
@@ -150,7 +154,8 @@ def _unmark(folder: Path) -> None:
 def write_counts(folder: Path, samples: Mapping[str, int]) -> None:
     """Write ``sizes.json`` (base name of a shard -> samples), and the sum to ``__len__``: both, or none.
 
-    OpenCLIP reads both files next to the first shard, and then needs no ``--train-num-samples``. Raises OSError.
+    OpenCLIP reads both files next to the first shard, and then needs no ``--train-num-samples``.
+    Raises OSError.
     """
     sizes, length = COUNTS
     try:

@@ -22,7 +22,11 @@ _active: dict[Path, Store] = {}
 
 def remote_url(out: str | os.PathLike[str]) -> str | None:
     """Return the url of an output folder in an object store, None for a local folder."""
-    return out if isinstance(out, str) and local_path(out) is None and not re.match("(https?|pipe):", out) else None
+    return (
+        out
+        if isinstance(out, str) and local_path(out) is None and not re.match("(https?|pipe):", out)
+        else None
+    )
 
 
 @contextmanager

@@ -59,9 +59,10 @@ UNMOVED = Borders()
 def borders(urls: Sequence[Shard]) -> dict[int, Borders]:
     """Return the moves at the borders of shards, by index in ``urls``; shards without moves are omitted.
 
-    A shard begins with the second part of a sample if its first sample has fewer fields than its second, or if it has no
-    other, than the last but one of the shard before; and that ends with the same key and other fields. Only plain local
-    files are checked; usually only the start of each is read.
+    A shard begins with the second part of a sample if its first sample has fewer fields than its
+    second, or if it has no other, than the last but one of the shard before; and that ends with the
+    same key and other fields. Only plain local files are checked; usually only the start of each is
+    read.
     """
     skips: dict[int, int] = {}
     for index, (before, url) in enumerate(pairwise(urls), start=1):

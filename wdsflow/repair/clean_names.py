@@ -152,7 +152,8 @@ def _unique_keys(samples: list[NamedSample]) -> list[str]:
 def unused_key(key: str, used: set[str], numbers: Counter[str]) -> str:
     """Return a key, with a number after it if it is used; it is used from now on.
 
-    ``numbers`` holds how often each key was numbered: of many samples with one key each is found at once.
+    ``numbers`` holds how often each key was numbered: of many samples with one key each is found at
+    once.
 
     >>> unused_key("a", {"a", "a-2"}, Counter()), unused_key("b", set(), Counter())
     ('a-3', 'b')

@@ -7,12 +7,27 @@ from collections.abc import Iterable
 from wdsflow.media import media_kind
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-# Readers end the key at the first dot of a base name. In ``img.v1.jpg`` and ``img.v1.txt`` that dot belongs to the key,
-# in ``000.jpg``, ``000.txt`` and ``000.seg.png`` to the field. Only the names of neighbours show which it is.
+# Readers end the key at the first dot of a base name. In ``img.v1.jpg`` and ``img.v1.txt`` that dot
+# belongs to the key, in ``000.jpg``, ``000.txt`` and ``000.seg.png`` to the field. Only the names
+# of neighbours show which it is.
 
 IMAGES = frozenset(IMAGE_FIELDS)
 _COMPRESSED = frozenset({"gz", "bz2", "xz", "zst"})
-_PACKED = IMAGES | {"txt", "json", "cls", "npy", "npz", "pth", "cbor", "mp", "msg", "csv", "tsv", "xml", "tar"}
+_PACKED = IMAGES | {
+    "txt",
+    "json",
+    "cls",
+    "npy",
+    "npz",
+    "pth",
+    "cbor",
+    "mp",
+    "msg",
+    "csv",
+    "tsv",
+    "xml",
+    "tar",
+}
 _NUMBER = re.compile(r"\d{1,4}")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
@@ -37,10 +52,11 @@ def cut(base: str) -> tuple[str, str]:
 class DottedNames:
     """How the base names of one shard split into key and field.
 
-    A dotted stem is a field of the longest shorter stem that has members of its own (``000`` for ``000.seg``), unless
-    it has an image and a caption itself. If there is none, stems that share their first part are fields of that part if
-    each has one member, of different types (``000.input.jpg``, ``000.outputs.txt``), or if other first parts have
-    exactly the same ones (``000.left.jpg``, ``000.right.jpg``). Numbers are fields next to a stem that has no image
+    A dotted stem is a field of the longest shorter stem that has members of its own (``000`` for
+    ``000.seg``), unless it has an image and a caption itself. If there is none, stems that share
+    their first part are fields of that part if each has one member, of different types
+    (``000.input.jpg``, ``000.outputs.txt``), or if other first parts have exactly the same ones
+    (``000.left.jpg``, ``000.right.jpg``). Numbers are fields next to a stem that has no image
     (``000.0.jpg``, ``000.txt``), or where one sample has several. All other dots belong to the key.
     """
 
@@ -72,7 +88,9 @@ class DottedNames:
         for folder, stem in dotted:
             first, _, rest = stem.partition(".")
             groups[folder, first][rest] = self._types[folder, stem]
-        shapes = {first: _shape(group) for first, group in groups.items() if first not in self._types}
+        shapes = {
+            first: _shape(group) for first, group in groups.items() if first not in self._types
+        }
         frequency = Counter(shape for shape in shapes.values() if shape)
         as_fields = set[Stem]()
         for owner, shape in shapes.items():

@@ -10,8 +10,8 @@ from wdsflow.scan.evidence import EMPTY, Part
 # Fields of more bytes are taken for ones that decode, as the scan takes them.
 MOST_DECODED = 256 << 20
 _DECODED = IMAGES | TEXTS | OTHERS | PICKLES
-# Formats with unmistakable first bytes, and the field in which readers look for them. Readers open images by their
-# contents, and jpg is the name that all of them know.
+# Formats with unmistakable first bytes, and the field in which readers look for them. Readers open
+# images by their contents, and jpg is the name that all of them know.
 _FIELDS = {
     "jpeg": "jpg",
     "png": "png",

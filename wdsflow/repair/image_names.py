@@ -13,8 +13,9 @@ from .junk_names import junk
 def name_images(names: Sequence[str], field_of: Callable[[int], str]) -> list[str]:
     """Return the names, with an extension for images that have none.
 
-    Only files that share the name of another one, such as ``000001`` next to ``000001.txt``, are looked at: alone they
-    would be samples without a caption. If there is an image of that name already, it stays the only one.
+    Only files that share the name of another one, such as ``000001`` next to ``000001.txt``, are
+    looked at: alone they would be samples without a caption. If there is an image of that name
+    already, it stays the only one.
 
     Args:
         names: of the members of a shard.

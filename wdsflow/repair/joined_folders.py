@@ -16,8 +16,8 @@ class PathParts(NamedTuple):
 def join_folders(paths: list[PathParts]) -> list[PathParts]:
     """Return the paths without the folder level that only separates fields.
 
-    Sibling folders are joined if no two of them have a field in common and each shares at least half of its keys with
-    the others: the last level of a path is tried first, then the first one.
+    Sibling folders are joined if no two of them have a field in common and each shares at least
+    half of its keys with the others: the last level of a path is tried first, then the first one.
 
     >>> join_folders([PathParts("images", "1.jpg"), PathParts("captions", "1.txt")])
     [PathParts(folder='', base='1.jpg'), PathParts(folder='', base='1.txt')]

@@ -62,8 +62,9 @@ def visible_name(name: str) -> str:
 def without_junk(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return why members are junk, "" for all others, and the names, under which no reader skips one of the others.
 
-    Names such as ``000001/.jpg`` or ``.cache/1.jpg`` look like junk. Yet some readers train on them. So a hidden folder
-    stays if a sample in it has an image and another field, and dot-files stay if together they are such a sample.
+    Names such as ``000001/.jpg`` or ``.cache/1.jpg`` look like junk. Yet some readers train on
+    them. So a hidden folder stays if a sample in it has an image and another field, and dot-files
+    stay if together they are such a sample.
 
     >>> without_junk(["000001/.jpg", "000001/.txt", "d/.jpg"])
     (['', '', 'hidden'], ['000001.jpg', '000001.txt', 'd/.jpg'])
@@ -79,7 +80,9 @@ def without_junk(names: Sequence[str]) -> tuple[list[str], list[str]]:
             keys[index] = key
             fields[key].add(field.lower())
     samples = {
-        key for key, own in fields.items() if not own.isdisjoint(IMAGE_FIELDS) and not own.issubset(IMAGE_FIELDS)
+        key
+        for key, own in fields.items()
+        if not own.isdisjoint(IMAGE_FIELDS) and not own.issubset(IMAGE_FIELDS)
     }
     folders = {key.rpartition("/")[0] for key in samples if not key.endswith("/")}
     visible = list(names)

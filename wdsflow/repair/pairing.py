@@ -1,11 +1,13 @@
 """Pairs images and texts whose names differ but evidently belong together.
 
-Each scheme is one function. It returns a key for each member that has no partner yet. A scheme is used if it gives nearly
-all of them a partner, every pair has exactly one image and no field twice, and no member of another sample has such a
-key. What pairs today is never touched. If no scheme fits, nothing is renamed.
+Each scheme is one function. It returns a key for each member that has no partner yet. A scheme is
+used if it gives nearly all of them a partner, every pair has exactly one image and no field twice,
+and no member of another sample has such a key. What pairs today is never touched. If no scheme
+fits, nothing is renamed.
 
-Whether json and labels are texts that pair with an image, or only companions of what has their name, is not known: in
-``1/image.jpg``, ``1/image.json`` and ``1/caption.txt`` json is one. What gives more members a new name is right.
+Whether json and labels are texts that pair with an image, or only companions of what has their
+name, is not known: in ``1/image.jpg``, ``1/image.json`` and ``1/caption.txt`` json is one. What
+gives more members a new name is right.
 """
 
 import re
@@ -26,14 +28,17 @@ TEXTS = frozenset(CAPTIONS)
 _LABELS = frozenset({"cls", "label", "class"})
 _COMPANIONS = _LABELS | {"json", "jsn"}
 CAPTIONS_ALONE = TEXTS - _COMPANIONS
-# What may be a text; the rest are companions. Of those that give as many members a name, the first one is right.
+# What may be a text; the rest are companions. Of those that give as many members a name, the first
+# one is right.
 _KINDS_OF_TEXTS = (TEXTS, TEXTS - {"json", "jsn"}, TEXTS - _LABELS, CAPTIONS_ALONE)
 # Of the images or texts without a partner, whichever are fewer: how many a scheme has to pair.
 _NEARLY_ALL = 0.9
 # Of those that are more: a set may lack some captions, not most.
 _MOST = 0.5
 # Words that say what a file is, not which sample it belongs to.
-_IMAGE_WORDS = frozenset("image images img imgs picture pictures pic photo photos jpg jpeg png webp".split())
+_IMAGE_WORDS = frozenset(
+    "image images img imgs picture pictures pic photo photos jpg jpeg png webp".split()
+)
 _TEXT_WORDS = frozenset(
     "caption captions cap text texts txt label labels description desc prompt prompts alt title json meta metadata "
     "annotation annotations ann tag tags".split()
@@ -196,7 +201,11 @@ def folder_as_key(names: ShardNames) -> dict[int, Target]:
 def upper_and_lower_case(names: ShardNames) -> dict[int, Target]:
     """The names differ in case only: ``IMG_1.jpg`` and ``img_1.txt``."""
     targets: dict[int, Target] = {}
-    by_lower = {(member.folder.lower(), member.stem.lower()): member for member in names.unpaired if member.is_image}
+    by_lower = {
+        (member.folder.lower(), member.stem.lower()): member
+        for member in names.unpaired
+        if member.is_image
+    }
     for member in names.unpaired:
         image = by_lower.get((member.folder.lower(), member.stem.lower()))
         if image is not None:

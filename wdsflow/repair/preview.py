@@ -18,8 +18,8 @@ from .shard_samples import read_samples
 class Preview:
     """The members of one shard as a repair by a plan would write them. Use as a context manager.
 
-    A shard that can only be read from front to back, such as a compressed one, is unpacked into the folder of temporary
-    files first, and removed at the end.
+    A shard that can only be read from front to back, such as a compressed one, is unpacked into the
+    folder of temporary files first, and removed at the end.
 
     Attributes:
         report: what the repair would report; complete when ``members`` has ended.
@@ -27,12 +27,21 @@ class Preview:
     Raises SourceError if the shard cannot be read, OSError if there is no room to unpack it.
     """
 
-    def __init__(self, url: Shard, moved: Borders, plan: RepairPlan | None = None, *, allow_pipe: bool = False) -> None:
+    def __init__(
+        self,
+        url: Shard,
+        moved: Borders,
+        plan: RepairPlan | None = None,
+        *,
+        allow_pipe: bool = False,
+    ) -> None:
         plan = RepairPlan() if plan is None else plan
         self.report = ShardRepair(url)
         with ExitStack() as stack:
             temporary = Path(tempfile.gettempdir())
-            source, damage = stack.enter_context(seekable(url, temporary, allow_pipe=allow_pipe, here=False))
+            source, damage = stack.enter_context(
+                seekable(url, temporary, allow_pipe=allow_pipe, here=False)
+            )
             self.report.lost += [damage] if damage else []
             shard = read_samples(stack, source, moved, plan, self.report)
             self._samples = shard.regrouped.samples

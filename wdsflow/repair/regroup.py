@@ -46,7 +46,8 @@ class RegroupedShard:
 class _Kept(NamedTuple):
     """A member that may belong to a sample."""
 
-    # Members with the same number follow each other for readers, and have one key; None for those that readers skip.
+    # Members with the same number follow each other for readers, and have one key; None for those
+    # that readers skip.
     run: int | None
     archive: int
     name: str
@@ -68,7 +69,10 @@ class Contents(NamedTuple):
 
 
 def regroup(
-    members: Sequence[Member], archives: Sequence[int], contents: Contents, names: Sequence[str] | None = None
+    members: Sequence[Member],
+    archives: Sequence[int],
+    contents: Contents,
+    names: Sequence[str] | None = None,
 ) -> RegroupedShard:
     """Form samples from the members of one shard.
 
@@ -122,7 +126,9 @@ def reader_runs(members: Sequence[Member], archives: Sequence[int]) -> list[int 
     return runs
 
 
-def _resolve_links(members: Sequence[Member], target_of: Callable[[Member], str | None]) -> list[Member | str]:
+def _resolve_links(
+    members: Sequence[Member], target_of: Callable[[Member], str | None]
+) -> list[Member | str]:
     """Return, for each member, the one with its contents, or the reason why none exists."""
     if all(member.kind == "file" for member in members):
         return list(members)
@@ -177,7 +183,9 @@ def _segments(kept: Sequence[_Kept], tidy: Tidy, shard: RegroupedShard) -> list[
     return segments
 
 
-def _merged(segments: Sequence[Segment], contents: Contents, shard: RegroupedShard) -> list[Segment]:
+def _merged(
+    segments: Sequence[Segment], contents: Contents, shard: RegroupedShard
+) -> list[Segment]:
     """Join the segments of a sample."""
     merged = merge_segments(segments, contents.digest, contents.decodes)
     if merged.duplicates:

@@ -27,13 +27,16 @@ class RepairOptions:
     """
 
     structure_only: bool = option(
-        False, "Only regroup members, make names safe, drop junk and recover what follows damage: no change to fields."
+        False,
+        "Only regroup members, make names safe, drop junk and recover what follows damage: no change to fields.",
     )
     pair_names: bool = option(
         False,
         "Pair images and captions whose names evidently belong together, such as 1/image.jpg and 1/caption.txt.",
     )
-    name_images: bool = option(False, "Name images without an extension, or with an unknown one, by their first bytes.")
+    name_images: bool = option(
+        False, "Name images without an extension, or with an unknown one, by their first bytes."
+    )
     rename: Mapping[str, str] | None = option(
         None,
         "Rename a field, unless there is one of the new name; repeatable. txt.gz=txt also unpacks it.",
@@ -64,7 +67,8 @@ class RepairOptions:
         "Leave out samples that OpenCLIP would not train on: without a caption, or without an image that decodes.",
     )
     link: bool = option(
-        False, "Make shards that do not change hard links instead of copies, on the file system of the output."
+        False,
+        "Make shards that do not change hard links instead of copies, on the file system of the output.",
     )
     dry_run: bool = option(False, "Write nothing; print what would be done.")
     restart: bool = restart_option()

@@ -33,8 +33,9 @@ class Step(NamedTuple):
 class RepairPlan:
     """All changes of a repair, in the order in which they are made to a sample.
 
-    Every repair fixes the structure: members of a sample are brought together, samples with the same key are kept apart,
-    names are made safe, junk is left out, and damage is passed over. A plan without steps does nothing else.
+    Every repair fixes the structure: members of a sample are brought together, samples with the
+    same key are kept apart, names are made safe, junk is left out, and damage is passed over. A
+    plan without steps does nothing else.
 
     Attributes:
         pair_names: pair images and captions whose names evidently belong together, see ``pairing``.
@@ -66,7 +67,9 @@ class RepairPlan:
         """Return the changes beyond the structure, in order."""
         steps: list[Step] = []
         if self.pair_names:
-            steps.append(Step(("--pair-names",), "name images and captions alike that belong together"))
+            steps.append(
+                Step(("--pair-names",), "name images and captions alike that belong together")
+            )
         if self.name_images:
             steps.append(Step(("--name-images",), "name images by their first bytes"))
         for old, new in self.rename:
@@ -74,7 +77,11 @@ class RepairPlan:
         if self.encoding:
             does = f"decode captions from {self.encoding}"
             if self.guessed_from:
-                fits = f"all {self.guessed_from:,} make" if self.guessed_from > 1 else "the only one makes"
+                fits = (
+                    f"all {self.guessed_from:,} make"
+                    if self.guessed_from > 1
+                    else "the only one makes"
+                )
                 does = f"{does} (a guess: {fits} sense in it)"
             steps.append(Step(("--caption-encoding", self.encoding), does))
         if self.caption is not None:
@@ -83,9 +90,19 @@ class RepairPlan:
         for old, new in self.rename_bad:
             does = f"rename {old} to {new} where it does not decode"
             steps.append(Step(("--rename-bad", f"{old}={new}"), does))
-        steps += [Step(("--drop-field", name), f"leave out the field {name}", loses=True) for name in self.drop_fields]
+        steps += [
+            Step(("--drop-field", name), f"leave out the field {name}", loses=True)
+            for name in self.drop_fields
+        ]
         if self.drop_bad:
-            steps.append(Step(("--drop-bad",), "leave out samples that do not train", loses=True, must_change=False))
+            steps.append(
+                Step(
+                    ("--drop-bad",),
+                    "leave out samples that do not train",
+                    loses=True,
+                    must_change=False,
+                )
+            )
         return steps
 
     @property
@@ -174,7 +191,8 @@ def _encoding(name: str) -> str:
     if not name:
         return ""
     try:
-        # Codecs that make no text, such as base64, raise, too; those of text raise nothing for a letter.
+        # Codecs that make no text, such as base64, raise, too; those of text raise nothing for a
+        # letter.
         b"a".decode(name, "replace")
         return codecs.lookup(name).name
     except (LookupError, ValueError):

@@ -90,7 +90,9 @@ class RepairReport(OutputsReport[ShardRepair]):
             return f"nothing to write: {how_many(read, 'shard')} read, and none holds a sample"
         reason, count = max(dropped.items(), key=lambda item: (item[1], item[0]))
         most = f", {count:,} of them" if count < samples else ""
-        left_out = f"{samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"
+        left_out = (
+            f"{samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"
+        )
         return f"nothing {'would be' if self.dry_run else 'was'} written: {left_out}"
 
     @property

@@ -62,12 +62,14 @@ class NewMember(NamedTuple):
 def repair_shard(plan: RepairPlan, job: Job, report: ShardRepair, stop: Event) -> None:
     """Write a valid shard and count every member of the old one in ``report``.
 
-    A shard that does not change is copied byte for byte. ``stop`` ends the work. Raises OSError if the shard cannot be
-    read, or the output cannot be written.
+    A shard that does not change is copied byte for byte. ``stop`` ends the work. Raises OSError if
+    the shard cannot be read, or the output cannot be written.
     """
     with ExitStack() as stack:
         folder = job.target.parent if job.write else Path(tempfile.gettempdir())
-        source, damage = stack.enter_context(seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False))
+        source, damage = stack.enter_context(
+            seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False)
+        )
         report.lost += [damage] if damage else []
         shard = read_samples(stack, source, job.moved, plan, report)
         fixer = SampleFixer(shard.source, plan, report)

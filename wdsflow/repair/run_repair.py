@@ -25,12 +25,15 @@ _CODE = 4
 
 
 @keywords(RepairOptions)
-def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], options: RepairOptions) -> RepairReport:
+def repair_shards(
+    urls: str | Iterable[str], out: str | os.PathLike[str], options: RepairOptions
+) -> RepairReport:
     """Write a valid shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` next to them.
 
-    Members of one sample are brought together, even across the border of two shards. Junk is dropped, names are made
-    safe, duplicates are merged, and members that follow damage are kept. Contents are copied byte for byte. The inputs
-    never change. The same call resumes an interrupted repair: finished shards that have not changed are kept.
+    Members of one sample are brought together, even across the border of two shards. Junk is
+    dropped, names are made safe, duplicates are merged, and members that follow damage are kept.
+    Contents are copied byte for byte. The inputs never change. The same call resumes an interrupted
+    repair: finished shards that have not changed are kept.
 
     Args:
         urls: shards, as for ``check``.
@@ -81,7 +84,9 @@ def _jobs(urls: Sequence[Shard], folder: Path, options: RepairOptions) -> Iterat
     paths, moved = output_paths(urls, folder), borders(urls)
     for index, (url, target) in enumerate(zip(urls, paths, strict=True)):
         borders_of_shard = moved.get(index, UNMOVED)
-        yield Job(url, target, options.allow_pipe, not options.dry_run, options.link, borders_of_shard)
+        yield Job(
+            url, target, options.allow_pipe, not options.dry_run, options.link, borders_of_shard
+        )
 
 
 def _made_from(job: Job) -> dict[str, object]:

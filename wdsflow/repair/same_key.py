@@ -1,8 +1,9 @@
 """Members with one key that do not follow each other: parts of one sample, or samples that only share their key.
 
-A reader such as OpenCLIP's ``group_by_keys_nothrow`` begins a sample where the key changes or a field is repeated. What
-it gets in this way is a ``Segment``. A segment with an image and another field trains as it is, so it stays a sample of
-its own. All other segments are parts: they complete a sample that lacks their fields.
+A reader such as OpenCLIP's ``group_by_keys_nothrow`` begins a sample where the key changes or a
+field is repeated. What it gets in this way is a ``Segment``. A segment with an image and another
+field trains as it is, so it stays a sample of its own. All other segments are parts: they complete
+a sample that lacks their fields.
 """
 
 from collections import Counter
@@ -100,12 +101,14 @@ def _usual_fields(groups: Iterable[Sequence[Segment]]) -> frozenset[str]:
     return shape if 2 * count > shapes.total() else frozenset()
 
 
-def _merge_group(group: Sequence[Segment], usual: frozenset[str], decodes: Decodes) -> list[Segment]:
+def _merge_group(
+    group: Sequence[Segment], usual: frozenset[str], decodes: Decodes
+) -> list[Segment]:
     """Return the samples that the segments of one key form.
 
-    A sample that trains gets further fields only if most samples of the shard have them: readers that take the fields
-    of the first samples for those of all would end at others. And only if they decode: a reader that decodes all fields
-    would drop the sample.
+    A sample that trains gets further fields only if most samples of the shard have them: readers
+    that take the fields of the first samples for those of all would end at others. And only if they
+    decode: a reader that decodes all fields would drop the sample.
     """
     complete = [segment for segment in group if segment.trains]
     parts = [segment for segment in group if not segment.trains]
@@ -119,7 +122,9 @@ def _merge_group(group: Sequence[Segment], usual: frozenset[str], decodes: Decod
         if not added:
             continue
         is_usual = fields[index] == usual
-        if is_usual and all(decodes(name, member) for part in added for name, member in part.parts.items()):
+        if is_usual and all(
+            decodes(name, member) for part in added for name, member in part.parts.items()
+        ):
             complete[index] = _joined([complete[index], *added])
         else:
             rest += added
@@ -127,11 +132,14 @@ def _merge_group(group: Sequence[Segment], usual: frozenset[str], decodes: Decod
     return [*complete, *_joined_parts(rest)]
 
 
-def _without_fields_given_away(parts: Sequence[Segment], complete: list[Segment], decodes: Decodes) -> list[Segment]:
+def _without_fields_given_away(
+    parts: Sequence[Segment], complete: list[Segment], decodes: Decodes
+) -> list[Segment]:
     """Give the first complete sample of a run the fields that it lacks and a part of the same run has.
 
-    For OpenCLIP a repeated field begins a sample. Other readers take the whole run for one sample, and may train on a
-    field that OpenCLIP would leave in the part: on ``cls`` of ``1.cls 1.txt 1.txt 1.jpg``.
+    For OpenCLIP a repeated field begins a sample. Other readers take the whole run for one sample,
+    and may train on a field that OpenCLIP would leave in the part: on ``cls`` of ``1.cls 1.txt
+    1.txt 1.jpg``.
     """
     first_of_run: dict[int, int] = {}
     for index, sample in enumerate(complete):
@@ -166,7 +174,9 @@ def _joined_parts(parts: Sequence[Segment]) -> list[Segment]:
     return [_joined(each) for each in members]
 
 
-def _first_fit(parts: Sequence[Segment], fields: list[set[str]], *, grow: bool = False) -> list[int | None]:
+def _first_fit(
+    parts: Sequence[Segment], fields: list[set[str]], *, grow: bool = False
+) -> list[int | None]:
     """Return, for each part, the index of the first sample without its fields, which has them afterwards.
 
     Args:
@@ -175,8 +185,8 @@ def _first_fit(parts: Sequence[Segment], fields: list[set[str]], *, grow: bool =
         grow: a part that fits no sample is a new one; otherwise its index is None.
     """
     indexes: list[int | None] = []
-    # Samples only gain fields: where a part did not fit, no later part with the same fields does. So the work is linear
-    # in the number of parts, also where thousands of them have one key.
+    # Samples only gain fields: where a part did not fit, no later part with the same fields does.
+    # So the work is linear in the number of parts, also where thousands of them have one key.
     first_open: dict[frozenset[str], int] = {}
     for part in parts:
         names = frozenset(part.parts)
@@ -207,7 +217,9 @@ def _joined(segments: Sequence[Segment]) -> Segment:
     return whole
 
 
-def _without_repeated(samples: Sequence[Segment], digest: Digest, merged: MergedSegments) -> list[Segment]:
+def _without_repeated(
+    samples: Sequence[Segment], digest: Digest, merged: MergedSegments
+) -> list[Segment]:
     """Return the samples of one key without those that no reader trains on now and that only repeat others."""
     sizes: Counter[tuple[str, int]] = Counter()
     for sample in samples:
@@ -217,7 +229,11 @@ def _without_repeated(samples: Sequence[Segment], digest: Digest, merged: Merged
     # First those that stay in any case.
     for sample in sorted(samples, key=lambda sample: (not sample.is_read, sample.position)):
         # Contents are read only if another member has the same size.
-        repeated = {(name, digest(member)) for name, member in sample.parts.items() if sizes[name, member.size] > 1}
+        repeated = {
+            (name, digest(member))
+            for name, member in sample.parts.items()
+            if sizes[name, member.size] > 1
+        }
         if not sample.is_read and len(repeated) == len(sample.parts) and repeated <= seen:
             merged.duplicates += len(sample.parts)
         else:

@@ -85,7 +85,8 @@ class SampleFixer:
             return fields
         images = {}
         for field in fields:
-            # "seg.png" and "left.jpg" say which image of the sample they are: whoever named them has to choose.
+            # "seg.png" and "left.jpg" say which image of the sample they are: whoever named them
+            # has to choose.
             is_compound = "." in field.name and field.name.rpartition(".")[2] in IMAGE_EXTENSIONS
             new = "" if is_compound else image_field(self.read(field, 0, HEAD))
             if new:
@@ -104,7 +105,9 @@ class SampleFixer:
             self._report.missed[f"{old} not renamed: {new} already exists"] += 1
             return fields
         self._report.applied[f"--rename {old}={new}"] += 1
-        return [self._under_new_name(field, new) if field.name == old else field for field in fields]
+        return [
+            self._under_new_name(field, new) if field.name == old else field for field in fields
+        ]
 
     def _under_new_name(self, field: Field, new: str) -> Field:
         """Return a field under a new name; a gzipped one that loses its .gz is unpacked."""

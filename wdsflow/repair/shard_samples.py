@@ -89,7 +89,9 @@ def read_samples(
         url, count = borders.tail
         sources = [source, stack.enter_context(open_source(url))]
         for half in first_members(sources[1], count):
-            members.append(half._replace(data=address(1, half.data), header=address(1, half.header)))
+            members.append(
+                half._replace(data=address(1, half.data), header=address(1, half.header))
+            )
             # No reader joins them with the end of this shard for certain.
             archives.append(_OF_NEXT_SHARD)
         source = JoinedSource(lambda number: nullcontext(sources[number]), lambda _: 2)
@@ -105,7 +107,9 @@ def read_samples(
     return ShardSamples(source, members, is_valid_tar, regrouped)
 
 
-def _names(source: Source, members: list[Member], plan: RepairPlan, report: ShardRepair) -> list[str]:
+def _names(
+    source: Source, members: list[Member], plan: RepairPlan, report: ShardRepair
+) -> list[str]:
     """Return the names of members after the steps of a plan that look at names of the whole shard."""
     names = [member.name for member in members]
     if plan.name_images:
@@ -152,7 +156,9 @@ def _read_members(source: Source, report: ShardRepair) -> ReadShard:
             shard.archives.append(archive)
     # No member follows the damage.
     if source.random and walk.stop is not None and walk.stop.kind == "silent":
-        more = [member for member in _recovered(source, shard.members, end, []) if member.end <= trusted]
+        more = [
+            member for member in _recovered(source, shard.members, end, []) if member.end <= trusted
+        ]
         recovered, gaps = recovered + len(more), gaps + bool(more)
         shard.members += more
         shard.archives += [archive] * len(more)
@@ -166,11 +172,13 @@ def _read_members(source: Source, report: ShardRepair) -> ReadShard:
     return shard
 
 
-def _recovered(source: Source, before: list[Member], start: int, after: list[Member]) -> list[Member]:
+def _recovered(
+    source: Source, before: list[Member], start: int, after: list[Member]
+) -> list[Member]:
     """Return the members between others of which only the times in headers are damaged; none if that is not certain.
 
-    Their names have to be those of further fields of a sample next to the damage, and such fields to occur elsewhere: a
-    byte of a name may be damaged as well.
+    Their names have to be those of further fields of a sample next to the damage, and such fields
+    to occur elsewhere: a byte of a name may be damaged as well.
     """
     members = with_damaged_times(source.read_at, start, after[0].header if after else None)
     names = {key_of(member.name) for member in (*before[-1:], *after[:1])}
@@ -240,7 +248,9 @@ def _digest(source: Source, member: Member) -> bytes:
 
 def _link_target(source: Source, member: Member) -> str | None:
     """Return the name of the member that a link points to; None if it leads out of the archive."""
-    stream = io.BytesIO(source.read_at(member.header, min(_LINK_HEADERS, member.data - member.header)))
+    stream = io.BytesIO(
+        source.read_at(member.header, min(_LINK_HEADERS, member.data - member.header))
+    )
     try:
         with tarfile.open(fileobj=stream, mode="r:") as tar:
             info = tar.next()
@@ -248,4 +258,8 @@ def _link_target(source: Source, member: Member) -> str | None:
         return None
     if info is None or not info.linkname or info.linkname.startswith("/"):
         return None
-    return info.linkname if info.islnk() else posixpath.join(posixpath.dirname(member.name), info.linkname)
+    return (
+        info.linkname
+        if info.islnk()
+        else posixpath.join(posixpath.dirname(member.name), info.linkname)
+    )

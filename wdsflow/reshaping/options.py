@@ -25,7 +25,9 @@ class GraftRequest:
         metavar="WHAT",
     )
     fields: Sequence[str] = required(
-        "txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.", "--set", metavar="FIELD=COLUMN"
+        "txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
+        "--set",
+        metavar="FIELD=COLUMN",
     )
     ambiguous: Ambiguous = option(
         "refuse",

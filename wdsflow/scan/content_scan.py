@@ -19,7 +19,14 @@ from wdsflow.scan.content.image_content import (
     is_told_by_header,
     with_cause,
 )
-from wdsflow.scan.content.other import NPY_START, decode_other, kind_of, media_notes, npy_is_valid, npy_rank
+from wdsflow.scan.content.other import (
+    NPY_START,
+    decode_other,
+    kind_of,
+    media_notes,
+    npy_is_valid,
+    npy_rank,
+)
 from wdsflow.scan.content.text_content import look_at_json, look_at_text, texts_in
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
@@ -50,8 +57,8 @@ _BLOCK = 4096
 class Frequent(Generic[T]):
     """Values that make up more than 1/(size + 1) of a stream, with lower bounds of their counts.
 
-    Misra and Gries, "Finding repeated elements", Science of Computer Programming 2 (1982), merged in blocks as in
-    Agarwal and others, "Mergeable summaries", ACM TODS 38 (2013).
+    Misra and Gries, "Finding repeated elements", Science of Computer Programming 2 (1982), merged
+    in blocks as in Agarwal and others, "Mergeable summaries", ACM TODS 38 (2013).
 
     >>> frequent = Frequent(2)
     >>> for value in "aabacaa":
@@ -114,7 +121,9 @@ BAD_MARK = "__bad__"
 
 # Bits of FieldCount.ranks: arrays of two or three dimensions.
 _GREY, _COLOURED = 1 << 3, 1 << 4
-_RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {"": _GREY | _COLOURED}
+_RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {
+    "": _GREY | _COLOURED
+}
 
 _DECODABLE = (OK, BIG)
 
@@ -151,7 +160,8 @@ class Looker:
         self.run_images = False
         # Json names that hold a text in the open run.
         self.run_keys: list[str] = []
-        # Such names, the shape of the run and whether it has an image that trains -> runs: most runs are alike.
+        # Such names, the shape of the run and whether it has an image that trains -> runs: most
+        # runs are alike.
         self.runs: dict[tuple[tuple[str, ...], Shape, bool], int] = {}
         # Made at the first json that orders texts and images.
         self.interleaved: InterleavedCount | None = None
@@ -222,7 +232,12 @@ class Looker:
             kind = self.kinds.get(lower) or ("media" if media_kind(lower) else kind)
         # Integers fit wherever there is one, but tables hold none of more than 64 bits.
         column = self.columns.get(suffix) if kind != "integer" or self.types else None
-        field = kind, lower, count, None if column is None else ColumnCheck(suffix, column, self.types.get(suffix))
+        field = (
+            kind,
+            lower,
+            count,
+            None if column is None else ColumnCheck(suffix, column, self.types.get(suffix)),
+        )
         if len(self.table) < 4096:
             self.table[suffix] = field
         return field
@@ -233,9 +248,12 @@ class Looker:
         if header is not None:
             self._count_image(header, size)
             count.ranks |= _RANKS.get(header.mode, _COLOURED)
-        early = header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header)
+        early = header is not None and ends_early(
+            read(size - TAIL, TAIL) if size > TAIL else head, header
+        )
         status = header_status(header, size, self.max_image_pixels)
-        # Decoding is dear. An image that would be reported as cut, or that its header does not judge, is worth it.
+        # Decoding is dear. An image that would be reported as cut, or that its header does not
+        # judge, is worth it.
         if self.full or (status in _DECODABLE and (early or not is_told_by_header(header))):
             data = whole(size, read)
             if data is None:
@@ -249,7 +267,9 @@ class Looker:
                     notes += ("image.cut",) if "image.cut" not in notes else ()
                 self._remember_image(data)
         if notes:
-            size_text = f"{header.width}x{header.height}" if header is not None and header.width else ""
+            size_text = (
+                f"{header.width}x{header.height}" if header is not None and header.width else ""
+            )
             self.note(notes, f"{lower} {size_text}".strip())
         return with_cause(status, notes)
 
@@ -307,13 +327,21 @@ class Looker:
         status, notes, value = look_at_json(data, self.wanted)
         if notes:
             self.note(notes)
-        if column is not None and status != BAD and (value is None or not column.surely_takes(value)):
+        if (
+            column is not None
+            and status != BAD
+            and (value is None or not column.surely_takes(value))
+        ):
             status = self._fit(column, status, data)
         if value:
-            # One look-up each, as most objects have none of these names: this is the hot loop of sets with json.
-            if ("conversations" in value or "messages" in value or "image_info" in value or "texts" in value) and (
-                found := interleaved(value)
-            ):
+            # One look-up each, as most objects have none of these names: this is the hot loop of
+            # sets with json.
+            if (
+                "conversations" in value
+                or "messages" in value
+                or "image_info" in value
+                or "texts" in value
+            ) and (found := interleaved(value)):
                 self.interleaved = self.interleaved or InterleavedCount()
                 self.interleaved.see(self.key, self.offset, found)
             keys = self.shard.json_keys

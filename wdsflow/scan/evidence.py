@@ -1,6 +1,7 @@
 """The results of one pass over the shards. Rules and readers look here, never at a tar.
 
-Its size grows with the number of shards, not of samples: samples are counted by *shape*, and of each
+Its size grows with the number of shards, not of samples: samples are counted by *shape*, and of
+each
 kind of trouble only the first place and the number of places are kept.
 """
 
@@ -75,7 +76,8 @@ class Part(NamedTuple):
 
     suffix: str
     status: str
-    # False: Hugging Face datasets cannot convert the value to the type of the first samples' values.
+    # False: Hugging Face datasets cannot convert the value to the type of the first samples'
+    # values.
     fits: bool = True
 
 
@@ -115,7 +117,11 @@ class Runs:
     @property
     def count(self) -> int:
         """How many runs there are."""
-        return sum(item.count for item in self.inner) + (self.head is not None) + (self.tail is not None)
+        return (
+            sum(item.count for item in self.inner)
+            + (self.head is not None)
+            + (self.tail is not None)
+        )
 
     @property
     def last(self) -> Run | None:
@@ -162,7 +168,8 @@ class FieldCount:
     # 0 at level "names".
     bytes: int = 0
     largest: int = 0
-    # Bit n + 1: as an array it has n dimensions; bit 0: Arrow has no tensor of it. Of images, and at "full" of npy.
+    # Bit n + 1: as an array it has n dimensions; bit 0: Arrow has no tensor of it. Of images, and
+    # at "full" of npy.
     ranks: int = 0
 
 
@@ -250,8 +257,8 @@ class ShardEvidence:
     members: int = 0
     # Their contents.
     member_bytes: int = 0
-    # Distinct keys, and samples that dots in base names have merged into one; no junk such as AppleDouble twins, but
-    # those after a stop.
+    # Distinct keys, and samples that dots in base names have merged into one; no junk such as
+    # AppleDouble twins, but those after a stop.
     samples: int = 0
     # Valid members after the place where readers stop.
     beyond: int = 0
@@ -274,7 +281,8 @@ class ShardEvidence:
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     # Json of texts with images, see layouts.py.
     interleaved: dict[str, int] = field(default_factory=dict)
-    # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base names.
+    # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base
+    # names.
     numbered: bool = False
     images: ImageFacts = field(default_factory=ImageFacts)
     captions: CaptionFacts = field(default_factory=CaptionFacts)

@@ -45,14 +45,24 @@ def interleaved(value: dict[str, object]) -> ImageOrder | None:
     ):
         if turns := _objects(value.get(name), role, content):
             files = [value.get(each) for each in _FILES]
-            listed = [each for item in files for each in (item if isinstance(item, list) else [item])]
-            return ImageOrder(flavour, sum(_tokens(turn[content]) for turn in turns), _names(listed))
-    info, texts, images = _objects(value.get("image_info"), "image_name"), value.get("texts"), value.get("images")
+            listed = [
+                each for item in files for each in (item if isinstance(item, list) else [item])
+            ]
+            return ImageOrder(
+                flavour, sum(_tokens(turn[content]) for turn in turns), _names(listed)
+            )
+    info, texts, images = (
+        _objects(value.get("image_info"), "image_name"),
+        value.get("texts"),
+        value.get("images"),
+    )
     if info and isinstance(value.get("text_list"), list):
         return ImageOrder("mmc4", len(info), _names([each["image_name"] for each in info]))
     if isinstance(texts, list) and isinstance(images, list) and len(texts) == len(images) > 0:
         shown = [image for image in images if image is not None]
-        if all((text is None) is not (image is None) for text, image in zip(texts, images, strict=True)):
+        if all(
+            (text is None) is not (image is None) for text, image in zip(texts, images, strict=True)
+        ):
             return ImageOrder("obelics", len(shown), _names(shown))
     return None
 
@@ -69,16 +79,24 @@ def _tokens(content: object) -> int:
     """Return how many images the content of a turn shows: tokens in a text, parts of a list."""
     if isinstance(content, str):
         return content.count(_IMAGE)
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    parts = (
+        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
     shown = sum(part.get("type") in ("image", "image_url", "input_image") for part in parts)
-    return shown + sum(_tokens(part.get("text")) for part in parts if isinstance(part.get("text"), str))
+    return shown + sum(
+        _tokens(part.get("text")) for part in parts if isinstance(part.get("text"), str)
+    )
 
 
 def _names(items: list[object]) -> tuple[str, ...]:
     """Return the names of files among values, without folders and in lower case, each once."""
     names: dict[str, None] = {}
     for item in items:
-        name = next((item[each] for each in _IN_OBJECT if each in item), None) if isinstance(item, dict) else item
+        name = (
+            next((item[each] for each in _IN_OBJECT if each in item), None)
+            if isinstance(item, dict)
+            else item
+        )
         if isinstance(name, str) and "://" not in name and _FILE.fullmatch(name):
             names[re.split(r"[/\\]", name)[-1].lower()] = None
     return tuple(names)
@@ -87,8 +105,9 @@ def _names(items: list[object]) -> tuple[str, ...]:
 class InterleavedCount:
     """Counts the interleaved documents of one shard; call ``end`` after each run, ``finish`` after the last.
 
-    Two conventions differ between sets, so they are taken from the shard: whether texts have image tokens at all, and
-    whether files that a json lists are members of its sample or only their origin.
+    Two conventions differ between sets, so they are taken from the shard: whether texts have image
+    tokens at all, and whether files that a json lists are members of its sample or only their
+    origin.
     """
 
     def __init__(self) -> None:
@@ -124,7 +143,9 @@ class InterleavedCount:
         base = key.rpartition("/")[2].lower()
         # An image may have been written in another format than in the json.
         media = [*images, *(name for name in suffixes if media_kind(name))]
-        there = {name.rpartition(".")[0] for name in (*media, *(f"{base}.{name}" for name in media))}
+        there = {
+            name.rpartition(".")[0] for name in (*media, *(f"{base}.{name}" for name in media))
+        }
         lacking = [name for name in found.files if name.rpartition(".")[0] not in there]
         self.named += len(lacking) < len(found.files)
         if lacking:
@@ -169,7 +190,9 @@ class SetLayout:
         least, most = self.images
         if self.kind not in ("images", "interleaved") or not most:
             return self.name
-        amount = how_many(most, "image") if least == most else f"{least:,} to {how_many(most, 'image')}"
+        amount = (
+            how_many(most, "image") if least == most else f"{least:,} to {how_many(most, 'image')}"
+        )
         return f"{self.name}, {amount} a sample"
 
     @property
@@ -204,9 +227,13 @@ def layout_of(shards: Iterable[ShardEvidence]) -> SetLayout:
     extra = (("text", "captions"), ("json", "json"), ("integer", "class numbers"))
     company = next((f" with {name}" for kind, name in extra if kind in most), "")
     if sum(flavours.values()) * 2 > samples and (len(having) > 1 or images[1]):
-        medium = next((each for each in ("video", "audio") if each in most and "image" not in most), "image")
+        medium = next(
+            (each for each in ("video", "audio") if each in most and "image" not in most), "image"
+        )
         return SetLayout(
-            "interleaved", f"interleaved {medium}-text ({_FLAVOURS[flavours.most_common(1)[0][0]]})", images
+            "interleaved",
+            f"interleaved {medium}-text ({_FLAVOURS[flavours.most_common(1)[0][0]]})",
+            images,
         )
     if "video" in most:
         return SetLayout("video", f"video{company}")
@@ -215,7 +242,9 @@ def layout_of(shards: Iterable[ShardEvidence]) -> SetLayout:
     if several * 2 > samples or (numbered and several):
         return SetLayout("images", f"several images{company}", images)
     if "image" in most:
-        return SetLayout("pairs", "image-text pairs" if "text" in most else f"images{company}", images)
+        return SetLayout(
+            "pairs", "image-text pairs" if "text" in most else f"images{company}", images
+        )
     return SetLayout("text", "text") if "text" in most else SetLayout("", "")
 
 
@@ -230,4 +259,10 @@ def _kind(name: str) -> str:
     kind = kind_of(name)
     if kind == "image" or extension in IMAGES:
         return "" if is_side_image(name) else "image"
-    return "text" if extension in ("caption", "captions") else kind if kind in ("text", "json", "integer") else ""
+    return (
+        "text"
+        if extension in ("caption", "captions")
+        else kind
+        if kind in ("text", "json", "integer")
+        else ""
+    )

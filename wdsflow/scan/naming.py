@@ -8,8 +8,8 @@ from wdsflow.shards.tar.members import is_keyed_by_folder, is_meta
 from .content.text_content import texts_in
 from .evidence import JsonKey, ShardEvidence, Tally
 
-# The names of a pass's counts, each with its meaning. A rule looks at ``shard.tally(name)``. The scan refuses names
-# that are not listed here.
+# The names of a pass's counts, each with its meaning. A rule looks at ``shard.tally(name)``. The
+# scan refuses names that are not listed here.
 TALLIES: dict[str, str] = {
     # the archive
     "tar.truncated-data": "the file ends inside a member's contents",
@@ -104,14 +104,29 @@ TALLIES: dict[str, str] = {
 }
 
 # Field names that hold captions or images somewhere, the likeliest first.
-CAPTIONS = ("txt", "caption", "text", "captions", "cap", "transcript", "prompt", "json", "jsn", "cls", "label", "class")
+CAPTIONS = (
+    "txt",
+    "caption",
+    "text",
+    "captions",
+    "cap",
+    "transcript",
+    "prompt",
+    "json",
+    "jsn",
+    "cls",
+    "label",
+    "class",
+)
 IMAGES = (
     *("jpg", "jpeg", "png", "webp", "jfif", "jpe", "pjpeg", "img", "image"),
     *("gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"),
 )
 # First parts of field names in common use.
 _COMPOUND = frozenset({"seg", "mask", "depth", "txt", "json", "tar"})
-_SIDE_IMAGES = frozenset("seg segmentation mask masks depth thumb thumbnail normal edge edges canny alpha pose".split())
+_SIDE_IMAGES = frozenset(
+    "seg segmentation mask masks depth thumb thumbnail normal edge edges canny alpha pose".split()
+)
 # 0.jpg, and not 0001.seg.png.
 _NUMBERED = re.compile(r"\d{1,4}\.\w{2,5}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -138,7 +153,8 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
     elif is_keyed_by_folder(name):
         note("name.keyed-by-folder").add(key, offset, name)
     elif base.startswith("."):
-        # Inside a folder the key becomes "folder/", which separates the members before from those after.
+        # Inside a folder the key becomes "folder/", which separates the members before from those
+        # after.
         note("name.appledouble" if key is not None else "name.hidden").add(key, offset, name)
     elif key is None:
         note("name.no-field").add(None, offset, name)
@@ -187,7 +203,18 @@ def is_side_image(suffix: str) -> bool:
 
 
 # The names that public data sets and downloaders use for captions, the most usual first.
-_USUAL = ("caption", "text", "description", "txt", "title", "alt", "alt_text", "prompt", "captions", "label")
+_USUAL = (
+    "caption",
+    "text",
+    "description",
+    "txt",
+    "title",
+    "alt",
+    "alt_text",
+    "prompt",
+    "captions",
+    "label",
+)
 _MACHINE = re.compile(
     r"(?i)^\s*(?:[a-z][a-z0-9+.-]*://|/|[a-z]:\\|data:|[{\[<]|\d[\d\s.,:/TZ+-]*$|[0-9a-f-]{16,}$|\S+\.[a-z0-9]{2,4}$"
     r"|.*\.(?:jpe?g|png|webp|gif|tiff?|bmp)\s*$)"
@@ -222,12 +249,17 @@ def json_names(shards: Iterable[ShardEvidence]) -> dict[str, JsonKey]:
 def caption_name(shards: Iterable[ShardEvidence]) -> tuple[str, JsonKey] | None:
     """Return the json name that most likely holds the captions, with its counts; None if none does.
 
-    A name that captions usually have, unless another one has more than twice as many strings; then the one with the
-    most strings next to a decodable image, then with the most strings. Names that captions do not usually have are left
-    out where they hold one word, the same text again and again, a url, a path, a number or a hash. Where several names
-    are filled alike, the usual name wins, then the one in fewer objects, then the longer example.
+    A name that captions usually have, unless another one has more than twice as many strings; then
+    the one with the most strings next to a decodable image, then with the most strings. Names that
+    captions do not usually have are left out where they hold one word, the same text again and
+    again, a url, a path, a number or a hash. Where several names are filled alike, the usual name
+    wins, then the one in fewer objects, then the longer example.
     """
-    fit = [(name, item) for name, item in json_names(shards).items() if item.strings and _may_be_caption(name, item)]
+    fit = [
+        (name, item)
+        for name, item in json_names(shards).items()
+        if item.strings and _may_be_caption(name, item)
+    ]
     most = max((item.strings for _, item in fit), default=0)
     return max(fit, key=lambda pair: _rank(pair[0], pair[1], most), default=None)
 
@@ -244,7 +276,8 @@ def other_caption_names(shards: Iterable[ShardEvidence], names: Collection[str])
 def _may_be_caption(name: str, item: JsonKey) -> bool:
     if _last(name) in _USUAL:
         return True
-    # A status, a licence or a category is one word, or the same few words each time. Some scripts have no spaces.
+    # A status, a licence or a category is one word, or the same few words each time. Some scripts
+    # have no spaces.
     one_word = len(item.example.split()) == 1 and item.example.isascii()
     constant = item.strings >= _TELLING and not item.varied
     return not (one_word or constant or _MACHINE.match(item.example))
@@ -258,4 +291,12 @@ def _rank(name: str, item: JsonKey, most: int) -> tuple[bool, int, int, int, int
     lower = _last(name)
     usual = -_USUAL.index(lower) if lower in _USUAL else -len(_USUAL)
     enough = lower in _USUAL and item.strings * 2 >= most
-    return enough, item.with_image, item.strings, usual, -name.count("."), len(item.example.split()), name
+    return (
+        enough,
+        item.with_image,
+        item.strings,
+        usual,
+        -name.count("."),
+        len(item.example.split()),
+        name,
+    )

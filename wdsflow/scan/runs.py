@@ -85,7 +85,9 @@ class RunCollector:
             return Runs(head=last)
         inner = tuple(
             ShapeCount(shape, count, key, offset, before)
-            for (shape, count), (key, offset, before) in zip(self.counts.items(), self.places, strict=True)
+            for (shape, count), (key, offset, before) in zip(
+                self.counts.items(), self.places, strict=True
+            )
         )
         return Runs(self.head, inner, last)
 
@@ -109,7 +111,8 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
             places.setdefault(suffix, (item.key, item.offset))
     # Numbered files of one sample are next to a field without a dot: 0.jpg, 1.jpg and txt.
     shard.numbered = any(
-        sum(is_numbered(part.suffix) for part in item.shape) > 1 and any("." not in part.suffix for part in item.shape)
+        sum(is_numbered(part.suffix) for part in item.shape) > 1
+        and any("." not in part.suffix for part in item.shape)
         for item in runs
     )
     for suffix, count in counts.items():
@@ -138,8 +141,14 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
 def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:
     """Return how many samples dots in base names have merged into one run, the one that shows not counted.
 
-    ``img.v1.jpg``, ``img.v1.txt`` and ``img.v2.jpg`` are one run with the key ``img``, and were two samples.
+    ``img.v1.jpg``, ``img.v1.txt`` and ``img.v2.jpg`` are one run with the key ``img``, and were two
+    samples.
     """
     names = {part.suffix.lower() for part in shape}
-    # Next to plain fields an odd one, such as thumb.jpg in one sample of many, is a field like others.
-    return len({name.rpartition(".")[0] for name in names}) - 1 if names and all(map(is_wild, names)) else 0
+    # Next to plain fields an odd one, such as thumb.jpg in one sample of many, is a field like
+    # others.
+    return (
+        len({name.rpartition(".")[0] for name in names}) - 1
+        if names and all(map(is_wild, names))
+        else 0
+    )

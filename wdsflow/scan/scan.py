@@ -69,7 +69,9 @@ def scan_shard(
     return shard
 
 
-def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> None:
+def _scan(
+    source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector
+) -> None:
     shard.size, shard.compression = source.size, source.compression
     scan = Scanner(shard, options, collector)
     # Each request to another machine would take its time.

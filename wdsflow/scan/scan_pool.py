@@ -63,11 +63,18 @@ def scan_shards(
         OSError, RuntimeError: a scan raised an exception, which is a fault of wdsflow or of this machine.
     """
     ways = how or [scan_shard] * len(urls)
-    tasks = [ScanTask(number, url, options, way) for number, (url, way) in enumerate(zip(urls, ways, strict=True))]
+    tasks = [
+        ScanTask(number, url, options, way)
+        for number, (url, way) in enumerate(zip(urls, ways, strict=True))
+    ]
     results: dict[int, ShardEvidence] = {}
 
     with ExitStack() as stack:
-        workers = _on_ray(urls, jobs, address, stack) if engine == "ray" else _on_this_machine(tasks, jobs)
+        workers = (
+            _on_ray(urls, jobs, address, stack)
+            if engine == "ray"
+            else _on_this_machine(tasks, jobs)
+        )
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
             shard = _lost_shard(task.url, answer) if isinstance(answer, Trouble) else answer
             results[task.number] = shard
@@ -81,7 +88,9 @@ def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
     return task.how(task.url, task.options)
 
 
-def _on_ray(urls: Sequence[Shard], jobs: int | None, address: str | None, stack: ExitStack) -> "Engine[ScanTask]":
+def _on_ray(
+    urls: Sequence[Shard], jobs: int | None, address: str | None, stack: ExitStack
+) -> "Engine[ScanTask]":
     from wdsflow.engines.cluster import connected
     from wdsflow.engines.ray_engine import RayEngine
 
@@ -93,9 +102,12 @@ def _on_ray(urls: Sequence[Shard], jobs: int | None, address: str | None, stack:
 def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[ScanTask]":
     """Return the engine: this process while that is quicker, unless another one is necessary.
 
-    Remote shards are read in parallel regardless of size, and in a separate process a damaged image can crash only a decoder.
+    Remote shards are read in parallel regardless of size, and in a separate process a damaged image
+    can crash only a decoder.
     """
-    most = min(len(tasks), jobs or usual_processes(remote=any(task.url.path is None for task in tasks[:1])))
+    most = min(
+        len(tasks), jobs or usual_processes(remote=any(task.url.path is None for task in tasks[:1]))
+    )
     if most <= 1:
         return OwnProcess(scan_task)
     if jobs is None and len(tasks) <= _MANY:

@@ -177,7 +177,12 @@ class Scanner:
             name, size, _, header, kind = row
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
-            if part is None or kind != "file" or self.visible is not None or (key != run_key and _is_unusual(key)):
+            if (
+                part is None
+                or kind != "file"
+                or self.visible is not None
+                or (key != run_key and _is_unusual(key))
+            ):
                 self._member(name, header, kind, size, read if kind == "file" else None)
                 run_key = None
                 continue
@@ -274,7 +279,9 @@ class Scanner:
         looker: Looker = self.looker
         # Readers meet its contents, but they are no images or captions of the set.
         if is_junk(key, suffix):
-            looker = self.junk_looker = self.junk_looker or type(looker)(ShardEvidence(self.shard.url), self.options)
+            looker = self.junk_looker = self.junk_looker or type(looker)(
+                ShardEvidence(self.shard.url), self.options
+            )
             looker.end_run(())
         status = looker.look(key, suffix, offset, size, read)
         return self.judged.get((suffix, status)) or self._judge(suffix, status)
@@ -308,7 +315,9 @@ class Scanner:
             key = split_name(seen.name)[0] if seen.name else None
             self.note(name).add(key, seen.offset, seen.detail or seen.name or "", seen.count)
         if 0 < self.prefixed < shard.members:
-            self.note("name.mixed-prefix").add(None, None, count=min(self.prefixed, shard.members - self.prefixed))
+            self.note("name.mixed-prefix").add(
+                None, None, count=min(self.prefixed, shard.members - self.prefixed)
+            )
         if self.main.long_runs:
             self.note("key.long-run").add(None, None, count=self.main.long_runs)
         note_shapes(shard, self.note)

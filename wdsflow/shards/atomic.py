@@ -35,8 +35,8 @@ def naming(path: Path) -> Iterator[None]:
 def writing(path: Path, *, hidden: bool = False) -> Iterator[int]:
     """Yield the descriptor of a file that gets its name when the block has ended, whole and on the disk.
 
-    After an error of the block there is no file, or the earlier one. ``hidden``: the temporary name begins with a dot.
-    Raises OSError, which names ``path``.
+    After an error of the block there is no file, or the earlier one. ``hidden``: the temporary name
+    begins with a dot. Raises OSError, which names ``path``.
     """
     with _replacing(path, hidden=hidden) as (_, file):
         yield file

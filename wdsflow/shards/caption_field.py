@@ -47,13 +47,19 @@ def caption_of(data: bytes, names: tuple[str, ...]) -> str | None:
         tree = parse_json(data)
     except ValueError:
         return None
-    return next((text for name in names if (text := caption_in(look_up(tree, name))) is not None), None)
+    return next(
+        (text for name in names if (text := caption_in(look_up(tree, name))) is not None), None
+    )
 
 
 def caption_in(value: object) -> str | None:
     """Return a json value's caption, stripped: the string itself, or the first non-empty string of a list."""
     for item in value if isinstance(value, list) else (value,):
-        if isinstance(item, str) and (text := item.strip()) and (text.isascii() or not _HALF_PAIR.search(text)):
+        if (
+            isinstance(item, str)
+            and (text := item.strip())
+            and (text.isascii() or not _HALF_PAIR.search(text))
+        ):
             return text
     return None
 

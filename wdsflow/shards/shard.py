@@ -21,12 +21,12 @@ _SIGNING = re.compile(
 class Shard(str):
     """One shard after expansion.
 
-    Its text names the shard wherever it is shown, stored or compared: passwords, tokens and signatures are hidden in it,
-    and a signed url, which is another one each day, keeps its text. What opens the shard is ``exact``, which only
-    ``open_source`` needs.
+    Its text names the shard wherever it is shown, stored or compared: passwords, tokens and
+    signatures are hidden in it, and a signed url, which is another one each day, keeps its text.
+    What opens the shard is ``exact``, which only ``open_source`` needs.
 
-    The text of a file is a path that nobody takes for something else: a file named ``pipe:rm x`` is ``./pipe:rm x``.
-    So a text that was stored gives the same shard again, see ``stored``.
+    The text of a file is a path that nobody takes for something else: a file named ``pipe:rm x`` is
+    ``./pipe:rm x``. So a text that was stored gives the same shard again, see ``stored``.
     """
 
     __slots__ = ("_exact",)

@@ -9,9 +9,7 @@ from wdsflow.shards.source.remote import about
 _PIECES = 16
 # Bytes.
 PIECE = 4 << 10
-_MARKS = (
-    "etag ETag sha256 xet_hash blob_id md5Hash crc32c generation LastModified Last-Modified last_modified mtime".split()
-)
+_MARKS = "etag ETag sha256 xet_hash blob_id md5Hash crc32c generation LastModified Last-Modified last_modified mtime".split()
 
 
 def piece_offsets(size: int) -> list[int]:
@@ -39,14 +37,18 @@ def fingerprint(path: str) -> dict[str, object]:
 def input_identity(url: Shard) -> dict[str, object]:
     """Return values that change when a shard changes, as far as that is possible without reading all of it.
 
-    For a local file size, time of change and pieces; for a remote one the marks that its server sends. Raises SourceError.
+    For a local file size, time of change and pieces; for a remote one the marks that its server
+    sends. Raises SourceError.
     """
     if url.is_pipe:
         return {"url": url}
     path = url.path
     if path is None:
         known = about(url)
-        return {"size": known.get("size"), **{mark: str(known[mark]) for mark in _MARKS if known.get(mark) is not None}}
+        return {
+            "size": known.get("size"),
+            **{mark: str(known[mark]) for mark in _MARKS if known.get(mark) is not None},
+        }
     found = fingerprint(path)
     with why_unreadable():
         found["changed"] = os.stat(path).st_mtime_ns

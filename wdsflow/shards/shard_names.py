@@ -36,8 +36,8 @@ def natural(name: str) -> tuple[list[str | int], str]:
 def missing_numbers(names: Sequence[str]) -> list[Missing]:
     """Find numbers that are missing in the middle of each series of names.
 
-    A series is recognized by one number that changes while the rest stays the same. If more than half as many numbers
-    are missing as exist, they are not a series but identifiers.
+    A series is recognized by one number that changes while the rest stays the same. If more than
+    half as many numbers are missing as exist, they are not a series but identifiers.
 
     >>> missing_numbers(["s-000.tar", "s-001.tar", "s-003.tar", "t-7.tar"])
     [Missing(names=['s-002.tar'], total=1)]
@@ -141,7 +141,9 @@ def _alternatives(inner: str) -> list[str]:
         if char == "," and not depth:
             cuts.append(at)
         depth += {"{": 1, "}": -1}.get(char, 0)
-    return [inner[one + 1 : other] for one, other in zip(cuts, [*cuts[1:], len(inner)], strict=True)]
+    return [
+        inner[one + 1 : other] for one, other in zip(cuts, [*cuts[1:], len(inner)], strict=True)
+    ]
 
 
 def _unescaped(pattern: str) -> Iterator[tuple[int, str]]:
@@ -242,7 +244,9 @@ def alternatives(fields: str | Iterable[str]) -> tuple[str, ...]:
     parts = fields.split(";") if isinstance(fields, str) else fields
     names = tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
     if not names:
-        raise ValueError(f"{fields!r} names no field; give one such as 'txt', or alternatives such as 'jpg;png'")
+        raise ValueError(
+            f"{fields!r} names no field; give one such as 'txt', or alternatives such as 'jpg;png'"
+        )
     for name in names:
         if is_meta(name):
             raise ValueError(f"{name!r} belongs to webdataset and is not for stages to change")
@@ -261,7 +265,8 @@ _ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)
 def output_names(urls: Sequence[str]) -> list[str]:
     r"""Return a file name for each url: its base name as a plain tar; equal ones are numbered.
 
-    Bytes that are not UTF-8 are spelled out, as in urls: libraries that write files cannot have them in a name.
+    Bytes that are not UTF-8 are spelled out, as in urls: libraries that write files cannot have
+    them in a name.
 
     >>> output_names(["\udcff.tar"])
     ['%FF.tar']

@@ -36,7 +36,10 @@ def run_in_threads(
     stop = threading.Event()
     threads: list[threading.Thread] = []
     remember = lambda: threads.append(threading.current_thread())  # noqa: E731
-    with old_objects_kept(), ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-shard", remember) as pool:
+    with (
+        old_objects_kept(),
+        ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-shard", remember) as pool,
+    ):
         futures: dict[Future[Result], Job] = {}
         try:
             futures |= {pool.submit(do, job, stop): job for job in work}

@@ -55,7 +55,10 @@ class PipeNotAllowed(NoShards):
     """A ``pipe:`` url, which would run a shell command, and nobody has said that it may."""
 
     def __init__(self, shard: Shard) -> None:
-        super().__init__(shard, f"if it may run, give --allow-pipe, or allow_pipe=True in Python; {NEED_NO_COMMAND}")
+        super().__init__(
+            shard,
+            f"if it may run, give --allow-pipe, or allow_pipe=True in Python; {NEED_NO_COMMAND}",
+        )
         self.args = (f"{escape(shard, 300)} would run a shell command",)
 
 
@@ -71,13 +74,14 @@ def expand(urls: str | Iterable[str], *, allow_pipe: bool) -> Expansion:
 
     ``allow_pipe``: whether ``pipe:`` urls may be among them; nothing is run here.
 
-    Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (a pattern a line,
-    ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for the environment variable WDS_NAME as
-    webdataset does. Of ``pipe:`` urls only braces are expanded; of http urls a folder and ``*`` are, where the server
-    lists its files on a page. A plain path stays, whether or not it exists, and so does a name of a range.
+    Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt``
+    (a pattern a line, ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for
+    the environment variable WDS_NAME as webdataset does. Of ``pipe:`` urls only braces are
+    expanded; of http urls a folder and ``*`` are, where the server lists its files on a page. A
+    plain path stays, whether or not it exists, and so does a name of a range.
 
-    What a pattern finds is a file, whatever its name looks like, and so is the name of an existing file. A ``Shard`` is
-    what an earlier call has found: it stays.
+    What a pattern finds is a file, whatever its name looks like, and so is the name of an existing
+    file. A ``Shard`` is what an earlier call has found: it stays.
 
     Raises:
         NoShards: a pattern matches nothing, stands for more than 10 million names, or matches a file of JSON lines.
@@ -168,7 +172,10 @@ def _substitute(pattern: str) -> str:
     result = pattern
     # As often as webdataset.
     for _ in range(10):
-        before, result = result, _VARIABLE.sub(lambda match: os.environ.get(f"WDS_{match[1]}", match[0]), result)
+        before, result = (
+            result,
+            _VARIABLE.sub(lambda match: os.environ.get(f"WDS_{match[1]}", match[0]), result),
+        )
         if before == result:
             break
     if match := _VARIABLE.search(result):
@@ -179,11 +186,16 @@ def _substitute(pattern: str) -> str:
 def _expand_list(part: str, found: Expansion) -> None:
     before = len(found.urls)
     try:
-        with open(os.path.expanduser(part[1:]), encoding="utf-8", errors="surrogateescape") as lines:
+        with open(
+            os.path.expanduser(part[1:]), encoding="utf-8", errors="surrogateescape"
+        ) as lines:
             for line in lines:
                 text = line.strip()
                 if "\0" in text:
-                    raise NoShards(part, f"it is not a text: {quote_path(Shard.file(part[1:]))} names the file itself")
+                    raise NoShards(
+                        part,
+                        f"it is not a text: {quote_path(Shard.file(part[1:]))} names the file itself",
+                    )
                 if text and not text.startswith("#"):
                     _expand_one(text, found, lists=False)
     except OSError as error:
@@ -195,7 +207,8 @@ def _expand_list(part: str, found: Expansion) -> None:
 def _take_file(text: str, found: Expansion) -> bool:
     """Take an existing file of this name, also if the name looks like a pattern; return whether there is one.
 
-    A glob that matches other files as well is a glob: a file that is called ``*.tar`` must not hide them.
+    A glob that matches other files as well is a glob: a file that is called ``*.tar`` must not hide
+    them.
     """
     path = local_path(text)
     if path is None or not os.path.exists(path) or os.path.isdir(path):
@@ -220,7 +233,9 @@ def _expand_part(part: str, found: Expansion) -> None:
         raise NoShards(part, str(error)) from None
     if path is None:
         _take_remote(part, names, found)
-    elif any(_GLOB.search(name) or name.endswith("/") or os.path.isdir(name) for name in names[:1000]):
+    elif any(
+        _GLOB.search(name) or name.endswith("/") or os.path.isdir(name) for name in names[:1000]
+    ):
         matches = [match for name in names for match in _matches(name)]
         _take_found(part, [*map(Shard.file, matches)], "" if matches else _hint(names[0]), found)
     elif names == [path]:
@@ -342,7 +357,9 @@ def _hint(name: str) -> str:
         found = deeper(folder)
         return f"the folder {folder} has no .tar{f' itself; subfolders have: {quote(found)}' if found else ''}"
     near = difflib.get_close_matches(os.path.basename(name), tars, n=1)
-    some = f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}" if len(tars) > 1 else tars[0]
+    some = (
+        f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}" if len(tars) > 1 else tars[0]
+    )
     return f"{folder} has {how_many(len(tars), 'tar')}, {some}"
 
 
@@ -354,4 +371,6 @@ def some_of(urls: Sequence[Shard]) -> Sequence[Shard]:
     """Return shards for a short look, spread evenly: all, unless they are many or remote."""
     kind = urls[0].kind if urls else "file"
     most = {"pipe": _LOOKED_AT_PIPED, "url": _LOOKED_AT_REMOTE, "file": _LOOKED_AT}[kind]
-    return urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
+    return (
+        urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
+    )

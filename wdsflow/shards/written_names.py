@@ -58,7 +58,9 @@ def compact(urls: Sequence[str], most: int = 4) -> list[str]:
     if len(urls) <= most or any(_MEANS_MORE.search(url) for url in urls):
         return each
     ranges = list(_ranges(urls))
-    if len(ranges) <= most and [name for pattern in ranges for name in expand_braces(pattern)] == list(urls):
+    if len(ranges) <= most and [
+        name for pattern in ranges for name in expand_braces(pattern)
+    ] == list(urls):
         return ranges
     folder = os.path.dirname(urls[0]) or "."
     return [f"{folder}/"] if _holds(folder, urls) else each

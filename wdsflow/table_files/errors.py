@@ -39,18 +39,26 @@ class NoColumn(TableError):
 
     def __init__(self, named: str, column: str, names: Iterable[str], text: str = "") -> None:
         self.column, self.names = column, [name for name in names if name.strip()]
-        self.is_parted_otherwise = bool(text) and any(each in name for name in self.names for each in _SEPARATORS)
+        self.is_parted_otherwise = bool(text) and any(
+            each in name for name in self.names for each in _SEPARATORS
+        )
         if times := self.names.count(column):
             place = " in its first line" if text else ""
-            super().__init__(f"{named} has {times} columns {column!r}: give each a name of its own{place}")
+            super().__init__(
+                f"{named} has {times} columns {column!r}: give each a name of its own{place}"
+            )
         elif not self.names and text:
-            super().__init__(f"{text} is empty, or has no names in its first line, which must name the columns")
+            super().__init__(
+                f"{text} is empty, or has no names in its first line, which must name the columns"
+            )
         else:
             super().__init__(f"{named} has no column {column!r}", *self._advice(text))
 
     def near(self, column: str) -> str:
         """Return the existing name nearest to the column's, "" if none is similar."""
-        plain = {name.strip().casefold(): name for name in reversed(self.names) if name.isprintable()}
+        plain = {
+            name.strip().casefold(): name for name in reversed(self.names) if name.isprintable()
+        }
         wanted = column.strip().casefold()
         near = [wanted] if wanted in plain else difflib.get_close_matches(wanted, plain, 1)
         return plain[near[0]] if near else ""
@@ -61,12 +69,18 @@ class NoColumn(TableError):
             return
         more = len(self.names) - _COLUMNS
         shown = ", ".join(escape(each, 60) for each in self.names[:_COLUMNS])
-        yield f"it has {shown}{f' and {more:,} more' if more > 0 else ''}" if shown else "it has no columns"
+        yield (
+            f"it has {shown}{f' and {more:,} more' if more > 0 else ''}"
+            if shown
+            else "it has no columns"
+        )
         if text and len(self.names) == 1:
             apart = [what for separator, what in _SEPARATORS.items() if separator in self.names[0]]
             usual = "tabs" if ".tsv" in text else "commas"
             ending = {"tabs": ".tsv", "commas": ".csv"}.get(apart[0]) if apart else None
             ends = f"give it a name that ends in {ending}" if ending else f"save it with {usual}"
-            yield from (f"its columns are separated by {what}, not by {usual}: {ends}" for what in apart[:1])
+            yield from (
+                f"its columns are separated by {what}, not by {usual}: {ends}" for what in apart[:1]
+            )
         elif text and not self.near(self.column):
             yield "its first line is taken for the names of the columns"

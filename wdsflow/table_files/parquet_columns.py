@@ -64,7 +64,8 @@ def bytes_column(values: Sequence[bytes | None]) -> Column:
 def json_column(values: Sequence[str | None], structure: str) -> Column:
     """Return a column of values given as JSON; ``structure`` has their types, as DuckDB's ``from_json`` takes them."""
     return Column(
-        (text_array(values),), f"from_json({{0}}::VARCHAR, '{structure.replace('{', '{{').replace('}', '}}')}')"
+        (text_array(values),),
+        f"from_json({{0}}::VARCHAR, '{structure.replace('{', '{{').replace('}', '}}')}')",
     )
 
 
@@ -72,7 +73,8 @@ def vector_column(vectors: "NDArray[np.float32]", missing: "NDArray[np.bool_]") 
     """Return a column of FLOAT[] from vectors, (rows, d)."""
     import numpy as np
 
-    # Lists, not arrays of a fixed size: other libraries cannot read the ones that DuckDB writes, where some are NULL.
+    # Lists, not arrays of a fixed size: other libraries cannot read the ones that DuckDB writes,
+    # where some are NULL.
     arrays = [np.ascontiguousarray(vectors[:, number]) for number in range(vectors.shape[1])]
     items = ", ".join(f"{{{number + 1}}}" for number in range(len(arrays)))
     return Column((missing, *arrays), f"CASE WHEN NOT {{0}} THEN [{items}]::FLOAT[] END")

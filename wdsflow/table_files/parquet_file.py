@@ -20,7 +20,8 @@ _SETTINGS = (
     # All values of an object array decide its type, not a sample of them.
     ("pandas_analyze_sample", "1000000000"),
     ("TimeZone", "'UTC'"),
-    # Otherwise all of a column of a group is read at once, and kept: of 6,000 images that is twice the memory.
+    # Otherwise all of a column of a group is read at once, and kept: of 6,000 images that is twice
+    # the memory.
     ("disable_parquet_prefetching", "true"),
     ("enable_external_file_cache", "false"),
 )
@@ -63,7 +64,8 @@ class ParquetFile:
         names: of the columns, in order.
         types: DuckDB's type of each column.
 
-    Raises FileNotFoundError and other OSErrors if it cannot be opened, ParquetError if it is not a Parquet file.
+    Raises FileNotFoundError and other OSErrors if it cannot be opened, ParquetError if it is not a
+    Parquet file.
     """
 
     def __init__(self, path: str | Path, named: str = "") -> None:
@@ -71,7 +73,9 @@ class ParquetFile:
         with open(path, "rb"):
             self._pattern = _pattern(os.path.abspath(path))
         query = "SELECT name, num_children, precision FROM parquet_schema($1)"
-        elements = [_Element(name, children or 0, digits) for name, children, digits in self._fetch(query)]
+        elements = [
+            _Element(name, children or 0, digits) for name, children, digits in self._fetch(query)
+        ]
         inside: list[list[str]] = []
         self.names = _names(iter(elements[1:]), elements[0].children, inside)
         _refuse_changed(self.named, elements, inside)
@@ -112,7 +116,9 @@ class ParquetFile:
             except (duckdb.Error, OverflowError, ValueError) as error:
                 raise ParquetError(f"{self.named} cannot be read: {first_line(error)}") from None
 
-    def arrays(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> "dict[str, NDArray[Any]]":
+    def arrays(
+        self, columns: Sequence[str], start: int = 0, stop: int | None = None
+    ) -> "dict[str, NDArray[Any]]":
         """Return the values of some columns as arrays, masked where they are null; see ``as_list``. Raises ParquetError.
 
         ``start``, ``stop``: the only rows; groups of others are not read.
@@ -131,7 +137,9 @@ class ParquetFile:
                 arrays: Mapping[str, NDArray[Any]] = call(cursor, cursor.fetchnumpy)
             except duckdb.Error as error:
                 raise ParquetError(f"{self.named} cannot be read: {first_line(error)}") from None
-        return {column: arrays[f"c{number}"] for column, number in zip(columns, numbers, strict=True)}
+        return {
+            column: arrays[f"c{number}"] for column, number in zip(columns, numbers, strict=True)
+        }
 
     def cell(self, column: str) -> str:
         """Return the SQL of a column in ``table``."""
@@ -145,7 +153,8 @@ class ParquetFile:
     def table(self, *, with_rows: bool = False) -> str:
         """Return the SQL of the file as a table: see ``cell``.
 
-        ``with_rows``: with a column ``file_row``, the number of a row, from 0, where ``numbers_rows``.
+        ``with_rows``: with a column ``file_row``, the number of a row, from 0, where
+        ``numbers_rows``.
         """
         names = [f"c{number}" for number in range(len(self.names))]
         options = "hive_partitioning = false"
@@ -175,7 +184,9 @@ def metadata_of(path: Path) -> dict[str, bytes]:
     """Return the key-value metadata of a Parquet file. Raises OSError, and ParquetError if it is none."""
     with open(path, "rb"):
         pattern = _pattern(os.path.abspath(path))
-    return {bytes(key).decode(): bytes(value) for key, value in _fetch(_METADATA, str(path), pattern)}
+    return {
+        bytes(key).decode(): bytes(value) for key, value in _fetch(_METADATA, str(path), pattern)
+    }
 
 
 _METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
@@ -216,7 +227,9 @@ def _pattern(path: str) -> str:
     """Return the pattern that matches one path only: DuckDB takes every path for a pattern."""
     escaped = glob.escape(path)
     if escaped != path and "\\" in path:
-        raise ParquetError(f"{path} cannot be read: rename it, its path has a backslash and one of * ? [")
+        raise ParquetError(
+            f"{path} cannot be read: rename it, its path has a backslash and one of * ? ["
+        )
     return escaped
 
 
@@ -236,15 +249,21 @@ def _names(elements: Iterator[_Element], count: int, inside: list[list[str]]) ->
     return names
 
 
-def _refuse_changed(path: str, elements: Sequence[_Element], inside: Sequence[Sequence[str]]) -> None:
+def _refuse_changed(
+    path: str, elements: Sequence[_Element], inside: Sequence[Sequence[str]]
+) -> None:
     """Raise ParquetError if DuckDB would change values without an error: long decimals, or names inside of columns."""
     for element in elements:
         if element.digits is not None and element.digits > _MOST_DIGITS:
-            raise ParquetError(f"{path} cannot be read: {element.name} has decimals of more than {_MOST_DIGITS} digits")
+            raise ParquetError(
+                f"{path} cannot be read: {element.name} has decimals of more than {_MOST_DIGITS} digits"
+            )
     for names in inside:
         if len({name.lower() for name in names}) < len(names):
             shown = ", ".join(names)
-            raise ParquetError(f"{path} cannot be read: a column has parts whose names differ only in case: {shown}")
+            raise ParquetError(
+                f"{path} cannot be read: a column has parts whose names differ only in case: {shown}"
+            )
 
 
 def _converted(row: tuple[Any, ...], convert: Sequence[Any]) -> tuple[Any, ...]:

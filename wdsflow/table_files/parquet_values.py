@@ -36,8 +36,8 @@ def without_zones(kind: DuckType, cell: str) -> str:
 def converter(kind: DuckType) -> Convert | None:
     """Return the function that makes the final value of what DuckDB gives for a type; None if that is final.
 
-    Times with a zone are in UTC, and keys of maps are texts. The function raises ValueError for a date or time that
-    Python cannot hold, and for a map whose keys are lists or structs.
+    Times with a zone are in UTC, and keys of maps are texts. The function raises ValueError for a
+    date or time that Python cannot hold, and for a map whose keys are lists or structs.
     """
     if kind.id in _ZONED:
         return _in_utc

@@ -29,7 +29,11 @@ def write_parquet(path: Path, columns: Mapping[str, Column], metadata: Mapping[s
     with writing_by_name(path) as file, connection() as database:
         database.register("added", rows.arrays)
         try:
-            call(database, database.execute, _copy(f"SELECT {rows.cells} FROM added", file, metadata, _GROUP))
+            call(
+                database,
+                database.execute,
+                _copy(f"SELECT {rows.cells} FROM added", file, metadata, _GROUP),
+            )
         except duckdb.Error as error:
             raise system_error(error, path) from error
 
@@ -38,7 +42,8 @@ class ParquetWriter:
     """Collects rows part by part, and writes them to a file in one step. Use as a context manager.
 
     Args:
-    scratch: a folder for rows that do not fit into memory. It is new, in place of one that a killed run left, and removed.
+    scratch: a folder for rows that do not fit into memory. It is new, in place of one that a killed
+    run left, and removed.
             group: rows of a group, a multiple of 2,048.
 
         Raises TablesError, an OSError.
@@ -91,7 +96,12 @@ class _Rows:
 def _copy(query: str, path: Path, metadata: Mapping[str, str], group: int) -> str:
     """Return the statement that writes the rows of a query to a file, in their order."""
     entries = ", ".join(f"{name(key)}: {_literal(value)}" for key, value in metadata.items())
-    options = ["FORMAT parquet", "COMPRESSION zstd", f"ROW_GROUP_SIZE {group}", "USE_TMP_FILE false"]
+    options = [
+        "FORMAT parquet",
+        "COMPRESSION zstd",
+        f"ROW_GROUP_SIZE {group}",
+        "USE_TMP_FILE false",
+    ]
     if entries:
         options.append(f"KV_METADATA {{{entries}}}")
     return f"COPY ({query}) TO {_literal(str(path))} ({', '.join(options)})"

@@ -21,7 +21,14 @@ from .errors import TableError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl"}
+_KINDS = {
+    "parquet": "parquet",
+    "pq": "parquet",
+    "csv": "csv",
+    "tsv": "tsv",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+}
 _PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
 # Bytes of a line of JSON, or characters of a field of CSV.
 _LONGEST = 256 << 20
@@ -88,7 +95,9 @@ def csv_cells(path: Path | str, kind: str) -> Iterator[tuple[list[str], int]]:
                 width = width or len(row)
                 if row and len(row) != width:
                     found = f"{how_many(len(row), 'field')} instead of {width:,}"
-                    raise _csv_error(path, rows.line_num, f" has {found}: is a quote or a comma missing?")
+                    raise _csv_error(
+                        path, rows.line_num, f" has {found}: is a quote or a comma missing?"
+                    )
                 if row:
                     yield row, sum(map(len, row))
         except csv.Error as error:
@@ -96,7 +105,9 @@ def csv_cells(path: Path | str, kind: str) -> Iterator[tuple[list[str], int]]:
 
 
 def _csv_error(path: Path | str, line: int, what: str) -> TableError:
-    look = [] if _PACKED.search(str(path)) else [f"to see it: sed -n {line}p {quote_path(str(path))}"]
+    look = (
+        [] if _PACKED.search(str(path)) else [f"to see it: sed -n {line}p {quote_path(str(path))}"]
+    )
     return TableError(f"{path}, line {line:,}{what}", *look)
 
 
@@ -162,7 +173,9 @@ def array_objects(path: Path | str) -> Iterator[dict[str, object]]:
         after = held[at:] or text.read(_STEP)
         while after:
             if after.strip(" \t\r\n"):
-                raise TableError(f"{path}: more follows the end of its array, which has {how_many(number, 'row')}")
+                raise TableError(
+                    f"{path}: more follows the end of its array, which has {how_many(number, 'row')}"
+                )
             after = text.read(_STEP)
 
 

@@ -58,12 +58,18 @@ def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[
     if "vcs_info" in origin:
         info = origin["vcs_info"]
         below = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
-        return [f"wdsflow{listed} @ {info.get('vcs', 'git')}+{url}@{info.get('commit_id', '')}{below}"]
+        return [
+            f"wdsflow{listed} @ {info.get('vcs', 'git')}+{url}@{info.get('commit_id', '')}{below}"
+        ]
     path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
     # The checkout or the wheel was removed: install the requirements of its extras.
     if path and not os.path.exists(path):
         asked = (found and found.requires) or []
-        return [_EXTRA.sub("", each).strip() for each in asked if (match := _EXTRA.search(each)) and match[1] in extras]
+        return [
+            _EXTRA.sub("", each).strip()
+            for each in asked
+            if (match := _EXTRA.search(each)) and match[1] in extras
+        ]
     if folder is None:
         return [f"wdsflow{listed} @ {url}"]
     return [*(["--editable"] if folder.get("editable") else []), f"{path}{listed}"]
@@ -71,8 +77,12 @@ def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[
 
 def _installer() -> str:
     """Return the beginning of an install command for the running interpreter."""
-    # Installers refuse the system's interpreter by default (PEP 668), but wdsflow is already installed in it.
-    managed = sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
+    # Installers refuse the system's interpreter by default (PEP 668), but wdsflow is already
+    # installed in it.
+    managed = (
+        sys.prefix == sys.base_prefix
+        and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
+    )
     allow = " --break-system-packages" if managed else ""
     # Avoids the finder of setuptools, which warns if distutils is in use.
     if PathFinder.find_spec("pip") is not None:
@@ -93,7 +103,9 @@ def _python() -> str:
 def _has_program(name: str) -> bool:
     """Return whether the program that a shell finds by a name belongs to the running interpreter."""
     found = shutil.which(name)
-    return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
+    return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(
+        sys.executable
+    )
 
 
 def check_installed(name: str, packages: Sequence[str], extras: Sequence[str]) -> None:

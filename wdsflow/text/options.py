@@ -66,12 +66,15 @@ def option(
     return field(default=default, metadata={"option": about})
 
 
-def required(text: str, *flags: str, metavar: str, parse: Callable[[Any], object] | None = None) -> Any:
+def required(
+    text: str, *flags: str, metavar: str, parse: Callable[[Any], object] | None = None
+) -> Any:
     """Return a field that commands take as an option without a default."""
     return field(metadata={"option": Option(text, flags, metavar, parse=parse)})
 
 
-# Options that several commands have. Each is one call, which scripts/support/api_reference.py reads.
+# Options that several commands have. Each is one call, which scripts/support/api_reference.py
+# reads.
 
 
 def allow_pipe_option(panel: str = MAIN) -> bool:
@@ -81,13 +84,18 @@ def allow_pipe_option(panel: str = MAIN) -> bool:
 
 def restart_option() -> bool:
     """Return the field of ``--restart``."""
-    return option(False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume")
+    return option(
+        False, "Remove what an earlier run wrote, or resume it (default).", "--restart/--resume"
+    )
 
 
 def processes_option() -> int | None:
     """Return the field of ``--jobs`` for commands that start processes where they pay."""
     return option(
-        None, "Number of processes; by default up to one per core, two if shards are remote.", metavar="N", least=1
+        None,
+        "Number of processes; by default up to one per core, two if shards are remote.",
+        metavar="N",
+        least=1,
     )
 
 
@@ -109,7 +117,9 @@ def argument(metavar: str, text: str, *, parse: Callable[[Any], object] | None =
 def folder(text: str) -> Path:
     """Parse the name of a folder. Raises ValueError for "", which a variable of the shell gives that is not set."""
     if not text:
-        raise ValueError("it is empty: name a folder, or . for this one; is a variable of the shell not set?")
+        raise ValueError(
+            "it is empty: name a folder, or . for this one; is a variable of the shell not set?"
+        )
     return Path(text)
 
 
@@ -135,7 +145,9 @@ class _TakesKeywords(Protocol[P, O_co]):
     @overload
     def __call__(self, function: Callable[[A, O_co], R]) -> Callable[Concatenate[A, P], R]: ...
     @overload
-    def __call__(self, function: Callable[[A, B, O_co], R]) -> Callable[Concatenate[A, B, P], R]: ...
+    def __call__(
+        self, function: Callable[[A, B, O_co], R]
+    ) -> Callable[Concatenate[A, B, P], R]: ...
 
 
 def keywords(options: Callable[P, O_co]) -> _TakesKeywords[P, O_co]:
@@ -163,7 +175,9 @@ def keywords(options: Callable[P, O_co]) -> _TakesKeywords[P, O_co]:
             rest = {name: named.pop(name) for name in own[len(given) :] if name in named}
             make = cast("Callable[..., object]", options)
             if unknown := [name for name in named if name not in known]:
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}")
+                raise TypeError(
+                    f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
+                )
             return function(*given[: len(own)], *rest.values(), make(*given[len(own) :], **named))
 
         return call

@@ -5,7 +5,8 @@ from urllib.parse import unquote
 
 HIDDEN = "***"
 
-# Names of query parameters, options and variables whose value gives access; words may stand before them, as in x-auth-token.
+# Names of query parameters, options and variables whose value gives access; words may stand before
+# them, as in x-auth-token.
 _NAMES = (
     r"(?:[\w.\-]*[\-_.])?(?:api[-_]?key|access[-_]?key(?:[-_]?id)?|access[-_]?token|auth|auth[-_]?token|authorization"
     r"|bearer|code|credentials?|jwt|key|pass|passwd|password|pwd|sas|secret|secret[-_]?(?:access[-_]?)?key"
@@ -16,11 +17,16 @@ _NAMES = (
 _MOST_KNOWN = 1000
 _SHORTEST = 6
 _known: set[str] = set()
-# The user of a url. A password may hold any character, also an unquoted slash; digits after a colon are a port.
-_USER = re.compile(r"(?<=://)(?!\*\*\*)(?:[^\s/?#'\"<>]*|[^\s/?#:@'\"<>]*:(?!\d*(?:/|$))[^\s@'\"<>]*)@")
+# The user of a url. A password may hold any character, also an unquoted slash; digits after a colon
+# are a port.
+_USER = re.compile(
+    r"(?<=://)(?!\*\*\*)(?:[^\s/?#'\"<>]*|[^\s/?#:@'\"<>]*:(?!\d*(?:/|$))[^\s@'\"<>]*)@"
+)
 _QUERY = re.compile(rf"(?<=[?&;])((?:{_NAMES})=)(?!\*\*\*)([^\s&;#'\"<>|\\]+)", re.IGNORECASE)
 # In an encoded url within another one, as redirects have it.
-_ENCODED = re.compile(rf"(?<=%26|%3F)((?:{_NAMES})%3D)(?!\*\*\*)((?:(?!%26|%23)[^\s&#'\"<>])+)", re.IGNORECASE)
+_ENCODED = re.compile(
+    rf"(?<=%26|%3F)((?:{_NAMES})%3D)(?!\*\*\*)((?:(?!%26|%23)[^\s&#'\"<>])+)", re.IGNORECASE
+)
 # Parts of a shell command: a header, an option, a variable, the user of curl.
 _WORD = r"(?P<secret>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
 _HEADER = re.compile(
@@ -35,7 +41,8 @@ _VARIABLE = re.compile(
 _CURL_USER = re.compile(
     r"(?<=\s)(?P<name>(?:-u|--user|-U|--proxy-user)(?:=|\s*)['\"]?)(?P<secret>[^\s:'\"]+:[^\s'\"]+)"
 )
-# Names that mostly have other values: these are hidden where they are written, and not wherever they occur.
+# Names that mostly have other values: these are hidden where they are written, and not wherever
+# they occur.
 _COMMON = re.compile(r"(^|[-_.])(key|code|Policy)(=|%3D)$", re.IGNORECASE)
 # A value of ``key`` and the like that names a file gives no access.
 _FILE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|tzst|zip|parquet|jsonl?|csv)$", re.IGNORECASE)

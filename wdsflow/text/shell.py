@@ -6,15 +6,17 @@ from collections.abc import Iterable
 
 from .secrets import redact
 
-# Controls; format characters (bidirectional overrides, zero-width ones); line and paragraph separators; lone surrogates,
-# which stand for bytes that are not UTF-8; private and unassigned characters are shown as they are.
+# Controls; format characters (bidirectional overrides, zero-width ones); line and paragraph
+# separators; lone surrogates, which stand for bytes that are not UTF-8; private and unassigned
+# characters are shown as they are.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def escape(text: str, limit: int = 120) -> str:
     r"""Return ``text`` on one line, with hidden characters spelled out, cut to ``limit`` characters.
 
-    Escaping twice changes nothing. A byte that is not UTF-8 (decoded with ``surrogateescape``) shows as ``\xff``.
+    Escaping twice changes nothing. A byte that is not UTF-8 (decoded with ``surrogateescape``)
+    shows as ``\xff``.
 
     >>> escape("a\x1b[31m\n\u202eb\udcff")
     'a\\x1b[31m\\n\\u202eb\\xff'
@@ -47,7 +49,11 @@ def _spelled(char: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:
         return f"\\x{code - 0xDC00:02x}"
     return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char) or (
-        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
     )
 
 
@@ -69,7 +75,10 @@ def quote(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
     data = word.encode("utf-8", "surrogateescape")
-    parts = (_SPELLED.get(char := chr(byte)) or (char if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in data)
+    parts = (
+        _SPELLED.get(char := chr(byte)) or (char if 32 <= byte < 127 else f"\\x{byte:02x}")
+        for byte in data
+    )
     return f"$'{''.join(parts)}'"
 
 

@@ -67,7 +67,12 @@ def without_markup(docstring: str) -> str:
     >>> without_markup("runs of ``n`` words; ``json_number('x')``")
     "runs of 'n' words; json_number('x')"
     """
-    return re.sub(r"``(.+?)``", lambda code: code[1] if "'" in code[1] else f"'{code[1]}'", docstring, flags=re.DOTALL)
+    return re.sub(
+        r"``(.+?)``",
+        lambda code: code[1] if "'" in code[1] else f"'{code[1]}'",
+        docstring,
+        flags=re.DOTALL,
+    )
 
 
 def size(number: float) -> str:
@@ -93,7 +98,13 @@ def duration(seconds: float) -> str:
     ('0.04 s', '3.2 s', '75 s', '2 h 2 min')
     """
     if seconds < 120:
-        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+        return (
+            f"{seconds:.2f} s"
+            if seconds < 1
+            else f"{seconds:.1f} s"
+            if seconds < 10
+            else f"{seconds:.0f} s"
+        )
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
@@ -138,13 +149,20 @@ def place(shard: str | None, key: str | None, offset: int | None, said: str = ""
         parts.append(short(shard))
     if key is not None and not _names(said, shown := escape(key, 60)):
         parts.append(f"sample {shown}")
-    if offset is not None and shard is not None and f"{offset:,}" not in said and str(offset) not in said:
+    if (
+        offset is not None
+        and shard is not None
+        and f"{offset:,}" not in said
+        and str(offset) not in said
+    ):
         parts.append(f"byte {offset:,}")
     return ", ".join(parts)
 
 
 def _names(text: str, key: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.])", text) is not None and not (key.isdigit() and len(key) < 4)
+    return re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.])", text) is not None and not (
+        key.isdigit() and len(key) < 4
+    )
 
 
 def relative(url: str) -> str:
@@ -157,7 +175,9 @@ def relative(url: str) -> str:
     # A single letter is a drive.
     if len(scheme) > 1 and scheme != "file":
         return url
-    path = os.path.normpath(url.removeprefix("file:").removeprefix("//") if scheme == "file" else url)
+    path = os.path.normpath(
+        url.removeprefix("file:").removeprefix("//") if scheme == "file" else url
+    )
     inside = os.path.relpath(path) if os.path.isabs(path) else path
     return path if inside.startswith("..") else inside
 

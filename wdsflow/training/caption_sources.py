@@ -20,8 +20,8 @@ Tokenizer: TypeAlias = Callable[[Any], Any]
 class Captions:
     """The caption of a sample from its raw members. Picklable.
 
-    ``sources``: names of text members, and stages that read JSON. ``keep_empty``: whether an empty text member counts
-    as a caption, as for OpenCLIP 3.
+    ``sources``: names of text members, and stages that read JSON. ``keep_empty``: whether an empty
+    text member counts as a caption, as for OpenCLIP 3.
     """
 
     sources: tuple[str | JsonText, ...]
@@ -35,22 +35,30 @@ class Captions:
 
     def __str__(self) -> str:
         parts = [
-            source if isinstance(source, str) else f"{source.source}:{';'.join(source.json_text_key)}"
+            source
+            if isinstance(source, str)
+            else f"{source.source}:{';'.join(source.json_text_key)}"
             for source in self.sources
         ]
         return "|".join(parts)
 
     def at_epoch(self, epoch: int) -> "Captions":
         """Return a copy whose random choices are drawn for this epoch."""
-        if all(isinstance(source, str) or source.json_text_key_probs is None for source in self.sources):
+        if all(
+            isinstance(source, str) or source.json_text_key_probs is None for source in self.sources
+        ):
             return self
-        sources = tuple(source if isinstance(source, str) else replace(source, epoch=epoch) for source in self.sources)
+        sources = tuple(
+            source if isinstance(source, str) else replace(source, epoch=epoch)
+            for source in self.sources
+        )
         return replace(self, sources=sources)
 
     def read(self, key: str, members: Mapping[str, bytes | int]) -> str:
         """Return the caption. Raises Dropped or StageError with the reason of the last source that had a member.
 
-        ``members``: raw contents by field, or the size in bytes of a member that is too large to be read.
+        ``members``: raw contents by field, or the size in bytes of a member that is too large to be
+        read.
         """
         trouble: Dropped | StageError = Dropped("no-caption")
         for source in self.sources:
@@ -70,7 +78,9 @@ class Captions:
 
     def _text(self, name: str, data: bytes) -> str:
         if len(data) > LARGEST:
-            raise StageError("large-caption", f"its {name} has {len(data):,} bytes; at most {LARGEST:,} are read")
+            raise StageError(
+                "large-caption", f"its {name} has {len(data):,} bytes; at most {LARGEST:,} are read"
+            )
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -103,7 +113,9 @@ def captions_for(given: str | None, args: object, *, keep_empty: bool) -> Captio
     key = getattr(args, "json_text_key", None)
     if key:
         weights = getattr(args, "json_text_key_probs", None)
-        stage = JsonText(key, tuple(weights) if weights else None, seed=int(getattr(args, "seed", 0)))
+        stage = JsonText(
+            key, tuple(weights) if weights else None, seed=int(getattr(args, "seed", 0))
+        )
         return Captions((stage,))
     names = alternatives(getattr(args, "text_key", None) or "txt")
     return Captions(tuple(name.lower() for name in names), keep_empty=keep_empty)
@@ -117,7 +129,8 @@ def no_tokenizer(text: str) -> list[str]:
 class TokenizedCaptions:
     """Tokenizes captions, in batches if the tokenizer returns the same for batches.
 
-    Calls are serialised: Hugging Face's fast tokenizers are not thread-safe, and pure Python ones would gain nothing.
+    Calls are serialised: Hugging Face's fast tokenizers are not thread-safe, and pure Python ones
+    would gain nothing.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -77,8 +77,9 @@ def decoded(name: str, data: bytes) -> object:
 class FeedColumns:
     """What a sample consists of, and the order of its columns in a batch. Picklable.
 
-    ``image``: alternatives of the image's member, none if there is no image. ``more``: the other columns. ``order``: IMAGE,
-    TEXT and numbers of ``more``. ``names``: of the columns, for batches that are dicts.
+    ``image``: alternatives of the image's member, none if there is no image. ``more``: the other
+    columns. ``order``: IMAGE, TEXT and numbers of ``more``. ``names``: of the columns, for batches
+    that are dicts.
     ``map``: makes the whole sample instead; ``order`` is then (0,), and a batch that one column.
     """
 
@@ -104,7 +105,9 @@ class FeedColumns:
 
     def at_epoch(self, epoch: int) -> "FeedColumns":
         """Return a copy whose random choices are drawn for this epoch."""
-        return self if self.captions is None else replace(self, captions=self.captions.at_epoch(epoch))
+        return (
+            self if self.captions is None else replace(self, captions=self.captions.at_epoch(epoch))
+        )
 
     def others(self, key: str, url: str, members: Members) -> tuple[object, ...]:
         """Return the values of ``more``. Raises StageError."""
@@ -113,7 +116,14 @@ class FeedColumns:
     def mapped(self, key: str, url: str, members: Members, seed: int) -> object:
         """Return what the user's ``map`` makes of a sample, with all generators seeded. Raises TransformError, StageError."""
         assert self.map is not None
-        large = next((f"its {name} has {data:,} bytes" for name, data in members.items() if isinstance(data, int)), "")
+        large = next(
+            (
+                f"its {name} has {data:,} bytes"
+                for name, data in members.items()
+                if isinstance(data, int)
+            ),
+            "",
+        )
         if large:
             raise StageError("large-member", large)
         seed_generators(seed)
@@ -131,34 +141,50 @@ class FeedColumns:
 def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> FeedColumns:
     """Return the columns for fields such as ("jpg;png", "txt|json:caption", "cls", "__key__").
 
-    The first field of pictures is the image; the first of texts, or with a colon, the caption. A mapping of names to
-    fields makes batches that are dicts. Raises FeedError.
+    The first field of pictures is the image; the first of texts, or with a colon, the caption. A
+    mapping of names to fields makes batches that are dicts. Raises FeedError.
     """
     given = (
-        list(fields.values()) if isinstance(fields, Mapping) else [fields] if isinstance(fields, str) else list(fields)
+        list(fields.values())
+        if isinstance(fields, Mapping)
+        else [fields]
+        if isinstance(fields, str)
+        else list(fields)
     )
     image: tuple[str, ...] = ()
     captions: Captions | None = None
     more: list[FeedColumn] = []
     order: list[int] = []
     if not given:
-        raise FeedError('fields is empty: name what a batch consists of, such as ("jpg;png;webp", "txt")')
+        raise FeedError(
+            'fields is empty: name what a batch consists of, such as ("jpg;png;webp", "txt")'
+        )
     for field in given:
         if field in _OF_SAMPLE:
             more.append(FeedColumn(field, ()))
             order.append(len(more) - 1)
             continue
-        names = () if ":" in field or "|" in field else tuple(name.lower() for name in alternatives(field))
+        names = (
+            ()
+            if ":" in field or "|" in field
+            else tuple(name.lower() for name in alternatives(field))
+        )
         if names and not image and _PICTURES.issuperset(name.rpartition(".")[2] for name in names):
             image, number = names, IMAGE
         elif captions is None and (not names or kind_of(names[0]) == "text"):
             captions, number = parse_captions(field), TEXT
         elif not names:
-            raise FeedError(f"{field!r} is a second caption in fields: one is tokenized; use map= for more")
+            raise FeedError(
+                f"{field!r} is a second caption in fields: one is tokenized; use map= for more"
+            )
         else:
             number = len(more)
             more.append(FeedColumn(field, names))
         order.append(number)
     return FeedColumns(
-        image, captions, tuple(more), tuple(order), tuple(fields) if isinstance(fields, Mapping) else None
+        image,
+        captions,
+        tuple(more),
+        tuple(order),
+        tuple(fields) if isinstance(fields, Mapping) else None,
     )

@@ -16,7 +16,9 @@ class NoOpenClip(ModuleNotFoundError):
     """OpenCLIP's training part, or one of its dependencies, is not installed."""
 
     def __init__(self, missing: str = "open_clip_train") -> None:
-        super().__init__(f"{missing} is not installed; it comes with: {install_extras('openclip')}", name=missing)
+        super().__init__(
+            f"{missing} is not installed; it comes with: {install_extras('openclip')}", name=missing
+        )
 
 
 class FeedStopped(RuntimeError):
@@ -77,7 +79,9 @@ class FeedOptions:
         metavar="FIELDS",
     )
     image: str | None = option(
-        None, 'Members that hold the image; the first that exists is used: "jpg;png;webp".', metavar="FIELDS"
+        None,
+        'Members that hold the image; the first that exists is used: "jpg;png;webp".',
+        metavar="FIELDS",
     )
     ledger: str | None = option(
         None,
@@ -101,19 +105,31 @@ class FeedOptions:
         "openclip: the shards that OpenCLIP would read, in its order. balanced: each sample once per epoch, the same number of batches for each rank, even with few shards.",
         metavar="SCHEDULE",
     )
-    stall_after: float = option(300.0, "Stop all ranks after this many seconds without a batch.", metavar="SECONDS")
-    memory: int | str | None = option(None, "Memory limit for all data in flight, such as 2GiB.", metavar="SIZE")
+    stall_after: float = option(
+        300.0, "Stop all ranks after this many seconds without a batch.", metavar="SECONDS"
+    )
+    memory: int | str | None = option(
+        None, "Memory limit for all data in flight, such as 2GiB.", metavar="SIZE"
+    )
     decoders: int | None = option(
-        None, "Images that each rank decodes at once; by default all its processors.", metavar="N", least=1
+        None,
+        "Images that each rank decodes at once; by default all its processors.",
+        metavar="N",
+        least=1,
     )
     metrics: str | None = option(
-        None, "Write metrics to this file: FILE.prom for Prometheus, FILE.jsonl for JSON lines.", metavar="FILE"
+        None,
+        "Write metrics to this file: FILE.prom for Prometheus, FILE.jsonl for JSON lines.",
+        metavar="FILE",
     )
     max_pixels: int | None = option(
         None, "Drop images with more pixels, by their header.", metavar="N", panel=SAMPLES, least=1
     )
     k: float = option(
-        2.0, "With --decode fast: keep images at least K times as large as needed.", metavar="K", panel=SAMPLES
+        2.0,
+        "With --decode fast: keep images at least K times as large as needed.",
+        metavar="K",
+        panel=SAMPLES,
     )
     stall_samples: int | None = option(
         None,
@@ -130,7 +146,10 @@ class FeedOptions:
         least=0,
     )
     decode_in: Literal["auto", "processes", "threads"] = option(
-        "auto", "Decode in processes or threads. auto: processes if the system forks.", metavar="WHERE", panel=OTHER
+        "auto",
+        "Decode in processes or threads. auto: processes if the system forks.",
+        metavar="WHERE",
+        panel=OTHER,
     )
     allow_pipe: bool = allow_pipe_option(OTHER)
     argv: tuple[str, ...] = ()
@@ -148,12 +167,16 @@ class FeedOptions:
             choices = get_args(item.type) if get_origin(item.type) is Literal else ()
             value = getattr(self, item.name)
             if choices and value not in choices:
-                raise ValueError(f"{item.name} is {value!r}; choose one of {', '.join(map(str, choices))}")
+                raise ValueError(
+                    f"{item.name} is {value!r}; choose one of {', '.join(map(str, choices))}"
+                )
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_size(self.memory))
         if (self.ledger is None) != (self.where is None):
             given, lacks = ("where", "ledger") if self.ledger is None else ("ledger", "where")
-            raise UnpairedSubset(f"{given} is given without {lacks}: both together name the samples to train on")
+            raise UnpairedSubset(
+                f"{given} is given without {lacks}: both together name the samples to train on"
+            )
         for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -194,7 +217,9 @@ def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
         given = dict(args) if isinstance(args, Mapping) else vars(args)
     except TypeError as error:
         wanted = "such as open_clip_train.params.parse_args(['--train-data', ...]) returns"
-        raise TypeError(f"args is a {type(args).__name__}; it must be a Namespace, {wanted}") from error
+        raise TypeError(
+            f"args is a {type(args).__name__}; it must be a Namespace, {wanted}"
+        ) from error
     whole = isinstance(args, Namespace) and defaults.keys() <= given.keys()
     if not whole:
         _check_names([name for name in given if name not in defaults and name not in _READ], given)
@@ -206,8 +231,12 @@ def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
 def _check_names(unknown: list[str], given: Mapping[str, Any]) -> None:
     for name in unknown:
         for meant in _READ:
-            plain, wanted = (text.replace("_", "").replace("-", "").lower() for text in (name, meant))
-            similar = len(meant) > _SHORT and difflib.SequenceMatcher(None, name, meant).ratio() >= _SURE
+            plain, wanted = (
+                text.replace("_", "").replace("-", "").lower() for text in (name, meant)
+            )
+            similar = (
+                len(meant) > _SHORT and difflib.SequenceMatcher(None, name, meant).ratio() >= _SURE
+            )
             if meant not in given and (plain == wanted or similar):
                 raise ValueError(f"args has {name!r}, which nothing reads: did you mean {meant}?")
 
@@ -223,7 +252,8 @@ def _check_number(name: str, value: Any, default: Any, least: int) -> None:
 def whole(name: str, value: Any, least: int | None = None) -> int:
     """Return an argument that must be a whole number, of any library.
 
-    Raises TypeError if it is none, as True and False are none here, ValueError if it is below ``least``.
+    Raises TypeError if it is none, as True and False are none here, ValueError if it is below
+    ``least``.
     """
     try:
         number = index(value)

@@ -1,7 +1,7 @@
 """OpenCLIP's data loading with our feed: same signatures, same results, same shards in the same order.
 
-``wdsflow train`` sets ``open_clip_train.main.get_data = wdsflow.training.openclip.get_data``. Imports torch and
-open_clip_train.
+``wdsflow train`` sets ``open_clip_train.main.get_data = wdsflow.training.openclip.get_data``.
+Imports torch and open_clip_train.
 """
 
 import inspect
@@ -47,7 +47,12 @@ from wdsflow.training.feed.shard_lists import shard_list, weighted_list
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.feed_options import completed
 from wdsflow.training.orders.balanced import BalancedOrder, Last, MixedSource
-from wdsflow.training.orders.openclip import EvaluationOrder, OpenClipOrder, ResampledOrder, Workload
+from wdsflow.training.orders.openclip import (
+    EvaluationOrder,
+    OpenClipOrder,
+    ResampledOrder,
+    Workload,
+)
 from wdsflow.training.orders.order import Order
 from wdsflow.training.stalls.field_fixes import argument, command
 
@@ -106,11 +111,15 @@ def get_data(
     args = completed(args, vars(parse_args([])))
     pair: object = preprocess_fns
     if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise TypeError("preprocess_fns must be a pair: the transforms for training and for validation")
+        raise TypeError(
+            "preprocess_fns must be a pair: the transforms for training and for validation"
+        )
     preprocess_train, preprocess_val = pair
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
         make = _maker(args.train_data, args.dataset_type, options)
-        found["train"] = make(args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **naflex)
+        found["train"] = make(
+            args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **naflex
+        )
     if args.val_data:
         make = _maker(args.val_data, args.dataset_type, options)
         found["val"] = make(args, preprocess_val, is_train=False, tokenizer=tokenizer, **naflex)
@@ -156,7 +165,13 @@ def get_wds_dataset(
         shard_list(args.train_data if is_train else args.val_data, options or FeedOptions())
         _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")
         return _get_wds_dataset(
-            args, preprocess_img, is_train, epoch, floor, tokenizer, naflex_data_config=naflex_data_config
+            args,
+            preprocess_img,
+            is_train,
+            epoch,
+            floor,
+            tokenizer,
+            naflex_data_config=naflex_data_config,
         )
     options = options or FeedOptions()
     here = place(args)
@@ -179,7 +194,9 @@ def get_wds_dataset(
         trains=is_train,
         shuffle=shuffle if is_train else None,
         processes=args.workers,
-        data=redact(data) if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
+        data=redact(data)
+        if isinstance(data := args.train_data if is_train else args.val_data, str)
+        else "",
     )
     loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
     epoch_of_loader = SimpleNamespace(set_value=loader.set_epoch, get_value=lambda: loader.epoch)
@@ -208,19 +225,34 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
 
 
 def _order(
-    args: Namespace, options: FeedOptions, here: RankPlace, catalog: Catalog, *, is_train: bool, floor: bool
+    args: Namespace,
+    options: FeedOptions,
+    here: RankPlace,
+    catalog: Catalog,
+    *,
+    is_train: bool,
+    floor: bool,
 ) -> tuple[Order, Subset | None]:
     """Return the order of a rank; with a ledger, also the kept samples, to which the catalog is then limited."""
     if not is_train:
         samples = args.val_num_samples or 0
         return EvaluationOrder(
-            shard_list(args.val_data, options), workers=args.workers, batch_size=args.batch_size, samples=samples
+            shard_list(args.val_data, options),
+            workers=args.workers,
+            batch_size=args.batch_size,
+            samples=samples,
         ), None
     factors, resampled = args.train_data_upsampling_factors, bool(args.dataset_resampled)
     urls, weights = weighted_list(args.train_data, factors, options, resampled=resampled)
     subset: Subset | None = None
     if options.ledger is not None:
-        subset = Subset(urls, weights, here, options, args.train_data if isinstance(args.train_data, str) else "")
+        subset = Subset(
+            urls,
+            weights,
+            here,
+            options,
+            args.train_data if isinstance(args.train_data, str) else "",
+        )
         urls, weights, catalog.view = subset.urls, subset.weights, subset.view
     if options.schedule == "balanced":
         if resampled:
@@ -263,11 +295,17 @@ def _order(
         ) from None
 
 
-def _samples(args: Namespace, urls: Sequence[Shard], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
+def _samples(
+    args: Namespace, urls: Sequence[Shard], catalog: Catalog, here: RankPlace, options: FeedOptions
+) -> float:
     """Return the number of samples in an epoch: given, from a file next to the shards, or counted."""
     if args.train_num_samples is not None:
         return float(args.train_num_samples)
-    if isinstance(args.train_data, str) and args.train_data.count("::") == 0 and options.ledger is None:
+    if (
+        isinstance(args.train_data, str)
+        and args.train_data.count("::") == 0
+        and options.ledger is None
+    ):
         known = _known_size(args.train_data, len(urls))
         if known is not None:
             return known
@@ -290,12 +328,25 @@ def _known_size(data: str, shards: int) -> float | None:
     try:
         known, listed = upstream.get_dataset_size(data)
         sizes = Path(folder, COUNTS[0])
-        if sizes.is_file() and min(map(int, json.loads(sizes.read_bytes()).values()), default=0) < 0:
+        if (
+            sizes.is_file()
+            and min(map(int, json.loads(sizes.read_bytes()).values()), default=0) < 0
+        ):
             raise ValueError("it has a negative count")
         size = float(known or 0)
-    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError) as error:
+    except (
+        OSError,
+        LookupError,
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        SyntaxError,
+        RecursionError,
+    ) as error:
         reason = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
-        file = next((name for name in COUNTS if os.path.isfile(os.path.join(folder, name))), COUNTS[0])
+        file = next(
+            (name for name in COUNTS if os.path.isfile(os.path.join(folder, name))), COUNTS[0]
+        )
         _log.warning(
             "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --restart",
             os.path.join(folder, file),
@@ -306,11 +357,15 @@ def _known_size(data: str, shards: int) -> float | None:
     return size if listed == shards and 0 < size < inf else None
 
 
-def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None) -> dict[str, object]:
+def _identity(
+    args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None
+) -> dict[str, object]:
     """Return everything that determines the batches, for ``load_state_dict`` to compare."""
     options, order, columns = recipe.options, recipe.order, recipe.sources[0].columns
     data = args.train_data if recipe.trains else args.val_data
-    named = [redact(unsigned(part)) for part in (data.split("::") if isinstance(data, str) else data)]
+    named = [
+        redact(unsigned(part)) for part in (data.split("::") if isinstance(data, str) else data)
+    ]
     urls = repr("::".join(named) if isinstance(data, str) else named)
     common = {
         "schedule": order.name,

@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # torchrun, Open MPI, MPICH and Intel MPI, MVAPICH
-_RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE")
-# Open MPI; MPICH and Intel MPI; srun. SLURM_NTASKS is set in batch scripts, too, SLURM_STEP_NUM_TASKS only by srun
-# (srun(1)), which Open MPI's mpirun may use to start its tasks: so it is last.
+_RANKS_HERE = (
+    "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+)
+# Open MPI; MPICH and Intel MPI; srun. SLURM_NTASKS is set in batch scripts, too,
+# SLURM_STEP_NUM_TASKS only by srun (srun(1)), which Open MPI's mpirun may use to start its tasks:
+# so it is last.
 _LAUNCHED = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
@@ -56,8 +62,8 @@ def launcher_words() -> list[str]:
 def ranks_here() -> int:
     """Return how many ranks run on this machine; 1 if unknown.
 
-    torchrun and MPI set a variable. Under srun it is the number of tasks of this step on this node (srun(1),
-    SLURM_STEP_TASKS_PER_NODE), unless a task has started torchrun or mpirun.
+    torchrun and MPI set a variable. Under srun it is the number of tasks of this step on this node
+    (srun(1), SLURM_STEP_TASKS_PER_NODE), unless a task has started torchrun or mpirun.
     """
     for name in _RANKS_HERE:
         with suppress(KeyError, ValueError):
@@ -73,7 +79,8 @@ def ranks_here() -> int:
 def cores_for_rank() -> int:
     """Return the number of processors for each rank on this machine, at least 1.
 
-    srun may have bound this task to its own processors, which it does not share with the other ranks.
+    srun may have bound this task to its own processors, which it does not share with the other
+    ranks.
     """
     ranks, cores = ranks_here(), usable_cores()
     if not any(name in os.environ for name in _RANKS_HERE):
@@ -96,8 +103,9 @@ class RankPlace(NamedTuple):
 def place(args: Namespace | None = None) -> RankPlace:
     """Return this process's rank: from RANK and WORLD_SIZE, torch.distributed or OpenCLIP's arguments, in this order.
 
-    Without ``args``, as for ``wdsflow.feed``, the last source is the launcher: mpirun or srun with several processes.
-    webdataset, and so OpenCLIP's loader, ignores the arguments: under Horovod every rank reads all shards.
+    Without ``args``, as for ``wdsflow.feed``, the last source is the launcher: mpirun or srun with
+    several processes. webdataset, and so OpenCLIP's loader, ignores the arguments: under Horovod
+    every rank reads all shards.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return RankPlace(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
@@ -106,9 +114,13 @@ def place(args: Namespace | None = None) -> RankPlace:
 
         return RankPlace(torch.distributed.get_rank(), torch.distributed.get_world_size())
     if args is not None:
-        return RankPlace(int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1))
+        return RankPlace(
+            int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1)
+        )
     launched = (RankPlace(_number((rank,), -1), _number((world,), 1)) for rank, world in _LAUNCHED)
-    return next((place for place in launched if 0 <= place.rank < place.world_size > 1), RankPlace(0, 1))
+    return next(
+        (place for place in launched if 0 <= place.rank < place.world_size > 1), RankPlace(0, 1)
+    )
 
 
 def talks() -> bool:
@@ -129,7 +141,9 @@ def gathered(own: T) -> list[T]:
     return values
 
 
-def shared_out(count: int, place: RankPlace, work: Callable[[Iterable[int]], dict[int, T]]) -> list[T]:
+def shared_out(
+    count: int, place: RankPlace, work: Callable[[Iterable[int]], dict[int, T]]
+) -> list[T]:
     """Return a result for each number below ``count``; connected ranks share the work.
 
     ``work`` returns the results of some numbers.
@@ -137,7 +151,9 @@ def shared_out(count: int, place: RankPlace, work: Callable[[Iterable[int]], dic
     if place.world_size == 1:
         parts = [work(range(count))]
     else:
-        parts = gathered(work(range(place.rank, count, place.world_size) if talks() else range(count)))
+        parts = gathered(
+            work(range(place.rank, count, place.world_size) if talks() else range(count))
+        )
     found = {number: result for part in parts for number, result in part.items()}
     return [found[number] for number in range(count)]
 
@@ -150,8 +166,9 @@ def decoders_for(asked: int | None) -> int:
 def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool) -> str | None:
     """Return the start method of decoding processes, None for threads.
 
-    For one of OpenCLIP's transforms (``known``) they are forked; "auto" follows the way torch's DataLoader would start
-    its workers. Any other transform always runs in processes, with the default method.
+    For one of OpenCLIP's transforms (``known``) they are forked; "auto" follows the way torch's
+    DataLoader would start its workers. Any other transform always runs in processes, with the
+    default method.
 
     Raises ValueError if no process can be started.
     """
@@ -165,11 +182,17 @@ def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool)
     can = not daemon and ("fork" in methods or not known)
     if not can and (asked == "processes" or not known):
         why = "this is a daemonic process" if daemon else "this system does not fork"
-        hint = 'decode_in="threads"' if known else "iterate in the main process, as DataLoader(..., num_workers=0) does"
+        hint = (
+            'decode_in="threads"'
+            if known
+            else "iterate in the main process, as DataLoader(..., num_workers=0) does"
+        )
         raise ValueError(f"samples cannot be made in processes here: {why}; {hint}")
     if not known:
         return usual
-    return "fork" if can and (asked == "processes" or (asked == "auto" and usual == "fork")) else None
+    return (
+        "fork" if can and (asked == "processes" or (asked == "auto" and usual == "fork")) else None
+    )
 
 
 class Board:
@@ -189,7 +212,11 @@ class Board:
 
     def read(self) -> str | None:
         """Return the message, or None, without waiting."""
-        return self._store.get("message").decode(errors="replace") if self._store.check(["message"]) else None
+        return (
+            self._store.get("message").decode(errors="replace")
+            if self._store.check(["message"])
+            else None
+        )
 
     def tell(self, name: str, value: str) -> None:
         """Write a word for the other ranks."""
@@ -236,13 +263,18 @@ class Board:
 def connect() -> Board | None:
     """Return the board of all ranks; None if torch.distributed is not set up, or for a single rank.
 
-    It has its own connection: a main thread that blocks in the store holds the lock of the default one.
+    It has its own connection: a main thread that blocks in the store holds the lock of the default
+    one.
     """
     if "torch" not in sys.modules:
         return None
     from torch import distributed
 
-    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+    if (
+        not distributed.is_available()
+        or not distributed.is_initialized()
+        or distributed.get_world_size() == 1
+    ):
         return None
     from torch.distributed.distributed_c10d import _get_default_store
 
@@ -266,5 +298,7 @@ def own_connection(store: Any) -> "Store":
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     if isinstance(store, TCPStore):
-        store = TCPStore(store.host, store.port, is_master=False, timeout=_CONNECT, wait_for_workers=False)
+        store = TCPStore(
+            store.host, store.port, is_master=False, timeout=_CONNECT, wait_for_workers=False
+        )
     return PrefixStore(prefix, store)

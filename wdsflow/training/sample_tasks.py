@@ -53,7 +53,8 @@ class SampleRef(NamedTuple):
 class StreamKey(NamedTuple):
     """Names a stream: shards of one source that are read one after the other.
 
-    ``round``: the pass over the source. It is 0 where streams last for the whole epoch, and begin again themselves.
+    ``round``: the pass over the source. It is 0 where streams last for the whole epoch, and begin
+    again themselves.
     """
 
     source: int
@@ -65,7 +66,8 @@ class StreamKey(NamedTuple):
 class MadeSample(NamedTuple):
     """A sample that has been decoded: its values in a batch."""
 
-    # From ``ImageWork.run``; of a decoding process, its parent has a view of shared memory, or a copy.
+    # From ``ImageWork.run``; of a decoding process, its parent has a view of shared memory, or a
+    # copy.
     image: object
     # From the tokenizer, without its first dimension; before that, the caption.
     text: object
@@ -77,8 +79,9 @@ class MadeSample(NamedTuple):
 class Task:
     """One sample to make, and what became of it.
 
-    ``seed``: for its random transforms. ``round``: of its stream. ``number``: in this round. ``slot``: for its image, in
-    memory that processes share; -1 for none. ``result``: None while it is not known.
+    ``seed``: for its random transforms. ``round``: of its stream. ``number``: in this round.
+    ``slot``: for its image, in memory that processes share; -1 for none. ``result``: None while it
+    is not known.
     """
 
     ref: SampleRef
@@ -133,7 +136,14 @@ class Reading(NamedTuple):
     key: str
 
 
-def _task(members: tuple[Any, ...], seed: int, stream: tuple[Any, ...], round_: int, number: int, slot: int) -> Task:
+def _task(
+    members: tuple[Any, ...],
+    seed: int,
+    stream: tuple[Any, ...],
+    round_: int,
+    number: int,
+    slot: int,
+) -> Task:
     """Return a task from its pickle."""
     shard, key, image, texts = members
     ref = SampleRef(shard, key, Blob(*image), tuple(Blob(*text) for text in texts))

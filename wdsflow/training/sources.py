@@ -38,7 +38,8 @@ _LONG = 20
 class WeightedSource:
     """One source of a mixed feed: its weight, and what differs from the other sources. None: as for the feed.
 
-    ``end``: "repeat" gives its samples again while the epoch lasts; "stop" ends the epoch when all have been given.
+    ``end``: "repeat" gives its samples again while the epoch lasts; "stop" ends the epoch when all
+    have been given.
     """
 
     weight: float = 1.0
@@ -97,21 +98,33 @@ def _completed(value: float | WeightedSource, usual: WeightedSource) -> Weighted
 def field_names(fields: Fields | None) -> tuple[str, ...]:
     """Return the fields alone, in their order. Raises FeedError."""
     given: object = (
-        fields.values() if isinstance(fields, Mapping) else [fields] if isinstance(fields, str) else fields or ()
+        fields.values()
+        if isinstance(fields, Mapping)
+        else [fields]
+        if isinstance(fields, str)
+        else fields or ()
     )
     if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
-        raise FeedError(f'fields is {fields!r}; name what a batch consists of, such as ("jpg;png;webp", "txt")')
+        raise FeedError(
+            f'fields is {fields!r}; name what a batch consists of, such as ("jpg;png;webp", "txt")'
+        )
     return tuple(given)
 
 
-def open_source(shards: Shards, source: WeightedSource, here: RankPlace, options: FeedOptions) -> OpenedSource:
+def open_source(
+    shards: Shards, source: WeightedSource, here: RankPlace, options: FeedOptions
+) -> OpenedSource:
     """Count the usable samples of a source, and describe how they are made."""
     _check(source)
     ledger = None if source.ledger is None else os.fspath(source.ledger)
     fields = source.fields or ()
     own = replace(options, ledger=ledger, where=source.where, fields=field_names(fields))
-    columns = FeedColumns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
-    made = FeedSource.of(columns, source.transform or as_rgb, source.tokenizer, own, options.max_pixels)
+    columns = (
+        FeedColumns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
+    )
+    made = FeedSource.of(
+        columns, source.transform or as_rgb, source.tokenizer, own, options.max_pixels
+    )
     patterns = _patterns(shards)
     urls = shard_list(patterns, own)
     data = redact("::".join(patterns))
@@ -144,7 +157,9 @@ def _check(source: WeightedSource) -> None:
         if code is not None and not callable(code):
             raise FeedError(f"{name} is {code!r}; it must be a function, or None")
     if not isinstance(source.where, str | None):
-        raise FeedError(f'where is {source.where!r}; it must be a predicate such as "clip_similarity > 0.28"')
+        raise FeedError(
+            f'where is {source.where!r}; it must be a predicate such as "clip_similarity > 0.28"'
+        )
 
 
 def _patterns(shards: Shards) -> list[str]:
@@ -152,7 +167,9 @@ def _patterns(shards: Shards) -> list[str]:
     try:
         patterns = [os.fspath(pattern) for pattern in several]
     except TypeError:
-        raise FeedError(f"shards is {shards!r}; name a pattern, several, or a dict from patterns to weights") from None
+        raise FeedError(
+            f"shards is {shards!r}; name a pattern, several, or a dict from patterns to weights"
+        ) from None
     if not any(patterns):
         raise FeedError("shards is empty: name at least one pattern")
     return patterns
@@ -192,7 +209,9 @@ def report_length(order: BalancedOrder, opened: Sequence[OpenedSource], *, given
     if given or order.length <= _LONG * samples:
         return
     last = _ends_epoch(opened)
-    until = f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
+    until = (
+        f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
+    )
     long = f"an epoch has {order.length:,} samples, of {samples:,}: {until}"
     say(WARNING, f"feed: {long}. For a shorter one, set epoch_samples={samples}")
 
@@ -220,4 +239,7 @@ def _report_overlap(opened: Iterable[OpenedSource]) -> None:
     if twice:
         shard, sources = next(iter(twice.items()))
         of = " and ".join(escape(name, 100) for name in sorted(sources))
-        say(WARNING, f"feed: {how_many(len(twice), 'shard')} in several sources, first: {escape(shard, 200)} in {of}")
+        say(
+            WARNING,
+            f"feed: {how_many(len(twice), 'shard')} in several sources, first: {escape(shard, 200)} in {of}",
+        )

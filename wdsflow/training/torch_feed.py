@@ -51,15 +51,18 @@ def feed(
 ) -> Loader:
     """Return a feed of batches for any training loop, in place of a DataLoader.
 
-    Each sample is given once in an epoch, and all ranks get the same number of batches. Each ``iter()`` begins the next
-    epoch; ``set_epoch`` chooses one. ``state_dict()`` is small, the same on all ranks, and JSON: with
-    ``load_state_dict`` any number of ranks, of any batch size and number of decoders, continues after the batch that was
-    given last. The rest of an epoch then gives each sample once that has not been given.
+    Each sample is given once in an epoch, and all ranks get the same number of batches. Each
+    ``iter()`` begins the next epoch; ``set_epoch`` chooses one. ``state_dict()`` is small, the same
+    on all ranks, and JSON: with ``load_state_dict`` any number of ranks, of any batch size and
+    number of decoders, continues after the batch that was given last. The rest of an epoch then
+    gives each sample once that has not been given.
 
-    A sample that cannot be read or decoded keeps its place in the order; a sample of the next batch takes it, so that
-    batches stay equal, and is counted as repeated. A rank whose last samples are all damaged gives the first valid ones
-    of the epoch instead. If a resume leaves fewer samples than ranks, the others' epoch
-    has ended; if torch.distributed connects them, they get one that another rank gets too, and take the same steps.
+    A sample that cannot be read or decoded keeps its place in the order; a sample of the next batch
+    takes it, so that batches stay equal, and is counted as repeated. A rank whose last samples are
+    all damaged gives the first valid ones of the epoch instead. If a resume leaves fewer samples
+    than ranks, the others' epoch
+    has ended; if torch.distributed connects them, they get one that another rank gets too, and take
+    the same steps.
 
     Args:
         shards: a pattern such as "shards/{000..099}.tar" or "s3://bucket/*.tar", several, or for a mix a dict from
@@ -110,10 +113,17 @@ def feed(
         raise FeedError(str(error)) from None
     if drop_last not in (True, False):
         raise FeedError(f"drop_last is {drop_last!r}; it must be True or False")
-    usual = WeightedSource(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
-    options = replace(_checked(FeedOptions() if options is None else options), fields=field_names(fields))
+    usual = WeightedSource(
+        fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where
+    )
+    options = replace(
+        _checked(FeedOptions() if options is None else options), fields=field_names(fields)
+    )
     try:
-        opened = [open_source(data, source, here, options) for data, source in named_sources(shards, usual)]
+        opened = [
+            open_source(data, source, here, options)
+            for data, source in named_sources(shards, usual)
+        ]
         check_together(opened)
         order = BalancedOrder(
             [source.mixed for source in opened],
@@ -159,12 +169,19 @@ def _place(rank: int | None, world_size: int | None) -> RankPlace:
         return place()
     given = RankPlace(whole("rank", rank), whole("world_size", world_size, 1))
     if not 0 <= given.rank < given.world_size:
-        raise FeedError(f"rank is {rank}; with world_size={world_size} it must be 0 to {world_size - 1}")
+        raise FeedError(
+            f"rank is {rank}; with world_size={world_size} it must be 0 to {world_size - 1}"
+        )
     return given
 
 
 def _loader(
-    order: BalancedOrder, opened: Sequence[OpenedSource], options: FeedOptions, *, shuffle: int, found: bool
+    order: BalancedOrder,
+    opened: Sequence[OpenedSource],
+    options: FeedOptions,
+    *,
+    shuffle: int,
+    found: bool,
 ) -> Loader:
     recipe = FeedRecipe(
         order=order,
@@ -187,14 +204,25 @@ def _loader(
         "samples": order.length,
         "last": order.last,
     }
-    return Loader(recipe, 0, identity | {f"source {number}": each.identity for number, each in enumerate(opened)})
+    return Loader(
+        recipe,
+        0,
+        identity | {f"source {number}": each.identity for number, each in enumerate(opened)},
+    )
 
 
 def _checked(options: FeedOptions) -> FeedOptions:
     plain = FeedOptions()
     if not isinstance(options, FeedOptions):
         raise FeedError(f"options is {options!r}; give wdsflow.FeedOptions(...)")
-    for name, instead in (("caption", "fields"), ("image", "fields"), ("schedule", "shuffle"), ("ledger", "ledger")):
+    for name, instead in (
+        ("caption", "fields"),
+        ("image", "fields"),
+        ("schedule", "shuffle"),
+        ("ledger", "ledger"),
+    ):
         if getattr(options, name) != getattr(plain, name):
-            raise FeedError(f"options has {name}={getattr(options, name)!r}; wdsflow.feed takes {instead}= for that")
+            raise FeedError(
+                f"options has {name}={getattr(options, name)!r}; wdsflow.feed takes {instead}= for that"
+            )
     return options

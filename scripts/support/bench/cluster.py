@@ -25,7 +25,9 @@ def on_ray(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any]:
 
     from wdsflow.filtering.run_options import RunOptions
 
-    ray.init(num_cpus=CORES, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init(
+        num_cpus=CORES, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
+    )
     try:
         waiting = ray.remote(_wait)
         # A cluster that has just begun is busy with itself.
@@ -43,7 +45,9 @@ def _filter(paths: Sequence[str], options: Any, clock: Callable[[], Any]) -> dic
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.filtering.run_filter import filter_shards
 
-    with tempfile.TemporaryDirectory(prefix="wdsflow-bench-", dir=os.path.dirname(os.path.dirname(paths[0]))) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="wdsflow-bench-", dir=os.path.dirname(os.path.dirname(paths[0]))
+    ) as folder:
         begun = clock()
         report = filter_shards(paths, folder, Recipe(where=WHERE), options)
         result: dict[str, Any] = begun.stop(samples=report.total("samples"))

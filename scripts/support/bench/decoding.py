@@ -1,6 +1,7 @@
 """Decoding and resizing to what a model wants: ours, and Pillow with torchvision as OpenCLIP uses them.
 
-The encoded pictures are in memory before the clock starts, and torch has one thread: this is about the work alone.
+The encoded pictures are in memory before the clock starts, and torch has one thread: this is about
+the work alone.
 """
 
 import io
@@ -40,7 +41,9 @@ def pillow_torchvision() -> Callable[[bytes], Any]:
     from torchvision import transforms
 
     bicubic = transforms.InterpolationMode.BICUBIC
-    transform = transforms.Compose([transforms.Resize(SIDE, interpolation=bicubic), transforms.CenterCrop(SIDE)])
+    transform = transforms.Compose(
+        [transforms.Resize(SIDE, interpolation=bicubic), transforms.CenterCrop(SIDE)]
+    )
 
     def work(data: bytes) -> Any:
         image = Image.open(io.BytesIO(data))
@@ -91,4 +94,6 @@ def _small() -> bytes:
 
 
 def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )

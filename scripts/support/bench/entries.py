@@ -17,7 +17,14 @@ ENTRIES = [
         "small",
         20,
     ),
-    Entry("names-small-tar", "list and group, 20 KB samples, compared with GNU tar tf", "names", "tar", "small", 1),
+    Entry(
+        "names-small-tar",
+        "list and group, 20 KB samples, compared with GNU tar tf",
+        "names",
+        "tar",
+        "small",
+        1,
+    ),
     Entry(
         "names-large",
         "list and group, 1.5 MB samples, compared with iterating webdataset 1.x",
@@ -26,7 +33,15 @@ ENTRIES = [
         "large",
         80,
     ),
-    Entry("headers-names", "headers compared with names, 20 KB samples", "headers", "names", "small", 3, at_most=True),
+    Entry(
+        "headers-names",
+        "headers compared with names, 20 KB samples",
+        "headers",
+        "names",
+        "small",
+        3,
+        at_most=True,
+    ),
     Entry(
         "headers-memory",
         "peak memory of headers over 400,000 samples, compared with the bound",

@@ -16,7 +16,8 @@ class Entry:
     title: str
     # A job of jobs.py, "wdsflow" for our loader, "bounded_map", or "fidelity".
     ours: str
-    # A job of jobs.py, "tar" for GNU tar, "open_clip" for its loader, "map", or "bound" for a fixed number.
+    # A job of jobs.py, "tar" for GNU tar, "open_clip" for its loader, "map", or "bound" for a fixed
+    # number.
     peer: str
     shards: str
     goal: float

@@ -16,8 +16,9 @@ STD = (0.26862954, 0.26130258, 0.27577711)
 def measure(paths: list[str]) -> dict[str, float]:
     """Return the mean and the least PSNR over the pictures that differ between the modes.
 
-    PSNR is 10 log10(255^2 / mean squared difference), over the three channels of one picture of 224 x 224. Pictures
-    that are equal in both modes (their PSNR is infinite) are counted, and stay out of the mean.
+    PSNR is 10 log10(255^2 / mean squared difference), over the three channels of one picture of 224
+    x 224. Pictures that are equal in both modes (their PSNR is infinite) are counted, and stay out
+    of the mean.
     """
     found = []
     for fast, exact in zip(pictures(paths, "fast"), pictures(paths, "exact"), strict=True):
@@ -28,7 +29,12 @@ def measure(paths: list[str]) -> dict[str, float]:
     differ = [psnr for psnr in found if math.isfinite(psnr)]
     if not differ:
         raise SystemExit("all pictures are equal in both modes")
-    return {"psnr": fmean(differ), "least": min(differ), "differ": len(differ), "pictures": len(found)}
+    return {
+        "psnr": fmean(differ),
+        "least": min(differ),
+        "differ": len(differ),
+        "pictures": len(found),
+    }
 
 
 def pictures(paths: list[str], mode: Any) -> Iterator[Any]:

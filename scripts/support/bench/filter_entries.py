@@ -5,13 +5,22 @@ from .entry import Entry
 
 def _resize(name: str, title: str, mode: str, goal: float, peer: str = "pillow") -> Entry:
     return Entry(
-        name, f"images made smaller, {title}", f"resize{mode}", f"resize-{peer}", "12mp", goal, runs=3, first=2
+        name,
+        f"images made smaller, {title}",
+        f"resize{mode}",
+        f"resize-{peer}",
+        "12mp",
+        goal,
+        runs=3,
+        first=2,
     )
 
 
 def _psnr(name: str, title: str, mode: str, goal: float) -> Entry:
     job = f"resize-{mode}-psnr"
-    return Entry(name, title, job, "bound", "12mp", 1, runs=1, first=2, measure="psnr", unit="dB", bound=goal)
+    return Entry(
+        name, title, job, "bound", "12mp", 1, runs=1, first=2, measure="psnr", unit="dB", bound=goal
+    )
 
 
 FILTERS = [
@@ -60,13 +69,25 @@ FILTERS = [
         first=4,
     ),
     _resize(
-        "resize-12mp", "to 512 pixels, 12 megapixels, compared with webdataset, Pillow's Lanczos and TarWriter", "", 4
+        "resize-12mp",
+        "to 512 pixels, 12 megapixels, compared with webdataset, Pillow's Lanczos and TarWriter",
+        "",
+        4,
     ),
     _resize("resize-12mp-exact", "the same, decoded at full size", "-exact", 2),
     _resize(
-        "resize-12mp-opencv", "the same in mode fast, compared with OpenCV as img2dataset uses it", "", 1.5, "opencv"
+        "resize-12mp-opencv",
+        "the same in mode fast, compared with OpenCV as img2dataset uses it",
+        "",
+        1.5,
+        "opencv",
     ),
-    _psnr("resize-psnr", "PSNR to Lanczos at full size of the 512 pixels of 12 megapixels, mode fast", "fast", 35),
+    _psnr(
+        "resize-psnr",
+        "PSNR to Lanczos at full size of the 512 pixels of 12 megapixels, mode fast",
+        "fast",
+        35,
+    ),
     _psnr("resize-psnr-exact", "the same, decoded at full size", "exact", 40),
     Entry(
         "semantic-duplicates",

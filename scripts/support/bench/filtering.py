@@ -1,7 +1,7 @@
 """Filtering shards next to a webdataset read, filter and TarWriter loop, and filtering by a ledger next to a plain copy.
 
-The clock runs from the call to its end, with all outputs on the disk where ours are concerned: webdataset and `cp` do not
-sync. Libraries are imported before.
+The clock runs from the call to its end, with all outputs on the disk where ours are concerned:
+webdataset and `cp` do not sync. Libraries are imported before.
 """
 
 import io
@@ -22,7 +22,9 @@ MakeClock = Callable[[], Any]
 @contextmanager
 def beside(paths: Sequence[str]) -> Iterator[str]:
     """Make a folder for outputs on the disk of the shards, for as long as it is used."""
-    with tempfile.TemporaryDirectory(prefix="filtering-", dir=os.path.dirname(os.path.dirname(paths[0]))) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="filtering-", dir=os.path.dirname(os.path.dirname(paths[0]))
+    ) as folder:
         yield folder
 
 
@@ -34,7 +36,9 @@ def ours(paths: Sequence[str], clock: MakeClock, where: str = WHERE) -> dict[str
     with beside(paths) as folder:
         begun = clock()
         report = filter_shards(paths, folder, recipe, options)
-        result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=report.total("kept"))
+        result: dict[str, Any] = begun.stop(
+            samples=report.total("samples"), seen=report.total("kept")
+        )
     return result
 
 

@@ -44,7 +44,9 @@ def _table(paths: Sequence[str], folder: str) -> str:
         with open_source(named(path)) as source:
             keys += [sample.key for sample in Samples(source, contents=False)]
     random.Random(1).shuffle(keys)
-    captions = [f"a new caption for {key}, longer than the old one, as models write them" for key in keys]
+    captions = [
+        f"a new caption for {key}, longer than the old one, as models write them" for key in keys
+    ]
     table = os.path.join(folder, "captions.parquet")
     pq.write_table(pa.table({"key": keys, "caption": captions}), table)
     return table

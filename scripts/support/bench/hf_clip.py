@@ -36,13 +36,22 @@ def write_hf_clip(source: Path, folder: Path) -> None:
     from transformers import CLIPConfig, CLIPModel
 
     config = json.loads((source / "open_clip_config.json").read_text())["model_cfg"]
-    towers = {name: _tower(config[f"{name}_cfg"], config["embed_dim"]) for name in ("text", "vision")}
-    towers["text"] |= {"max_position_embeddings": config["text_cfg"]["context_length"], "vocab_size": 49408}
+    towers = {
+        name: _tower(config[f"{name}_cfg"], config["embed_dim"]) for name in ("text", "vision")
+    }
+    towers["text"] |= {
+        "max_position_embeddings": config["text_cfg"]["context_length"],
+        "vocab_size": 49408,
+    }
     towers["text"] |= {"eos_token_id": 49407, "bos_token_id": 49406, "pad_token_id": 0}
     towers["vision"] |= {"image_size": config["vision_cfg"]["image_size"]}
     towers["vision"] |= {"patch_size": config["vision_cfg"]["patch_size"]}
     model = CLIPModel(
-        CLIPConfig(text_config=towers["text"], vision_config=towers["vision"], projection_dim=config["embed_dim"])
+        CLIPConfig(
+            text_config=towers["text"],
+            vision_config=towers["vision"],
+            projection_dim=config["embed_dim"],
+        )
     )
     state = torch.load(source / "open_clip_pytorch_model.bin", weights_only=True)
     missing, unknown = model.load_state_dict(_converted(state), strict=False)
@@ -50,7 +59,9 @@ def write_hf_clip(source: Path, folder: Path) -> None:
         raise SystemExit(f"weights that do not fit: {missing}, {unknown}")
     model.save_pretrained(folder)
     vocabulary = Path(open_clip.__file__).with_name("bpe_simple_vocab_16e6.txt.gz")
-    _write_processor(folder, config["vision_cfg"]["image_size"], config["text_cfg"]["context_length"], vocabulary)
+    _write_processor(
+        folder, config["vision_cfg"]["image_size"], config["text_cfg"]["context_length"], vocabulary
+    )
     (folder / "done").touch()
 
 
@@ -58,7 +69,12 @@ def _tower(config: dict[str, Any], embed: int) -> dict[str, Any]:
     width = config["width"]
     heads = config.get("heads") or width // config.get("head_width", 64)
     sizes = {"hidden_size": width, "intermediate_size": 4 * width, "num_attention_heads": heads}
-    return {**sizes, "num_hidden_layers": config["layers"], "hidden_act": "gelu", "projection_dim": embed}
+    return {
+        **sizes,
+        "num_hidden_layers": config["layers"],
+        "hidden_act": "gelu",
+        "projection_dim": embed,
+    }
 
 
 def _converted(state: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +93,9 @@ def _converted(state: dict[str, Any]) -> dict[str, Any]:
         layer = f"{'vision' if tower else 'text'}_model.encoder.layers.{number}"
         if part.startswith("attn.in_proj_"):
             for which, third in zip("qkv", value.chunk(3), strict=True):
-                found[f"{layer}.self_attn.{which}_proj.{part.removeprefix('attn.in_proj_')}"] = third.contiguous()
+                found[f"{layer}.self_attn.{which}_proj.{part.removeprefix('attn.in_proj_')}"] = (
+                    third.contiguous()
+                )
         else:
             stem, _, kind = part.rpartition(".")
             found[f"{layer}.{_LAYERS[stem]}.{kind}"] = value
@@ -92,11 +110,22 @@ def _write_processor(folder: Path, side: int, context: int, vocabulary: Path) ->
     assert words is not None
     lines = gzip.decompress(vocabulary.read_bytes()).decode().split("\n")[1 : 1 + 49152 - 256 - 2]
     numbers = dict(words.numbers)
-    numbers["<|startoftext|>"], numbers["<|endoftext|>"] = numbers.pop("<start_of_text>"), numbers.pop("<end_of_text>")
+    numbers["<|startoftext|>"], numbers["<|endoftext|>"] = (
+        numbers.pop("<start_of_text>"),
+        numbers.pop("<end_of_text>"),
+    )
     (folder / "vocab.json").write_text(json.dumps(numbers))
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *lines]) + "\n")
-    tokenizer = {"tokenizer_class": "CLIPTokenizer", "model_max_length": context, "bos_token": "<|startoftext|>"}
-    tokenizer |= {"eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    tokenizer = {
+        "tokenizer_class": "CLIPTokenizer",
+        "model_max_length": context,
+        "bos_token": "<|startoftext|>",
+    }
+    tokenizer |= {
+        "eos_token": "<|endoftext|>",
+        "unk_token": "<|endoftext|>",
+        "pad_token": "<|endoftext|>",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     pictures = {
         "image_processor_type": "CLIPImageProcessor",

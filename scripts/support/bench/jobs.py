@@ -1,7 +1,7 @@
 """What is measured, each in a process of its own: `python jobs.py JOB '[URL, ...]'` prints one JSON line.
 
-The clock runs from the call to its end; the interpreter's start and the imports stand outside of it. The
-number of samples is checked by the caller, so that nothing is fast by doing less.
+The clock runs from the call to its end; the interpreter's start and the imports stand outside of
+it. The number of samples is checked by the caller, so that nothing is fast by doing less.
 """
 
 import functools
@@ -91,9 +91,17 @@ class Clock:
     def stop(self, **more: int) -> Result:
         """Return what was used since the start, and the process's peak memory."""
         wall, cpu = time.perf_counter() - self.wall, time.process_time() - self.cpu
-        kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+        kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (
+            1024 if sys.platform == "darwin" else 1
+        )
         read = _bytes_from_disk() - self.read
-        return {"seconds": wall, "cpu_seconds": cpu, "peak_mb": kib * 1024 / 1e6, "read_mb": read / 1e6, **more}
+        return {
+            "seconds": wall,
+            "cpu_seconds": cpu,
+            "peak_mb": kib * 1024 / 1e6,
+            "read_mb": read / 1e6,
+            **more,
+        }
 
 
 def _bytes_from_disk() -> int:

@@ -1,8 +1,9 @@
 """Data-Juicer's filters at work, in an environment of its own: `python juicer_filters.py JSON` prints one JSON line.
 
-It stands alone: nothing of ours can be imported there. The same pictures are in files, as Data-Juicer reads them, and
-the same samples stay: both sides at least 200 pixels, at most three times as wide as high, not of one colour.
-Data-Juicer has no operator for the last; the one below is written as its own are, and shares their decoded pictures.
+It stands alone: nothing of ours can be imported there. The same pictures are in files, as
+Data-Juicer reads them, and the same samples stay: both sides at least 200 pixels, at most three
+times as wide as high, not of one colour. Data-Juicer has no operator for the last; the one below is
+written as its own are, and shares their decoded pictures.
 """
 
 import json
@@ -54,8 +55,8 @@ def _is_blank(image):
 def run(lines: str, fused: bool) -> dict[str, Any]:
     """Filter the pictures that a file of JSON lines names, with Data-Juicer's own executor and one process.
 
-    ``fused``: its filters share decoded pictures. That is no default, but faster; a picture that cannot be opened ends
-    such a run.
+    ``fused``: its filters share decoded pictures. That is no default, but faster; a picture that
+    cannot be opened ends such a run.
     """
     from data_juicer.config import init_configs
     from data_juicer.core.executor import DefaultExecutor

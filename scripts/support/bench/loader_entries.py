@@ -11,7 +11,9 @@ HEAD_LOADER = "open_clip-main"
 PHOTOS = "photos"
 
 
-def _speed(size: str, title: str, goal: float, runs: int, plan: Plan, peer: str = "open_clip") -> Entry:
+def _speed(
+    size: str, title: str, goal: float, runs: int, plan: Plan, peer: str = "open_clip"
+) -> Entry:
     exact, evaluation = "-exact" * (plan.decode == "exact"), "-eval" * (not plan.train)
     return Entry(
         f"loader-{size}{evaluation}{exact}{peer.removeprefix('open_clip')}",
@@ -98,9 +100,14 @@ LOADERS = [
             measure="peak_mb",
             unit="MB",
             runs=1,
-            plan=Plan("peak", train=train, batch=32, workers=min(os.cpu_count() or 1, SETS[PHOTOS][0])),
+            plan=Plan(
+                "peak", train=train, batch=32, workers=min(os.cpu_count() or 1, SETS[PHOTOS][0])
+            ),
         )
-        for name, title, train in (("", "an epoch of training", True), ("-eval", "evaluation", False))
+        for name, title, train in (
+            ("", "an epoch of training", True),
+            ("-eval", "evaluation", False),
+        )
     ),
     Entry(
         "fidelity",

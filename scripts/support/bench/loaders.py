@@ -33,7 +33,9 @@ def run_loader(name: str, plan: Plan, set_name: str, paths: list[str], samples: 
     workers = plan.workers or best_workers(set_name, plan, paths, samples)
     workers = min(workers, len(paths) * plan.times)
     plan = dataclasses.replace(plan, workers=workers)
-    return run(command(name, plan, paths, samples), watch=plan.measure == "peak") | {"workers": workers}
+    return run(command(name, plan, paths, samples), watch=plan.measure == "peak") | {
+        "workers": workers
+    }
 
 
 def run_fidelity(paths: list[str]) -> Result:
@@ -50,14 +52,18 @@ def best_workers(set_name: str, plan: Plan, paths: list[str], samples: int) -> i
 
         def trial(workers: int) -> float:
             times = max(4, plan.times, -(-workers // len(paths)))
-            short = Plan("rate", train=plan.train, batch=32, workers=workers, seconds=3, times=times)
+            short = Plan(
+                "rate", train=plan.train, batch=32, workers=workers, seconds=3, times=times
+            )
             found[workers] = run(command("open_clip", short, paths, samples))["samples_per_s"]
             return found[workers]
 
         more = max(cores + 1, cores * 3 // 2)
         trial(2 * cores if trial(more) > trial(cores) else max(1, cores // 2))
         _best[key] = dict(sorted(found.items()))
-        speeds = ", ".join(f"{workers} workers {speed:.3g}/s" for workers, speed in _best[key].items())
+        speeds = ", ".join(
+            f"{workers} workers {speed:.3g}/s" for workers, speed in _best[key].items()
+        )
         print(f"open_clip, {set_name}{'' if plan.train else ', evaluation'}: {speeds}", flush=True)
     found = _best[key]
     return max(found, key=lambda workers: found[workers])

@@ -1,7 +1,7 @@
 """A training loader at work, ours or OpenCLIP's own: `python -m support.bench.loading JSON` prints one JSON line.
 
-Nothing but the loader works: each batch is thrown away as soon as it is there. Both loaders get the same arguments,
-transform and tokenizer, and make float32 batches of 224 x 224 pixels.
+Nothing but the loader works: each batch is thrown away as soon as it is there. Both loaders get the
+same arguments, transform and tokenizer, and make float32 batches of 224 x 224 pixels.
 """
 
 import contextlib
@@ -56,7 +56,8 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
     given = {"is_train": plan.train, "tokenizer": open_clip.get_tokenizer("ViT-B-32")}
     torch.manual_seed(0)
     if plan.measure == "rate":
-        # The stride of both from the beginning: until the shuffle buffer is full two samples are read for each given.
+        # The stride of both from the beginning: until the shuffle buffer is full two samples are
+        # read for each given.
         data._SAMPLE_SHUFFLE_SIZE = data._SAMPLE_SHUFFLE_INITIAL  # noqa: SLF001
         os.environ["OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE"] = str(data._SAMPLE_SHUFFLE_INITIAL)  # noqa: SLF001
     if name in {"open_clip", "open_clip-main"}:
@@ -94,9 +95,10 @@ def half_of(urls: list[str]) -> dict[str, str]:
 def rate(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
     """Samples a second of a stretch within an epoch.
 
-    A round is one batch of each worker: OpenCLIP's work side by side, and their batches come in bursts. The stretch
-    begins after the first rounds and has whole ones. Nothing waits when it begins or ends: whoever takes batches and
-    does nothing else has always taken all of them. "handed_per_s": by the processor time of this process alone.
+    A round is one batch of each worker: OpenCLIP's work side by side, and their batches come in
+    bursts. The stretch begins after the first rounds and has whole ones. Nothing waits when it
+    begins or ends: whoever takes batches and does nothing else has always taken all of them.
+    "handed_per_s": by the processor time of this process alone.
     """
     batches = iter(make().dataloader)
     workers = max(1, plan.workers)

@@ -23,4 +23,7 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((text.split(":", 1)[1].strip() for text in lines if text.startswith("model name")), platform.machine())
+    return next(
+        (text.split(":", 1)[1].strip() for text in lines if text.startswith("model name")),
+        platform.machine(),
+    )

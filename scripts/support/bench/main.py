@@ -38,12 +38,19 @@ class Material(NamedTuple):
 def main(arguments: list[str]) -> int:
     """Measure; return 0 if every goal was met."""
     names = [entry.name for entry in ENTRIES]
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Compare wdsflow with its peers.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; none means all")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description="Compare wdsflow with its peers."
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; none means all"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument(
-        "--photos", type=Path, metavar="FOLDER", help="its .tar shards take the place of made photographs"
+        "--photos",
+        type=Path,
+        metavar="FOLDER",
+        help="its .tar shards take the place of made photographs",
     )
     parser.add_argument(
         "--from",
@@ -68,7 +75,11 @@ def main(arguments: list[str]) -> int:
     webdataset1 = ensure_webdataset1()
     rows: list[Row] = []
     peers: dict[str, list[Result]] = {}
-    known = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions(webdataset1)}
+    known = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "versions": versions(webdataset1),
+    }
     for entry in chosen:
         material = prepare(entry.shards, webdataset1, options.photos)
         rows.append(measure(entry, material, peers, webdataset1))
@@ -88,14 +99,22 @@ def joined(files: list[Path], names: list[str]) -> Result:
         raise SystemExit("these figures are of different machines")
     found = {row["name"]: row for run in runs for row in run["entries"]}
     versions = {name: number for run in runs for name, number in run["versions"].items()}
-    return {**runs[-1], "versions": versions, "entries": [found[name] for name in names if name in found]}
+    return {
+        **runs[-1],
+        "versions": versions,
+        "entries": [found[name] for name in names if name in found],
+    }
 
 
 def prepare(name: str, webdataset1: Path, photos: Path | None) -> Material:
     """Make a set of shards unless it is there."""
     if name == PHOTOS and photos is not None:
         found = loaders.shards_in(photos)
-        return Material(found, [loaders.count_pictures([path]) for path in found], "photographs given with --photos")
+        return Material(
+            found,
+            [loaders.count_pictures([path]) for path in found],
+            "photographs given with --photos",
+        )
     if name == mapping.ROWS_ONLY:
         return Material([], [mapping.ROWS], "rows")
     shard_count, samples = shards.SETS[name]
@@ -105,10 +124,14 @@ def prepare(name: str, webdataset1: Path, photos: Path | None) -> Material:
         print(f"making .bench/{name} ... ", end="", flush=True)
         call([sys.executable, "-m", "support.bench.shards", str(BENCH), name], webdataset1)
         print(f"{time.monotonic() - start:.0f} s", flush=True)
-    return Material(found, [samples] * shard_count, "photographs of 2 to 30 megapixels, made by the script")
+    return Material(
+        found, [samples] * shard_count, "photographs of 2 to 30 megapixels, made by the script"
+    )
 
 
-def measure(entry: Entry, material: Material, peers: dict[str, list[Result]], webdataset1: Path) -> Row:
+def measure(
+    entry: Entry, material: Material, peers: dict[str, list[Result]], webdataset1: Path
+) -> Row:
     """Run ours and the peer in turn, and return the medians; ``peers`` holds what was measured of peers before."""
     paths, samples = material.paths[: entry.first], sum(material.samples[: entry.first])
     if not entry.cold:
@@ -145,7 +168,9 @@ def measure(entry: Entry, material: Material, peers: dict[str, list[Result]], we
         "ours_runs": [each[entry.measure] for each in ours],
         "peer_runs": [each[entry.measure] for each in peer],
         "samples": samples,
-        "shards": f"{sum(material.samples)} {material.what}" if entry.shards == PHOTOS else entry.shards,
+        "shards": f"{sum(material.samples)} {material.what}"
+        if entry.shards == PHOTOS
+        else entry.shards,
         "trials": loaders.trials(entry.shards, entry.plan),
         "ours_details": ours,
         "peer_details": peer,
@@ -193,10 +218,16 @@ def run_tar(paths: list[str]) -> Result:
     """List the shards with GNU tar, one process a shard; their start is a millisecond each."""
     before, start, names = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
     for path in paths:
-        names += subprocess.run(["tar", "tf", path], capture_output=True, check=True).stdout.count(b"\n")
+        names += subprocess.run(["tar", "tf", path], capture_output=True, check=True).stdout.count(
+            b"\n"
+        )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": time.perf_counter() - start, "cpu_seconds": cpu, "samples": names // shards.FIELDS}
+    return {
+        "seconds": time.perf_counter() - start,
+        "cpu_seconds": cpu,
+        "samples": names // shards.FIELDS,
+    }
 
 
 def forget(paths: list[str]) -> None:
@@ -211,7 +242,9 @@ def call(command: list[str], webdataset1: Path) -> str:
     """Run a command with webdataset 1.x and this folder's parent on its path; return what it printed."""
     path = os.pathsep.join([str(webdataset1), str(ROOT / "scripts")])
     environment = os.environ | {"PYTHONPATH": path}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)[:200]}\n{done.stderr}")
     return done.stdout
@@ -220,12 +253,21 @@ def call(command: list[str], webdataset1: Path) -> str:
 def versions(webdataset1: Path) -> dict[str, str]:
     """Return the versions of what was measured."""
     peer = next(webdataset1.glob("webdataset-*.dist-info")).name.split("-")[1].removesuffix(".dist")
-    tar = subprocess.run(["tar", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    tar = subprocess.run(
+        ["tar", "--version"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[0]
     ours = {name: version(name) for name in ("wdsflow", "pillow", "simplejpeg", "orjson", "numpy")}
     feed = {name: version(name) for name in ("open_clip_torch", "torch", "torchvision")}
-    juicer = next(line for line in JUICER_LOCK.read_text().splitlines() if line.startswith("py-data-juicer=="))
+    juicer = next(
+        line for line in JUICER_LOCK.read_text().splitlines() if line.startswith("py-data-juicer==")
+    )
     feed["py-data-juicer"] = juicer.partition("==")[2].partition(" ")[0]
-    return {**ours, **feed, "webdataset": f"{peer} ({version('webdataset')} for OpenCLIP)", "tar": tar.split()[-1]}
+    return {
+        **ours,
+        **feed,
+        "webdataset": f"{peer} ({version('webdataset')} for OpenCLIP)",
+        "tar": tar.split()[-1],
+    }
 
 
 def line(row: Row) -> str:
@@ -233,7 +275,11 @@ def line(row: Row) -> str:
     met = "met" if row["met"] else "MISSED"
     judged = f"{row['unit']}" if row["judged"] == "ours" else "x"
     figures = f"ours {row['ours']:.3g} {row['unit']}, peer {row['peer']:.3g} {row['unit']}, ratio {row['ratio']:.3g}"
-    both = [cpu for details in ("ours_details", "peer_details") if (cpu := median("cpu_ms_per_sample", row[details]))]
+    both = [
+        cpu
+        for details in ("ours_details", "peer_details")
+        if (cpu := median("cpu_ms_per_sample", row[details]))
+    ]
     if both:
         figures += f" (CPU ms a sample {', '.join(f'{cpu:.3g}' for cpu in both)})"
     return f"{row['name']:18} {figures}; goal {row['goal_is']} {row['goal']:g} {judged}: {met}"

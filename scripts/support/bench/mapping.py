@@ -1,7 +1,8 @@
 """A function over rows that become large pictures: `python mapping.py bounded_map|map` prints one JSON line.
 
-2,000 rows become float32 images of 3 x 1120 x 1120, 15 MB each and 30 GB together, as GLM-4's example does. Ours may take
-2 GiB. ``datasets.map`` runs at its defaults, under a limit of its own, so that it cannot take the machine down.
+2,000 rows become float32 images of 3 x 1120 x 1120, 15 MB each and 30 GB together, as GLM-4's
+example does. Ours may take 2 GiB. ``datasets.map`` runs at its defaults, under a limit of its own,
+so that it cannot take the machine down.
 """
 
 import json
@@ -71,7 +72,9 @@ def work(which: str, folder: str) -> dict[str, Any]:
     dataset = datasets.Dataset.from_dict({"id": list(range(ROWS))})
 
     def pictures(batch: dict[str, list[int]]) -> dict[str, list[Any]]:
-        return {"pixels": [numpy.full((3, SIDE, SIDE), number, numpy.float32) for number in batch["id"]]}
+        return {
+            "pixels": [numpy.full((3, SIDE, SIDE), number, numpy.float32) for number in batch["id"]]
+        }
 
     begun = time.perf_counter()
     if which == "map":
@@ -81,7 +84,11 @@ def work(which: str, folder: str) -> dict[str, Any]:
         try:
             done = dataset.map(pictures, batched=True, cache_file_name=f"{folder}/map.arrow")
         except MemoryError as error:
-            return {"rows": 0, "error": type(error).__name__, "seconds": time.perf_counter() - begun}
+            return {
+                "rows": 0,
+                "error": type(error).__name__,
+                "seconds": time.perf_counter() - begun,
+            }
     else:
         import wdsflow
 

@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 
 from wdsflow.stages.scores.model.model_score import Item, Model, Output
 
-_WORDS = (
-    "a an old red green small stone wooden house river bridge street market boat tree under near in the sun".split()
-)
+_WORDS = "a an old red green small stone wooden house river bridge street market boat tree under near in the sun".split()
 # As many samples in a window as a worker puts together.
 _SAMPLES, _WINDOW = 4096, 512
 
@@ -46,8 +44,13 @@ def padded_over_real(model: str) -> dict[str, Any]:
 
     rng = random.Random(0)
     text, models = ClipText(model=model, pretrained=""), LoadedModels("cpu")
-    captions = [clip_item(model, " ".join(rng.choices(_WORDS, k=_length(rng, 1, 70)))) for _ in range(_SAMPLES)]
-    pictures = [np.ones((side, side), np.uint8) for side in (_length(rng, 32, 512) for _ in range(_SAMPLES))]
+    captions = [
+        clip_item(model, " ".join(rng.choices(_WORDS, k=_length(rng, 1, 70))))
+        for _ in range(_SAMPLES)
+    ]
+    pictures = [
+        np.ones((side, side), np.uint8) for side in (_length(rng, 32, 512) for _ in range(_SAMPLES))
+    ]
     for start in range(0, _SAMPLES, _WINDOW):
         models.map(text, captions[start : start + _WINDOW])
         models.map(_Means(), pictures[start : start + _WINDOW])

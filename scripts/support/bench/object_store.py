@@ -1,6 +1,7 @@
 """An object store on this machine, with the latency and the bandwidth of one in a network: enough of S3 to list and to read.
 
-Files of a folder are objects of the bucket "bench"; requests are not signed. All connections share the bandwidth.
+Files of a folder are objects of the bucket "bench"; requests are not signed. All connections share
+the bandwidth.
 """
 
 import os

@@ -89,7 +89,12 @@ def _line(row: dict[str, Any]) -> str:
 
 def _notes(rows: list[dict[str, Any]]) -> list[str]:
     """Return what else was measured for some rows, as a list in Markdown; nothing if there is none."""
-    lines = [note for row in rows for note in (_trials(row), _processor_time(row), _difference(row)) if note]
+    lines = [
+        note
+        for row in rows
+        for note in (_trials(row), _processor_time(row), _difference(row))
+        if note
+    ]
     photographs = {row["shards"] for row in rows if "photographs" in row["shards"]}
     lines += [f"* Photographs: {shards}." for shards in sorted(photographs)]
     return ["\n".join(lines) + "\n"] if lines else []
@@ -106,7 +111,9 @@ def _trials(row: dict[str, Any]) -> str:
 
 def _processor_time(row: dict[str, Any]) -> str:
     """Say how much processor time both took for a sample, in milliseconds."""
-    if not all("cpu_ms_per_sample" in row[details][0] for details in ("ours_details", "peer_details")):
+    if not all(
+        "cpu_ms_per_sample" in row[details][0] for details in ("ours_details", "peer_details")
+    ):
         return ""
     ours = median(run["cpu_ms_per_sample"] for run in row["ours_details"])
     peer = median(run["cpu_ms_per_sample"] for run in row["peer_details"])

@@ -14,7 +14,9 @@ SMALL, MEDIUM, LARGE = (352, 264), (1632, 1224), (4000, 3000)
 QUALITY = {SMALL: 85}
 
 
-def photographs(size: tuple[int, int], count: int, seed: int, *, progressive: bool = False) -> list[bytes]:
+def photographs(
+    size: tuple[int, int], count: int, seed: int, *, progressive: bool = False
+) -> list[bytes]:
     """Return ``count`` different JPEGs with 4:2:0 colour."""
     rng = np.random.default_rng(seed)
     return [_photograph(size, rng, progressive=progressive) for _ in range(count)]
@@ -30,7 +32,9 @@ def damaged(jpeg: bytes, rng: random.Random, *, together: bool) -> bytes:
     start = jpeg.index(b"\xff\xda")
     start += 2 + struct.unpack_from(">H", jpeg, start + 2)[0]
     at = rng.randrange(start, len(jpeg) - 2 - 8)
-    places = range(at, at + 8) if together else [rng.randrange(start, len(jpeg) - 2) for _ in range(8)]
+    places = (
+        range(at, at + 8) if together else [rng.randrange(start, len(jpeg) - 2) for _ in range(8)]
+    )
     data = bytearray(jpeg)
     for place in places:
         data[place] = rng.randrange(256)
@@ -43,7 +47,8 @@ def _photograph(size: tuple[int, int], rng: np.random.Generator, *, progressive:
     colour = np.zeros((2, height, width), np.float32)
     cells, octave = 2, 0
     while cells < width:
-        # The amplitude halves less than the size does: 1 / f^0.9, near what pictures of nature have.
+        # The amplitude halves less than the size does: 1 / f^0.9, near what pictures of nature
+        # have.
         light += _noise(size, cells, rng) * 70 / cells**0.5
         if octave < 5:
             colour += np.stack([_noise(size, cells, rng) for _ in range(2)]) * 30 / cells**0.8
@@ -52,7 +57,9 @@ def _photograph(size: tuple[int, int], rng: np.random.Generator, *, progressive:
     planes = np.stack([light, *(colour + 128)], axis=-1)
     image = Image.fromarray(np.clip(planes, 0, 255).astype(np.uint8), "YCbCr")
     buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=QUALITY.get(size, 86), subsampling="4:2:0", progressive=progressive)
+    image.save(
+        buffer, "JPEG", quality=QUALITY.get(size, 86), subsampling="4:2:0", progressive=progressive
+    )
     return buffer.getvalue()
 
 

@@ -44,7 +44,11 @@ def ours_damaged(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, 
                 member.size = len(data)
                 target.addfile(member, io.BytesIO(data))
         result = ours([shard], clock)
-    return {"seconds": result["seconds"], "cpu_seconds": result["cpu_seconds"], **balance(result["seen"])}
+    return {
+        "seconds": result["seconds"],
+        "cpu_seconds": result["cpu_seconds"],
+        **balance(result["seen"]),
+    }
 
 
 def balance(kept: int) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Shards in an object store behind a network, next to the same shards on this machine.
 
-A store of our own on loopback adds the latency and limits the bandwidth. It takes a part of the processor, which a real
-one does not. No local disk is faster than the line here: the peer's time is at least that in which the line passes the
-bytes of the shards.
+A store of our own on loopback adds the latency and limits the bandwidth. It takes a part of the
+processor, which a real one does not. No local disk is faster than the line here: the peer's time is
+at least that in which the line passes the bytes of the shards.
 """
 
 import importlib
@@ -18,7 +18,11 @@ from support.bench.object_store import BANDWIDTH, LATENCY
 
 MakeClock = Callable[[], Any]
 _STORE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "object_store.py")
-_ACCOUNT = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "us-east-1"}
+_ACCOUNT = {
+    "AWS_ACCESS_KEY_ID": "x",
+    "AWS_SECRET_ACCESS_KEY": "x",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
 
 
 @contextmanager

@@ -5,7 +5,16 @@ from .entry import Entry
 
 def _remote(name: str, title: str, work: str, shards: str, goal: float) -> Entry:
     return Entry(
-        name, title, f"store-{work}", f"here-{work}", shards, goal, at_most=True, measure="seconds", unit="s", runs=3
+        name,
+        title,
+        f"store-{work}",
+        f"here-{work}",
+        shards,
+        goal,
+        at_most=True,
+        measure="seconds",
+        unit="s",
+        runs=3,
     )
 
 

@@ -4,7 +4,14 @@ from .entry import Entry
 
 
 def _entry(
-    name: str, title: str, job: str, shards: str, goal: float, first: int | None, runs: int = 5, peer: str = "cp-synced"
+    name: str,
+    title: str,
+    job: str,
+    shards: str,
+    goal: float,
+    first: int | None,
+    runs: int = 5,
+    peer: str = "cp-synced",
 ) -> Entry:
     return Entry(
         name,
@@ -23,11 +30,23 @@ def _entry(
 
 RESHARDING = [
     _entry(
-        "reshard-small", "time of a reshard, 20 KB samples, compared with cp, both synced", "reshard", "small", 1.5, 4
+        "reshard-small",
+        "time of a reshard, 20 KB samples, compared with cp, both synced",
+        "reshard",
+        "small",
+        1.5,
+        4,
     ),
     _entry("reshard-many", "the same, eight times as many", "reshard", "many", 1.5, None),
     _entry("reshard-large", "the same, 1.5 MB samples", "reshard", "large", 1.5, 1),
-    _entry("reshard-shuffle-small", "time of a global shuffle, 20 KB samples", "reshard-shuffle", "small", 3, 4),
+    _entry(
+        "reshard-shuffle-small",
+        "time of a global shuffle, 20 KB samples",
+        "reshard-shuffle",
+        "small",
+        3,
+        4,
+    ),
     _entry("reshard-shuffle-large", "the same, 1.5 MB samples", "reshard-shuffle", "large", 3, 1),
 ]
 
@@ -54,5 +73,7 @@ PACKING = [
         2,
         peer="tar-cf-synced",
     ),
-    _entry("pack-large", "the same, 500 files of 1.5 MB", "pack", "large", 1.5, 1, peer="tar-cf-synced"),
+    _entry(
+        "pack-large", "the same, 500 files of 1.5 MB", "pack", "large", 1.5, 1, peer="tar-cf-synced"
+    ),
 ]

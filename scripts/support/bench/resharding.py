@@ -30,6 +30,8 @@ def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     with beside(paths) as folder:
         begun = clock()
         subprocess.run(["cp", *paths, folder], check=True)
-        subprocess.run(["sync", *(os.path.join(folder, os.path.basename(path)) for path in paths)], check=True)
+        subprocess.run(
+            ["sync", *(os.path.join(folder, os.path.basename(path)) for path in paths)], check=True
+        )
         result: dict[str, Any] = begun.stop()
     return result

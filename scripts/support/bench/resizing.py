@@ -16,7 +16,9 @@ SIDE = 512
 QUALITY = 95
 
 
-def ours(paths: Sequence[str], clock: filtering.MakeClock, mode: Literal["fast", "exact"]) -> dict[str, Any]:
+def ours(
+    paths: Sequence[str], clock: filtering.MakeClock, mode: Literal["fast", "exact"]
+) -> dict[str, Any]:
     """`wdsflow filter --resize 512`, in one process."""
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.filtering.run_filter import filter_shards
@@ -24,13 +26,17 @@ def ours(paths: Sequence[str], clock: filtering.MakeClock, mode: Literal["fast",
     _, options = filtering.ready("true")
     with filtering.beside(paths) as folder:
         begun = clock()
-        report = filter_shards(paths, folder, Recipe(resize=str(SIDE), resize_mode=mode, quality=QUALITY), options)
+        report = filter_shards(
+            paths, folder, Recipe(resize=str(SIDE), resize_mode=mode, quality=QUALITY), options
+        )
         made = report.merged("resized")["images"]
         result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=made)
     return result
 
 
-def loop(paths: Sequence[str], clock: filtering.MakeClock, make_smaller: Callable[[bytes], bytes]) -> dict[str, Any]:
+def loop(
+    paths: Sequence[str], clock: filtering.MakeClock, make_smaller: Callable[[bytes], bytes]
+) -> dict[str, Any]:
     """Read by webdataset, make the picture smaller, write by webdataset's TarWriter."""
     from webdataset import TarWriter, WebDataset
 
@@ -79,7 +85,8 @@ def _size(width: int, height: int) -> tuple[int, int]:
 def fidelity(paths: Sequence[str], mode: Literal["fast", "exact"]) -> dict[str, float]:
     """Return the mean and the least PSNR of our pictures to those of Pillow's Lanczos and area filters, in dB.
 
-    Both from the full size, before they are encoded. PSNR is 10 log10(255^2 / mean squared difference) of one picture.
+    Both from the full size, before they are encoded. PSNR is 10 log10(255^2 / mean squared
+    difference) of one picture.
     """
     import numpy as np
     from PIL import Image

@@ -1,8 +1,9 @@
 """clip_similarity at work, in a process of its own: `python -m support.bench.scoring JOB '[PATH, ...]'`.
 
-The CLIP has random weights. ``ONE_LAYER`` has the geometry of ViT-B-32 with one layer a tower instead of twelve, so that
-5,000 samples take half a minute on two cores: decoding weighs twelve times as much as it does for the whole model.
-``SMALL`` is as large as what one trains on a processor: what is around a model counts.
+The CLIP has random weights. ``ONE_LAYER`` has the geometry of ViT-B-32 with one layer a tower
+instead of twelve, so that 5,000 samples take half a minute on two cores: decoding weighs twelve
+times as much as it does for the whole model. ``SMALL`` is as large as what one trains on a
+processor: what is around a model counts.
 """
 
 import json
@@ -37,7 +38,9 @@ def score(paths: list[str], *, model: str = ONE_LAYER, workers: int | None = Non
     from support.gpu_check import similarity
 
     with tempfile.TemporaryDirectory(prefix="scoring-", dir=BENCH) as folder:
-        found = similarity.score(paths, Path(folder, "out"), _clip(model), jobs=workers, device="cpu")
+        found = similarity.score(
+            paths, Path(folder, "out"), _clip(model), jobs=workers, device="cpu"
+        )
     if found.pop("without"):
         raise SystemExit("samples without a value")
     return {**found, "samples_per_s": found.pop("rate"), "start_seconds": found.pop("start")}
@@ -62,7 +65,13 @@ def juicer(paths: list[str], *, model: str = ONE_LAYER) -> Result:
         script = str(Path(__file__).with_name("similarity_juicer.py"))
         found = []
         for processes in (1, 2):
-            command = [str(ensure_juicer()), script, str(BENCH / f"{model}-hf"), listed, str(processes)]
+            command = [
+                str(ensure_juicer()),
+                script,
+                str(BENCH / f"{model}-hf"),
+                listed,
+                str(processes),
+            ]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise SystemExit(f"Data-Juicer ended with {done.returncode}\n{done.stderr[-4000:]}")

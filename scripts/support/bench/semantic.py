@@ -21,9 +21,13 @@ def ours(clock: filtering.MakeClock) -> dict[str, Any]:
 
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(ABOUT_ALIKE, SIZE)).astype(np.float32)
-    vectors = centres[rng.integers(0, ABOUT_ALIKE, COUNT)] + 1.2 * rng.normal(size=(COUNT, SIZE)).astype(np.float32)
+    vectors = centres[rng.integers(0, ABOUT_ALIKE, COUNT)] + 1.2 * rng.normal(
+        size=(COUNT, SIZE)
+    ).astype(np.float32)
     again = rng.choice(COUNT - 1, COUNT // 20, replace=False)
-    vectors[again] = vectors[again + 1] + 0.05 * rng.normal(size=(len(again), SIZE)).astype(np.float32)
+    vectors[again] = vectors[again + 1] + 0.05 * rng.normal(size=(len(again), SIZE)).astype(
+        np.float32
+    )
 
     def records() -> Iterator[tuple[int, int, bytes]]:
         yield from ((0, number, packed([vector])) for number, vector in enumerate(vectors))

@@ -113,7 +113,10 @@ def make(root: Path, name: str) -> None:
 
 def _pictures(name: str) -> list[Picture]:
     if name == "photos":
-        return [Picture(photographs(size, 1, size[0], progressive=size in _PROGRESSIVE)[0], size) for size in _PHOTOS]
+        return [
+            Picture(photographs(size, 1, size[0], progressive=size in _PROGRESSIVE)[0], size)
+            for size in _PHOTOS
+        ]
     size, different = _PICTURES[name]
     return [Picture(jpeg, size) for jpeg in photographs(size, different, seed=len(name))]
 
@@ -129,7 +132,12 @@ def _samples(name: str) -> Iterator[dict[str, bytes]]:
         else:
             jpeg = with_comment(picture, b"number %d" % number)
         caption = " ".join(rng.choices(_WORDS, k=rng.randrange(6, 16)))
-        facts = {"caption": caption, "url": f"https://example.org/{number}.jpg", "width": size[0], "height": size[1]}
+        facts = {
+            "caption": caption,
+            "url": f"https://example.org/{number}.jpg",
+            "width": size[0],
+            "height": size[1],
+        }
         facts |= {"key": f"{number:09d}", "status": "success", "sha256": rng.randbytes(32).hex()}
         yield {"jpg": jpeg, "txt": caption.encode(), "json": json.dumps(facts).encode()}
         number += 1

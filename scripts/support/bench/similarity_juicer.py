@@ -1,6 +1,7 @@
 """Data-Juicer's own operators on samples of shards, in an environment of its own: `python similarity_juicer.py MODEL FILE PROCESSES`.
 
-``FILE``: JSON lines with text and images. Prints one JSON line. Imports nothing of wdsflow, and nothing of this folder.
+``FILE``: JSON lines with text and images. Prints one JSON line. Imports nothing of wdsflow, and
+nothing of this folder.
 """
 
 import json
@@ -22,7 +23,9 @@ def similarity(model: str, file: str, processes: int) -> dict[str, Any]:
         samples = [json.loads(line) for line in lines]
 
     def run(some: list[dict[str, Any]]) -> tuple[float, list[float]]:
-        operator = ImageTextSimilarityFilter(hf_clip=model, min_score=-1.0, num_proc=processes, accelerator="cpu")
+        operator = ImageTextSimilarityFilter(
+            hf_clip=model, min_score=-1.0, num_proc=processes, accelerator="cpu"
+        )
         dataset = NestedDataset.from_list(some)
         begun = time.perf_counter()
         done = operator.run(dataset)
@@ -36,7 +39,12 @@ def similarity(model: str, file: str, processes: int) -> dict[str, Any]:
     if len(values) < len(samples) - FEW:
         raise SystemExit(f"{len(values)} values for {len(samples) - FEW} samples")
     rate = (len(values) - FEW) / max(seconds - first, 1e-9)
-    return {"samples_per_s": rate, "seconds": seconds, "start_seconds": first, "values": values[:FEW]}
+    return {
+        "samples_per_s": rate,
+        "seconds": seconds,
+        "start_seconds": first,
+        "values": values[:FEW],
+    }
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ def feed(setting: Setting) -> Iterator[Finding]:
     for images, texts in (next(batches) for _ in range(_CHECKED)):
         kept.append(training.moved(images, texts))
         equal = equal and bool((kept[-1][0].cpu() == images).all())
-    yield Finding("pixels of the feed on the device", "the same" if equal else "differ", "the same", equal)
+    yield Finding(
+        "pixels of the feed on the device", "the same" if equal else "differ", "the same", equal
+    )
     seconds = 1.0 if setting.quick else min(setting.seconds, setting.left / 4)
     resident = training.rate(cycle(kept), seconds, move=False)
     fed = training.rate(batches, seconds, move=True)
@@ -89,7 +91,9 @@ class _Training:
 
         with torch.autocast(self._device.type, torch.bfloat16):
             features = self._model(images, texts)
-            image, text, scale = features if isinstance(features, tuple) else (features[name] for name in _FEATURES)
+            image, text, scale = (
+                features if isinstance(features, tuple) else (features[name] for name in _FEATURES)
+            )
             loss = self._loss(image, text, scale)
         self._optimizer.zero_grad()
         loss.backward()

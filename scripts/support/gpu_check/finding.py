@@ -24,7 +24,8 @@ class Finding:
 class Setting:
     """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing.
 
-    ``seconds``: about how long each rate is measured. ``end``: when all must have ended, by ``time.monotonic``.
+    ``seconds``: about how long each rate is measured. ``end``: when all must have ended, by
+    ``time.monotonic``.
     """
 
     device: str

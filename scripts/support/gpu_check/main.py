@@ -43,23 +43,44 @@ _SHORTEST = 4.0
 
 def main(arguments: Sequence[str]) -> int:
     """Check; return 0 if every goal was met."""
-    parser = argparse.ArgumentParser(prog="scripts/gpu_check", description="Check wdsflow on a machine with a GPU.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/gpu_check", description="Check wdsflow on a machine with a GPU."
+    )
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; by default all but the last two"
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"some of {', '.join(PARTS)}; by default all but the last two",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--folder", metavar="FOLDER", help="keep shards and weights there (2 GB)")
     parser.add_argument("--cpu", action="store_true", help="run what can be run without a GPU")
-    parser.add_argument("--quick", action="store_true", help="small sizes: to try the script, not to measure")
-    parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="measure each rate for about so long")
-    parser.add_argument("--limit", type=float, default=_LIMIT, metavar="S", help="end after about so long, however far")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes: to try the script, not to measure"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=8.0,
+        metavar="S",
+        help="measure each rate for about so long",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=_LIMIT,
+        metavar="S",
+        help="end after about so long, however far",
+    )
     options = parser.parse_args(arguments)
     begun = time.monotonic()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     device = "cpu" if options.cpu else _device()
     if device is None:
-        print("There is no GPU that PyTorch sees here: nothing was checked. --cpu runs what can be run without one.")
+        print(
+            "There is no GPU that PyTorch sees here: nothing was checked. --cpu runs what can be run without one."
+        )
         return NO_GPU
     with tempfile.TemporaryDirectory(prefix="wdsflow-gpu-") as passing:
         folder = str(Path(options.folder or passing).absolute())
@@ -68,7 +89,10 @@ def main(arguments: Sequence[str]) -> int:
 
         def found(part: str, finding: Finding) -> None:
             result["parts"].setdefault(part, []).append(finding.to_dict())
-            print(f"{options.limit - setting.left:4.0f} s  {part}: {finding.what}: {finding.value}", flush=True)
+            print(
+                f"{options.limit - setting.left:4.0f} s  {part}: {finding.what}: {finding.value}",
+                flush=True,
+            )
             if options.json:
                 options.json.write_text(json.dumps(result, indent=2) + "\n")
 
@@ -77,7 +101,9 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if any(row["met"] is False for rows in result["parts"].values() for row in rows) else 0
 
 
-def check(setting: Setting, names: Sequence[str], found: Callable[[str, Finding], None], scale: float) -> None:
+def check(
+    setting: Setting, names: Sequence[str], found: Callable[[str, Finding], None], scale: float
+) -> None:
     """Run parts, and pass on each finding at once. ``scale``: how many times as long as usual each may take."""
     together = [name for name in names if name in _TOGETHER]
     for name in names:
@@ -93,7 +119,9 @@ def _run(setting: Setting, name: str, found: Callable[[str, Finding], None]) -> 
     """Run a part; what goes wrong in it is a goal missed by it alone."""
     try:
         if setting.left < _SHORTEST:
-            raise Missing(f"no time is left; --limit 600 has more, or run it alone: scripts/gpu_check {name}")
+            raise Missing(
+                f"no time is left; --limit 600 has more, or run it alone: scripts/gpu_check {name}"
+            )
         for finding in PARTS[name](setting):
             found(name, finding)
     except Missing as error:
@@ -120,22 +148,31 @@ def about(device: str) -> dict[str, Any]:
     }
     if device.startswith("cuda"):
         seen = torch.cuda.get_device_properties(device)
-        known |= {"device": f"{seen.name}, {seen.total_memory / 2**30:.0f} GiB", "driver": _driver()}
+        known |= {
+            "device": f"{seen.name}, {seen.total_memory / 2**30:.0f} GiB",
+            "driver": _driver(),
+        }
     return known
 
 
 def table(result: dict[str, Any]) -> str:
     """Return the findings as Markdown."""
     driver = f", driver {result['driver']}" if result["driver"] else ""
-    where = (
-        f"{result['device']}{driver}, PyTorch {result['torch']}, Python {result['python']}, wdsflow {result['wdsflow']}"
-    )
+    where = f"{result['device']}{driver}, PyTorch {result['torch']}, Python {result['python']}, wdsflow {result['wdsflow']}"
     small = " Small sizes: the figures say nothing." if result["quick"] else ""
-    lines = [f"{result['date']}, {where}.{small}", "", "| what | found | goal | |", "|---|---|---|---|"]
+    lines = [
+        f"{result['date']}, {where}.{small}",
+        "",
+        "| what | found | goal | |",
+        "|---|---|---|---|",
+    ]
     for rows in result["parts"].values():
         for row in rows:
             met = {True: "met", False: "missed", None: ""}[row["met"]]
-            cells = (str(row[name]).replace("|", "\\|").replace("\n", " ") for name in ("what", "value", "goal"))
+            cells = (
+                str(row[name]).replace("|", "\\|").replace("\n", " ")
+                for name in ("what", "value", "goal")
+            )
             lines.append(f"| {' | '.join(cells)} | {met} |")
     return "\n".join(lines)
 

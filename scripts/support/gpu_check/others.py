@@ -25,7 +25,15 @@ def text_detection(setting: Setting) -> list[Finding]:
     assert isinstance(there, float)
     told = f"{here:.4f}, on the CPU {there:.4f}; {seconds:.1f} s with loading"
     met = abs(here - there) <= 0.005 and here > 0.01
-    return [Finding("ocr_area of a page of text", told, "within 0.005 of the CPU", met, {"here": here, "cpu": there})]
+    return [
+        Finding(
+            "ocr_area of a page of text",
+            told,
+            "within 0.005 of the CPU",
+            met,
+            {"here": here, "cpu": there},
+        )
+    ]
 
 
 def random_states(setting: Setting) -> list[Finding]:
@@ -50,7 +58,12 @@ def random_states(setting: Setting) -> list[Finding]:
     restore(torch.load(stored, weights_only=True), setting.device)
     same = draw() == first
     return [
-        Finding("random states of Python, numpy, PyTorch and the device", "same" if same else "differ", "same", same)
+        Finding(
+            "random states of Python, numpy, PyTorch and the device",
+            "same" if same else "differ",
+            "same",
+            same,
+        )
     ]
 
 
@@ -60,7 +73,9 @@ def _page() -> bytes:
     image = Image.new("RGB", (_SIDE, _SIDE), (230, 225, 215))
     pen, font = ImageDraw.Draw(image), ImageFont.load_default(36)
     for line in range(6):
-        pen.text((40, 40 + 90 * line), f"A line of text, number {line}", fill=(20, 20, 40), font=font)
+        pen.text(
+            (40, 40 + 90 * line), f"A line of text, number {line}", fill=(20, 20, 40), font=font
+        )
     stream = io.BytesIO()
     image.save(stream, "JPEG", quality=92)
     return stream.getvalue()

@@ -74,7 +74,11 @@ def _end_all(processes: "list[subprocess.Popen[str]]") -> None:
 
 
 def _ended(do: Callable[..., Any], status: int) -> str:
-    return f"{do.__name__} did not end in time" if status == -9 else f"{do.__name__} ended with {status}"
+    return (
+        f"{do.__name__} did not end in time"
+        if status == -9
+        else f"{do.__name__} ended with {status}"
+    )
 
 
 def main(name: str, arguments: str) -> None:

@@ -1,7 +1,7 @@
 """The property of the runner, with real out-of-memory errors: each item once, in order, failures only where they must be.
 
-On a GPU the process gets a cap, and a batch takes as many bytes of the device as it costs. Without one a batch that costs
-more than the cap raises what PyTorch raises.
+On a GPU the process gets a cap, and a batch takes as many bytes of the device as it costs. Without
+one a batch that costs more than the cap raises what PyTorch raises.
 """
 
 import random
@@ -39,9 +39,13 @@ def two_processes(setting: Setting) -> list[Finding]:
     cap = cap_of(setting)
     same = {"device": setting.device, "count": count, "rounds": rounds}
     found = run_at_once(
-        [(stream, {**same, "cap": cap}), (stream, {**same, "cap": cap // 5, "seed": 7})], patience=setting.left
+        [(stream, {**same, "cap": cap}), (stream, {**same, "cap": cap // 5, "seed": 7})],
+        patience=setting.left,
     )
-    names = ("the larger of two processes on one device", "the smaller of two processes on one device")
+    names = (
+        "the larger of two processes on one device",
+        "the smaller of two processes on one device",
+    )
     return [finding(name, each) for name, each in zip(names, found, strict=True)]
 
 
@@ -73,7 +77,8 @@ def expandable_segments(setting: Setting) -> list[Finding]:
 def cap_of(setting: Setting) -> int:
     """Return the bytes that a stream may take: at most a twelfth of the GPU, and little where the CPU plays one.
 
-    After each error the cache is emptied, and as many bytes are mapped again, which takes a second for some GiB.
+    After each error the cache is emptied, and as many bytes are mapped again, which takes a second
+    for some GiB.
     """
     if not setting.cuda:
         return 64 * _MIB
@@ -83,7 +88,9 @@ def cap_of(setting: Setting) -> int:
     return min(512 * _MIB if setting.quick else 1 << 30, total // 12)
 
 
-def stream(device: str, cap: int, count: int, rounds: int, seed: int = 0, *, fitting: bool = False) -> dict[str, Any]:
+def stream(
+    device: str, cap: int, count: int, rounds: int, seed: int = 0, *, fitting: bool = False
+) -> dict[str, Any]:
     """Run items in this process, and return what became of them. ``fitting``: all fit alone."""
     from wdsflow.memory.batching.device import open_device
     from wdsflow.memory.batching.runner import BatchRunner
@@ -96,16 +103,28 @@ def stream(device: str, cap: int, count: int, rounds: int, seed: int = 0, *, fit
     for turn in range(rounds):
         rng = random.Random(f"{seed} {turn}")
         items = [Item(number, int(cap * _share(rng, fitting=fitting))) for number in range(count)]
-        runner: BatchRunner[Item, int] = BatchRunner(run, cost=lambda item: item.size, device=opened)
+        runner: BatchRunner[Item, int] = BatchRunner(
+            run, cost=lambda item: item.size, device=opened
+        )
         begun = time.perf_counter()
         found = runner.map(items)
         seconds += time.perf_counter() - begun
         wrong += len(found) != len(items)
-        wrong += sum(not _as_expected(item, outcome, cap) for item, outcome in zip(items, found, strict=False))
+        wrong += sum(
+            not _as_expected(item, outcome, cap)
+            for item, outcome in zip(items, found, strict=False)
+        )
         idle = max(idle, opened.memory().get("fragmented", 0))
         for name in tallies:
             tallies[name] += getattr(runner.tally, name)
-    return {**tallies, "wrong": wrong, "seconds": seconds, "idle": idle, "cap": cap, **_seen(device)}
+    return {
+        **tallies,
+        "wrong": wrong,
+        "seconds": seconds,
+        "idle": idle,
+        "cap": cap,
+        **_seen(device),
+    }
 
 
 def _share(rng: random.Random, *, fitting: bool) -> float:
@@ -143,7 +162,9 @@ def _pretending(cap: int) -> Any:
     def run(batch: Sequence[Item]) -> list[int]:
         size = len(batch) * max(item.size for item in batch)
         if size > cap:
-            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size / _MIB:.2f} MiB.")
+            raise torch.OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {size / _MIB:.2f} MiB."
+            )
         return [item.number for item in batch]
 
     return run
@@ -154,7 +175,10 @@ def _seen(device: str) -> dict[str, Any]:
         return {}
     import torch
 
-    return {"peak_reserved": int(torch.cuda.max_memory_reserved(device)), "expandable": _expandable(device)}
+    return {
+        "peak_reserved": int(torch.cuda.max_memory_reserved(device)),
+        "expandable": _expandable(device),
+    }
 
 
 def _expandable(device: str) -> bool | None:

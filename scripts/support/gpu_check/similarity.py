@@ -19,7 +19,8 @@ from .process import results_of, run_at_once
 
 _GOAL, _L14_GOAL = 0.9, 2500
 _VOCABULARY = 49_000
-# Small shards: many end while all workers are busy. A batch has the pictures of one shard, so bare passes take as many.
+# Small shards: many end while all workers are busy. A batch has the pictures of one shard, so bare
+# passes take as many.
 _SAMPLES, _DIFFERENT = 250, 64
 # Seconds that must be left for fp32 as well.
 _LONG = 300.0
@@ -32,7 +33,11 @@ def throughput(setting: Setting) -> Iterator[Finding]:
         cases.append(("ViT-B-32", "fp32"))
     with ThreadPoolExecutor() as pool:
         written = pool.submit(_shards, setting)
-        models = dict(pool.map(lambda base: (base, model_of(setting, base)), {base: None for base, _ in cases}))
+        models = dict(
+            pool.map(
+                lambda base: (base, model_of(setting, base)), {base: None for base, _ in cases}
+            )
+        )
         shards = written.result()
     arguments = {
         "device": setting.device,
@@ -48,14 +53,23 @@ def throughput(setting: Setting) -> Iterator[Finding]:
 
 
 def _compared(
-    setting: Setting, base: str, precision: str, peer: dict[str, Any], decoded: dict[str, Any], shards: list[str]
+    setting: Setting,
+    base: str,
+    precision: str,
+    peer: dict[str, Any],
+    decoded: dict[str, Any],
+    shards: list[str],
 ) -> Finding:
     """Score for about as long as a rate is measured, and compare with bare passes, or decoding where that is slower."""
     workers, size = decoded["processes"], _per_shard(setting)
     bound = min(peer["rate"], decoded["rate"])
     count = 4 * workers + max(2, round(bound * (0.5 if setting.quick else setting.seconds) / size))
     linked = _linked(shards, Path(setting.folder, "linked"), count)
-    arguments = {"folder": linked, "out": str(Path(setting.folder, "scored")), "model": model_of(setting, base)}
+    arguments = {
+        "folder": linked,
+        "out": str(Path(setting.folder, "scored")),
+        "model": model_of(setting, base),
+    }
     arguments |= {"precision": precision, "device": setting.device, "jobs": workers}
     (ours,) = run_at_once([(scored, arguments)], patience=setting.left)
     steady = ours["steady"]
@@ -82,7 +96,11 @@ def _decoding_alone(setting: Setting) -> Finding:
     seconds = 0.5 if setting.quick else 3.0
     rates = run_at_once([(decoding, {"seconds": seconds})] * cores, patience=setting.left)
     told = f"{sum(rates):,.0f} samples/s by {cores} processes"
-    return Finding("decoding, resizing and tokenizing alone", told, details={"rate": sum(rates), "processes": cores})
+    return Finding(
+        "decoding, resizing and tokenizing alone",
+        told,
+        details={"rate": sum(rates), "processes": cores},
+    )
 
 
 def decoding(seconds: float) -> float:
@@ -92,7 +110,10 @@ def decoding(seconds: float) -> float:
 
     from ..bench.photos import SMALL, photographs
 
-    pictures, prepare = photographs(SMALL, 8, seed=5), Prepare(geometry=Geometry(size=(224, 224), fit="short"))
+    pictures, prepare = (
+        photographs(SMALL, 8, seed=5),
+        Prepare(geometry=Geometry(size=(224, 224), fit="short")),
+    )
     words = clip_words()
     assert words is not None
     prepare(pictures[0], 1 << 29)
@@ -109,9 +130,23 @@ def cap(setting: Setting) -> Iterator[Finding]:
     """Score under a cap that is little more than the weights, beside a process that takes memory of the same device."""
     model, shards = model_of(setting, "ViT-B-32"), _shards(setting)[:20]
     memory = "1GiB" if setting.cuda else None
-    arguments = {"device": setting.device, "model": model, "shards": shards, "memory": memory, "folder": setting.folder}
-    beside = {"device": setting.device, "cap": recovery.cap_of(setting), "count": 300, "rounds": 2, "seed": 3}
-    found, other = run_at_once([(capped, arguments), (recovery.stream, beside)], patience=setting.left)
+    arguments = {
+        "device": setting.device,
+        "model": model,
+        "shards": shards,
+        "memory": memory,
+        "folder": setting.folder,
+    }
+    beside = {
+        "device": setting.device,
+        "cap": recovery.cap_of(setting),
+        "count": 300,
+        "rounds": 2,
+        "seed": 3,
+    }
+    found, other = run_at_once(
+        [(capped, arguments), (recovery.stream, beside)], patience=setting.left
+    )
     complete = found["samples"] == len(shards) * _per_shard(setting) and not found["without"]
     told = f"{found['samples']:,} samples, {found['without']} without a value"
     if "peak" in found:
@@ -122,7 +157,9 @@ def cap(setting: Setting) -> Iterator[Finding]:
     yield recovery.finding("random items in the other process", other)
 
 
-def bare(device: str, cases: list[tuple[str, str]], seconds: float, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+def bare(
+    device: str, cases: list[tuple[str, str]], seconds: float, sizes: Sequence[int]
+) -> Iterator[dict[str, Any]]:
     """Yield, for each model and precision, samples a second on tensors that are there, at the best of some batch sizes."""
     from wdsflow.stages.scores.model.clip_model import load_clip
 
@@ -152,7 +189,9 @@ def _bare(clip: Any, device: str, seconds: float, sizes: Sequence[int]) -> dict[
             with torch.inference_mode(), current_device(device):
                 found[name] = rate(both, size, seconds / len(sizes) / 3)
         with torch.inference_mode(), current_device(device):
-            found["image"] = rate(partial(clip.model.encode_image, pictures), size, seconds / len(sizes) / 3)
+            found["image"] = rate(
+                partial(clip.model.encode_image, pictures), size, seconds / len(sizes) / 3
+            )
         best = max(best, found, key=lambda each: float(each["rate"]))
     return best
 
@@ -177,10 +216,13 @@ def rate(forward: Any, size: int, seconds: float) -> float:
     return done / (time.perf_counter() - begun)
 
 
-def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", **options: Any) -> dict[str, Any]:
+def score(
+    shards: list[str], folder: Path, model: str, precision: str = "fp32", **options: Any
+) -> dict[str, Any]:
     """Run ``wdsflow measure``'s work; the rate counts from when models are loaded to the last ledger.
 
-    "steady" is the rate while all workers are busy, 0 with too few shards; "waits" the share of time without a kernel.
+    "steady" is the rate while all workers are busy, 0 with too few shards; "waits" the share of
+    time without a kernel.
     """
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.filtering.run_filter import measure_shards
@@ -200,7 +242,9 @@ def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", 
         ends.append(time.perf_counter())
         sizes.append(getattr(record, "samples", 0))
 
-    recipe = Recipe(scores=(f'clip_similarity(model="{model}", pretrained="", precision="{precision}")',))
+    recipe = Recipe(
+        scores=(f'clip_similarity(model="{model}", pretrained="", precision="{precision}")',)
+    )
     begun = time.perf_counter()
     report = measure_shards(shards, folder, recipe, RunOptions(begin=begin, **options))
     ended = time.perf_counter()
@@ -221,8 +265,8 @@ def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", 
 def steady_rate(ends: Sequence[float], sizes: Sequence[int], workers: int) -> float:
     """Return samples a second between two ends of shards at which all workers are busy; 0 with too few shards.
 
-    These are the 2 * workers-th end and the (n - workers)-th: shards that are begun before an interval and end in it
-    are as many as those that are begun in it and end after it.
+    These are the 2 * workers-th end and the (n - workers)-th: shards that are begun before an
+    interval and end in it are as many as those that are begun in it and end after it.
     """
     first, last = 2 * workers - 1, len(ends) - workers - 1
     if not workers or last <= first:
@@ -256,13 +300,17 @@ class _Busy:
         return 1 - sum(shares) / len(shares) / 100 if shares else None
 
 
-def scored(folder: str, out: str, model: str, precision: str, device: str, jobs: int) -> dict[str, Any]:
+def scored(
+    folder: str, out: str, model: str, precision: str, device: str, jobs: int
+) -> dict[str, Any]:
     """Score all shards of a folder, from this process."""
     shards = sorted(str(path) for path in Path(folder).glob("*.tar"))
     return score(shards, Path(out), model, precision, device=device, jobs=jobs)
 
 
-def capped(device: str, model: str, shards: list[str], memory: str | None, folder: str) -> dict[str, Any]:
+def capped(
+    device: str, model: str, shards: list[str], memory: str | None, folder: str
+) -> dict[str, Any]:
     """Score in this process, whose peak PyTorch knows."""
     found = score(shards, Path(folder, "capped"), model, device=device, gpu_memory=memory, jobs=0)
     if device.startswith("cuda"):

@@ -53,7 +53,11 @@ def variants(device: str, model: str, size: int, seconds: float) -> Iterator[dic
     def measured(variant: str) -> dict[str, Any]:
         found = _unit(net.visual(half[:_COMPARED]))
         cosine = float((found * expected).sum(-1).min())
-        return {"variant": variant, "rate": rate(lambda: net.visual(half), size, seconds), "cosine": cosine}
+        return {
+            "variant": variant,
+            "rate": rate(lambda: net.visual(half), size, seconds),
+            "cosine": cosine,
+        }
 
     with torch.inference_mode():
         yield measured("image tower in bf16, as OpenCLIP has it")
@@ -82,7 +86,10 @@ def _quick_gelus(net: Any, half: Any, seconds: float) -> Iterator[dict[str, Any]
     from open_clip.transformer import QuickGELU
 
     found = None
-    for name, make in (("QuickGELU in place of GELU", QuickGELU), ("QuickGELU in one kernel", _OneKernel)):
+    for name, make in (
+        ("QuickGELU in place of GELU", QuickGELU),
+        ("QuickGELU in one kernel", _OneKernel),
+    ):
         try:
             for block in net.visual.transformer.resblocks:
                 block.mlp.gelu = make()

@@ -55,7 +55,12 @@ class Mermaid(Directive):  # type: ignore[misc]  # docutils is not installed whe
             half.replace(drawn)
         shutil.copy(drawn, folder)
         up = "../" * build.env.docname.count("/")
-        alt = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", "&#10;")
+        alt = (
+            text.replace("&", "&amp;")
+            .replace('"', "&quot;")
+            .replace("<", "&lt;")
+            .replace("\n", "&#10;")
+        )
         # White, because the lines are dark: the drawing is the same on the dark page.
         style = "background: white; padding: 0.5em; max-width: 100%"
         html = f'<img src="{up}{_DRAWINGS}/{name}" alt="Drawing, in Mermaid:&#10;{alt}" style="{style}">'
@@ -66,7 +71,9 @@ def for_keyboards_and_screen_readers(app: Any, failure: Exception | None) -> Non
     """Add what Sphinx leaves out: the level of the headings of the sidebar, and a way to scroll code and tables by keyboard."""
     for path in [] if failure else Path(app.outdir).rglob("*.html"):
         html = path.read_text(encoding="utf-8")
-        html = html.replace('class="caption" role="heading"', 'class="caption" role="heading" aria-level="2"')
+        html = html.replace(
+            'class="caption" role="heading"', 'class="caption" role="heading" aria-level="2"'
+        )
         html = html.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
         path.write_text(html.replace("<pre>", '<pre tabindex="0">'), encoding="utf-8")
 

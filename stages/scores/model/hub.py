@@ -51,7 +51,9 @@ def load_model(kind: str, name: str, precision: UsedPrecision, device: str) -> L
     # It would break the progress bar of the run.
     logs.disable_progress_bar()
     try:
-        model, about = getattr(transformers, kind).from_pretrained(**where(name), dtype=dtype, output_loading_info=True)
+        model, about = getattr(transformers, kind).from_pretrained(
+            **where(name), dtype=dtype, output_loading_info=True
+        )
     finally:
         if bars:
             logs.enable_progress_bar()
@@ -75,8 +77,8 @@ processor_of = partial(_loaded, "AutoImageProcessor")
 def probabilities(logits: "torch.Tensor", problem: str | None) -> list["NDArray[np.float32]"]:
     """Return an array (labels) for each row of logits, by the ``problem_type`` in the model's configuration.
 
-    Softmax over the labels; sigmoids if several labels may apply; the number itself if the model has a single label (a
-    regression).
+    Softmax over the labels; sigmoids if several labels may apply; the number itself if the model
+    has a single label (a regression).
     """
     logits = logits.float()
     if logits.shape[-1] > 1:
@@ -171,7 +173,11 @@ def preparation(name: str, flip: Flip = "", how: Scale = "fast") -> Prepare | Pr
     With "fast", it is ``Prepare`` if that processor only resizes pictures.
     """
     geometry = None if how == "exact" else squeezed_to(name)
-    return PrepareByProcessor(name=name, flip=flip) if geometry is None else Prepare(geometry=geometry, flip=flip)
+    return (
+        PrepareByProcessor(name=name, flip=flip)
+        if geometry is None
+        else Prepare(geometry=geometry, flip=flip)
+    )
 
 
 def black_picture(name: str) -> "Pixels | None":
@@ -182,7 +188,9 @@ def black_picture(name: str) -> "Pixels | None":
     return np.zeros((3, *prepare.geometry.size), np.uint8) if isinstance(prepare, Prepare) else None
 
 
-def pixel_values(name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", device: str) -> "torch.Tensor":
+def pixel_values(
+    name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", device: str
+) -> "torch.Tensor":
     """Return a tensor (n, 3, height, width) of float32 on a device. Bytes are scaled and normalised, floats are not."""
     import numpy as np
     import torch
@@ -198,7 +206,10 @@ def pixel_values(name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", d
     if processor.do_rescale:
         pixels.mul_(processor.rescale_factor)
     if processor.do_normalize:
-        mean, std = (torch.tensor(each, device=device) for each in (processor.image_mean, processor.image_std))
+        mean, std = (
+            torch.tensor(each, device=device)
+            for each in (processor.image_mean, processor.image_std)
+        )
         pixels.sub_(mean.view(shape)).div_(std.view(shape))
     return pixels
 
@@ -212,9 +223,9 @@ _TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f6
 class TextFacts(NamedTuple):
     """The facts about a model that decoders need to tokenize captions.
 
-    ``file``: a tokenizer.json that the library tokenizers can read by itself; "" if transformers is needed. ``side``:
-    the side at which a long text is cut. ``bound``: the maximum number of tokens of model and tokenizer. ``start``: the
-    token that begins a text, otherwise the one that ends it.
+    ``file``: a tokenizer.json that the library tokenizers can read by itself; "" if transformers is
+    needed. ``side``: the side at which a long text is cut. ``bound``: the maximum number of tokens
+    of model and tokenizer. ``start``: the token that begins a text, otherwise the one that ends it.
     """
 
     file: str
@@ -290,13 +301,17 @@ def _plain(file: str) -> "Tokenizer":
     return tokenizer
 
 
-def _by_file(tokenizer: "Tokenizer", side: str, text: str, most: int, *, special: bool) -> list[int]:
+def _by_file(
+    tokenizer: "Tokenizer", side: str, text: str, most: int, *, special: bool
+) -> list[int]:
     tokenizer.enable_truncation(most, direction=side)
     return list(tokenizer.encode(text, add_special_tokens=special).ids)
 
 
 def _by_transformers(tokenizer: Any, text: str, most: int, *, special: bool) -> list[int]:
-    found = tokenizer(text, truncation=True, max_length=most, add_special_tokens=special, verbose=False)
+    found = tokenizer(
+        text, truncation=True, max_length=most, add_special_tokens=special, verbose=False
+    )
     return list(found["input_ids"])
 
 
@@ -315,4 +330,7 @@ def padded(
     for row, tokens in enumerate(batch):
         ids[row, : len(tokens)] = tokens
         mask[row, : len(tokens)] = 1
-    return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
+    return {
+        "input_ids": torch.from_numpy(ids).to(device),
+        "attention_mask": torch.from_numpy(mask).to(device),
+    }

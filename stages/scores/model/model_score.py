@@ -17,11 +17,12 @@ from ..base import Kind, Scalar, Score, ScoreError, Value, bare, versions_of
 from ..pixels import full_size
 from ..sample_view import View
 
-# A ``Model`` is a description of what to load. It is loaded once for each device, in a separate process or in the
-# calling one, and then runs bounded batches of items, which may be of several samples. A ``ModelScore`` requests items
-# of a sample and computes its value from the outputs. Scores with equal models share one, and items of one sample with
-# equal keys run only once. A request may depend on another's output: text is detected once, for the score of its area
-# and for the score that reads it.
+# A ``Model`` is a description of what to load. It is loaded once for each device, in a separate
+# process or in the calling one, and then runs bounded batches of items, which may be of several
+# samples. A ``ModelScore`` requests items of a sample and computes its value from the outputs.
+# Scores with equal models share one, and items of one sample with equal keys run only once. A
+# request may depend on another's output: text is detected once, for the score of its area and for
+# the score that reads it.
 
 T = TypeVar("T")
 # Picklable: an array, bytes, a string, a tuple of these.
@@ -50,8 +51,8 @@ class ModelSource(NamedTuple):
 class Model(ClassFacts):
     """A model that is loaded once for each device. Picklable, hashable; equal if the same would be loaded.
 
-    ``run`` must not depend on globals, only on the fields, because processes may be spawned. ``packages``: the
-    distributions whose versions affect outputs.
+    ``run`` must not depend on globals, only on the fields, because processes may be spawned.
+    ``packages``: the distributions whose versions affect outputs.
     """
 
     # For messages and for ceilings: "open_clip image".
@@ -150,7 +151,9 @@ class CaptionModelScore(ModelScore, subject="caption"):
 
     def requests(self, view: View) -> list[Request]:
         model = self.main_model()
-        return [Request(model, text, partial(self.item, text)) for text in view.captions(self.caption)]
+        return [
+            Request(model, text, partial(self.item, text)) for text in view.captions(self.caption)
+        ]
 
 
 _EXPECTED: dict[Kind, str] = {"number": "a number", "boolean": "True or False", "text": "a text"}
@@ -159,8 +162,9 @@ _EXPECTED: dict[Kind, str] = {"number": "a number", "boolean": "True or False", 
 def scalar(value: object, kind: Kind, method: str) -> Scalar:
     """Return the value of one item as float or int, bool or str. ``method``, such as "score()", is for messages.
 
-    Scalars of NumPy and PyTorch are accepted, and arrays that hold one value. Raises ScoreError "not-finite" for NaN and
-    infinities, OverflowError for a number that no float can hold, TypeError for anything else.
+    Scalars of NumPy and PyTorch are accepted, and arrays that hold one value. Raises ScoreError
+    "not-finite" for NaN and infinities, OverflowError for a number that no float can hold,
+    TypeError for anything else.
     """
     plain = plain_item(value)
     if kind == "text" and isinstance(plain, str):
@@ -171,7 +175,9 @@ def scalar(value: object, kind: Kind, method: str) -> Scalar:
         if not math.isfinite(plain):
             raise ScoreError("not-finite", f"{method} returned {float(plain)}")
         return plain if isinstance(plain, int) else float(plain)
-    raise TypeError(f"{method} returned {described(value)}: it must return {_EXPECTED[kind]} for each item")
+    raise TypeError(
+        f"{method} returned {described(value)}: it must return {_EXPECTED[kind]} for each item"
+    )
 
 
 def plain_item(value: object) -> object:
@@ -191,8 +197,8 @@ def rows_of(value: object) -> list[object] | None:
 def one_each(outputs: object, count: int) -> list[object]:
     """Return the result of ``score()`` for a batch: one plain value for each of ``count`` items.
 
-    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError if the number of values
-    is wrong.
+    An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError if the
+    number of values is wrong.
     """
     items = f"{count:,} item{'s' * (count != 1)}"
     if hasattr(outputs, "tolist"):
@@ -200,10 +206,16 @@ def one_each(outputs: object, count: int) -> list[object]:
         rows = outputs.tolist() if shape[:1] == (count,) else [outputs.tolist()]
         values = [_single(row) for row in rows]
         if len(values) != count or any(isinstance(value, list) for value in values):
-            raise OutputsError(f"score() returned {described(outputs)} for {items}: the shape must be ({count:,},)")
+            raise OutputsError(
+                f"score() returned {described(outputs)} for {items}: the shape must be ({count:,},)"
+            )
         return values
-    if not isinstance(outputs, Iterable) or isinstance(outputs, (str, bytes, Mapping, set, frozenset)):
-        raise OutputsError(f"score() returned {described(outputs)} for {items}: it must return one value for each")
+    if not isinstance(outputs, Iterable) or isinstance(
+        outputs, (str, bytes, Mapping, set, frozenset)
+    ):
+        raise OutputsError(
+            f"score() returned {described(outputs)} for {items}: it must return one value for each"
+        )
     values = [plain_item(value) for value in outputs]
     if len(values) != count:
         raise OutputsError(
@@ -240,9 +252,10 @@ def _single(value: object) -> object:
 class BatchScore(ModelScore):
     """A frozen dataclass with ``name``, ``inputs``, ``load`` and ``score``; its fields are its settings.
 
-    ``inputs`` is the type of the items of a batch: "image" an array (height, width, 3) of uint8, RGB, as ``Picture``
-    decodes it, or of full size with decode="exact"; "caption" a string; "pair" both, each caption with the sample's
-    first image. If the sample has several images or captions, the value is a list.
+    ``inputs`` is the type of the items of a batch: "image" an array (height, width, 3) of uint8,
+    RGB, as ``Picture`` decodes it, or of full size with decode="exact"; "caption" a string; "pair"
+    both, each caption with the sample's first image. If the sample has several images or captions,
+    the value is a list.
     """
 
     inputs: ClassVar[Literal["image", "caption", "pair"]] = "image"
@@ -259,7 +272,8 @@ class BatchScore(ModelScore):
     def score(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Scalar]:
         """Return a value for each item, in order; it must not depend on the others. Called in inference mode.
 
-        A list, or an array of shape (n,) or (n, 1). An item whose value is NaN or infinite is the error "not-finite".
+        A list, or an array of shape (n,) or (n, 1). An item whose value is NaN or infinite is the
+        error "not-finite".
         """
 
     def cost(self, item: Item) -> int:
@@ -276,11 +290,19 @@ class BatchScore(ModelScore):
     def requests(self, view: View) -> list[Request]:
         model = self.main_model()
         if self.inputs == "caption":
-            return [Request(model, text, partial(str, text)) for text in view.captions(self.caption)]
+            return [
+                Request(model, text, partial(str, text)) for text in view.captions(self.caption)
+            ]
         names = view.image_names(self.image)
         if self.inputs == "image":
-            return [Request(model, name, partial(self._pixels, view, at)) for at, name in enumerate(names)]
-        return [Request(model, text, partial(self._pair, view, text)) for text in view.captions(self.caption)]
+            return [
+                Request(model, name, partial(self._pixels, view, at))
+                for at, name in enumerate(names)
+            ]
+        return [
+            Request(model, text, partial(self._pair, view, text))
+            for text in view.captions(self.caption)
+        ]
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         return bare([scalar(output, self.kind, "score()") for output in outputs])
@@ -341,8 +363,8 @@ def local_path(name: str) -> Path | None:
 def source_of(name: str, *, weights: bool = True) -> str:
     """Return a hash of the contents of a local file or folder, otherwise the name itself.
 
-    In a folder, only files that affect outputs count, without its weights if they are not used. A file is read again
-    only if its size or time has changed.
+    In a folder, only files that affect outputs count, without its weights if they are not used. A
+    file is read again only if its size or time has changed.
     """
     path = local_path(name)
     if path is None:
@@ -352,7 +374,9 @@ def source_of(name: str, *, weights: bool = True) -> str:
     import xxhash
 
     endings = _SETTINGS + _WEIGHTS if weights else _SETTINGS
-    files = sorted(each for each in path.iterdir() if each.is_file() and each.name.endswith(endings))
+    files = sorted(
+        each for each in path.iterdir() if each.is_file() and each.name.endswith(endings)
+    )
     counted = [each for each in files if not each.name.startswith(_STATES)]
     together = xxhash.xxh3_128()
     for each in counted:

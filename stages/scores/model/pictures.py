@@ -31,7 +31,8 @@ Size = tuple[int, int]
 Scale = Literal["fast", "exact"]
 Reduce = Literal["mean", "max", "min"]
 Flip = Literal["", "horizontal", "vertical", "both"]
-# A picture that is longer than so many crops is not resized as a whole: a line of pixels would take a GB.
+# A picture that is longer than so many crops is not resized as a whole: a line of pixels would take
+# a GB.
 _MOST_CROPS = 64
 
 
@@ -46,9 +47,10 @@ class PreparesPicture(Prepares, Protocol):
 class PictureScore(ModelScore, optional=("av",)):
     """A score of a sample's images, or of frames of its videos if it has no image.
 
-    Common settings: ``image`` and ``video`` name the only fields to use. ``frames``: number of frames of a video;
-    ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all. ``decode``: "fast" decodes a
-    large image at a reduced scale, "exact" at its full size; frames always have theirs.
+    Common settings: ``image`` and ``video`` name the only fields to use. ``frames``: number of
+    frames of a video; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands
+    for all. ``decode``: "fast" decodes a large image at a reduced scale, "exact" at its full size;
+    frames always have theirs.
     """
 
     image: str = ""
@@ -62,7 +64,11 @@ class PictureScore(ModelScore, optional=("av",)):
         if self.image and self.video:
             raise ValueError(f"{self.name}: give image or video; one value cannot be of both")
         if self.frames < (self.sampling == "uniform"):
-            least = "at least 1" if self.sampling == "uniform" else "at least 1, or 0 for all key frames"
+            least = (
+                "at least 1"
+                if self.sampling == "uniform"
+                else "at least 1, or 0 for all key frames"
+            )
             raise ValueError(f"{self.name}: frames={self.frames}; it has to be {least}")
 
     @property
@@ -98,11 +104,13 @@ class PictureScore(ModelScore, optional=("av",)):
             view.video_names(self.video)
         return view.captions(caption)
 
-    def pictures(self, view: "View", model: Model, prepare: PreparesPicture, *suffix: Hashable) -> list[Request]:
+    def pictures(
+        self, view: "View", model: Model, prepare: PreparesPicture, *suffix: Hashable
+    ) -> list[Request]:
         """Return a request for each picture of the images, or the videos.
 
-        Its key: the field and ``decode`` if it is not "fast", or the field, sampling and number of a frame; then
-        ``suffix``.
+        Its key: the field and ``decode`` if it is not "fast", or the field, sampling and number of
+        a frame; then ``suffix``.
         """
         images = self.image_fields(view)
         if images:
@@ -138,7 +146,9 @@ class PictureScore(ModelScore, optional=("av",)):
     ) -> Value:
         """Return the value of each image or video, given a function from a picture's output to its number."""
         groups = self.grouped(view, outputs)
-        return bare([round(reduced([number(each) for each in group], reduce), digits) for group in groups])
+        return bare(
+            [round(reduced([number(each) for each in group], reduce), digits) for group in groups]
+        )
 
 
 def area(picture: "Pixels") -> int:
@@ -149,17 +159,24 @@ def area(picture: "Pixels") -> int:
 def joined(batch: "Sequence[object]") -> "NDArray[Any] | None":
     """Return pictures of one shape as one array (n, ...); a view if they lie one after the other in memory.
 
-    That is how the process of a model receives them. The view is valid while ``batch`` is held. None for other items.
+    That is how the process of a model receives them. The view is valid while ``batch`` is held.
+    None for other items.
     """
     import numpy as np
 
     arrays = [each for each in batch if isinstance(each, np.ndarray) and each.ndim > 2]
-    if not arrays or len(arrays) < len(batch) or len({(each.shape, each.dtype) for each in arrays}) > 1:
+    if (
+        not arrays
+        or len(arrays) < len(batch)
+        or len({(each.shape, each.dtype) for each in arrays}) > 1
+    ):
         return None
     first, size = arrays[0], arrays[0].nbytes
     starts = [each.__array_interface__["data"][0] for each in arrays if each.flags.c_contiguous]
     if starts and starts == [starts[0] + at * size for at in range(len(arrays))]:
-        return np.lib.stride_tricks.as_strided(first, (len(arrays), *first.shape), (size, *first.strides))
+        return np.lib.stride_tricks.as_strided(
+            first, (len(arrays), *first.shape), (size, *first.strides)
+        )
     return np.stack(arrays)
 
 
@@ -178,7 +195,9 @@ def reduced(values: Sequence[float], reduce: Reduce) -> float:
 def finite(value: float) -> float:
     """Return the number. Raises ScoreError "not-finite" for NaN and infinities."""
     if not math.isfinite(value):
-        raise ScoreError("not-finite", f"the model's answer is {value}; half precision may be too small for it")
+        raise ScoreError(
+            "not-finite", f"the model's answer is {value}; half precision may be too small for it"
+        )
     return float(value)
 
 
@@ -186,9 +205,10 @@ def finite(value: float) -> float:
 class Geometry:
     """Resize the whole picture, then crop its centre, or pad it with ``fill``, to ``size``.
 
-    ``fit`` "short": the short side becomes that of ``size``, a square; "both": both sides do, without regard to the
-    aspect ratio; "cover": the smallest that covers ``size``; "within": the largest that fits into it. ``rounds_down``: half
-    of an odd margin is rounded down for the crop, as by the processors of transformers; torchvision rounds it to even.
+    ``fit`` "short": the short side becomes that of ``size``, a square; "both": both sides do,
+    without regard to the aspect ratio; "cover": the smallest that covers ``size``; "within": the
+    largest that fits into it. ``rounds_down``: half of an odd margin is rounded down for the crop,
+    as by the processors of transformers; torchvision rounds it to even.
     """
 
     size: Size
@@ -222,8 +242,9 @@ class Geometry:
 class Prepare:
     """Makes an array (3, height, width) of uint8 from an image: mirrored by ``flip``, then resized and cropped.
 
-    With ``decode`` "fast" it is decoded at a reduced scale, at least twice as large as needed: see ``Decode``.
-    Transparency is dropped and EXIF's orientation ignored, as in training; more than 8 bits are scaled to 8.
+    With ``decode`` "fast" it is decoded at a reduced scale, at least twice as large as needed: see
+    ``Decode``. Transparency is dropped and EXIF's orientation ignored, as in training; more than 8
+    bits are scaled to 8.
     """
 
     geometry: Geometry
@@ -248,7 +269,9 @@ class Prepare:
     def _resized(self, width: int, height: int) -> Size:
         size = self.geometry.resized(width, height)
         if not all(size):
-            raise ScoreError("too-long", f"an image of {width} x {height} would have a side of no pixel")
+            raise ScoreError(
+                "too-long", f"an image of {width} x {height} would have a side of no pixel"
+            )
         return size
 
     def _prepared(self, whole: "Pixels", size: Size) -> "Pixels":

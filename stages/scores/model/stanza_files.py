@@ -16,8 +16,9 @@ INDEX = "resources.json"
 class StanzaFolder:
     """A folder as ``stanza.download(model_dir=...)`` leaves it: LANGUAGE/PROCESSOR/NAME.pt, and resources.json.
 
-    The index lists the files of a ``package`` and the dependencies of a file. Without an index, or if it lacks the
-    language, the folder of a processor must have exactly one file. Raises ValueError.
+    The index lists the files of a ``package`` and the dependencies of a file. Without an index, or
+    if it lacks the language, the folder of a processor must have exactly one file. Raises
+    ValueError.
     """
 
     def __init__(self, root: Path, lang: str, package: str) -> None:
@@ -36,12 +37,16 @@ class StanzaFolder:
         if packages is None:
             return self._only(processor, optional=optional)
         if self._package not in packages:
-            raise ValueError(f"{self._root}: no package {self._package!r}; there are {', '.join(sorted(packages))}")
+            raise ValueError(
+                f"{self._root}: no package {self._package!r}; there are {', '.join(sorted(packages))}"
+            )
         names = {**packages[self._package].get("optional", {}), **packages[self._package]}
         if processor not in names and optional:
             return None
         if processor not in names:
-            raise ValueError(f"{self._root}: the package {self._package!r} has no model for {processor!r}")
+            raise ValueError(
+                f"{self._root}: the package {self._package!r} has no model for {processor!r}"
+            )
         return self._file(processor, names[processor])
 
     def dependencies(self, processor: str, model: Path) -> dict[str, Path]:
@@ -75,7 +80,9 @@ class StanzaFolder:
         if not paths:
             raise ValueError(f"no such file: {self._root / kind / '*.pt'}")
         names = ", ".join(path.name for path in paths)
-        raise ValueError(f"{self._root / kind} has several files ({names}), and no {INDEX} that says which to take")
+        raise ValueError(
+            f"{self._root / kind} has several files ({names}), and no {INDEX} that says which to take"
+        )
 
 
 def stanza_files(
@@ -83,9 +90,9 @@ def stanza_files(
 ) -> dict[str, Path]:
     """Return files by Stanza's names for them: {"pos_model_path": ..., "pos_pretrain_path": ..., ...}.
 
-    ``model`` is a folder of Stanza's models, or the file of the processor. If the file is in such a folder, as
-    LANGUAGE/PROCESSOR/NAME.pt, the others are taken from there. ``tokenizer``: a file instead of the folder's. Raises
-    ValueError that names a missing file.
+    ``model`` is a folder of Stanza's models, or the file of the processor. If the file is in such a
+    folder, as LANGUAGE/PROCESSOR/NAME.pt, the others are taken from there. ``tokenizer``: a file
+    instead of the folder's. Raises ValueError that names a missing file.
     """
     path = local_path(model)
     if path is None:

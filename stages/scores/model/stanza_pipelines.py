@@ -22,7 +22,8 @@ loading_lock = threading.Lock()
 def load_pipeline(files: Mapping[str, Path], lang: str, device: str, processors: str) -> "Pipeline":
     """Return a ``stanza.Pipeline`` of files, the same object as long as it is referenced.
 
-    ``files``: see ``stanza_files``. Nothing is downloaded: a transformer must be in the user's hub folder.
+    ``files``: see ``stanza_files``. Nothing is downloaded: a transformer must be in the user's hub
+    folder.
     """
     paths = {name: str(path) for name, path in files.items()}
     key = (tuple(sorted(paths.items())), lang, device, processors)
@@ -65,7 +66,9 @@ def _load(files: dict[str, str], lang: str, device: str, processors: str) -> "Pi
             name = _transformer(files[f"{last_processor}_model_path"])
             if not name:
                 raise
-            raise ValueError(f"the transformer {name!r} is not in the hub's folder on this machine: {error}") from error
+            raise ValueError(
+                f"the transformer {name!r} is not in the hub's folder on this machine: {error}"
+            ) from error
 
 
 def _transformer(path: str) -> str | None:

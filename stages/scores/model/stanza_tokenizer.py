@@ -40,7 +40,11 @@ class SentenceCache:
 
     def of(self, paragraphs: Iterable[str]) -> dict[str, Sentences]:
         """Return the paragraphs that are there, with their sentences."""
-        return {paragraph: self._sentences[paragraph] for paragraph in paragraphs if paragraph in self._sentences}
+        return {
+            paragraph: self._sentences[paragraph]
+            for paragraph in paragraphs
+            if paragraph in self._sentences
+        }
 
     def add(self, paragraph: str, sentences: Sentences) -> None:
         """Add a paragraph, and forget the oldest ones above the limit."""
@@ -62,7 +66,9 @@ class Tokenizer:
     """
 
     def __init__(self, files: Mapping[str, Path], lang: str, device: str) -> None:
-        tokenizer_files = {name: path for name, path in files.items() if name.startswith(("tokenize_", "mwt_"))}
+        tokenizer_files = {
+            name: path for name, path in files.items() if name.startswith(("tokenize_", "mwt_"))
+        }
         processors = "tokenize,mwt" if "mwt_model_path" in tokenizer_files else "tokenize"
         self._pipeline = load_pipeline(tokenizer_files, lang, device, processors)
         with loading_lock:
@@ -71,8 +77,8 @@ class Tokenizer:
     def sentences(self, texts: Sequence[str], unit: str) -> list[list[list[str]]]:
         """Return the sentences of each text: its ``words`` (expanded tokens) or its ``tokens``.
 
-        Batches of paragraphs are bounded by padded characters. Recent paragraphs are cached: taggers that share a
-        tokeniser get the same captions one after the other.
+        Batches of paragraphs are bounded by padded characters. Recent paragraphs are cached:
+        taggers that share a tokeniser get the same captions one after the other.
         """
         from wdsflow.memory.batching.runner import batches
 
@@ -83,7 +89,9 @@ class Tokenizer:
             if is_word(paragraph):
                 sentences_of[paragraph] = [[TagToken(paragraph, (paragraph,))]]
         new = [paragraph for paragraph in all_paragraphs if paragraph not in sentences_of]
-        for positions in batches([len(paragraph) for paragraph in new], _CHARACTERS, _PARAGRAPHS, None):
+        for positions in batches(
+            [len(paragraph) for paragraph in new], _CHARACTERS, _PARAGRAPHS, None
+        ):
             batch = [new[position] for position in positions]
             for paragraph, document in zip(batch, self._pipeline.bulk_process(batch), strict=True):
                 sentences = [_tokens(document, sentence) for sentence in document.sentences]
@@ -91,7 +99,9 @@ class Tokenizer:
                 self._cache.add(paragraph, sentences)
         words_of_texts: list[list[list[str]]] = []
         for parts in paragraphs_of:
-            sentences_of_text = [sentence for paragraph in parts for sentence in sentences_of[paragraph]]
+            sentences_of_text = [
+                sentence for paragraph in parts for sentence in sentences_of[paragraph]
+            ]
             words_of_texts.append(_words(sentences_of_text, unit))
         return words_of_texts
 

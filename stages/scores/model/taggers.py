@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from .caption_sentences import LONGEST_CAPTION, Overlong, RefusedSentence, pieces, refusal, split_at_spaces
+from .caption_sentences import (
+    LONGEST_CAPTION,
+    Overlong,
+    RefusedSentence,
+    pieces,
+    refusal,
+    split_at_spaces,
+)
 from .model_score import Model, source_of
 from .stanza_files import stanza_files
 from .stanza_pipelines import load_pipeline
@@ -74,10 +81,11 @@ class TaggerSettings:
 class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
     """A tagger of Stanza. Items are captions, outputs ``TagCounts``.
 
-    ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted by length and tagged
-    in batches bounded by padded words and padded characters: see ``TaggingBudget``. With ``overlong`` "split",
-    sentences above ``max_words`` words, or above the budget, are tagged in pieces, and words above 1,000 characters as
-    unknown ones; with "refuse" their captions are quarantined. Captions above 100,000 characters always are.
+    ``model`` and ``tokenizer``: see ``stanza_files``. Sentences of a batch of captions are sorted
+    by length and tagged in batches bounded by padded words and padded characters: see
+    ``TaggingBudget``. With ``overlong`` "split", sentences above ``max_words`` words, or above the
+    budget, are tagged in pieces, and words above 1,000 characters as unknown ones; with "refuse"
+    their captions are quarantined. Captions above 100,000 characters always are.
     """
 
     processor: ClassVar[Literal["pos", "ner"]]
@@ -94,7 +102,9 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
         """Return the networks. Raises ValueError if a file is missing."""
         files = self.files()
         tokenizer = None if self.pretokenized else Tokenizer(files, self.lang, device)
-        tagger_files = {name: path for name, path in files.items() if name.startswith(self.processor)}
+        tagger_files = {
+            name: path for name, path in files.items() if name.startswith(self.processor)
+        }
         pipeline = load_pipeline(tagger_files, self.lang, device, f"tokenize,{self.processor}")
         processor = pipeline.processors[self.processor]
         return Loaded(tokenizer, pipeline, processor, self.model_tags(processor))
@@ -135,11 +145,18 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
         return f"{self.kind}, {self.model!r}"
 
     def identity(self) -> dict[str, object]:
-        settings = {name: getattr(self, name) for name in ("lang", "pretokenized", "max_words", "overlong")}
+        settings = {
+            name: getattr(self, name) for name in ("lang", "pretokenized", "max_words", "overlong")
+        }
         files = {name: source_of(str(path)) for name, path in self.files().items()}
-        return {**super().identity(), "settings": {**settings, "budget": list(self.budget), "files": files}}
+        return {
+            **super().identity(),
+            "settings": {**settings, "budget": list(self.budget), "files": files},
+        }
 
-    def _sentences(self, loaded: Loaded, batch: Sequence[str]) -> list[list[Words] | RefusedSentence]:
+    def _sentences(
+        self, loaded: Loaded, batch: Sequence[str]
+    ) -> list[list[Words] | RefusedSentence]:
         """Return the sentences of each caption, or the reason to quarantine it."""
         texts = [text for text in batch if len(text) <= LONGEST_CAPTION]
         if loaded.tokenizer is None:
@@ -188,7 +205,12 @@ def document_of(sentences: Sequence[Words]) -> "Document":
     """Return a Stanza document that has only the words."""
     from stanza.models.common.doc import ID, TEXT, Document
 
-    return Document([[{ID: (number,), TEXT: word} for number, word in enumerate(words, 1)] for words in sentences])
+    return Document(
+        [
+            [{ID: (number,), TEXT: word} for number, word in enumerate(words, 1)]
+            for words in sentences
+        ]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,14 +252,21 @@ class PartsOfSpeech(Tagger, kind="stanza parts of speech", processor="pos", unit
         from stanza.models.pos.data import Dataset
 
         data = Dataset(
-            document_of(sentences), processor.config, processor.pretrain, vocab=processor.vocab, evaluation=True
+            document_of(sentences),
+            processor.config,
+            processor.pretrain,
+            vocab=processor.vocab,
+            evaluation=True,
         )
         batch = data.collate_fn([data[number] for number in range(len(data))])
         sentences_of_tags = processor.trainer.predict(batch)
         return [[(tags[0], tags[1]) for tags in sentence] for sentence in sentences_of_tags]
 
     def count(self, tags: Sequence[Tag]) -> dict[str, Counter[str]]:
-        return {"upos": Counter(upos for upos, _ in tags), "xpos": Counter(xpos for _, xpos in tags)}
+        return {
+            "upos": Counter(upos for upos, _ in tags),
+            "xpos": Counter(xpos for _, xpos in tags),
+        }
 
     def model_tags(self, processor: "Processor") -> dict[str, frozenset[str]]:
         """Return the tags; "xpos" is missing if it is composed of parts, as there are too many to list."""

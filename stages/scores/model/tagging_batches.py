@@ -30,9 +30,10 @@ class TaggingBudget(NamedTuple):
     def fits(self, words: int, word_characters: int, characters: int) -> bool:
         """Return whether a batch is within the budget.
 
-        ``words``: after padding sentences to the one with the most words. ``word_characters``: after padding words to
-        the longest, for a tagger with a character network. ``characters``: after padding sentences to the one with the
-        most characters, for a tagger with a character language model.
+        ``words``: after padding sentences to the one with the most words. ``word_characters``:
+        after padding words to the longest, for a tagger with a character network. ``characters``:
+        after padding sentences to the one with the most characters, for a tagger with a character
+        language model.
         """
         return words <= self.words and max(word_characters, characters) <= self.characters
 
@@ -46,14 +47,16 @@ def shape_of(words: Sequence[str]) -> Shape:
 def batches(shapes: Sequence[Shape], budget: TaggingBudget) -> list[list[int]]:
     """Return the positions of each batch, the longest sentences first.
 
-    A batch is within the budget, and has at most ``WASTE`` padded words for each real one; a sentence that is above the
-    budget by itself is a batch of its own.
+    A batch is within the budget, and has at most ``WASTE`` padded words for each real one; a
+    sentence that is above the budget by itself is a batch of its own.
     """
     order = sorted(
-        range(len(shapes)), key=lambda position: (-shapes[position].words, -shapes[position].longest, position)
+        range(len(shapes)),
+        key=lambda position: (-shapes[position].words, -shapes[position].longest, position),
     )
     finished: list[list[int]] = []
-    # Of the last batch: its words, the characters of its longest word, and those of its longest sentence.
+    # Of the last batch: its words, the characters of its longest word, and those of its longest
+    # sentence.
     words = longest = characters = 0
     for position in order:
         shape = shapes[position]

@@ -18,7 +18,9 @@ _FILES = ("model", "tokenizer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagScore(TaggerSettings, CaptionModelScore, low=0, needs=("stanza",), packages=("stanza", "torch")):
+class TagScore(
+    TaggerSettings, CaptionModelScore, low=0, needs=("stanza",), packages=("stanza", "torch")
+):
     """A score of Stanza's tags of a caption's words; for its settings see ``Tagger``."""
 
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"max_words": (1, TaggingBudget().words)}
@@ -29,7 +31,9 @@ class TagScore(TaggerSettings, CaptionModelScore, low=0, needs=("stanza",), pack
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.model:
-            raise ValueError(f"{self.name} needs model='FOLDER' of Stanza's models, or a file of one")
+            raise ValueError(
+                f"{self.name} needs model='FOLDER' of Stanza's models, or a file of one"
+            )
         for name in _FILES:
             local_path(getattr(self, name))
 
@@ -44,11 +48,14 @@ class TagScore(TaggerSettings, CaptionModelScore, low=0, needs=("stanza",), pack
         """Return the settings without paths: the model's identity includes hashes of the files."""
         return {name: value for name, value in super().settings().items() if name not in _FILES}
 
-    def counted(self, outputs: Sequence[TagCounts], tag_set: str, names: Sequence[str]) -> list[tuple[int, int]]:
+    def counted(
+        self, outputs: Sequence[TagCounts], tag_set: str, names: Sequence[str]
+    ) -> list[tuple[int, int]]:
         """Return (number of words or entities with these tags, number of words) for each caption.
 
-        All tags count if ``names`` is empty. Raises ScoreError if a caption is quarantined ("long-sentence",
-        "long-word", "long-caption"), or if the model has no such tag ("unknown-tag").
+        All tags count if ``names`` is empty. Raises ScoreError if a caption is quarantined
+        ("long-sentence", "long-word", "long-caption"), or if the model has no such tag
+        ("unknown-tag").
         """
         numbers: list[tuple[int, int]] = []
         for counts in outputs:
@@ -66,16 +73,19 @@ class TagScore(TaggerSettings, CaptionModelScore, low=0, needs=("stanza",), pack
 class Pos(TagScore, name="pos", tagger=PartsOfSpeech):
     """Number of words of a caption with a part of speech, by Stanza; with measure="share", their share.
 
-    ``tag``: one of Universal Dependencies' ("NOUN", "VERB"; several as "NOUN;PROPN"), or with ``tags`` "xpos" one of
-    the model's own ("VBZ"), compared as a whole. The share is that of all words, punctuation included; a caption
-    without words has none ("empty-caption"). Words are syntactic: "won't" may be two. ``model``: a folder written by
-    ``stanza.download(model_dir=...)``, of which ``package`` of the language ``lang`` is used, or the tagger's file.
-    Nothing is downloaded. ``tokenizer``: another file that finds words and sentences; ``pretokenized``: captions have
-    words between spaces, and one sentence per line. Sentences above ``max_words`` words, or above 100,000 padded
-    characters, are split, and words above 1,000 characters count as unknown; with overlong="refuse" their captions are
-    an error ("long-sentence", "long-word"). Captions above 100,000 characters always are ("long-caption"). An unknown
-    tag is an error ("unknown-tag"). One value for each caption. Six digits. Other items of a batch change a value only
-    if two tags are equally likely to 1e-5. Source: Stanza's POSProcessor.
+    ``tag``: one of Universal Dependencies' ("NOUN", "VERB"; several as "NOUN;PROPN"), or with
+    ``tags`` "xpos" one of the model's own ("VBZ"), compared as a whole. The share is that of all
+    words, punctuation included; a caption without words has none ("empty-caption"). Words are
+    syntactic: "won't" may be two. ``model``: a folder written by
+    ``stanza.download(model_dir=...)``, of which ``package`` of the language ``lang`` is used, or
+    the tagger's file. Nothing is downloaded. ``tokenizer``: another file that finds words and
+    sentences; ``pretokenized``: captions have words between spaces, and one sentence per line.
+    Sentences above ``max_words`` words, or above 100,000 padded characters, are split, and words
+    above 1,000 characters count as unknown; with overlong="refuse" their captions are an error
+    ("long-sentence", "long-word"). Captions above 100,000 characters always are ("long-caption").
+    An unknown tag is an error ("unknown-tag"). One value for each caption. Six digits. Other items
+    of a batch change a value only if two tags are equally likely to 1e-5. Source: Stanza's
+    POSProcessor.
     """
 
     tag: str = "NOUN"
@@ -106,15 +116,17 @@ class Pos(TagScore, name="pos", tagger=PartsOfSpeech):
 class Entities(TagScore, name="entities", tagger=NamedEntities):
     """Number of named entities in a caption, by Stanza: all, or those of a type.
 
-    ``type``: a type of the model ("PERSON"; for models trained on CoNLL, "PER"; several as "PERSON;ORG"), "" for all;
-    an unknown type is an error ("unknown-tag"). An entity counts once, however many words it has. ``model``: a folder
-    written by ``stanza.download(model_dir=...)``, of which ``package`` of the language ``lang`` is used, or the
-    recogniser's file. Nothing is downloaded. ``tokenizer``: another file that finds words and sentences;
-    ``pretokenized``: captions have words between spaces, and one sentence per line. Sentences above ``max_words``
-    words, or above 100,000 padded characters, are split, and words above 1,000 characters count as unknown; with
-    overlong="refuse" their captions are an error ("long-sentence", "long-word"). Captions above 100,000 characters
-    always are ("long-caption"). One value for each caption. Other items of a batch change a value only if two readings
-    are equally likely to 1e-5. Source: Stanza's NERProcessor.
+    ``type``: a type of the model ("PERSON"; for models trained on CoNLL, "PER"; several as
+    "PERSON;ORG"), "" for all; an unknown type is an error ("unknown-tag"). An entity counts once,
+    however many words it has. ``model``: a folder written by ``stanza.download(model_dir=...)``, of
+    which ``package`` of the language ``lang`` is used, or the recogniser's file. Nothing is
+    downloaded. ``tokenizer``: another file that finds words and sentences; ``pretokenized``:
+    captions have words between spaces, and one sentence per line. Sentences above ``max_words``
+    words, or above 100,000 padded characters, are split, and words above 1,000 characters count as
+    unknown; with overlong="refuse" their captions are an error ("long-sentence", "long-word").
+    Captions above 100,000 characters always are ("long-caption"). One value for each caption. Other
+    items of a batch change a value only if two readings are equally likely to 1e-5. Source:
+    Stanza's NERProcessor.
     """
 
     type: str = ""
@@ -132,4 +144,7 @@ def names_in(text: str) -> tuple[str, ...]:
 def _refuse_unknown(names: Sequence[str], model_tags: frozenset[str]) -> None:
     unknown = sorted(set(names) - model_tags)
     if unknown:
-        raise ScoreError("unknown-tag", f"the model has no {unknown[0]!r}; it has {', '.join(sorted(model_tags))}")
+        raise ScoreError(
+            "unknown-tag",
+            f"the model has no {unknown[0]!r}; it has {', '.join(sorted(model_tags))}",
+        )

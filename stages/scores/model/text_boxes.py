@@ -13,10 +13,17 @@ if TYPE_CHECKING:
 
     from .pictures import Pixels
 
-# EasyOCR's defaults: the least likelihood of text, of a link between characters, and of the pixels around text.
+# EasyOCR's defaults: the least likelihood of text, of a link between characters, and of the pixels
+# around text.
 _TEXT, _LINK, _LOW = 0.7, 0.4, 0.4
 # EasyOCR's defaults for boxes that become one line.
-_GROUPING = {"slope_ths": 0.1, "ycenter_ths": 0.5, "height_ths": 0.5, "width_ths": 0.5, "add_margin": 0.1}
+_GROUPING = {
+    "slope_ths": 0.1,
+    "ycenter_ths": 0.5,
+    "height_ths": 0.5,
+    "width_ths": 0.5,
+    "add_margin": 0.1,
+}
 # EasyOCR's default: the longer side of a box has more pixels.
 _LEAST = 20
 
@@ -47,8 +54,8 @@ class Canvas:
 class OnCanvas:
     """Makes a canvas from an image: of full size, or resized so that the longer side is ``side``.
 
-    The same pixels as EasyOCR's ``resize_aspect_ratio``; with ``decode`` "fast" images of more than twice the size are
-    decoded at a reduced scale: see ``Decode``.
+    The same pixels as EasyOCR's ``resize_aspect_ratio``; with ``decode`` "fast" images of more than
+    twice the size are decoded at a reduced scale: see ``Decode``.
     """
 
     side: int

@@ -28,15 +28,19 @@ def padded(length: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr", "opencv-python-headless", "numpy")):
+class TextDetector(
+    Model, kind="easyocr detector", packages=("torch", "easyocr", "opencv-python-headless", "numpy")
+):
     """Detects text. Items are ``Canvas``, outputs ``Maps``, or ``TextBoxes`` on a CPU; in fp32.
 
-    Turning maps into boxes takes EasyOCR and PyTorch, 736 MB and four seconds in each decoder. On a CPU the process of
-    the model does it, which has both. A GPU would wait for it: there decoders do it, several at a time.
+    Turning maps into boxes takes EasyOCR and PyTorch, 736 MB and four seconds in each decoder. On a
+    CPU the process of the model does it, which has both. A GPU would wait for it: there decoders do
+    it, several at a time.
 
-    ``weights``: the folder of craft_mlt_25k.pth, "" for that of the extra ``ocr``. ``canvas``: pixels of the longer
-    side, at most. Sides are padded to multiples of 32, as EasyOCR does; only pictures of equal padded size share a
-    batch, since a wider margin would change results near an edge.
+    ``weights``: the folder of craft_mlt_25k.pth, "" for that of the extra ``ocr``. ``canvas``:
+    pixels of the longer side, at most. Sides are padded to multiples of 32, as EasyOCR does; only
+    pictures of equal padded size share a batch, since a wider margin would change results near an
+    edge.
     """
 
     # It would take a minute and many GB.
@@ -53,7 +57,9 @@ class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr",
         network.load_state_dict(load_weights(self.weights, DETECTOR, device))
         return network.to(device).eval().requires_grad_(requires_grad=False)
 
-    def run(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps] | list[TextBoxes]:
+    def run(
+        self, loaded: "torch.nn.Module", batch: Sequence[Canvas]
+    ) -> list[Maps] | list[TextBoxes]:
         maps = self.maps(loaded, batch)
         if not _is_on_cpu(loaded):
             return maps
@@ -88,7 +94,9 @@ class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr",
         return {**super().identity(), "settings": settings}
 
 
-def likelihoods(network: "torch.nn.Module", canvases: Sequence[Canvas], size: tuple[int, int]) -> "NDArray[np.float32]":
+def likelihoods(
+    network: "torch.nn.Module", canvases: Sequence[Canvas], size: tuple[int, int]
+) -> "NDArray[np.float32]":
     """Return the likelihoods of text and of links, an array of shape (canvases, height / 2, width / 2, 2).
 
     ``size``: the padded height and width of each canvas.

@@ -40,7 +40,9 @@ def united(boxes: Boxes) -> float:
     from shapely import MultiPoint, box, union_all
 
     shapes = [
-        box(left, top, right, bottom) for left, right, top, bottom in boxes.upright if right > left and bottom > top
+        box(left, top, right, bottom)
+        for left, right, top, bottom in boxes.upright
+        if right > left and bottom > top
     ]
     # The corners of a tilted box may be in an order whose edges cross.
     shapes += [MultiPoint(quad).convex_hull for quad in boxes.tilted]
@@ -63,8 +65,10 @@ class OcrScore(
 ):
     """A score of the text in a sample's images, or in frames of its videos if it has no image.
 
-    Common settings: those of ``PictureScore``. ``canvas``: pixels of the longer side, at most; larger pictures are made
-    smaller first. The time grows with the pixels: 10 seconds of a CPU core for a megapixel. ``weights``: the folder of EasyOCR's weights, "" for those of the extra ``ocr``.
+    Common settings: those of ``PictureScore``. ``canvas``: pixels of the longer side, at most;
+    larger pictures are made smaller first. The time grows with the pixels: 10 seconds of a CPU core
+    for a megapixel. ``weights``: the folder of EasyOCR's weights, "" for those of the extra
+    ``ocr``.
     """
 
     canvas: int = 2560
@@ -101,7 +105,9 @@ class ReadScore(OcrScore):
             # Used again after detection, to crop lines.
             picture = cache(found.make)
             key = found.model, found.key
-            requests.append(Request(reader, key, partial(_lines, picture), found._replace(make=picture)))
+            requests.append(
+                Request(reader, key, partial(_lines, picture), found._replace(make=picture))
+            )
         return requests
 
     def texts(self, view: View, outputs: Sequence[Output]) -> list[str]:
@@ -109,7 +115,11 @@ class ReadScore(OcrScore):
         found = []
         for pictures in self.grouped(view, outputs):
             texts = [
-                " ".join(text for text, confidence in lines if confidence >= self.confidence and text.strip())
+                " ".join(
+                    text
+                    for text, confidence in lines
+                    if confidence >= self.confidence and text.strip()
+                )
                 for lines in pictures
             ]
             found.append("\n".join(text for text in dict.fromkeys(texts) if text))
@@ -121,15 +131,24 @@ def _lines(picture: Callable[[], Canvas], found: Maps | TextBoxes) -> list[TextL
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrArea(OcrScore, name="ocr_area", low=0, subject="image", scale_tolerance=Tolerance(0.04), small_is_good=True):
+class OcrArea(
+    OcrScore,
+    name="ocr_area",
+    low=0,
+    subject="image",
+    scale_tolerance=Tolerance(0.04),
+    small_is_good=True,
+):
     """Share of the image that text covers, from 0 to 1; for a video, the mean of its first, middle and last frame.
 
-    Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", the area under any box
-    (by Shapely); "sum", Data-Juicer's video_ocr_area_ratio: overlapping boxes count twice, and parts outside of the
-    image count, so the value may be above 1. ``reduce``: mean, max or min over a video's frames. ``decode`` "fast"
-    decodes images of more than twice the canvas at a reduced scale, "exact" at their full size. Rounded to 6 places;
-    other items of a batch change nothing on a CPU, and at most 0.002 on a GPU. Source: EasyOCR's CRAFT; Baek et al.,
-    2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text. A megapixel takes about 10 seconds of a CPU
+    Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", the
+    area under any box (by Shapely); "sum", Data-Juicer's video_ocr_area_ratio: overlapping boxes
+    count twice, and parts outside of the image count, so the value may be above 1. ``reduce``:
+    mean, max or min over a video's frames. ``decode`` "fast" decodes images of more than twice the
+    canvas at a reduced scale, "exact" at their full size. Rounded to 6 places; other items of a
+    batch change nothing on a CPU, and at most 0.002 on a GPU. Source: EasyOCR's CRAFT; Baek et al.,
+    2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text. A megapixel takes about
+          10 seconds of a CPU
     core; a smaller ``canvas`` takes less, and misses small text.
     """
 
@@ -156,10 +175,10 @@ class OcrCaptionOverlap(
 ):
     """Share of the caption's words that are written in the image, from 0 to 1: 1 teaches a model to read, not to see.
 
-    Words are runs of letters and digits, after Unicode's NFKC and without regard to case. Each word of the caption
-    counts as often as it occurs; 0 if it has no word. The text is that of all images, or videos, of the sample: see
-    ocr_text for ``confidence``, ``language``, ``frames`` and the others. ``caption``: the place of captions. Source:
-    our own.
+    Words are runs of letters and digits, after Unicode's NFKC and without regard to case. Each word
+    of the caption counts as often as it occurs; 0 if it has no word. The text is that of all
+    images, or videos, of the sample: see ocr_text for ``confidence``, ``language``, ``frames`` and
+    the others. ``caption``: the place of captions. Source: our own.
     """
 
     caption: str = ""
@@ -186,11 +205,12 @@ def _share(words: list[str], written: set[str]) -> float:
 class OcrText(ReadScore, name="ocr_text", kind="text", subject="image"):
     """Text that is read in the image, "" if there is none; of a video, in its first, middle and last frame.
 
-    Lines of EasyOCR in its order, joined by a space; frames of a video by a line break, frames with the same text once.
-    ``confidence``: lines below it are left out. ``language`` is English ("en") by default; others need the weights of
-    another ``network``. ``frames``: number of frames of a video; ``sampling``: "uniform" over its duration, or "key"
-    frames, of which 0 stands for all. ``canvas``: pixels of the longer side, at most. ``weights``: the folder of
-    EasyOCR's weights, "" for those of the extra ``ocr``. ``decode``: see ocr_area. Source: EasyOCR's ``readtext``, not
+    Lines of EasyOCR in its order, joined by a space; frames of a video by a line break, frames with
+    the same text once. ``confidence``: lines below it are left out. ``language`` is English ("en")
+    by default; others need the weights of another ``network``. ``frames``: number of frames of a
+    video; ``sampling``: "uniform" over its duration, or "key" frames, of which 0 stands for all.
+    ``canvas``: pixels of the longer side, at most. ``weights``: the folder of EasyOCR's weights, ""
+    for those of the extra ``ocr``. ``decode``: see ocr_area. Source: EasyOCR's ``readtext``, not
     quantised.
     """
 

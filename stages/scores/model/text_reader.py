@@ -38,13 +38,16 @@ class _Recogniser(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages, "pillow", "torchvision")):
+class TextReader(
+    Model, kind="easyocr reader", packages=(*TextDetector.packages, "pillow", "torchvision")
+):
     """Reads text. Items are the lines of a picture, cut or uncut, outputs a (text, confidence) for each line.
 
-    With the lines of ``lines_of``, the same as ``easyocr.Reader(..., quantize=False).readtext`` with its defaults; of
-    pictures larger than the detector's canvas, lines are cut out of the canvas. ``network``: the recogniser, by
-    EasyOCR's name; ``weights``: the folder of its file, "" for that of the extra ``ocr``. ``language``: EasyOCR's code
-    of the language whose characters may occur; several are separated by ";".
+    With the lines of ``lines_of``, the same as ``easyocr.Reader(..., quantize=False).readtext``
+    with its defaults; of pictures larger than the detector's canvas, lines are cut out of the
+    canvas. ``network``: the recogniser, by EasyOCR's name; ``weights``: the folder of its file, ""
+    for that of the extra ``ocr``. ``language``: EasyOCR's code of the language whose characters may
+    occur; several are separated by ";".
     """
 
     weights: str = ""
@@ -54,9 +57,13 @@ class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages,
     def load(self, device: str) -> "_LoadedReader":
         """Return the network. Raises ValueError if weights, network or language are missing."""
         generation, recogniser = self._recogniser()
-        return _LoadedReader(generation, recogniser, self._ignored(recogniser), self.weights, device)
+        return _LoadedReader(
+            generation, recogniser, self._ignored(recogniser), self.weights, device
+        )
 
-    def run(self, loaded: "_LoadedReader", batch: Sequence[Sequence[TextLine] | UncutLines]) -> list[Lines]:
+    def run(
+        self, loaded: "_LoadedReader", batch: Sequence[Sequence[TextLine] | UncutLines]
+    ) -> list[Lines]:
         pictures = [cut_lines(*item) if isinstance(item, UncutLines) else item for item in batch]
         texts = iter(loaded.read([line for lines in pictures for line in lines]))
         return [list(islice(texts, len(lines))) for lines in pictures]
@@ -96,7 +103,9 @@ class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages,
 class _LoadedReader:
     """A recogniser on a device; ``ignored`` are characters that it never returns."""
 
-    def __init__(self, generation: str, recogniser: _Recogniser, ignored: str, weights: str, device: str) -> None:
+    def __init__(
+        self, generation: str, recogniser: _Recogniser, ignored: str, weights: str, device: str
+    ) -> None:
         from easyocr.utils import CTCLabelConverter
 
         self.device = device

@@ -120,8 +120,14 @@ class ImageTextMatcher(
         import torch
 
         device = str(loaded.device)
-        pixels = hub.pixel_values(self.model, [picture for picture, _tokens in batch], device).to(loaded.dtype)
-        inputs = hub.padded([tokens for _picture, tokens in batch], device, loaded.config.text_config.pad_token_id or 0)
+        pixels = hub.pixel_values(self.model, [picture for picture, _tokens in batch], device).to(
+            loaded.dtype
+        )
+        inputs = hub.padded(
+            [tokens for _picture, tokens in batch],
+            device,
+            loaded.config.text_config.pad_token_id or 0,
+        )
         # The model creates a mask on the default device.
         with torch.device(device):
             scores = loaded(**inputs, pixel_values=pixels, use_itm_head=True).itm_score
@@ -136,12 +142,19 @@ class ImageTextMatcher(
         import numpy as np
 
         black = hub.black_picture(self.model)
-        return None if black is None else (black, np.ones(hub.longest(self.model, _MOST_TOKENS), np.int32))
+        return (
+            None
+            if black is None
+            else (black, np.ones(hub.longest(self.model, _MOST_TOKENS), np.int32))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModel(
-    TokenModel, kind="transformers language model", loads="AutoModelForCausalLM", facts_shared=(hub.text_facts,)
+    TokenModel,
+    kind="transformers language model",
+    loads="AutoModelForCausalLM",
+    facts_shared=(hub.text_facts,),
 ):
     """From token ids, int32, to the mean negative log likelihood (nats) of all but the first of them, a float."""
 
@@ -171,12 +184,18 @@ class TextClassifier(
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         config = loaded.config
         known = config.pad_token_id
-        # Causal models classify at the last token before the padding. If there is no padding token, use one that does
-        # not occur in the batch.
-        fill = next(number for number in count() if not any(number in ids for ids in batch)) if known is None else known
+        # Causal models classify at the last token before the padding. If there is no padding token,
+        # use one that does not occur in the batch.
+        fill = (
+            next(number for number in count() if not any(number in ids for ids in batch))
+            if known is None
+            else known
+        )
         config.pad_token_id = fill
         try:
-            return hub.probabilities(loaded(**hub.padded(batch, str(loaded.device), fill)).logits, config.problem_type)
+            return hub.probabilities(
+                loaded(**hub.padded(batch, str(loaded.device), fill)).logits, config.problem_type
+            )
         finally:
             config.pad_token_id = known
 
@@ -206,12 +225,14 @@ class ImageTextMatch(
 ):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
-    One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
-    or the smallest; over frames of its videos (``frames``, ``sampling``) if it has no image. ``model`` is a
-    BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder; ``flip`` mirrors images first. Captions
-    are cut after 512 tokens, or at the length of the model. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and
-    fp16. ``decode``: see classify. Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score,
-    softmax(itm_score)[1], is the same number except for rounding, with decode="exact".
+    One value for each caption. If a sample has several images, it is the mean over them, or by
+    ``reduce`` the largest or the smallest; over frames of its videos (``frames``, ``sampling``) if
+    it has no image. ``model`` is a BlipForImageTextRetrieval: a name in the hub, "name@revision" or
+    a folder; ``flip`` mirrors images first. Captions are cut after 512 tokens, or at the length of
+    the model. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in
+    bf16 and fp16. ``decode``: see classify. Source: BLIP (Li et al. 2022). Data-Juicer's
+    image_text_matching_score, softmax(itm_score)[1], is the same number except for rounding, with
+    decode="exact".
     """
 
     model: str = "Salesforce/blip-itm-base-coco"
@@ -249,7 +270,10 @@ class ImageTextMatch(
 
 
 # name: (model in the hub, number of the label)
-PRESETS = {"nsfw": ("Falconsai/nsfw_image_detection", "1"), "watermark": ("amrul-hzz/watermark_detector", "1")}
+PRESETS = {
+    "nsfw": ("Falconsai/nsfw_image_detection", "1"),
+    "watermark": ("amrul-hzz/watermark_detector", "1"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,15 +287,17 @@ class Classify(
 ):
     """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
 
-    ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
-    (amrul-hzz/watermark_detector); ``label`` is a name or a number of one of its labels; the last two have a default.
-    Softmax over the labels; a sigmoid if several labels may fit by the model's configuration; the number itself if the
-    model has one label. One value for each image, or the mean over frames of each video (``frames``, ``sampling``,
-    ``reduce``) if the sample has no image. With decode="exact", the model's own processor prepares images. With "fast",
-    if that processor only resizes them, images are decoded at a reduced scale and resized by Pillow: see tolerance. Six
-    digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16. Source: transformers'
-    AutoModelForImageClassification. Data-Juicer's image_nsfw_score and image_watermark_prob are the same numbers except
-    for rounding, with decode="exact".
+    ``model`` is a name in the hub, "name@revision", a folder, or "nsfw"
+    (Falconsai/nsfw_image_detection) or "watermark" (amrul-hzz/watermark_detector); ``label`` is a
+    name or a number of one of its labels; the last two have a default. Softmax over the labels; a
+    sigmoid if several labels may fit by the model's configuration; the number itself if the model
+    has one label. One value for each image, or the mean over frames of each video (``frames``,
+    ``sampling``, ``reduce``) if the sample has no image. With decode="exact", the model's own
+    processor prepares images. With "fast", if that processor only resizes them, images are decoded
+    at a reduced scale and resized by Pillow: see tolerance. Six digits. Other items of a batch may
+    change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16. Source: transformers'
+    AutoModelForImageClassification. Data-Juicer's image_nsfw_score and image_watermark_prob are the
+    same numbers except for rounding, with decode="exact".
     """
 
     model: str = "nsfw"
@@ -280,7 +306,9 @@ class Classify(
     reduce: Reduce = "mean"
 
     def main_model(self) -> ImageClassifier:
-        return ImageClassifier(model=PRESETS.get(self.model, (self.model,))[0], precision=used(self.precision))
+        return ImageClassifier(
+            model=PRESETS.get(self.model, (self.model,))[0], precision=used(self.precision)
+        )
 
     def _label(self) -> str:
         return self.label or PRESETS.get(self.model, ("", ""))[1]
@@ -309,10 +337,11 @@ class Classify(
 class TextClassify(TransformerScore, CaptionModelScore, name="text_classify", cpu_seconds=0.05):
     """Probability of a label of a caption, by any text classifier of transformers: from 0 to 1.
 
-    ``model`` is a name in the hub, "name@revision" or a folder; ``label`` a name or a number of one of its labels.
-    Softmax over the labels; a sigmoid if several labels may fit by the model's configuration; the number itself if the
-    model has one label. Captions are cut after ``max_tokens``, or at the length of the model. One value for each
-    caption. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16. Source:
+    ``model`` is a name in the hub, "name@revision" or a folder; ``label`` a name or a number of one
+    of its labels. Softmax over the labels; a sigmoid if several labels may fit by the model's
+    configuration; the number itself if the model has one label. Captions are cut after
+    ``max_tokens``, or at the length of the model. One value for each caption. Six digits. Other
+    items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and fp16. Source:
     transformers' AutoModelForSequenceClassification.
     """
 
@@ -330,7 +359,9 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify", cp
             )
 
     def main_model(self) -> TextClassifier:
-        return TextClassifier(model=self.model, precision=used(self.precision), max_tokens=self.max_tokens)
+        return TextClassifier(
+            model=self.model, precision=used(self.precision), max_tokens=self.max_tokens
+        )
 
     def requests(self, view: View) -> list[Request]:
         # Raises if there is no such label.
@@ -340,7 +371,9 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify", cp
     def item(self, text: str) -> Item:
         import numpy as np
 
-        return np.array(token_ids(self.model, text, hub.longest(self.model, self.max_tokens)), np.int32)
+        return np.array(
+            token_ids(self.model, text, hub.longest(self.model, self.max_tokens)), np.int32
+        )
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         place = hub.label_index(self.model, self.label)
@@ -349,17 +382,23 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify", cp
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionPerplexity(
-    TransformerScore, CaptionModelScore, name="caption_perplexity", low=1, small_is_good=True, cpu_seconds=0.1
+    TransformerScore,
+    CaptionModelScore,
+    name="caption_perplexity",
+    low=1,
+    small_is_good=True,
+    cpu_seconds=0.1,
 ):
     """Perplexity of the caption under a causal language model: from 1 on; low for plain sentences, high for noise.
 
-    The exponential of the mean negative log likelihood of its tokens, each given those before it. The first is given
-    the token that begins a text (otherwise the one that ends it), so a caption of one token has a value too. A caption
-    without tokens is an error ("empty-caption"), as is a caption of one token under a model with neither. ``model`` is
-    a name in the hub, "name@revision" or a folder. Captions are cut after ``max_tokens``, or at the length of the
-    model. One value for each caption. Six significant digits. Other items of a batch may change a value by a part of
-    1e-4 in fp32, of 0.05 in bf16 and fp16. Source: transformers' AutoModelForCausalLM. Data-Juicer's perplexity is
-    another number (an n-gram model, log 10).
+    The exponential of the mean negative log likelihood of its tokens, each given those before it.
+    The first is given the token that begins a text (otherwise the one that ends it), so a caption
+    of one token has a value too. A caption without tokens is an error ("empty-caption"), as is a
+    caption of one token under a model with neither. ``model`` is a name in the hub, "name@revision"
+    or a folder. Captions are cut after ``max_tokens``, or at the length of the model. One value for
+    each caption. Six significant digits. Other items of a batch may change a value by a part of
+    1e-4 in fp32, of 0.05 in bf16 and fp16. Source: transformers' AutoModelForCausalLM.
+    Data-Juicer's perplexity is another number (an n-gram model, log 10).
     """
 
     model: str = "openai-community/gpt2"
@@ -370,10 +409,14 @@ class CaptionPerplexity(
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.model or self.max_tokens < 2:
-            raise ValueError("caption_perplexity needs model='org/name' or a folder; max_tokens must be at least 2")
+            raise ValueError(
+                "caption_perplexity needs model='org/name' or a folder; max_tokens must be at least 2"
+            )
 
     def main_model(self) -> LanguageModel:
-        return LanguageModel(model=self.model, precision=used(self.precision), max_tokens=self.max_tokens)
+        return LanguageModel(
+            model=self.model, precision=used(self.precision), max_tokens=self.max_tokens
+        )
 
     def item(self, text: str) -> Item:
         import numpy as np
@@ -382,7 +425,9 @@ class CaptionPerplexity(
         first = [] if start is None else [start]
         ids = token_ids(self.model, text, most - len(first), special=False)
         if not ids or len(first) + len(ids) < 2:
-            raise ScoreError("empty-caption", f"{text[:60]!r} has {len(ids)} tokens: too few for a value")
+            raise ScoreError(
+                "empty-caption", f"{text[:60]!r} has {len(ids)} tokens: too few for a value"
+            )
         return np.array([*first, *ids], np.int32)
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:

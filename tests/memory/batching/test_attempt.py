@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from wdsflow.memory.batching.attempt import AttemptTrouble, Failure, OutputsError, PoisonedError, attempt, lost
+from wdsflow.memory.batching.attempt import (
+    AttemptTrouble,
+    Failure,
+    OutputsError,
+    PoisonedError,
+    attempt,
+    lost,
+)
 from wdsflow.memory.batching.device import HostDevice
 from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
 
@@ -40,7 +47,9 @@ def caused_by(cause: BaseException) -> RuntimeError:
 )
 def test_an_attempt_that_fails_says_what_kind_of_trouble_it_was(error, kind):
     name = type(error).__name__
-    assert attempt(raising(error), [1]) == AttemptTrouble(kind, f"raised-{name}", str(error), f"{name}: {error}")
+    assert attempt(raising(error), [1]) == AttemptTrouble(
+        kind, f"raised-{name}", str(error), f"{name}: {error}"
+    )
 
 
 def test_a_lost_device_outweighs_short_memory():
@@ -114,7 +123,9 @@ class Device(HostDevice):
     """A device that fails in its own time, and a model that notes its batches."""
 
     def __init__(self, **settings: Any) -> None:
-        self.errors: dict[int, BaseException] = settings.get("errors", {})  # of a batch that has such an item
+        self.errors: dict[int, BaseException] = settings.get(
+            "errors", {}
+        )  # of a batch that has such an item
         self.late: dict[str, BaseException] = settings.get("late", {})  # of release and check
         self.batches: list[list[int]] = []
         self.asked: list[str] = []
@@ -142,7 +153,9 @@ class Device(HostDevice):
             raise self.late[what]
 
     def runner(self, **settings: Any) -> BatchRunner[int, int]:
-        return BatchRunner(self.run, cost=lambda item: item, device=self, **{"waste": None, **settings})
+        return BatchRunner(
+            self.run, cost=lambda item: item, device=self, **{"waste": None, **settings}
+        )
 
 
 def test_items_that_are_to_be_alone_run_last_and_by_falling_cost():
@@ -161,13 +174,19 @@ def test_items_that_are_to_be_alone_run_last_and_by_falling_cost():
         ([0], {2: -5}, (1,)),  # it was alone by chance
     ],
 )
-def test_who_was_there_when_the_device_was_lost_is_suspected_unless_it_was_known_to_be_alone(alone, done, suspects):
+def test_who_was_there_when_the_device_was_lost_is_suspected_unless_it_was_known_to_be_alone(
+    alone, done, suspects
+):
     device = Device(errors={3: RuntimeError(ASSERT)})
     runner = device.runner(most_items=1 if alone else 2)
     with pytest.raises(PoisonedError) as caught:
         runner.map([4, 3, 5] if alone else [3, 2, 5, 6], alone)
 
-    failure = {1: Failure("poisoned-device", f"RuntimeError: {ASSERT}", {"cost": 3})} if not suspects else {}
+    failure = (
+        {1: Failure("poisoned-device", f"RuntimeError: {ASSERT}", {"cost": 3})}
+        if not suspects
+        else {}
+    )
     assert str(caught.value) == f"the device is lost for this process: RuntimeError: {ASSERT}"
     assert caught.value.done == done | failure
     assert caught.value.suspects == suspects
@@ -176,11 +195,15 @@ def test_who_was_there_when_the_device_was_lost_is_suspected_unless_it_was_known
 
 
 @pytest.mark.parametrize(
-    ("error", "asked"), [(ValueError("bad"), ["check"]), (RuntimeError(SHORT), ["release"])], ids=["check", "release"]
+    ("error", "asked"),
+    [(ValueError("bad"), ["check"]), (RuntimeError(SHORT), ["release"])],
+    ids=["check", "release"],
 )
 def test_a_device_that_is_lost_late_is_lost(error, asked):
     device = Device(errors={3: error}, late={asked[0]: RuntimeError(ASSERT)})
-    with pytest.raises(PoisonedError, match=r"lost for this process: RuntimeError: .*device-side assert"):
+    with pytest.raises(
+        PoisonedError, match=r"lost for this process: RuntimeError: .*device-side assert"
+    ):
         device.runner().map([3])
     assert device.asked == asked
 
@@ -228,7 +251,12 @@ def test_what_ran_on_the_cpu_says_nothing_of_the_device():
     before = runner.ceiling.known
 
     assert runner.map([4, 2]) == [0, -2]
-    assert (runner.tally.on_cpu, runner.tally.batches, runner.tally.padded, runner.tally.real) == (1, 1, 2, 2)
+    assert (runner.tally.on_cpu, runner.tally.batches, runner.tally.padded, runner.tally.real) == (
+        1,
+        1,
+        2,
+        2,
+    )
     assert (before.worked, runner.ceiling.known.worked) == (0, 2)
 
 

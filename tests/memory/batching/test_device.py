@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from wdsflow.memory.batching import device as devices
-from wdsflow.memory.batching.device import choose, open_device, other_frameworks, prepare_environment, share
+from wdsflow.memory.batching.device import (
+    choose,
+    open_device,
+    other_frameworks,
+    prepare_environment,
+    share,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,12 +41,16 @@ def test_devices_are_chosen(monkeypatch, asked, cuda, mps, named):
     assert choose(asked) == named
 
 
-@pytest.mark.parametrize("asked", ["cuda:2", "cuda:-1", "cuda:00", "mps", "gpu", "", "cuda:0,", "tpu,cuda:0"])
+@pytest.mark.parametrize(
+    "asked", ["cuda:2", "cuda:-1", "cuda:00", "mps", "gpu", "", "cuda:0,", "tpu,cuda:0"]
+)
 def test_a_device_that_is_not_there_is_refused_with_what_is(monkeypatch, asked):
     visible(monkeypatch, 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
 
-    with pytest.raises(ValueError, match=r"there are 2 CUDA devices \(CUDA_VISIBLE_DEVICES is '4,5'\) and cpu"):
+    with pytest.raises(
+        ValueError, match=r"there are 2 CUDA devices \(CUDA_VISIBLE_DEVICES is '4,5'\) and cpu"
+    ):
         choose(asked)
 
 
@@ -72,7 +82,13 @@ assert chosen
 
 @pytest.mark.parametrize(
     ("memory", "size"),
-    [("8GiB", 8 << 30), ("80%", int(0.8 * (40 << 30))), (" 12.5 % ", 5 << 30), ("100%", 40 << 30), ("90GiB", 40 << 30)],
+    [
+        ("8GiB", 8 << 30),
+        ("80%", int(0.8 * (40 << 30))),
+        (" 12.5 % ", 5 << 30),
+        ("100%", 40 << 30),
+        ("90GiB", 40 << 30),
+    ],
 )
 def test_a_share_of_memory_is_a_size_or_a_part(memory, size):
     assert share(memory, 40 << 30) == size
@@ -101,7 +117,9 @@ def test_the_allocator_is_set_under_both_names():
     }
 
 
-@pytest.mark.parametrize("name", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"])
+@pytest.mark.parametrize(
+    "name", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"]
+)
 def test_what_the_user_set_for_the_allocator_stays(name):
     environ = {name: "max_split_size_mb:64"}
 
@@ -185,7 +203,11 @@ def test_a_device_waits_for_its_work_and_gives_its_cache_back(monkeypatch, name,
     monkeypatch.setattr(torch.cuda, "device", chosen)
     for each in ("synchronize", "empty_cache"):
         for module in (torch.cuda, torch.mps):
-            monkeypatch.setattr(module, each, lambda *of, each=each, module=module: asked.append((module, each, *of)))
+            monkeypatch.setattr(
+                module,
+                each,
+                lambda *of, each=each, module=module: asked.append((module, each, *of)),
+            )
     device, module = devices.TorchDevice(name), getattr(torch, kind)
     waits = (module, "synchronize", *([name] if kind == "cuda" else []))
     device.check()
@@ -207,7 +229,9 @@ def test_a_cap_bounds_what_pytorch_allocates_on_the_device_less_a_segment_of_cud
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (3_000 << 20, 8_000 << 20))
     monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 800 << 20)
     for module in (torch.cuda, torch.mps):
-        monkeypatch.setattr(module, "set_per_process_memory_fraction", lambda *words: set_to.append(words))
+        monkeypatch.setattr(
+            module, "set_per_process_memory_fraction", lambda *words: set_to.append(words)
+        )
     device = open_device(name, memory)
     assert isinstance(device, devices.TorchDevice)
     assert (device.name, device.cap) == (name, size << 20)

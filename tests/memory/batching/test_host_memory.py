@@ -42,7 +42,9 @@ print(json.dumps({"bad": bad, "right": right, "short": runner.tally.out_of_memor
 @pytest.mark.deep
 @pytest.mark.skipif(not private_data(), reason="the system does not tell what RLIMIT_DATA counts")
 def test_real_allocations_that_fail_are_split_until_they_fit():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     found = json.loads(done.stdout)
 
     ((index, slug, cost, detail),) = found["bad"]
@@ -73,5 +75,7 @@ print(device.took() - before)
 
 def test_what_a_run_took_is_measured():
     """In a process of its own: what other threads of this one give back meanwhile would hide it."""
-    done = subprocess.run([sys.executable, "-c", TOOK], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TOOK], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert int(done.stdout) >= 48 << 20

@@ -43,20 +43,30 @@ def coded(code: object) -> RuntimeError:
     "error",
     [
         MemoryError(),
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of ..."),
+        torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of ..."
+        ),
         torch.cuda.OutOfMemoryError("HIP out of memory. Tried to allocate 20.00 MiB."),
         RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
+        RuntimeError(
+            "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"
+        ),
         RuntimeError("CUDA driver error: out of memory"),
         RuntimeError("HIP error: out of memory"),
         RuntimeError("XPU out of memory. Tried to allocate 16.00 MiB."),
         RuntimeError("GPU out of memory"),
         RuntimeError("cudaMalloc failed: out of memory"),
-        RuntimeError("CUDA failure 2: out of memory ; GPU=0 ; hostname=node ; expr=cudaMalloc((void**)&p, size);"),
+        RuntimeError(
+            "CUDA failure 2: out of memory ; GPU=0 ; hostname=node ; expr=cudaMalloc((void**)&p, size);"
+        ),
         RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
-        RuntimeError("MPS backend out of memory (MPS allocated: 5.00 GB, other allocations: 1 GB)."),
+        RuntimeError(
+            "MPS backend out of memory (MPS allocated: 5.00 GB, other allocations: 1 GB)."
+        ),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-        RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+        RuntimeError(
+            "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"
+        ),
         RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
         RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"),
         RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if ..."),
@@ -70,14 +80,30 @@ def coded(code: object) -> RuntimeError:
         RuntimeError("std::bad_alloc"),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
         raised_by(
-            "cv2", "error", "(-4:Insufficient memory) Failed to allocate 17 bytes in function 'OutOfMemoryError'"
+            "cv2",
+            "error",
+            "(-4:Insufficient memory) Failed to allocate 17 bytes in function 'OutOfMemoryError'",
         ),
-        raised_by("onnxruntime.capi", "Fail", "BFCArena: Failed to allocate memory for requested buffer of size 8"),
+        raised_by(
+            "onnxruntime.capi",
+            "Fail",
+            "BFCArena: Failed to allocate memory for requested buffer of size 8",
+        ),
         raised_by("tensorflow.errors", "InternalError", "RESOURCE_EXHAUSTED: out of space"),
-        raised_by("jax.errors", "JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"),
-        raised_by("jaxlib.xla_extension", "XlaRuntimeError", "RESOURCE_EXHAUSTED: Attempting to reserve 8 bytes"),
+        raised_by(
+            "jax.errors", "JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"
+        ),
+        raised_by(
+            "jaxlib.xla_extension",
+            "XlaRuntimeError",
+            "RESOURCE_EXHAUSTED: Attempting to reserve 8 bytes",
+        ),
         raised_by("cupy.cuda.memory", "OutOfRange", "cudaErrorMemoryAllocation: out of memory"),
-        raised_by("cupy_backends.cuda.api.runtime", "CUDARuntimeError", "cudaErrorMemoryAllocation: out of memory"),
+        raised_by(
+            "cupy_backends.cuda.api.runtime",
+            "CUDARuntimeError",
+            "cudaErrorMemoryAllocation: out of memory",
+        ),
         raised_by("elsewhere", "OutOfMemoryError", "full"),
         raised_by("elsewhere", "ResourceExhaustedError", "full"),
         coded(2),
@@ -127,7 +153,8 @@ def test_other_errors_are_neither(error):
     assert not is_poisoned(error)
 
 
-# What cudaGetErrorString says of each error after which CUDA's manual asks for a new process, and three more.
+# What cudaGetErrorString says of each error after which CUDA's manual asks for a new process, and
+# three more.
 LOST = {
     214: "uncorrectable ECC error encountered",
     220: "uncorrectable NVLink error detected during the execution",

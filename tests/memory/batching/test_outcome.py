@@ -6,7 +6,9 @@ from wdsflow.memory.batching.attempt import Failure, PoisonedError
 
 
 def test_a_lost_device_takes_what_is_done_along():
-    error = PoisonedError("lost", {0: 1.5, 2: Failure("raised-ValueError", "bad", {"cost": 3})}, (1, 3))
+    error = PoisonedError(
+        "lost", {0: 1.5, 2: Failure("raised-ValueError", "bad", {"cost": 3})}, (1, 3)
+    )
 
     other = pickle.loads(pickle.dumps(error))
 

@@ -20,7 +20,9 @@ class Gpu:
         self.peak = max(self.peak, min(need // 2, self.numbers["free"]))
         if need > self.numbers["free"] or self.flakes:
             self.flakes = max(0, self.flakes - 1)
-            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {need - need // 2} bytes.")
+            raise torch.OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {need - need // 2} bytes."
+            )
         self.peak = max(self.peak, need)
         return batch
 

@@ -41,7 +41,9 @@ class Accelerator:
 
 
 def runner_of(device: Accelerator, **settings: object) -> BatchRunner[int, int]:
-    return BatchRunner(device.run, cost=lambda item: item, device=device, **{"waste": None, **settings})
+    return BatchRunner(
+        device.run, cost=lambda item: item, device=device, **{"waste": None, **settings}
+    )
 
 
 def test_outputs_come_back_in_input_order():
@@ -88,7 +90,13 @@ def test_an_item_that_does_not_fit_costs_itself_and_not_the_speed_of_the_others(
     failure = results[1]
     assert failure.slug == "out-of-memory"
     assert "Tried to allocate" in failure.detail
-    assert failure.numbers == {"cost": 5000, "free": 5, "total": 1000, "reserved": 3, "allocated": 2}
+    assert failure.numbers == {
+        "cost": 5000,
+        "free": 5,
+        "total": 1000,
+        "reserved": 3,
+        "allocated": 2,
+    }
     assert device.batches.count([5000]) == 2  # once more on an emptied cache
     assert len(device.batches) <= 30
 
@@ -213,7 +221,9 @@ class Tensor:
     pass
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), ValueError("bad")])
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory."), ValueError("bad")]
+)
 def test_nothing_of_the_batch_is_held_when_memory_is_given_back(error):
     held, alive_then = [], []
 

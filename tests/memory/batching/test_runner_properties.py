@@ -117,7 +117,12 @@ def test_no_item_is_lost_and_none_is_run_twice(costs, chosen):
         else:
             assert result == key * 10
         assert world.worked[key] == (not isinstance(result, Failure))
-        assert not isinstance(result, Failure) or cost > world.capacity or key in world.bad or chosen["moments"]
+        assert (
+            not isinstance(result, Failure)
+            or cost > world.capacity
+            or key in world.bad
+            or chosen["moments"]
+        )
     assert world.attempts <= 3 * len(costs)
     assert world.restarts == 0
 
@@ -125,7 +130,11 @@ def test_no_item_is_lost_and_none_is_run_twice(costs, chosen):
 @given(
     st.lists(st.integers(1, 1500), max_size=40),
     st.fixed_dictionaries(
-        {**WORLDS, "poisonous": st.frozensets(st.integers(0, 39), max_size=4), "late": st.booleans()}
+        {
+            **WORLDS,
+            "poisonous": st.frozensets(st.integers(0, 39), max_size=4),
+            "late": st.booleans(),
+        }
     ),
 )
 def test_what_makes_the_device_useless_is_singled_out_over_restarts(costs, chosen):

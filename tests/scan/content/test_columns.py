@@ -31,7 +31,9 @@ _VALUES = st.recursive(
 _ARRAYS = st.builds(
     lambda shape, dtype, fill: np.full(shape, fill).astype(dtype),
     st.sampled_from([(), (0,), (1,), (3,), (2, 2), (1, 3), (0, 2), (2, 1, 2)]),
-    st.sampled_from(["f2", "f4", "f8", ">f4", "i1", "u2", "i8", "u8", "?", "U3", "S3", "M8[s]", "m8[s]", "c8"]),
+    st.sampled_from(
+        ["f2", "f4", "f8", ">f4", "i1", "u2", "i8", "u8", "?", "U3", "S3", "M8[s]", "m8[s]", "c8"]
+    ),
     st.sampled_from([0, 1, 2]),
 )
 
@@ -40,8 +42,13 @@ def real_columns(rows: list[dict[str, Any]]) -> Any:
     """Do what the reader does with its first samples."""
     import pyarrow as pa
 
-    tables = [pa.Table.from_pylist(features.cast_to_python_objects([row], only_1d_for_numpy=True)) for row in rows]
-    return datasets.Features.from_arrow_schema(pa.concat_tables(tables, promote_options="default").schema)
+    tables = [
+        pa.Table.from_pylist(features.cast_to_python_objects([row], only_1d_for_numpy=True))
+        for row in rows
+    ]
+    return datasets.Features.from_arrow_schema(
+        pa.concat_tables(tables, promote_options="default").schema
+    )
 
 
 def encodes(columns: Any, row: dict[str, Any]) -> bool:
@@ -111,6 +118,8 @@ def test_values_that_are_nested_too_deep_or_have_too_many_names_are_unknown() ->
     with pytest.raises(UnknownColumns, match="nested too deep"):
         infer("a.tar", [{"json": nested(65)}])
     names = {f"n{number}": 1 for number in range(4_998)}
-    assert infer("a.tar", [{"json": names, "cls": 1}]).error == ""  # 4,998 names, an object and a number
+    assert (
+        infer("a.tar", [{"json": names, "cls": 1}]).error == ""
+    )  # 4,998 names, an object and a number
     with pytest.raises(UnknownColumns, match="too many names"):
         infer("a.tar", [{"json": names, "cls": 1, "more": 1}])

@@ -9,7 +9,17 @@ from io import BytesIO
 import pytest
 from PIL import Image, ImageFile
 
-from tests.pictures import JPEG_OPTIONS, encoded, exif, hurt, noise, other_images, photo, scan_data, usual_images
+from tests.pictures import (
+    JPEG_OPTIONS,
+    encoded,
+    exif,
+    hurt,
+    noise,
+    other_images,
+    photo,
+    scan_data,
+    usual_images,
+)
 from wdsflow.images import jpeg
 from wdsflow.scan.content import image_content
 from wdsflow.scan.content.image_content import decode_image
@@ -55,7 +65,11 @@ def test_sound_images_of_all_kinds_decode_without_a_note():
     images = {**usual_images(), **other_images()}
     images.pop("eps", None)
     wrong = {name: decode_image(data, 0) for name, data in images.items()}
-    wrong = {name: found for name, found in wrong.items() if found[0] != "ok" or set(found[1]) - {"image.uniform"}}
+    wrong = {
+        name: found
+        for name, found in wrong.items()
+        if found[0] != "ok" or set(found[1]) - {"image.uniform"}
+    }
     assert wrong == {}
 
 
@@ -68,7 +82,12 @@ def test_the_verdict_on_damaged_jpegs_is_that_of_pillow(trials):
 @pytest.mark.deep
 def test_the_verdict_on_other_damaged_images_is_that_of_pillow():
     others = {name: data for name, data in usual_images().items() if not name.startswith("jpeg")}
-    assert disagreements({**others, **{k: v for k, v in other_images().items() if k != "eps"}}, 1500, 2) == []
+    assert (
+        disagreements(
+            {**others, **{k: v for k, v in other_images().items() if k != "eps"}}, 1500, 2
+        )
+        == []
+    )
 
 
 @pytest.mark.usefixtures("without_simplejpeg")
@@ -84,7 +103,9 @@ def test_most_damage_in_jpeg_data_is_found(options, quality):
     rng = random.Random(quality)
     found = trials = 0
     for seed in range(6):
-        data = encoded(photo(256, 192, seed), "JPEG", **{**JPEG_OPTIONS[options], "quality": quality})
+        data = encoded(
+            photo(256, 192, seed), "JPEG", **{**JPEG_OPTIONS[options], "quality": quality}
+        )
         assert decode_image(data, 0) == ("ok", ())
         start = scan_data(data)
         for _ in range(20):
@@ -144,7 +165,10 @@ def test_damage_in_a_png_that_pillow_does_not_check_is_found():
 def test_cut_images_are_called_cut():
     for kind in ("JPEG", "PNG"):
         data = encoded(photo(), kind)
-        assert decode_image(data[: len(data) // 2], 0) == ("bad", ("image.undecodable", "image.cut"))
+        assert decode_image(data[: len(data) // 2], 0) == (
+            "bad",
+            ("image.undecodable", "image.cut"),
+        )
     png = encoded(photo(), "PNG")
     assert decode_image(png[:-12], 0) == ("ok", ("image.damaged", "image.cut"))
 

@@ -35,7 +35,9 @@ STATUSES = {
     evidence.UNSAFE,
 }
 CAPTION = "A photo of a dog &amp; a cat in São Paulo <br> IMG_1.jpg\n".encode()
-DOCUMENT = json.dumps({"caption": "a dog", "size": [640, 480], "score": 0.31, "tags": {"a": None}}).encode()
+DOCUMENT = json.dumps(
+    {"caption": "a dog", "size": [640, 480], "score": 0.31, "tags": {"a": None}}
+).encode()
 
 
 def fields():
@@ -58,7 +60,11 @@ def fields():
 
 def images():
     drawn = {
-        "jpg": encoded(photo(24, 16), "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"),
+        "jpg": encoded(
+            photo(24, 16),
+            "JPEG",
+            exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0",
+        ),
         "jpeg": encoded(photo(24, 16), "JPEG", progressive=True),
         "png": encoded(noise(12, 8, "P"), "PNG", transparency=0),
         "webp": encoded(photo(24, 16), "WEBP"),

@@ -59,7 +59,11 @@ def test_bytes_that_are_no_image_are_told_apart(data, expected):
         (encoded(noise(50, 50, "RGBA"), "PNG"), "png", "image.alpha"),
         (encoded(noise(50, 50, "P"), "PNG", transparency=0), "png", "image.alpha"),
         (encoded(photo(), "JPEG", exif=exif(6)), "jpg", "image.rotated"),
-        (encoded(photo(), "WEBP", save_all=True, append_images=[noise(96, 72)]), "webp", "image.animated"),
+        (
+            encoded(photo(), "WEBP", save_all=True, append_images=[noise(96, 72)]),
+            "webp",
+            "image.animated",
+        ),
         (encoded(photo(20, 60), "JPEG"), "jpg", "image.tiny"),
         (encoded(photo(36, 400), "JPEG"), "jpg", "image.extreme-aspect"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "svg", "image.undecodable"),
@@ -115,8 +119,14 @@ def test_a_header_that_was_not_read_to_its_end_is_judged_only_if_the_file_ends()
     data = encoded(photo(), "JPEG", exif=exif(6, 30_000))
     header = read_header(data[:4096])
     assert header.needs
-    assert (header_status(header, len(data), 0), image_notes(header, "jpg", data[:4096], len(data))) == ("ok", ())
-    assert (header_status(header, 4096, 0), image_notes(header, "jpg", data[:4096], 4096)) == ("bad", ("image.cut",))
+    assert (
+        header_status(header, len(data), 0),
+        image_notes(header, "jpg", data[:4096], len(data)),
+    ) == ("ok", ())
+    assert (header_status(header, 4096, 0), image_notes(header, "jpg", data[:4096], 4096)) == (
+        "bad",
+        ("image.cut",),
+    )
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
@@ -128,20 +138,30 @@ def test_a_missing_end_mark_is_seen_in_the_last_bytes(kind):
     assert ends_early(data[:-9][-32:], header)
 
 
-@pytest.mark.parametrize("trailer", [b"\0" * 40, b"\r\n", b"<!-- served in 0.1 s by cache number 17 -->", b"xyzSEFT"])
+@pytest.mark.parametrize(
+    "trailer", [b"\0" * 40, b"\r\n", b"<!-- served in 0.1 s by cache number 17 -->", b"xyzSEFT"]
+)
 def test_what_is_often_appended_is_no_sign_of_a_cut(trailer):
     data = encoded(photo(), "JPEG") + trailer
     assert not ends_early(data[-32:], read_header(data))
 
 
-APPENDED = [bytes(range(128, 256)) * 2, b"\x00\x00\x00\x18ftypmp42" + b"\x9a" * 900, b"\x89PNG\r\n\x1a\n\xff" * 9]
+APPENDED = [
+    bytes(range(128, 256)) * 2,
+    b"\x00\x00\x00\x18ftypmp42" + b"\x9a" * 900,
+    b"\x89PNG\r\n\x1a\n\xff" * 9,
+]
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.parametrize("appended", APPENDED, ids=["bytes", "a phone's film", "another header"])
-def test_a_whole_image_with_bytes_after_its_end_is_not_cut_and_a_cut_one_with_them_is(tmp_path, kind, appended):
+def test_a_whole_image_with_bytes_after_its_end_is_not_cut_and_a_cut_one_with_them_is(
+    tmp_path, kind, appended
+):
     data = encoded(photo(), kind, **({"exif": exif(6, 300)} if kind == "JPEG" else {}))
-    preview = encoded(photo(), "JPEG")  # has an end mark of its own, before the picture's first scan
+    preview = encoded(
+        photo(), "JPEG"
+    )  # has an end mark of its own, before the picture's first scan
     if kind == "JPEG":
         data = data[:2] + b"\xff\xe5" + (len(preview) + 2).to_bytes(2, "big") + preview + data[2:]
     assert ends_early((data + appended)[-32:], read_header(data))
@@ -151,7 +171,12 @@ def test_a_whole_image_with_bytes_after_its_end_is_not_cut_and_a_cut_one_with_th
             info = tarfile.TarInfo(f"0.{suffix}")
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
-        assert scan_shard(named(str(tmp_path / "0.tar")), ScanOptions("headers")).tally("image.cut").count == cut
+        assert (
+            scan_shard(named(str(tmp_path / "0.tar")), ScanOptions("headers"))
+            .tally("image.cut")
+            .count
+            == cut
+        )
 
 
 def test_other_formats_have_no_end_mark():

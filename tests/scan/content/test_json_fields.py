@@ -10,11 +10,15 @@ from wdsflow.scan.naming import TALLIES
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 DOCUMENTS = st.builds(
-    lambda value, ascii_only, encoding: json.dumps(value, ensure_ascii=ascii_only).encode(encoding, "surrogatepass"),
+    lambda value, ascii_only, encoding: json.dumps(value, ensure_ascii=ascii_only).encode(
+        encoding, "surrogatepass"
+    ),
     VALUES,
     st.booleans(),
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"]),
@@ -75,7 +79,9 @@ def test_the_limits_are_those_of_json(data):
     assert (status == "bad") == (by_json(data) is ValueError)
 
 
-@pytest.mark.parametrize("data", [b"[" * 1_000_000, b'{"a":' * 1_000_000, b"[" * 1_000_000 + b"]" * 1_000_000])
+@pytest.mark.parametrize(
+    "data", [b"[" * 1_000_000, b'{"a":' * 1_000_000, b"[" * 1_000_000 + b"]" * 1_000_000]
+)
 def test_a_million_levels_are_reported_and_nothing_else_happens(data):
     status, notes, value = look_at_json(data, ("caption",))
     assert status == "bad"

@@ -29,7 +29,9 @@ def test_the_extension_chooses_the_decoder(suffix, kind):
     assert kind_of(suffix) == kind
 
 
-@pytest.mark.parametrize(("suffix", "kind"), [("seg.PNG", "image"), ("0.5.txt", "text"), ("a.json.GZ", "gz")])
+@pytest.mark.parametrize(
+    ("suffix", "kind"), [("seg.PNG", "image"), ("0.5.txt", "text"), ("a.json.GZ", "gz")]
+)
 def test_only_the_last_part_counts_and_case_does_not(suffix, kind):
     assert kind_of(suffix) == kind
 
@@ -51,4 +53,15 @@ def test_the_installed_webdataset_has_a_decoder_for_the_same_names():
     names = set(autodecode.decoders) | {"pkl"}  # 0.2.86 leaves pkl alone
     kinds = {kind_of(name) for name in names}
     assert "opaque" not in kinds
-    assert kinds == {"text", "json", "integer", "npy", "npz", "msgpack", "cbor", "tenbin", "pickle", "torch"}
+    assert kinds == {
+        "text",
+        "json",
+        "integer",
+        "npy",
+        "npz",
+        "msgpack",
+        "cbor",
+        "tenbin",
+        "pickle",
+        "torch",
+    }

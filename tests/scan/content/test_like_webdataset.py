@@ -19,7 +19,14 @@ from wdsflow.scan.content_scan import Looker
 from wdsflow.scan.evidence import PARTLY, SUSPECT, UNSAFE, Part, ScanOptions, ShardEvidence
 
 OTHERS = sorted(set().union(*EXTENSIONS.values()) - EXTENSIONS["image"] | {"bin", "mp4", "pt"})
-FIELDS = [*OTHERS, *(f"{name}.gz" for name in OTHERS), "seg.png", "thumb.jpg", "mask.webp", "png.gz"]
+FIELDS = [
+    *OTHERS,
+    *(f"{name}.gz" for name in OTHERS),
+    "seg.png",
+    "thumb.jpg",
+    "mask.webp",
+    "png.gz",
+]
 
 
 def saved(save) -> bytes:
@@ -34,7 +41,9 @@ def sound(suffix: str) -> bytes:
         return gzip.compress(sound(suffix.removesuffix(".gz")), mtime=0)
     values = np.arange(60, dtype="f4").reshape(6, 10)
     makers = {
-        "image": lambda: encoded(photo(), {"jpg": "JPEG", "png": "PNG", "webp": "WEBP"}[suffix.rpartition(".")[2]]),
+        "image": lambda: encoded(
+            photo(), {"jpg": "JPEG", "png": "PNG", "webp": "WEBP"}[suffix.rpartition(".")[2]]
+        ),
         "text": "a d\u00f6g on a beach".encode,
         "json": lambda: json.dumps({"caption": "a dog", "width": 64}).encode(),
         "integer": lambda: b" 17\n",
@@ -68,7 +77,15 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 5))):
         changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     return rng.choice(
-        (b"", data[:-1], data[: len(data) // 2], bytes(changed), data + b"tail", b"<html>404</html>", rng.randbytes(60))
+        (
+            b"",
+            data[:-1],
+            data[: len(data) // 2],
+            bytes(changed),
+            data + b"tail",
+            b"<html>404</html>",
+            rng.randbytes(60),
+        )
     )
 
 
@@ -101,7 +118,10 @@ def test_a_field_is_refused_exactly_where_webdataset_raises(level):
         for number in range(12):
             data = sound(suffix) if not number else damaged(sound(suffix), rng)
             found = status(suffix, data, level)
-            parts = {part.suffix: part for part in (Part("jpg", "ok"), Part("txt", "ok"), Part(suffix, found))}
+            parts = {
+                part.suffix: part
+                for part in (Part("jpg", "ok"), Part("txt", "ok"), Part(suffix, found))
+            }
             lost = reader.fates(tuple(parts.values()))[0].kind != "usable"
             unknown = found in (UNSAFE, SUSPECT) or (is_image and level == "headers")
             if lost == decodes(suffix, data) and not (unknown and not lost):

@@ -51,7 +51,11 @@ def test_pickles_are_never_opened(kind, tmp_path):
             return (open, (str(tmp_path / "opened"), "w"))
 
     data = pickle.dumps(Bomb())
-    expected = ("unsafe", ("field.unsafe",)) if kind == "pickle" else ("bad", ("field.unsafe", "field.bad"))
+    expected = (
+        ("unsafe", ("field.unsafe",))
+        if kind == "pickle"
+        else ("bad", ("field.unsafe", "field.bad"))
+    )
     assert decode_other(kind, "pyd", data) == expected
     assert decode_other("gz", "pyd.gz", gzip.compress(data)) == ("unsafe", ("field.unsafe",))
     assert list(tmp_path.iterdir()) == []
@@ -77,10 +81,14 @@ def test_arrays_that_numpy_reads_are_sound_and_cut_ones_are_not(array):
 
 
 def test_arrays_of_objects_and_arrays_that_claim_too_much_are_bad():
-    assert decode_other("npy", "npy", npy(np.array([{}, []], dtype=object), allow_pickle=True)) == BAD
+    assert (
+        decode_other("npy", "npy", npy(np.array([{}, []], dtype=object), allow_pickle=True)) == BAD
+    )
     assert decode_other("npz", "npz", npz(a=np.array([{}], dtype=object))) == PARTLY
     huge = npy(np.zeros(3)).replace(b"(3,), }", b"(3_000_000_000_000,), }"[:7])
-    claims = npy(np.zeros(3)).replace(b"'shape': (3,), }            ", b"'shape': (3000000000000,), }")
+    claims = npy(np.zeros(3)).replace(
+        b"'shape': (3,), }            ", b"'shape': (3000000000000,), }"
+    )
     assert claims != npy(np.zeros(3))
     assert decode_other("npy", "npy", claims) == BAD
     assert decode_other("npy", "npy", huge[:40]) == BAD
@@ -101,7 +109,9 @@ def test_a_zip_bomb_is_not_unpacked():
     assert decode_other("npz", "npz", stream.getvalue()[:-30]) == BAD
 
 
-@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{", bytes(100)])
+@pytest.mark.parametrize(
+    "data", [b"", b"PK\x03\x04", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{", bytes(100)]
+)
 def test_no_arrays_at_all_are_bad(data):
     assert decode_other("npy", "npy", data) == BAD
     assert decode_other("npz", "npz", data) == BAD
@@ -113,7 +123,11 @@ def test_tensors_of_webdataset_are_sound_and_damaged_ones_as_bad_as_there():
     assert decode_other("tenbin", "ten", data) == OK
     differ = 0
     for place in range(len(data)):
-        for value in (0, 127, data[place] ^ 1):  # numpy takes a negative size for "the rest"; we do not
+        for value in (
+            0,
+            127,
+            data[place] ^ 1,
+        ):  # numpy takes a negative size for "the rest"; we do not
             broken = data[:place] + bytes([value]) + data[place + 1 :]
             try:
                 tenbin.decode_buffer(broken)
@@ -126,7 +140,10 @@ def test_tensors_of_webdataset_are_sound_and_damaged_ones_as_bad_as_there():
 
 def test_a_gzipped_field_is_judged_by_what_it_holds():
     assert decode_other("gz", "txt.gz", gzip.compress(b"a dog")) == OK
-    assert decode_other("gz", "txt.gz", gzip.compress(b"caf\xe9")) == ("not-utf8", ("text.not-utf8",))
+    assert decode_other("gz", "txt.gz", gzip.compress(b"caf\xe9")) == (
+        "not-utf8",
+        ("text.not-utf8",),
+    )
     assert decode_other("gz", "json.gz", gzip.compress(b"{")) == ("bad", ("json.bad",))
     assert decode_other("gz", "cls.gz", gzip.compress(b"7")) == OK
     assert decode_other("gz", "jpg.gz", gzip.compress(encoded(photo(), "JPEG"))) == OK
@@ -151,7 +168,9 @@ def test_a_gzip_bomb_is_left_alone():
 
 @pytest.mark.parametrize("kind", ["msgpack", "cbor"])
 def test_a_missing_library_is_named_as_the_reason(kind, monkeypatch):
-    monkeypatch.setitem(sys.modules, kind, None)  # as Python has it where a module may not be imported
+    monkeypatch.setitem(
+        sys.modules, kind, None
+    )  # as Python has it where a module may not be imported
     assert decode_other(kind, kind, b"\x80") == ("no-library", ("field.needs-library",))
 
 

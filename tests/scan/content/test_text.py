@@ -48,7 +48,11 @@ def test_ordinary_captions_have_no_notes(text):
         ("the dogâ€™s ball", "text.mojibake"),
         ("at 20Â°C", "text.mojibake"),
         (
-            "Привет".encode().decode("latin-1").replace("\x9f", "Ÿ").replace("\x80", "€").replace("\x82", "‚"),
+            "Привет".encode()
+            .decode("latin-1")
+            .replace("\x9f", "Ÿ")
+            .replace("\x80", "€")
+            .replace("\x82", "‚"),
             "text.mojibake",
         ),
         (" ".join(["word"] * 76), "text.long"),
@@ -61,7 +65,8 @@ def test_signs_that_a_text_is_no_caption_are_noted(text, note):
 
 
 @pytest.mark.parametrize(
-    "text", ["IMG_1234.jpg and more", "see IMG_1234.jpg", "a.b.c", "U.S.", "fig. 1.2", "example.com"]
+    "text",
+    ["IMG_1234.jpg and more", "see IMG_1234.jpg", "a.b.c", "U.S.", "fig. 1.2", "example.com"],
 )
 def test_only_a_file_name_alone_is_taken_for_one(text):
     assert look_at_text(text.encode())[1] == ()
@@ -89,7 +94,8 @@ def test_the_status_is_what_decoding_and_stripping_say(data):
 
 
 @pytest.mark.parametrize(
-    "piece", [b"<a ", b"&", b"&amp", b"a.jpg", b" ", b"\xc3\x83", b"\xf0\x9f", b"\0", b"a\n", b"<!--"]
+    "piece",
+    [b"<a ", b"&", b"&amp", b"a.jpg", b" ", b"\xc3\x83", b"\xf0\x9f", b"\0", b"a\n", b"<!--"],
 )
 def test_a_mebibyte_of_anything_is_looked_at(piece):
     data = piece * ((1 << 20) // len(piece))

@@ -28,7 +28,10 @@ def test_a_score_is_a_value_that_travels(score):
 
 
 def test_settings_are_part_of_the_identity():
-    assert make_score("near_duplicate").identity() != make_score("near_duplicate", distance=5).identity()
+    assert (
+        make_score("near_duplicate").identity()
+        != make_score("near_duplicate", distance=5).identity()
+    )
     assert make_score("width").identity() != make_score("width", image="png").identity()
     assert make_score("phash").identity()["versions"]["pillow"]
 
@@ -56,7 +59,9 @@ def test_errors_travel():
     assert (error.slug, error.detail, str(error)) == ("no-image", "none", "no-image: none")
 
 
-@pytest.mark.parametrize("name", [name for name, score in ALL.items() if isinstance(score, DatasetScore)])
+@pytest.mark.parametrize(
+    "name", [name for name, score in ALL.items() if isinstance(score, DatasetScore)]
+)
 def test_one_sample_has_no_score_of_the_data_set(name):
     with pytest.raises(TypeError, match="gather"):
         ALL[name].score(View({}))
@@ -72,7 +77,9 @@ def test_scores_of_others_come_by_entry_points(monkeypatch):
     mine = type("Mine", (SCORES["width"],), {"name": "mine"})
 
     def having(*entries):
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry(*each) for each in entries])
+        monkeypatch.setattr(
+            "importlib.metadata.entry_points", lambda group: [Entry(*each) for each in entries]
+        )
         all_scores.cache_clear()
 
     try:

@@ -21,7 +21,10 @@ def theirs():
     return open_clip.get_tokenizer("ViT-B-32")
 
 
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=12)), max_size=30), st.sampled_from(["", " "]))
+@given(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=12)), max_size=30),
+    st.sampled_from(["", " "]),
+)
 def test_captions_are_tokenised_as_openclip_does(theirs, parts, between):
     text = between.join(parts)
     expected = theirs([text])[0].tolist()
@@ -42,11 +45,15 @@ def padded(item, context=12):
 
 
 @pytest.mark.parametrize(
-    ("changes", "trims"), [({}, True), ({"custom_text": True}, False), ({"no_causal_mask": True}, False)]
+    ("changes", "trims"),
+    [({}, True), ({"custom_text": True}, False), ({"no_causal_mask": True}, False)],
 )
 def test_padding_is_left_out_only_where_it_decides_nothing(tmp_path, changes, trims):
     own = {name: value for name, value in changes.items() if name == "custom_text"}
-    text = {**tiny_models.CLIP["text_cfg"], **{name: each for name, each in changes.items() if name not in own}}
+    text = {
+        **tiny_models.CLIP["text_cfg"],
+        **{name: each for name, each in changes.items() if name not in own},
+    }
     clip = load_clip(tiny_models.clip(tmp_path / "clip", text_cfg=text, **own), "", "fp32", "cpu")
     assert clip.text.trims is trims
     items = [np.array([49406, 320, 2368, 49407], np.int32), np.array([49406, 5, 49407], np.int32)]

@@ -60,13 +60,17 @@ def test_similarity_is_the_cosine_that_openclip_itself_finds(clip, bare):
     for image in (*PNG, encoded(smooth(120, 90), "JPEG")):
         for text in ("a red cat", "two dogs.", "", "a " * 30):
             expected = float(bare.images(image)[0] @ bare.texts(text)[0])
-            assert compute(similarity(clip), {"jpg": image, "txt": text.encode()}) == pytest.approx(expected, abs=0.005)
+            assert compute(similarity(clip), {"jpg": image, "txt": text.encode()}) == pytest.approx(
+                expected, abs=0.005
+            )
 
 
 def test_on_pictures_that_need_no_resizing_it_is_equal_but_for_rounding(clip, bare):
     image = encoded(photo(32, 32), "PNG")
     expected = float(bare.images(image)[0] @ bare.texts("a cat")[0])
-    assert compute(similarity(clip), {"png": image, "txt": b"a cat"}) == pytest.approx(expected, abs=SLIGHT)
+    assert compute(similarity(clip), {"png": image, "txt": b"a cat"}) == pytest.approx(
+        expected, abs=SLIGHT
+    )
 
 
 def test_several_captions_give_several_values_and_several_images_are_reduced(clip, bare):
@@ -81,19 +85,27 @@ def test_several_captions_give_several_values_and_several_images_are_reduced(cli
 @pytest.mark.parametrize("flip", ["horizontal", "vertical", "both"])
 def test_flips_mirror_the_image_before_the_model_sees_it(clip, flip):
     image = photo(32, 32)
-    turned = np.asarray(image)[:: -1 if flip != "horizontal" else 1, :: -1 if flip != "vertical" else 1]
+    turned = np.asarray(image)[
+        :: -1 if flip != "horizontal" else 1, :: -1 if flip != "vertical" else 1
+    ]
     flipped = compute(similarity(clip, flip=flip), {"png": encoded(image, "PNG"), "txt": b"a cat"})
     by_hand = {"png": encoded(Image.fromarray(turned), "PNG"), "txt": b"a cat"}
     assert flipped == pytest.approx(compute(similarity(clip), by_hand), abs=SLIGHT)
-    assert flipped != pytest.approx(compute(similarity(clip), {**by_hand, "png": encoded(image, "PNG")}), abs=1e-3)
+    assert flipped != pytest.approx(
+        compute(similarity(clip), {**by_hand, "png": encoded(image, "PNG")}), abs=1e-3
+    )
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-6), ("bf16", 0.01), ("fp16", 0.01)])
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("fp32", 1e-6), ("bf16", 0.01), ("fp16", 0.01)]
+)
 def test_an_embedding_does_not_depend_on_its_neighbours(clip, precision, tolerance):
     score = similarity(clip, precision=precision)
     texts = ["a", "the red cat on two dogs and a blue cat is not very red", "", "two dogs"] * 4
-    views = [View({"png": PNG[place % 3], "txt": text.encode()}) for place, text in enumerate(texts)]
+    views = [
+        View({"png": PNG[place % 3], "txt": text.encode()}) for place, text in enumerate(texts)
+    ]
     requests = [request for view in views for request in score.requests(view)]
     models = score.models()
     assert len(models) == 2
@@ -122,7 +134,9 @@ def test_both_towers_share_one_loaded_model_that_goes_with_its_last_holder(clip)
     assert other.models()[0] == image
     labels = other.models()[1].load("cpu")
     assert labels[0] is held
-    half = made("clip_similarity", model=clip, pretrained="", precision="bf16").models()[0].load("cpu")
+    half = (
+        made("clip_similarity", model=clip, pretrained="", precision="bf16").models()[0].load("cpu")
+    )
     assert half is not held
     del held, half
     assert len(loaded(clip)) == 1
@@ -133,7 +147,10 @@ def test_both_towers_share_one_loaded_model_that_goes_with_its_last_holder(clip)
 def test_two_threads_that_load_the_same_get_one(clip):
     found = []
     models = similarity(clip).models()
-    threads = [threading.Thread(target=lambda model=model: found.append(model.load("cpu"))) for model in models * 2]
+    threads = [
+        threading.Thread(target=lambda model=model: found.append(model.load("cpu")))
+        for model in models * 2
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -148,7 +165,9 @@ def test_zero_shot_is_the_softmax_of_a_hundred_times_the_cosine(clip, bare):
     fields = {"png": PNG[0]}
     values = []
     for turn in range(3):
-        score = made("zero_shot", model=clip, pretrained="", labels=" ; ".join(labels[turn:] + labels[:turn]))
+        score = made(
+            "zero_shot", model=clip, pretrained="", labels=" ; ".join(labels[turn:] + labels[:turn])
+        )
         values.append(compute(score, fields))
     assert values == pytest.approx(list(expected / expected.sum()), abs=0.05)
     assert sum(values) == pytest.approx(1, abs=1e-5)
@@ -166,7 +185,10 @@ def test_labels_are_computed_once_and_all_samples_get_them(clip):
 def heads():
     draw = np.random.default_rng(3)
     widths = [16, 8, 8, 4, 4, 1]
-    matrices = [torch.tensor(draw.normal(size=(b, a)), dtype=torch.float32) for a, b in itertools.pairwise(widths)]
+    matrices = [
+        torch.tensor(draw.normal(size=(b, a)), dtype=torch.float32)
+        for a, b in itertools.pairwise(widths)
+    ]
     biases = [torch.tensor(draw.normal(size=b), dtype=torch.float32) for b in widths[1:]]
 
     def several(places):
@@ -185,13 +207,23 @@ def heads():
     one = {"weight": torch.ones(1, 16), "bias": torch.tensor([5.0])}
     return [
         ("linear", one, lambda embedding: embedding.sum() + 5),
-        ("laion", several((0, 2, 4, 6, 7)), lambda embedding: through(embedding, lambda values: values)),
-        ("relu", several((0, 3, 6, 9, 11)), lambda embedding: through(embedding, lambda values: np.maximum(values, 0))),
+        (
+            "laion",
+            several((0, 2, 4, 6, 7)),
+            lambda embedding: through(embedding, lambda values: values),
+        ),
+        (
+            "relu",
+            several((0, 3, 6, 9, 11)),
+            lambda embedding: through(embedding, lambda values: np.maximum(values, 0)),
+        ),
     ]
 
 
 @pytest.mark.parametrize("kind", ["torch", "safetensors"])
-@pytest.mark.parametrize(("state", "expected"), [head[1:] for head in heads()], ids=[head[0] for head in heads()])
+@pytest.mark.parametrize(
+    ("state", "expected"), [head[1:] for head in heads()], ids=[head[0] for head in heads()]
+)
 def test_aesthetic_is_the_head_on_the_embedding(clip, bare, tmp_path, kind, state, expected):
     from safetensors.torch import save_file
 
@@ -207,7 +239,10 @@ def test_aesthetic_is_the_head_on_the_embedding(clip, bare, tmp_path, kind, stat
     [
         ({"weight": torch.ones(1, 9)}, "for embeddings of 9 values, these have 16"),
         ({"weight": torch.ones(2, 16)}, "gives 2 numbers"),
-        ({"a.0.weight": torch.ones(4, 16), "a.1.weight": torch.ones(1, 4)}, "neither a linear head nor LAION's"),
+        (
+            {"a.0.weight": torch.ones(4, 16), "a.1.weight": torch.ones(1, 4)},
+            "neither a linear head nor LAION's",
+        ),
         ({"weight": torch.ones(1, 16), "scale": torch.ones(1)}, "it has scale, weight"),
         ({}, "neither a linear head"),
     ],
@@ -215,13 +250,19 @@ def test_aesthetic_is_the_head_on_the_embedding(clip, bare, tmp_path, kind, stat
 def test_a_head_that_is_none_is_refused(clip, tmp_path, state, message):
     torch.save(state, tmp_path / "head.pth")
     with pytest.raises(ValueError, match=message):
-        compute(made("aesthetic", model=clip, pretrained="", head=str(tmp_path / "head.pth")), {"png": PNG[0]})
+        compute(
+            made("aesthetic", model=clip, pretrained="", head=str(tmp_path / "head.pth")),
+            {"png": PNG[0]},
+        )
 
 
 def test_a_head_is_never_unpickled(clip, tmp_path):
     torch.save({"weight": threading.Thread}, tmp_path / "head.pth")
     with pytest.raises(Exception, match=r"(?i)weights.only"):
-        compute(made("aesthetic", model=clip, pretrained="", head=str(tmp_path / "head.pth")), {"png": PNG[0]})
+        compute(
+            made("aesthetic", model=clip, pretrained="", head=str(tmp_path / "head.pth")),
+            {"png": PNG[0]},
+        )
 
 
 def test_embeddings_are_known_by_field_flip_and_caption(clip):
@@ -230,7 +271,10 @@ def test_embeddings_are_known_by_field_flip_and_caption(clip):
     assert keys[0] == "png/both"
     assert len(set(keys)) == 3
     other = View({"png": PNG[1], "txt": b"two dogs"})
-    assert [embedding_key(request) for request in similarity(clip).requests(other)] == ["png", keys[2]]
+    assert [embedding_key(request) for request in similarity(clip).requests(other)] == [
+        "png",
+        keys[2],
+    ]
 
 
 def test_a_score_tells_which_embeddings_it_asks_for(clip):
@@ -250,7 +294,10 @@ def test_weights_may_lie_in_a_checkpoint_of_a_training(clip, tmp_path, caplog):
     net = open_clip.create_model(clip)
     state = {f"module.{name}": value for name, value in net.state_dict().items()}
     optimizer = torch.optim.AdamW(net.parameters()).state_dict()
-    torch.save({"epoch": 1, "name": "x", "state_dict": state, "optimizer": optimizer}, tmp_path / "epoch_1.pt")
+    torch.save(
+        {"epoch": 1, "name": "x", "state_dict": state, "optimizer": optimizer},
+        tmp_path / "epoch_1.pt",
+    )
     trained = made("clip_similarity", model=bare_folder, pretrained=str(tmp_path / "epoch_1.pt"))
     fields = {"png": PNG[0], "txt": b"a cat"}
     caplog.clear()
@@ -259,7 +306,12 @@ def test_weights_may_lie_in_a_checkpoint_of_a_training(clip, tmp_path, caplog):
 
 
 def test_settings_of_the_preprocessing_are_the_folders_own(tmp_path):
-    preprocess = {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bilinear", "resize_mode": "squash"}
+    preprocess = {
+        "mean": [0.5] * 3,
+        "std": [0.5] * 3,
+        "interpolation": "bilinear",
+        "resize_mode": "squash",
+    }
     folder = tiny_models.clip(tmp_path / "a", preprocess=preprocess)
     net, _, transform = open_clip.create_model_and_transforms(folder)
     net.eval()

@@ -27,7 +27,8 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from tests.stages.scores import tiny_models
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-# OpenCLIP's tokenizer repairs these first (ftfy, entities of HTML), or has other special tokens than transformers'.
+# OpenCLIP's tokenizer repairs these first (ftfy, entities of HTML), or has other special tokens
+# than transformers'.
 REPAIRED = [
     "it\u2019s a \u201cred\u201d cat",
     "cats &amp; dogs",
@@ -47,7 +48,10 @@ def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("clip")
     text = {**tiny_models.CLIP["text_cfg"], "context_length": CONTEXT}
     ours = tiny_models.clip(root / "ours", text_cfg=text)
-    torch.save(load_file(root / "ours/open_clip_model.safetensors"), root / "ours/open_clip_pytorch_model.bin")
+    torch.save(
+        load_file(root / "ours/open_clip_model.safetensors"),
+        root / "ours/open_clip_pytorch_model.bin",
+    )
     (root / "theirs").mkdir()
     write_hf_clip(root / "ours", root / "theirs")
     (root / "ours/open_clip_pytorch_model.bin").unlink()
@@ -67,7 +71,12 @@ def by_transformers(folder, image, caption):
     """Return logits_per_text / 100, as Data-Juicer's image_text_similarity_filter has it."""
     processor, model = loaded_by_transformers(folder)
     inputs = processor(
-        text=caption, images=image, return_tensors="pt", truncation=True, max_length=CONTEXT, padding=True
+        text=caption,
+        images=image,
+        return_tensors="pt",
+        truncation=True,
+        max_length=CONTEXT,
+        padding=True,
     )
     return float(model(**inputs).logits_per_text / 100)
 
@@ -79,7 +88,10 @@ def test_similarity_is_that_of_transformers_clip_for_the_same_pixels(folders, ca
     for seed in range(3):
         data = encoded(photo(32, 32, seed), "PNG")  # of the model's size: nothing is resized
         expected = by_transformers(theirs, Image.open(io.BytesIO(data)), caption)
-        found = compute(made("clip_similarity", model=ours, pretrained=""), {"png": data, "txt": caption.encode()})
+        found = compute(
+            made("clip_similarity", model=ours, pretrained=""),
+            {"png": data, "txt": caption.encode()},
+        )
         assert found == pytest.approx(expected, abs=2e-5)
 
 
@@ -103,23 +115,35 @@ def test_labels_and_captions_are_tokenised_alike(folders):
     labels = "it\u2019s a red cat;two dogs"
     for by in ("openclip", "hf"):
         text = made("clip_similarity", model=ours, pretrained="", processor=by).models()[1]
-        loaded = made("zero_shot", model=ours, pretrained="", processor=by, labels=labels).models()[1].load("cpu")
+        loaded = (
+            made("zero_shot", model=ours, pretrained="", processor=by, labels=labels)
+            .models()[1]
+            .load("cpu")
+        )
         with torch.inference_mode():
-            captions = text.run(text.load("cpu"), [clip_item(ours, each, by) for each in labels.split(";")])
+            captions = text.run(
+                text.load("cpu"), [clip_item(ours, each, by) for each in labels.split(";")]
+            )
         assert np.abs(loaded[1] - np.stack(captions)).max() < 2e-5
 
 
 def test_another_processor_makes_another_score_and_other_embeddings(folders):
     ours, _ = folders
     (image, text), (same, other) = (
-        made("clip_similarity", model=ours, pretrained="", processor=by).models() for by in ("openclip", "hf")
+        made("clip_similarity", model=ours, pretrained="", processor=by).models()
+        for by in ("openclip", "hf")
     )
     assert image.identity() == same.identity()
     assert text.identity() != other.identity()
-    plain, score = (made("clip_similarity", model=ours, pretrained="", processor=by) for by in ("openclip", "hf"))
+    plain, score = (
+        made("clip_similarity", model=ours, pretrained="", processor=by)
+        for by in ("openclip", "hf")
+    )
     view = View({"png": encoded(photo(32, 32), "PNG"), "txt": b"a"})
     assert plain.requests(view)[0].key != score.requests(view)[0].key
-    assert {each.settings for each in plain.embedded()}.isdisjoint(each.settings for each in score.embedded())
+    assert {each.settings for each in plain.embedded()}.isdisjoint(
+        each.settings for each in score.embedded()
+    )
     assert set(score.versions()) >= {"transformers", "tokenizers"}
     assert "transformers" in score.needs
 
@@ -131,7 +155,9 @@ def test_a_model_with_another_vocabulary_refuses_transformers_tokenizer(tmp_path
         made("clip_similarity", model=model, pretrained="", processor="hf"),
         made("zero_shot", model=model, pretrained="", processor="hf", labels="a;b"),
     ):
-        with pytest.raises(ValueError, match="processor='hf' is for models with the vocabulary of OpenAI's CLIP"):
+        with pytest.raises(
+            ValueError, match="processor='hf' is for models with the vocabulary of OpenAI's CLIP"
+        ):
             score.models()[1].load("cpu")
 
 
@@ -145,7 +171,9 @@ def test_images_of_any_size_are_cropped_as_transformers_processor_does(folders, 
     ours, theirs = folders
     image = photo(size[0], size[1], seed=sum(size))
     turned = image.transpose(Image.Transpose.ROTATE_180) if flip else image
-    score = made("clip_similarity", model=ours, pretrained="", processor="hf", decode="exact", flip=flip)
+    score = made(
+        "clip_similarity", model=ours, pretrained="", processor="hf", decode="exact", flip=flip
+    )
     found = compute(score, {"png": encoded(image, "PNG"), "txt": b"a red cat"})
     assert found == pytest.approx(by_transformers(theirs, turned, "a red cat"), abs=2e-5)
 
@@ -158,16 +186,23 @@ def test_random_sizes_are_cropped_as_transformers_processor_does(folders):
     for seed in range(60):
         image = photo(chance.randrange(20, 200), chance.randrange(20, 200), seed=seed)
         found = compute(score, {"png": encoded(image, "PNG"), "txt": b"a red cat"})
-        assert found == pytest.approx(by_transformers(theirs, image, "a red cat"), abs=2e-5), image.size
+        assert found == pytest.approx(by_transformers(theirs, image, "a red cat"), abs=2e-5), (
+            image.size
+        )
 
 
 @pytest.mark.parametrize("size", [(64, 48), (48, 90), (101, 33), (32, 200)])
 def test_pictures_are_those_of_transformers_processor_but_for_rounding(size):
     processor = CLIPImageProcessor(
-        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, do_normalize=False, do_rescale=False
+        size={"shortest_edge": 32},
+        crop_size={"height": 32, "width": 32},
+        do_normalize=False,
+        do_rescale=False,
     )
     data = encoded(smooth(*size), "PNG")
     found = Prepare(geometry=Geometry(size=(32, 32), fit="short", rounds_down=True))(data, 1 << 30)
-    expected = processor(images=Image.open(io.BytesIO(data)), return_tensors="np")["pixel_values"][0]
+    expected = processor(images=Image.open(io.BytesIO(data)), return_tensors="np")["pixel_values"][
+        0
+    ]
     assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
     assert found.std() > 10

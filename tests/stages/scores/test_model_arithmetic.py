@@ -58,7 +58,9 @@ def test_sizes_and_centres_are_torchvisions():
     for width, height in ((7, 5), (5, 7), (9, 9), (640, 481), (481, 640), (1, 100), (100, 1)):
         picture = torch.zeros((3, height, width), dtype=torch.uint8)
         for side in (1, 4, 5, 13):
-            assert output_size(width, height, side) == tuple(transforms.resize(picture, side).shape[1:])
+            assert output_size(width, height, side) == tuple(
+                transforms.resize(picture, side).shape[1:]
+            )
         assert output_size(width, height, (3, 8)) == (3, 8)
     marked = torch.arange(11 * 14).reshape(1, 11, 14)
     for height, width in ((3, 4), (4, 5), (11, 14), (1, 1), (10, 13)):

@@ -69,13 +69,20 @@ def png(image) -> bytes:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("reduce", ["mean", *(pytest.param(each, marks=pytest.mark.deep) for each in ("max", "min"))])
+@pytest.mark.parametrize(
+    "reduce", ["mean", *(pytest.param(each, marks=pytest.mark.deep) for each in ("max", "min"))]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_value_of_a_video_is_that_of_its_frames_put_together(scores, name, reduce):
-    alone = [compute(scores(name), {"png": png(image), "txt": b"a red cat"}) for image in sampled(FILM, 3)]
+    alone = [
+        compute(scores(name), {"png": png(image), "txt": b"a red cat"})
+        for image in sampled(FILM, 3)
+    ]
     assert len({round(value, 4) for value in alone}) > 1 or name == "zero_shot"
     found = compute(scores(name, reduce=reduce), {"mp4": FILM, "txt": b"a red cat"})
-    assert found == pytest.approx(float(REDUCED[reduce](alone)), abs=2e-4 if name == "aesthetic" else SLIGHT)
+    assert found == pytest.approx(
+        float(REDUCED[reduce](alone)), abs=2e-4 if name == "aesthetic" else SLIGHT
+    )
 
 
 @pytest.mark.deep
@@ -85,7 +92,9 @@ def test_key_frames_may_be_taken(scores, name):
     alone = [compute(scores(name), {"png": png(image), "txt": b"a red cat"}) for image in keys]
     found = compute(scores(name, sampling="key", frames=0), {"mp4": FILM, "txt": b"a red cat"})
     assert len(keys) > 3
-    assert found == pytest.approx(float(np.mean(alone)), abs=2e-4 if name == "aesthetic" else SLIGHT)
+    assert found == pytest.approx(
+        float(np.mean(alone)), abs=2e-4 if name == "aesthetic" else SLIGHT
+    )
 
 
 @pytest.mark.deep
@@ -104,10 +113,16 @@ def test_several_videos_have_a_value_each_and_captions_are_compared_with_all_of_
     alone = [compute(scores("classify"), {"mp4": each}) for each in (FILM, short)]
     assert compute(scores("classify"), fields) == alone
     matched = compute(scores("image_text_match"), fields)
-    parts = [compute(scores("image_text_match"), {"mp4": each, "txt": b"a red cat"}) for each in (FILM, short)]
+    parts = [
+        compute(scores("image_text_match"), {"mp4": each, "txt": b"a red cat"})
+        for each in (FILM, short)
+    ]
     assert matched == pytest.approx((3 * parts[0] + 2 * parts[1]) / 5, abs=SLIGHT)
     cosines = compute(scores("clip_similarity"), fields)
-    parts = [compute(scores("clip_similarity"), {"mp4": each, "txt": b"a red cat"}) for each in (FILM, short)]
+    parts = [
+        compute(scores("clip_similarity"), {"mp4": each, "txt": b"a red cat"})
+        for each in (FILM, short)
+    ]
     assert cosines == pytest.approx((3 * parts[0] + 2 * parts[1]) / 5, abs=SLIGHT)
 
 
@@ -159,21 +174,39 @@ def test_neighbours_do_not_show(scores, tmp_path: Path):
         for number, (film, text) in enumerate(zip(films, texts, strict=True))
         for end, data in (("mp4", film), ("txt", text))
     ]
-    write_tar(tmp_path / "0.tar", [*members[:2], ("x.mp4", FILM[:500]), ("x.txt", b"cut"), *members[2:]])
+    write_tar(
+        tmp_path / "0.tar", [*members[:2], ("x.mp4", FILM[:500]), ("x.txt", b"cut"), *members[2:]]
+    )
     call = f'clip_similarity(model="{score.model}", pretrained="")'
-    report = measure_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=(call,), embeddings=True), HERE)
+    report = measure_shards(
+        str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=(call,), embeddings=True), HERE
+    )
     assert report.total("samples") == 4
     import pyarrow.parquet as pq
 
     rows = pq.read_table(tmp_path / "out" / ".wdsflow" / "ledger" / "0.parquet").to_pylist()
     found = [row[call] for row in rows]
-    expected = [compute(score, {"mp4": film, "txt": text}) for film, text in zip(films, texts, strict=True)]
+    expected = [
+        compute(score, {"mp4": film, "txt": text}) for film, text in zip(films, texts, strict=True)
+    ]
     assert found[1] is None
     assert rows[1]["failed"][0]["error"] == "undecodable"
     assert [found[0], *found[2:]] == pytest.approx(expected, abs=SLIGHT)
-    (keys,) = [each for name, each in json.loads(rows[0]["embedded"]).items() if name.startswith("image")]
-    assert [key.partition("/av ")[0] for key in keys] == ["mp4/uniform/3/0", "mp4/uniform/3/1", "mp4/uniform/3/2"]
+    (keys,) = [
+        each for name, each in json.loads(rows[0]["embedded"]).items() if name.startswith("image")
+    ]
+    assert [key.partition("/av ")[0] for key in keys] == [
+        "mp4/uniform/3/0",
+        "mp4/uniform/3/1",
+        "mp4/uniform/3/2",
+    ]
     again = tmp_path / "again"
-    measure_shards(str(tmp_path / "0.tar"), again, Recipe(scores=(call,)), HERE, embeddings_from=tmp_path / "out")
+    measure_shards(
+        str(tmp_path / "0.tar"),
+        again,
+        Recipe(scores=(call,)),
+        HERE,
+        embeddings_from=tmp_path / "out",
+    )
     halved = pq.read_table(again / ".wdsflow" / "ledger" / "0.parquet").column(call).to_pylist()
     assert [halved[0], *halved[2:]] == pytest.approx(expected, abs=0.001)

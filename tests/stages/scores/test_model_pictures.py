@@ -13,10 +13,16 @@ transform = pytest.importorskip("open_clip.transform", reason="OpenCLIP is not i
 BUDGET = 1 << 30
 MODES = [  # OpenCLIP's settings, and what they are to us
     ({"size": 64}, Geometry(size=(64, 64), fit="short")),
-    ({"size": 64, "interpolation": "bilinear"}, Geometry(size=(64, 64), fit="short", kernel="bilinear")),
+    (
+        {"size": 64, "interpolation": "bilinear"},
+        Geometry(size=(64, 64), fit="short", kernel="bilinear"),
+    ),
     ({"size": (48, 80), "interpolation": "bilinear"}, Geometry(size=(48, 80), fit="cover")),
     ({"size": (48, 80), "resize_mode": "squash"}, Geometry(size=(48, 80), fit="both")),
-    ({"size": 64, "resize_mode": "longest", "fill_color": 9}, Geometry(size=(64, 64), fit="within", fill=9)),
+    (
+        {"size": 64, "resize_mode": "longest", "fill_color": 9},
+        Geometry(size=(64, 64), fit="within", fill=9),
+    ),
     ({"size": (48, 81), "resize_mode": "longest"}, Geometry(size=(48, 81), fit="within")),
 ]
 SIZES = [(64, 64), (200, 150), (97, 311), (640, 481), (30, 40)]
@@ -24,8 +30,13 @@ SIZES = [(64, 64), (200, 150), (97, 311), (640, 481), (30, 40)]
 
 def expected(data, settings):
     """Return what OpenCLIP's evaluation transform makes of an image, as levels from 0 to 255."""
-    config = transform.PreprocessCfg(**{**settings, "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)})
-    return transform.image_transform_v2(config, is_train=False)(Image.open(io.BytesIO(data))).numpy() * 255
+    config = transform.PreprocessCfg(
+        **{**settings, "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
+    )
+    return (
+        transform.image_transform_v2(config, is_train=False)(Image.open(io.BytesIO(data))).numpy()
+        * 255
+    )
 
 
 @pytest.mark.sample(2)
@@ -53,7 +64,9 @@ def test_what_is_decoded_smaller_differs_by_less_than_a_level_in_the_mean():
 @pytest.mark.parametrize(("settings", "geometry"), MODES)
 def test_decoded_at_full_size_a_picture_is_openclips_but_for_rounding(settings, geometry):
     for data in (encoded(smooth(1600, 1200), "JPEG", quality=95), encoded(smooth(513, 700), "PNG")):
-        difference = np.abs(Prepare(geometry=geometry, decode="exact")(data, BUDGET) - expected(data, settings))
+        difference = np.abs(
+            Prepare(geometry=geometry, decode="exact")(data, BUDGET) - expected(data, settings)
+        )
         assert difference.max() < 1.5
         assert difference.mean() < 0.02
 
@@ -68,8 +81,15 @@ def test_a_flipped_picture_is_that_of_the_flipped_image(flip, size):
     for geometry in (MODES[0][1], MODES[3][1], MODES[4][1]):
         made = Prepare(geometry=geometry, flip=flip)(encoded(image, "PNG"), BUDGET)
         plain = Prepare(geometry=geometry)(encoded(turned, "PNG"), BUDGET)
-        assert np.abs(made.astype(int) - plain).mean() < 0.7  # decoded smaller, blocks begin at another edge
-        assert np.abs(made.astype(int) - Prepare(geometry=geometry)(encoded(image, "PNG"), BUDGET)).mean() > 2
+        assert (
+            np.abs(made.astype(int) - plain).mean() < 0.7
+        )  # decoded smaller, blocks begin at another edge
+        assert (
+            np.abs(
+                made.astype(int) - Prepare(geometry=geometry)(encoded(image, "PNG"), BUDGET)
+            ).mean()
+            > 2
+        )
 
 
 def test_orientation_is_ignored_and_high_depth_is_scaled():

@@ -31,12 +31,37 @@ def scores(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
     clip, place = tiny_models.clip(root / "clip"), {"caption": "json:texts"}
     return [
-        made("clip_similarity", model=clip, pretrained="", reduce="max", flip="both", image="1.png;0.png", **place),
+        made(
+            "clip_similarity",
+            model=clip,
+            pretrained="",
+            reduce="max",
+            flip="both",
+            image="1.png;0.png",
+            **place,
+        ),
         made("zero_shot", model=clip, pretrained="", labels="a cat;a dog;two", image="*.png"),
         made("classify", model=tiny_models.image_classifier(root / "image"), label="nsfw"),
-        made("image_text_match", model=tiny_models.matcher(root / "match"), reduce="min", flip="vertical", **place),
-        made("text_classify", model=tiny_models.text_classifier(root / "text"), label="odd", max_tokens=4, **place),
-        made("caption_perplexity", model=tiny_models.language_model(root / "language"), max_tokens=3, **place),
+        made(
+            "image_text_match",
+            model=tiny_models.matcher(root / "match"),
+            reduce="min",
+            flip="vertical",
+            **place,
+        ),
+        made(
+            "text_classify",
+            model=tiny_models.text_classifier(root / "text"),
+            label="odd",
+            max_tokens=4,
+            **place,
+        ),
+        made(
+            "caption_perplexity",
+            model=tiny_models.language_model(root / "language"),
+            max_tokens=3,
+            **place,
+        ),
     ]
 
 
@@ -57,7 +82,9 @@ def python(code, *arguments, given):
     """Run code in a fresh interpreter; return what it prints."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     run = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(run, input=pickle.dumps(given), capture_output=True, env=environment, check=False)
+    done = subprocess.run(
+        run, input=pickle.dumps(given), capture_output=True, env=environment, check=False
+    )
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     return ast.literal_eval(done.stdout.decode())
 
@@ -65,7 +92,11 @@ def python(code, *arguments, given):
 @pytest.mark.deep
 @pytest.mark.parametrize(
     "method",
-    [pytest.param("spawn", marks=pytest.mark.deep), "forkserver", pytest.param("fork", marks=pytest.mark.deep)],
+    [
+        pytest.param("spawn", marks=pytest.mark.deep),
+        "forkserver",
+        pytest.param("fork", marks=pytest.mark.deep),
+    ],
 )
 def test_scores_are_the_same_in_a_process_of_any_kind(scores, method):
     if method not in multiprocessing.get_all_start_methods():
@@ -109,5 +140,6 @@ def test_decoders_make_the_same_items_without_the_libraries_of_the_models(scores
     view = View(FIELDS)
     expected = [request.make() for score in asked for request in score.requests(view)]
     assert found == [
-        [part.tolist() for part in each] if isinstance(each, tuple) else each.tolist() for each in expected
+        [part.tolist() for part in each] if isinstance(each, tuple) else each.tolist()
+        for each in expected
     ]

@@ -21,14 +21,23 @@ def flat(*colour):
 
 
 def pictures():
-    yield from (smooth(300, 200), smooth(512, 400, 1), smooth(90, 300, 2), noise(64, 64), photo(), flat(9, 99, 199))
+    yield from (
+        smooth(300, 200),
+        smooth(512, 400, 1),
+        smooth(90, 300, 2),
+        noise(64, 64),
+        photo(),
+        flat(9, 99, 199),
+    )
     yield smooth(333, 222, 3).convert("L")
 
 
 def test_the_perceptual_hash_is_imagehashs():
     imagehash = pytest.importorskip("imagehash")
     for image in pictures():
-        if len(set(image.convert("L").tobytes())) > 1:  # in that of one colour theirs is rounding noise
+        if (
+            len(set(image.convert("L").tobytes())) > 1
+        ):  # in that of one colour theirs is rounding noise
             assert score("phash", png(image)) == str(imagehash.phash(image))
 
 
@@ -43,7 +52,9 @@ def test_the_perceptual_hash_of_a_large_image_is_near_that_of_its_full_size():
 
 
 def test_the_hash_of_a_flat_image_does_not_depend_on_rounding():
-    assert {score("phash", png(flat(level, level, level))) for level in (1, 77, 128, 255)} == {"8000000000000000"}
+    assert {score("phash", png(flat(level, level, level))) for level in (1, 77, 128, 255)} == {
+        "8000000000000000"
+    }
 
 
 def test_blur_is_the_variance_of_the_laplacian():
@@ -51,7 +62,10 @@ def test_blur_is_the_variance_of_the_laplacian():
         luma = np.asarray(image.convert("L"), float)
         high, wide = luma.shape
         rows = [abs(row) if row < high else 2 * high - 2 - row for row in range(-1, high + 1)]
-        columns = [abs(column) if column < wide else 2 * wide - 2 - column for column in range(-1, wide + 1)]
+        columns = [
+            abs(column) if column < wide else 2 * wide - 2 - column
+            for column in range(-1, wide + 1)
+        ]
         more = luma[rows][:, columns]
         edges = more[:-2, 1:-1] + more[2:, 1:-1] + more[1:-1, :-2] + more[1:-1, 2:] - 4 * luma
         assert score("blur", png(image)) == pytest.approx(edges.var(), rel=1e-12, abs=1e-12)
@@ -61,7 +75,9 @@ def test_a_blurred_image_has_less_of_it():
     from PIL import ImageFilter
 
     image = smooth(300, 200)
-    assert score("blur", png(image.filter(ImageFilter.GaussianBlur(2)))) < 0.2 * score("blur", png(image))
+    assert score("blur", png(image.filter(ImageFilter.GaussianBlur(2)))) < 0.2 * score(
+        "blur", png(image)
+    )
 
 
 def test_entropy_is_pillows():
@@ -82,7 +98,9 @@ def test_brightness_and_contrast_of_images_that_are_known():
     assert score("contrast", png(photo())) == pytest.approx(values.std() / 255)
 
 
-@pytest.mark.parametrize("name", ["brightness", "contrast", "entropy", "blur", "width", "height", "pixels", "min_side"])
+@pytest.mark.parametrize(
+    "name", ["brightness", "contrast", "entropy", "blur", "width", "height", "pixels", "min_side"]
+)
 def test_the_ends_of_the_range_of_a_score_are_values_of_pictures(name):
     halves = np.zeros((2, 128), np.uint8)
     halves[:, 64:] = 255
@@ -103,7 +121,9 @@ def test_blank_is_what_has_one_colour():
     written = flat(250, 250, 250)
     written.paste((0, 0, 0), (10, 10, 20, 12))  # 20 pixels
     coloured = Image.fromarray(
-        np.stack([np.full((60, 80), 90), np.tile(np.arange(80), (60, 1)), np.full((60, 80), 9)], -1).astype(np.uint8)
+        np.stack(
+            [np.full((60, 80), 90), np.tile(np.arange(80), (60, 1)), np.full((60, 80), 9)], -1
+        ).astype(np.uint8)
     )
     for image in (written, coloured, photo(), noise(80, 60)):
         assert score("is_blank", png(image)) is False
@@ -121,8 +141,12 @@ def test_a_look_at_some_rows_decides_as_the_whole_does():
     rng, found = np.random.default_rng(3), set()
     for trial in range(200):
         height, share = int(rng.integers(20, 100)), float(rng.choice([0.5, 0.9, 0.95, 0.999, 1.0]))
-        pixels = np.full((height, 40, 3), 120) + rng.integers(-9, 10, (height, 40, 3)) * rng.integers(0, 2)
-        pixels[rng.random((height, 40)) < (1 - share) * rng.choice([0.3, 0.98, 1.02, 3])] = rng.integers(0, 256)
+        pixels = np.full((height, 40, 3), 120) + rng.integers(
+            -9, 10, (height, 40, 3)
+        ) * rng.integers(0, 2)
+        pixels[rng.random((height, 40)) < (1 - share) * rng.choice([0.3, 0.98, 1.02, 3])] = (
+            rng.integers(0, 256)
+        )
         image = Image.fromarray(pixels.astype(np.uint8))
         expected = plainly_blank(image, 8, share)
         assert score("is_blank", png(image), share=share) is expected, trial
@@ -154,13 +178,17 @@ def test_a_score_cannot_write_into_what_others_look_at():
             decode_picture(data, 1 << 30).pixels[:] = 0
 
 
-@pytest.mark.parametrize("settings", [{"tolerance": -1}, {"tolerance": 8.5}, {"share": 0}, {"share": 1.01}])
+@pytest.mark.parametrize(
+    "settings", [{"tolerance": -1}, {"tolerance": 8.5}, {"share": 0}, {"share": 1.01}]
+)
 def test_settings_outside_of_their_range_are_refused(settings):
     with pytest.raises(ValueError, match="is_blank"):
         make_score("is_blank", **settings)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 700), (3000, 1), (2, 2), (5000, 3), (513, 512), (1025, 100)])
+@pytest.mark.parametrize(
+    "size", [(1, 1), (1, 700), (3000, 1), (2, 2), (5000, 3), (513, 512), (1025, 100)]
+)
 def test_every_size_has_scores(size):
     image = noise(*size)
     for kind in ("PNG", "JPEG"):

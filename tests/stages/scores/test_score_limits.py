@@ -64,7 +64,11 @@ def test_a_tokenizer_forgets_words_beyond_a_limit_and_keeps_its_marks():
         all_special_ids = (1, 2)
 
         def __init__(self, words):
-            self.cache = {"<start>": 1, "<end>": 2, **{f"w{number}": "w" for number in range(words)}}
+            self.cache = {
+                "<start>": 1,
+                "<end>": 2,
+                **{f"w{number}": "w" for number in range(words)},
+            }
 
     full, more = Tokenizer((1 << 17) - 2), Tokenizer((1 << 17) - 1)
     for each in (full, more):
@@ -176,7 +180,9 @@ def test_a_caption_has_a_mebibyte_at_most():
             assert [len(text) for text in view.captions("json:alt")] == [1, MIB]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-be"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-be"]
+)
 def test_a_caption_is_read_by_its_byte_order_mark(encoding):
     marked = encoding in {"utf-8", "utf-8-sig", "utf-16", "utf-32"}
     text = "\u00dcber zwei K\u00e4tzchen \U0001f600"
@@ -192,7 +198,10 @@ def test_a_caption_is_read_by_its_byte_order_mark(encoding):
         ({"alt": []}, "no-caption"),
         ({}, "no-caption"),
         ([], "no-caption"),
-        ({"alt": 5, "title": True}, "not-text: 'json' holds no text under 'alt;title' but bool, int"),
+        (
+            {"alt": 5, "title": True},
+            "not-text: 'json' holds no text under 'alt;title' but bool, int",
+        ),
         ({"alt": {}, "title": "t"}, ["t"]),
         ({"alt": [1.5, "a"]}, ["a"]),
     ],
@@ -215,7 +224,9 @@ def test_a_field_is_read_within_its_budget_and_counted():
     small = View(fields, ViewOptions(budget=99))
     with pytest.raises(ScoreError, match="over-budget: it has 100 bytes; the budget is 99"):
         small.read("bin")
-    assert small.read("bin", 0, 100) == bytes(range(100))  # a part is asked for: it is paid elsewhere
+    assert small.read("bin", 0, 100) == bytes(
+        range(100)
+    )  # a part is asked for: it is paid elsewhere
     with pytest.raises(ScoreError, match="no-json: no field 'json'; it has 'bin'"):
         view.json()
 
@@ -226,7 +237,15 @@ def test_a_field_as_a_file_is_read_where_it_is_asked_for():
     whole = io.BytesIO(fields["bin"])
     assert file.readable()
     assert file.seekable()
-    for offset, whence, size in ((10, 0, 5), (5, 1, 3), (-7, 2, 50), (0, 2, 4), (200, 0, 4), (-20, 1, 2), (0, 0, 100)):
+    for offset, whence, size in (
+        (10, 0, 5),
+        (5, 1, 3),
+        (-7, 2, 50),
+        (0, 2, 4),
+        (200, 0, 4),
+        (-20, 1, 2),
+        (0, 0, 100),
+    ):
         assert file.seek(offset, whence) == whole.seek(offset, whence)
         assert file.read(size) == whole.read(size)
         assert file.tell() == whole.tell()
@@ -265,7 +284,10 @@ def test_a_picture_is_made_smaller_to_whole_numbers(size, expected):
 )
 def test_the_ends_of_settings_of_blank_images(settings, fits):
     if fits:
-        assert score("is_blank", {"png": encoded(noise(4, 4).resize((1, 1)), "PNG")}, **settings) is True
+        assert (
+            score("is_blank", {"png": encoded(noise(4, 4).resize((1, 1)), "PNG")}, **settings)
+            is True
+        )
     else:
         with pytest.raises(ValueError, match=r"must be from (1e-09 to 1|0 to 255)$"):
             make_score("is_blank", **settings)
@@ -286,4 +308,7 @@ def test_a_header_that_ends_early_has_a_name(data, found):
 
 
 def test_a_mode_that_a_header_does_not_tell_is_unknown():
-    assert slug(made("mode").score, View({"jpg": b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'})) == "unknown-mode"
+    assert (
+        slug(made("mode").score, View({"jpg": b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'}))
+        == "unknown-mode"
+    )

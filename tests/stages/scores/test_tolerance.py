@@ -46,7 +46,10 @@ def test_pixel_scores_keep_what_they_say_of_the_scale(name):
     most, of = score.scale_tolerance
     differences = []
     for data in large_pictures():
-        reduced, whole = score.of(decode_picture(data, BUDGET)), score.of(Picture(full_size(data, BUDGET)))
+        reduced, whole = (
+            score.of(decode_picture(data, BUDGET)),
+            score.of(Picture(full_size(data, BUDGET))),
+        )
         if of == "bits":
             differences.append((int(reduced, 16) ^ int(whole, 16)).bit_count())
         else:
@@ -65,22 +68,31 @@ def settings_of(folder):
 
 
 @pytest.mark.sample(5)
-@pytest.mark.parametrize("name", ["clip_similarity", "zero_shot", "aesthetic", "classify", "image_text_match"])
+@pytest.mark.parametrize(
+    "name", ["clip_similarity", "zero_shot", "aesthetic", "classify", "image_text_match"]
+)
 @pytest.mark.parametrize("side", [32, 224])
 def test_models_see_pixels_that_keep_what_their_scores_say_of_the_scale(name, side):
     assert SCORES[name].scale_tolerance is SEEN_PIXELS
     geometry = Geometry(size=(side, side), fit="short")
     for data in large_pictures():
-        fast, exact = (Prepare(geometry=geometry, decode=how)(data, BUDGET).astype(float) for how in ("fast", "exact"))
+        fast, exact = (
+            Prepare(geometry=geometry, decode=how)(data, BUDGET).astype(float)
+            for how in ("fast", "exact")
+        )
         assert 0 < np.abs(fast - exact).mean() <= SEEN_PIXELS.most
 
 
 @pytest.mark.deep
 def test_text_in_pictures_keeps_what_it_says_of_the_scale():
     pytest.importorskip("easyocr_en_models")
-    page = written("some words to find", "and a second line").resize((1400, 700), Image.Resampling.BICUBIC)
+    page = written("some words to find", "and a second line").resize(
+        (1400, 700), Image.Resampling.BICUBIC
+    )
     fields = {"jpg": encoded(page, "JPEG", quality=90)}
-    fast, exact = (compute(made("ocr_area", canvas=320, decode=how), fields) for how in ("fast", "exact"))
+    fast, exact = (
+        compute(made("ocr_area", canvas=320, decode=how), fields) for how in ("fast", "exact")
+    )
     assert 0 < abs(fast - exact) <= SCORES["ocr_area"].scale_tolerance.most
 
 
@@ -90,17 +102,24 @@ def test_decoded_at_full_size_classify_gives_the_librarys_own_number(folder):
     model = transformers.ViTForImageClassification.from_pretrained(settings["model"]).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(settings["model"])
     for data in large_pictures():
-        pixels = processor(images=Image.open(io.BytesIO(data)).convert("RGB"), return_tensors="pt")["pixel_values"]
+        pixels = processor(images=Image.open(io.BytesIO(data)).convert("RGB"), return_tensors="pt")[
+            "pixel_values"
+        ]
         with torch.inference_mode():
             expected = float(model(pixel_values=pixels).logits.softmax(-1)[0, 1])
-        assert compute(made("classify", decode="exact", **settings), {"jpg": data}) == pytest.approx(expected, abs=2e-6)
+        assert compute(
+            made("classify", decode="exact", **settings), {"jpg": data}
+        ) == pytest.approx(expected, abs=2e-6)
 
 
 @pytest.mark.deep
 def test_pictures_that_are_decoded_in_two_ways_may_share_a_batch(folder):
     settings = settings_of(folder)
     view = View({"jpg": large_pictures()[0]})
-    requests = [made("classify", decode=how, **settings).requests(view)[0] for how in ("fast", "exact", "fast")]
+    requests = [
+        made("classify", decode=how, **settings).requests(view)[0]
+        for how in ("fast", "exact", "fast")
+    ]
     items = [request.make() for request in requests]
     assert [item.dtype for item in items] == [np.uint8, np.float32, np.uint8]
     assert requests[0].key == requests[2].key != requests[1].key

@@ -18,11 +18,23 @@ import transformers
 
 from tests.stages.scores import tiny_models
 from wdsflow.stages.scores.model import hub
-from wdsflow.stages.scores.model.hub import PrepareByProcessor, load_model, preparation, token_ids, tokenizer_of
+from wdsflow.stages.scores.model.hub import (
+    PrepareByProcessor,
+    load_model,
+    preparation,
+    token_ids,
+    tokenizer_of,
+)
 from wdsflow.stages.scores.model.pictures import Prepare
 
 SLIGHT = 2e-5
-TEXTS = ["a", "a photo of the red cat is very blue", "two dogs on the cat ! . ! .", "not red", "a cat " * 20]
+TEXTS = [
+    "a",
+    "a photo of the red cat is very blue",
+    "two dogs on the cat ! . ! .",
+    "not red",
+    "a cat " * 20,
+]
 IMAGES = [encoded(photo(64, 48, seed), "PNG") for seed in range(3)]
 
 
@@ -64,14 +76,18 @@ def picture(folder, data, image=None):
     import io
 
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
-    return processor(images=image or Image.open(io.BytesIO(data)), return_tensors="pt")["pixel_values"]
+    return processor(images=image or Image.open(io.BytesIO(data)), return_tensors="pt")[
+        "pixel_values"
+    ]
 
 
 @pytest.mark.deep
 def test_classify_is_the_softmax_over_the_labels(folders):
     for data in IMAGES:
         logits = by_library(
-            "ViTForImageClassification", folders["image"], pixel_values=picture(folders["image"], data)
+            "ViTForImageClassification",
+            folders["image"],
+            pixel_values=picture(folders["image"], data),
         ).logits
         expected = logits.softmax(-1)[0].tolist()
         for label, place in (("NSFW", 1), ("nsfw", 1), ("1", 1), ("normal", 0), ("0", 0)):
@@ -92,12 +108,17 @@ def test_a_model_of_several_labels_at_once_and_one_of_a_number(folders):
 @pytest.mark.parametrize(("name", "model"), [("classify", "image"), ("text_classify", "bert")])
 @pytest.mark.parametrize("label", ["zzz", "7", "-1", ""])
 def test_a_label_that_there_is_not_is_answered_with_those_there_are(folders, name, model, label):
-    with pytest.raises(ValueError, match=r"has no label '.*'; it has '(normal', 'NSFW'|bad', 'good', 'odd')"):
+    with pytest.raises(
+        ValueError, match=r"has no label '.*'; it has '(normal', 'NSFW'|bad', 'good', 'odd')"
+    ):
         compute(made(name, model=folders[model], label=label), {"png": IMAGES[0], "txt": b"a"})
 
 
 def test_presets_stand_for_models_in_the_hub_and_know_their_label():
-    for preset, model in (("nsfw", "Falconsai/nsfw_image_detection"), ("watermark", "amrul-hzz/watermark_detector")):
+    for preset, model in (
+        ("nsfw", "Falconsai/nsfw_image_detection"),
+        ("watermark", "amrul-hzz/watermark_detector"),
+    ):
         score = made("classify", model=preset)
         assert score.models()[0].model == model
         assert score.identity() == made("classify", model=model, label="1").identity()
@@ -106,23 +127,34 @@ def test_presets_stand_for_models_in_the_hub_and_know_their_label():
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
-    ("model", "kind"), [("bert", "BertForSequenceClassification"), ("gpt2", "GPT2ForSequenceClassification")]
+    ("model", "kind"),
+    [("bert", "BertForSequenceClassification"), ("gpt2", "GPT2ForSequenceClassification")],
 )
 def test_text_classify_is_the_softmax_over_the_labels(folders, model, kind):
     for text in TEXTS[:4]:
-        inputs = transformers.AutoTokenizer.from_pretrained(folders[model])(text, return_tensors="pt")
+        inputs = transformers.AutoTokenizer.from_pretrained(folders[model])(
+            text, return_tensors="pt"
+        )
         inputs.pop("token_type_ids", None)
         expected = by_library(kind, folders[model], **inputs).logits.softmax(-1)[0, 1]
-        found = compute(made("text_classify", model=folders[model], label="1"), {"txt": text.encode()})
+        found = compute(
+            made("text_classify", model=folders[model], label="1"), {"txt": text.encode()}
+        )
         assert found == pytest.approx(float(expected), abs=SLIGHT)
 
 
 def test_perplexity_is_what_the_librarys_own_loss_says(folders):
     tokenizer = tokenizer_of(folders["language"])
     for text in TEXTS[:4]:
-        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
-        expected = math.exp(by_library("GPT2LMHeadModel", folders["language"], input_ids=ids, labels=ids).loss)
-        found = compute(made("caption_perplexity", model=folders["language"]), {"txt": text.encode()})
+        ids = torch.tensor(
+            [[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]]
+        )
+        expected = math.exp(
+            by_library("GPT2LMHeadModel", folders["language"], input_ids=ids, labels=ids).loss
+        )
+        found = compute(
+            made("caption_perplexity", model=folders["language"]), {"txt": text.encode()}
+        )
         assert found == pytest.approx(expected, rel=1e-4)
 
 
@@ -140,11 +172,19 @@ def test_image_text_match_is_what_blip_and_its_processor_say(folders):
     fields["json"] = json.dumps({"texts": TEXTS[:3]}).encode()
     table = []
     for text in TEXTS[:3]:
-        inputs = [processor(images=Image.open(io.BytesIO(data)), text=text, return_tensors="pt") for data in IMAGES]
-        itm = [by_library("BlipForImageTextRetrieval", folders["match"], **each).itm_score for each in inputs]
+        inputs = [
+            processor(images=Image.open(io.BytesIO(data)), text=text, return_tensors="pt")
+            for data in IMAGES
+        ]
+        itm = [
+            by_library("BlipForImageTextRetrieval", folders["match"], **each).itm_score
+            for each in inputs
+        ]
         table.append([float(each.softmax(-1)[0, 1]) for each in itm])
     for reduce, function in (("mean", np.mean), ("max", np.max), ("min", np.min)):
-        score = made("image_text_match", model=folders["match"], caption="json:texts", reduce=reduce)
+        score = made(
+            "image_text_match", model=folders["match"], caption="json:texts", reduce=reduce
+        )
         assert compute(score, fields) == pytest.approx(list(function(table, axis=1)), abs=1e-3)
 
 
@@ -160,9 +200,15 @@ def test_long_captions_are_cut_at_the_context_of_blips_text_model(folders, tmp_p
     assert context < len(processor.tokenizer(text)["input_ids"]) < 512
     # As Data-Juicer's image_text_matching_filter does.
     images = Image.open(io.BytesIO(IMAGES[0]))
-    inputs = processor(images=images, text=text, return_tensors="pt", truncation=True, max_length=context)
-    expected = by_library("BlipForImageTextRetrieval", str(folder), **inputs).itm_score.softmax(-1)[0, 1]
-    found = compute(made("image_text_match", model=str(folder)), {"png": IMAGES[0], "txt": text.encode()})
+    inputs = processor(
+        images=images, text=text, return_tensors="pt", truncation=True, max_length=context
+    )
+    expected = by_library("BlipForImageTextRetrieval", str(folder), **inputs).itm_score.softmax(-1)[
+        0, 1
+    ]
+    found = compute(
+        made("image_text_match", model=str(folder)), {"png": IMAGES[0], "txt": text.encode()}
+    )
     assert found == pytest.approx(float(expected), abs=1e-3)
 
 
@@ -179,7 +225,8 @@ def test_flips_mirror_the_image(folders):
     turned = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     found = [
         compute(
-            made("image_text_match", model=folders["match"], flip=flip), {"png": encoded(each, "PNG"), "txt": b"a cat"}
+            made("image_text_match", model=folders["match"], flip=flip),
+            {"png": encoded(each, "PNG"), "txt": b"a cat"},
         )
         for each, flip in ((image, "horizontal"), (turned, ""), (image, ""))
     ]
@@ -189,11 +236,21 @@ def test_flips_mirror_the_image(folders):
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
-    "name", ["classify", "text_classify, bert", "text_classify, gpt2", "caption_perplexity", "image_text_match"]
+    "name",
+    [
+        "classify",
+        "text_classify, bert",
+        "text_classify, gpt2",
+        "caption_perplexity",
+        "image_text_match",
+    ],
 )
 def test_an_output_does_not_depend_on_its_neighbours(folders, name):
     score = scores(folders)[name]
-    views = [View({"png": IMAGES[place % 3], "txt": text.encode()}) for place, text in enumerate(TEXTS * 3)]
+    views = [
+        View({"png": IMAGES[place % 3], "txt": text.encode()})
+        for place, text in enumerate(TEXTS * 3)
+    ]
     requests = [request for view in views for request in score.requests(view)]
     (model,) = score.models()
     loaded, items = model.load("cpu"), [request.make() for request in requests]
@@ -216,7 +273,9 @@ def test_half_precision_gives_nearly_the_same(folders, precision):
         ("image_text_match", {"model": folders["match"]}),
     ):
         exact = compute(made(name, **settings), fields)
-        assert compute(made(name, precision=precision, **settings), fields) == pytest.approx(exact, abs=0.05)
+        assert compute(made(name, precision=precision, **settings), fields) == pytest.approx(
+            exact, abs=0.05
+        )
 
 
 def test_the_largest_items_are_what_the_models_take(folders):
@@ -226,13 +285,19 @@ def test_the_largest_items_are_what_the_models_take(folders):
         view = View({"png": IMAGES[0], "txt": b"a cat " * 500})
         with torch.inference_mode():
             assert len(model.run(model.load("cpu"), [item])) == 1
-        assert model.cost(item) >= max(model.cost(request.make()) for request in score.requests(view))
+        assert model.cost(item) >= max(
+            model.cost(request.make()) for request in score.requests(view)
+        )
 
 
 def test_texts_are_cut_where_asked_and_where_the_model_ends(folders):
     for most in (1, 2, 3, 10):
         assert len(token_ids(folders["bert"], "a " * 100, most)) == most
-    long = made("text_classify", model=folders["bert"], label="0").requests(View({"txt": b"a " * 500}))[0].make()
+    long = (
+        made("text_classify", model=folders["bert"], label="0")
+        .requests(View({"txt": b"a " * 500}))[0]
+        .make()
+    )
     assert len(long) == 48
     short = (
         made("caption_perplexity", model=folders["language"], max_tokens=5)
@@ -251,8 +316,12 @@ def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):
     folder = tiny_models.image_classifier(tmp_path / "crops")
     processors = {
         "squeezes": transformers.ViTImageProcessor(size={"height": 32, "width": 32}),
-        "bicubic": transformers.ViTImageProcessor(size={"height": 32, "width": 32}, resample=3, do_normalize=False),
-        "crops": transformers.CLIPImageProcessor(size={"shortest_edge": 40}, crop_size={"height": 32, "width": 32}),
+        "bicubic": transformers.ViTImageProcessor(
+            size={"height": 32, "width": 32}, resample=3, do_normalize=False
+        ),
+        "crops": transformers.CLIPImageProcessor(
+            size={"shortest_edge": 40}, crop_size={"height": 32, "width": 32}
+        ),
         "lanczos": transformers.ViTImageProcessor(size={"height": 32, "width": 32}, resample=1),
         "convnext": transformers.ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=0.8),
     }
@@ -262,10 +331,16 @@ def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):
         preparation.cache_clear()
         hub._loaded.cache_clear()
         made_by = preparation(folder)
-        assert isinstance(made_by, Prepare if name in {"squeezes", "bicubic"} else PrepareByProcessor), name
+        assert isinstance(
+            made_by, Prepare if name in {"squeezes", "bicubic"} else PrepareByProcessor
+        ), name
         score = made("classify", model=folder, label="1")
-        logits = by_library("ViTForImageClassification", folder, pixel_values=picture(folder, data)).logits
-        assert compute(score, {"png": data}) == pytest.approx(float(logits.softmax(-1)[0, 1]), abs=2e-3), name
+        logits = by_library(
+            "ViTForImageClassification", folder, pixel_values=picture(folder, data)
+        ).logits
+        assert compute(score, {"png": data}) == pytest.approx(
+            float(logits.softmax(-1)[0, 1]), abs=2e-3
+        ), name
 
 
 def test_a_folder_is_known_by_its_contents(folders, tmp_path):

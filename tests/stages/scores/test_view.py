@@ -70,13 +70,17 @@ def test_images_are_hashed_in_parts():
     ],
 )
 def test_the_first_field_that_is_there_is_the_image_and_numbered_ones_are_several(names, widths):
-    fields = {name: encoded(Image.new("RGB", (10 * (place + 1), 5)), "PNG") for place, name in enumerate(names)}
+    fields = {
+        name: encoded(Image.new("RGB", (10 * (place + 1), 5)), "PNG")
+        for place, name in enumerate(names)
+    }
     assert score("width", fields) == widths
 
 
 def test_a_score_may_look_at_another_image():
     fields = {
-        f"{side}.png": encoded(Image.new("RGB", (width, 5)), "PNG") for side, width in (("left", 3), ("right", 4))
+        f"{side}.png": encoded(Image.new("RGB", (width, 5)), "PNG")
+        for side, width in (("left", 3), ("right", 4))
     }
     assert score("width", fields, image="right.png") == 4
     assert score("width", fields, image="*.png") == [3, 4]
@@ -86,7 +90,9 @@ def test_a_score_may_look_at_another_image():
 
 def test_what_is_missing_is_an_error_that_names_what_is_there():
     view = View({"cls": b"1", "json": b"{}"}, key="a")
-    with pytest.raises(ScoreError, match=r"no-image: no field 'jpg;png;jpeg;webp'; it has 'cls', 'json'"):
+    with pytest.raises(
+        ScoreError, match=r"no-image: no field 'jpg;png;jpeg;webp'; it has 'cls', 'json'"
+    ):
         view.headers()
     with pytest.raises(ScoreError, match=r"no-caption: none in 'txt'; it has 'cls', 'json'"):
         view.captions()
@@ -136,7 +142,10 @@ def test_the_images_of_a_sample_share_the_budget():
     one = encoded(Image.new("RGB", (700, 700)), "PNG")
     options = ViewOptions(budget=12_000_000)
     assert score("is_blank", {f"{number}.png": one for number in range(2)}, options) == [True, True]
-    assert slug(lambda: score("is_blank", {f"{number}.png": one for number in range(9)}, options)) == "over-budget"
+    assert (
+        slug(lambda: score("is_blank", {f"{number}.png": one for number in range(9)}, options))
+        == "over-budget"
+    )
 
 
 def test_a_shard_that_ends_inside_of_an_image_is_an_error():
@@ -205,7 +214,10 @@ def test_a_caption_is_the_text_as_it_stands(data, text):
     ],
 )
 def test_captions_lie_where_they_are_said_to_lie(place, fields, texts):
-    held = {name: value if isinstance(value, bytes) else json.dumps(value).encode() for name, value in fields.items()}
+    held = {
+        name: value if isinstance(value, bytes) else json.dumps(value).encode()
+        for name, value in fields.items()
+    }
     for found in (
         lambda: View(held, ViewOptions(captions=place)).captions(),
         lambda: View(held).captions(place),
@@ -221,7 +233,9 @@ def test_several_captions_give_several_values():
     assert score("caption_words", fields, caption="json:texts") == [2, 3]
 
 
-@pytest.mark.parametrize("options", [{"images": ""}, {"images": ";"}, {"captions": "json:"}, {"captions": "txt|"}])
+@pytest.mark.parametrize(
+    "options", [{"images": ""}, {"images": ";"}, {"captions": "json:"}, {"captions": "txt|"}]
+)
 def test_options_that_mean_nothing_are_refused(options):
     with pytest.raises(ValueError, match=r"names no field|not of the form"):
         ViewOptions(**options)

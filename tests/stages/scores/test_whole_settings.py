@@ -33,9 +33,22 @@ TEXTS: list[Any] = [
     "a@b",
     1,
 ]
-SHARED = ("image", "video", "caption", "decode", "sampling", "frames", "model", "pretrained", "precision", "among")
+SHARED = (
+    "image",
+    "video",
+    "caption",
+    "decode",
+    "sampling",
+    "frames",
+    "model",
+    "pretrained",
+    "precision",
+    "among",
+)
 FIRST = {
-    shared: next(name for name in SCORES if shared in {field.name for field in fields(SCORES[name])})
+    shared: next(
+        name for name in SCORES if shared in {field.name for field in fields(SCORES[name])}
+    )
     for shared in SHARED
 }
 
@@ -44,7 +57,13 @@ def tried(default: Any) -> list[Any]:
     """Return values of the type of a setting, and one of another type."""
     if isinstance(default, bool):
         return [True, False, 1, "yes"]
-    return [*NUMBERS, "3"] if isinstance(default, int) else [*SHARES, "0.5"] if isinstance(default, float) else TEXTS
+    return (
+        [*NUMBERS, "3"]
+        if isinstance(default, int)
+        else [*SHARES, "0.5"]
+        if isinstance(default, float)
+        else TEXTS
+    )
 
 
 @pytest.mark.parametrize("name", SCORES)
@@ -65,7 +84,9 @@ def test_each_setting_takes_these_values(name: str) -> None:
             except (OSError, TypeError, ValueError) as error:
                 said = str(error)
             shown = repr(value) if isinstance(value, str) else f"={value!r}"
-            outcomes.setdefault(said.replace(shown, "=VALUE" if shown[0] == "=" else "VALUE"), []).append(repr(value))
+            outcomes.setdefault(
+                said.replace(shown, "=VALUE" if shown[0] == "=" else "VALUE"), []
+            ).append(repr(value))
         lines.append(f"{field.name}, by default {default!r}")
         lines += [f"  {', '.join(values)}: {said}" for said, values in outcomes.items()]
     check_text(GOLDEN, name, "\n".join(lines))

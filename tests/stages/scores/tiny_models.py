@@ -25,7 +25,9 @@ def clip(folder, *, weights="open_clip_model.safetensors", preprocess=None, **ch
         # Louder than OpenCLIP begins, so that cosines of different captions differ visibly.
         state = {
             name: (4 * value if "proj" in name else value).contiguous()
-            for name, value in open_clip.create_model(f"local-dir:{folder}", load_weights=False).state_dict().items()
+            for name, value in open_clip.create_model(f"local-dir:{folder}", load_weights=False)
+            .state_dict()
+            .items()
         }
         save_file(state, folder / weights)
     return f"local-dir:{folder}"
@@ -37,7 +39,9 @@ def tokenizer(folder):
     from transformers import PreTrainedTokenizerFast
 
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
-    words = Tokenizer(models.WordLevel({name: place for place, name in enumerate(names)}, unk_token="[UNK]"))
+    words = Tokenizer(
+        models.WordLevel({name: place for place, name in enumerate(names)}, unk_token="[UNK]")
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     words.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
@@ -123,7 +127,11 @@ def matcher(folder):
         bos_token_id=2, eos_token_id=3, sep_token_id=3, pad_token_id=0,
     )  # fmt: skip
     torch.manual_seed(7)
-    config = BlipConfig(text_config=text.to_dict(), vision_config=vision.to_dict(), image_text_hidden_size=16)
+    config = BlipConfig(
+        text_config=text.to_dict(), vision_config=vision.to_dict(), image_text_hidden_size=16
+    )
     BlipForImageTextRetrieval(config).save_pretrained(folder)
-    BlipProcessor(BlipImageProcessor(size={"height": 32, "width": 32}), words).save_pretrained(folder)
+    BlipProcessor(BlipImageProcessor(size={"height": 32, "width": 32}), words).save_pretrained(
+        folder
+    )
     return str(folder)

@@ -19,7 +19,9 @@ TAGS = {
 }
 TAG_OF = {word: (upos, xpos) for upos, (xpos, words) in TAGS.items() for word in words.split()}
 TYPES = {"Anna": "PERSON", "Carl": "PERSON", "Diana": "PERSON", "Berlin": "GPE", "Paris": "GPE"}
-DIMS = "--word_emb_dim 16 --char_emb_dim 8 --char_hidden_dim 16 --hidden_dim 24 --num_layers 1".split()
+DIMS = (
+    "--word_emb_dim 16 --char_emb_dim 8 --char_hidden_dim 16 --hidden_dim 24 --num_layers 1".split()
+)
 
 
 def sentence(rng):
@@ -47,10 +49,11 @@ def text_of(sentences):
 def layout(root, *, trained=True):
     """Write root/en/.../*.pt and root/resources.json: what `stanza.download` would leave there; return root.
 
-    Not ``trained``: in a third of the time, networks that have seen a few sentences twice, and know next to nothing.
+    Not ``trained``: in a third of the time, networks that have seen a few sentences twice, and know
+    next to nothing.
 
-    The tokeniser and the tagger stand alone, and are trained; the recogniser is trained upon word vectors and upon
-    language models of characters, which are random.
+    The tokeniser and the tagger stand alone, and are trained; the recogniser is trained upon word
+    vectors and upon language models of characters, which are random.
     """
     work = root / "work"
     work.mkdir(parents=True)
@@ -92,7 +95,10 @@ def layout(root, *, trained=True):
         finally:
             logging.getLogger("stanza").setLevel(level)
             torch.set_num_threads(threads)
-    needs = [{"model": kind, "package": kind} for kind in ("pretrain", "forward_charlm", "backward_charlm")]
+    needs = [
+        {"model": kind, "package": kind}
+        for kind in ("pretrain", "forward_charlm", "backward_charlm")
+    ]
     index = {
         "packages": {"default": {"tokenize": "tiny", "pos": "tiny", "optional": {"ner": "tiny"}}},
         **{name: {"tiny": {"dependencies": []}} for name in ("tokenize", "pos")},
@@ -114,7 +120,10 @@ def _beside(folder):
     rows = np.random.default_rng(3).normal(size=(len(TAG_OF), 16))
     vectors = folder / "vectors.txt"
     vectors.parent.mkdir()
-    lines = [f"{word.lower()} {' '.join(map(str, row.round(4)))}" for word, row in zip(TAG_OF, rows, strict=True)]
+    lines = [
+        f"{word.lower()} {' '.join(map(str, row.round(4)))}"
+        for word, row in zip(TAG_OF, rows, strict=True)
+    ]
     vectors.write_text("\n".join([f"{len(lines)} 16", *lines]) + "\n")
     Pretrain(str(folder / "pretrain" / "pretrain.pt"), str(vectors)).load()
     characters = {"char": CharVocab([sorted({*"".join(TAG_OF), " ", "\n"})])}
@@ -170,6 +179,13 @@ def entities(words):
     types = [TYPES.get(word) for word in words]
     found = []
     for at, each in enumerate(types):
-        begins, ends = at == 0 or types[at - 1] != each, at == len(types) - 1 or types[at + 1] != each
-        found.append(f"{'S' if begins and ends else 'B' if begins else 'E' if ends else 'I'}-{each}" if each else "O")
+        begins, ends = (
+            at == 0 or types[at - 1] != each,
+            at == len(types) - 1 or types[at + 1] != each,
+        )
+        found.append(
+            f"{'S' if begins and ends else 'B' if begins else 'E' if ends else 'I'}-{each}"
+            if each
+            else "O"
+        )
     return found

@@ -25,7 +25,9 @@ from wdsflow.validate.verdicts.verdict import judge
 
 def about_samples(report: Report) -> list[Advice]:
     """Return the advice of a report without the line on OpenCLIP's default of 4 workers."""
-    return [advice for advice in report.advice if not advice.does.startswith("with OpenCLIP's default")]
+    return [
+        advice for advice in report.advice if not advice.does.startswith("with OpenCLIP's default")
+    ]
 
 
 def test_nothing_is_promised_by_a_number_of_zero():
@@ -36,7 +38,9 @@ def test_nothing_is_promised_by_a_number_of_zero():
 
 def test_a_finding_agrees_with_the_verdict_that_differing_fields_end_the_run(tmp_path):
     entries = [
-        (f"{n:03d}.{end}", data) for n in range(9) for end, data in (("jpg", PICTURE), (("cap", "txt")[n % 2], b"a"))
+        (f"{n:03d}.{end}", data)
+        for n in range(9)
+        for end, data in (("jpg", PICTURE), (("cap", "txt")[n % 2], b"a"))
     ]
     write(tmp_path, [entries])
     report = check(tmp_path / "s", ["datasets"], jobs=1)
@@ -48,9 +52,16 @@ def test_a_finding_agrees_with_the_verdict_that_differing_fields_end_the_run(tmp
 
 @pytest.mark.parametrize(
     "name",
-    ["captions in json", "captions in some of the json", "captions in another field", "images in another field"],
+    [
+        "captions in json",
+        "captions in some of the json",
+        "captions in another field",
+        "images in another field",
+    ],
 )
-def test_a_flag_of_openclip_4_brings_back_as_many_samples_as_was_promised(tmp_path, monkeypatch, name):
+def test_a_flag_of_openclip_4_brings_back_as_many_samples_as_was_promised(
+    tmp_path, monkeypatch, name
+):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, SETS[name])
     report = check("s/*.tar", ["open-clip-4"], level="full", jobs=1)
@@ -58,26 +69,46 @@ def test_a_flag_of_openclip_4_brings_back_as_many_samples_as_was_promised(tmp_pa
     assert flags
     for advice in flags:
         assert advice.command == ""  # no training command was given
-        arguments = [*advice.flags, "--train-num-samples", "9", "--train-data", "s/{0..1}.tar", "--workers", "1"]
+        arguments = [
+            *advice.flags,
+            "--train-num-samples",
+            "9",
+            "--train-data",
+            "s/{0..1}.tar",
+            "--workers",
+            "1",
+        ]
         after = check("s/*.tar", ["open-clip-4"], level="full", jobs=1, arguments=arguments)
         assert after.verdicts[0].usable == advice.usable
 
 
-def test_flags_of_openclip_4_are_advised_only_to_those_whose_shards_are_judged_for_it(tmp_path, monkeypatch):
+def test_flags_of_openclip_4_are_advised_only_to_those_whose_shards_are_judged_for_it(
+    tmp_path, monkeypatch
+):
     module = importlib.import_module("wdsflow.validate.run_check")
     monkeypatch.setattr(module, "versions", lambda: {"open_clip_torch": "4.0.0"})
     write(tmp_path, SETS["captions in json"])
     for names in (["open-clip-3.3"], ["open-clip-3.3", "open-clip-4"]):
         report = check(tmp_path / "s", names, level="full", jobs=1)
         flags = [each for each in about_samples(report) if each.flags]
-        assert [(each.reader, each.now) for each in flags] == [(name, 0) for name in names if name == "open-clip-4"]
+        assert [(each.reader, each.now) for each in flags] == [
+            (name, 0) for name in names if name == "open-clip-4"
+        ]
 
 
 def test_a_flag_that_would_lose_samples_is_not_advised(tmp_path):
     """With --json-text-key the json of a sample decides, and samples whose json has no such name are dropped."""
-    write(tmp_path, [samples(30, jpg=PICTURE, txt=b"a red cat", json=b'{"description": "a red cat"}')] * 2)
+    write(
+        tmp_path,
+        [samples(30, jpg=PICTURE, txt=b"a red cat", json=b'{"description": "a red cat"}')] * 2,
+    )
     (tmp_path / "s" / "0.tar").write_bytes(
-        tar([*samples(30, jpg=PICTURE, txt=b"a red cat", json=b"{}"), *samples(1, start=70, jpg=PICTURE)])
+        tar(
+            [
+                *samples(30, jpg=PICTURE, txt=b"a red cat", json=b"{}"),
+                *samples(1, start=70, jpg=PICTURE),
+            ]
+        )
     )
     for name in ("open-clip-3.3", "open-clip-4"):
         report = check(tmp_path / "s", [name], level="full", jobs=1)
@@ -86,41 +117,80 @@ def test_a_flag_that_would_lose_samples_is_not_advised(tmp_path):
         assert all(each.usable is None or each.usable > each.now for each in report.advice)
 
 
-def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_given(tmp_path, monkeypatch):
+def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_given(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, SETS["captions in json"])
-    words = ["--train-data", "s/0.tar", "--json-text-key=caption", "--workers", "1", "--train-num-samples", "9"]
+    words = [
+        "--train-data",
+        "s/0.tar",
+        "--json-text-key=caption",
+        "--workers",
+        "1",
+        "--train-num-samples",
+        "9",
+    ]
     report = check("s/0.tar", ["open-clip-4"], level="full", jobs=1, arguments=words)
     (advice,) = (each for each in report.advice if each.flags)
     assert advice.command == (
         "wdsflow validate --for open-clip-4 --level full -- --train-data s/0.tar --workers 1 --train-num-samples 9 "
         "--json-text-key description"
     )
-    after = check("s/0.tar", ["open-clip-4"], level="full", jobs=1, arguments=shlex.split(advice.command)[7:])
+    after = check(
+        "s/0.tar", ["open-clip-4"], level="full", jobs=1, arguments=shlex.split(advice.command)[7:]
+    )
     assert after.verdicts[0].usable == advice.usable == 20
 
 
 @pytest.mark.parametrize("odd", [("--text-key", "foo", "txt"), ("--image-key", "png", "jpg")])
-def test_where_a_key_of_openclip_4_names_a_field_that_is_not_there_the_usual_key_is_the_fix(tmp_path, monkeypatch, odd):
+def test_where_a_key_of_openclip_4_names_a_field_that_is_not_there_the_usual_key_is_the_fix(
+    tmp_path, monkeypatch, odd
+):
     """A repair would rename a field to the name that it has, or write captions that are there already."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path, [pairs(9, json=JSON)])
     flag, name, usual = odd
-    words = ["--train-data", "s/0.tar", "--workers", "1", "--train-num-samples", "9", "--batch-size", "4", flag, name]
+    words = [
+        "--train-data",
+        "s/0.tar",
+        "--workers",
+        "1",
+        "--train-num-samples",
+        "9",
+        "--batch-size",
+        "4",
+        flag,
+        name,
+    ]
     (finding,) = (
-        each for each in check("s/0.tar", ["open-clip-4"], jobs=1, arguments=words).findings if each.code == "F101"
+        each
+        for each in check("s/0.tar", ["open-clip-4"], jobs=1, arguments=words).findings
+        if each.code == "F101"
     )
     assert finding.repair is not None
     assert finding.repair.command.endswith(f"{flag} {usual}")
     after = check(
-        "s/0.tar", ["open-clip-4"], jobs=1, arguments=shlex.split(finding.repair.command.partition(" -- ")[2])
+        "s/0.tar",
+        ["open-clip-4"],
+        jobs=1,
+        arguments=shlex.split(finding.repair.command.partition(" -- ")[2]),
     )
     assert after.verdicts[0].usable == 9
 
 
 def test_no_repair_renames_a_field_to_the_name_that_it_has_in_a_part_of_the_samples(tmp_path):
     write(tmp_path, [[*samples(9, png=PICTURE, txt=b"a dog"), *pairs(3, start=20)]])
-    words = ["--train-data", "s/0.tar", "--workers", "1", "--train-num-samples", "9", "--image-key", "png"]
+    words = [
+        "--train-data",
+        "s/0.tar",
+        "--workers",
+        "1",
+        "--train-num-samples",
+        "9",
+        "--image-key",
+        "png",
+    ]
     found = check(tmp_path / "s", ["open-clip-4"], jobs=1, arguments=words).findings
     assert [each.repair for each in found if each.code == "F103"] == [None]
 
@@ -128,34 +198,62 @@ def test_no_repair_renames_a_field_to_the_name_that_it_has_in_a_part_of_the_samp
 @pytest.mark.parametrize(
     ("name", "fixes", "after"),
     [
-        ("captions in json, and some samples without an image", ["--caption json:description"], ["20 of 23"]),
+        (
+            "captions in json, and some samples without an image",
+            ["--caption json:description"],
+            ["20 of 23"],
+        ),
         ("some samples without a caption", [], []),
         ("captions in some json, others in txt", ["--caption json:description"], ["14 of 16"]),
-        ("json and a field that drops samples", ["--caption json:description --rename-bad id=id_raw"], ["8 of 8"]),
+        (
+            "json and a field that drops samples",
+            ["--caption json:description --rename-bad id=id_raw"],
+            ["8 of 8"],
+        ),
     ],
 )
 def test_one_command_has_all_that_loses_nothing(tmp_path, monkeypatch, name, fixes, after):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, SETS[name])
-    advice = [each for each in check("s/*.tar", ["open-clip-3.3"], level="full", jobs=1).advice if each.command]
-    assert [each.command for each in advice] == [f"wdsflow repair 's/*.tar' -o repaired {fix}" for fix in fixes]
+    advice = [
+        each
+        for each in check("s/*.tar", ["open-clip-3.3"], level="full", jobs=1).advice
+        if each.command
+    ]
+    assert [each.command for each in advice] == [
+        f"wdsflow repair 's/*.tar' -o repaired {fix}" for fix in fixes
+    ]
     assert [f"{each.usable} of {each.samples}" for each in advice] == after
 
 
 def test_what_leaves_samples_out_is_a_second_command_with_its_price(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, SETS["captions in some of the json"])
-    losing = next(each for each in check("s/*.tar", ["webdataset-1"], level="full", jobs=1).advice if not each.safe)
+    losing = next(
+        each
+        for each in check("s/*.tar", ["webdataset-1"], level="full", jobs=1).advice
+        if not each.safe
+    )
     assert losing.command.endswith(" --caption json:description --drop-bad")
     assert losing.does.endswith("leave out samples that do not train, 7 in all")
     assert not losing.safe
     assert (losing.usable, losing.samples) == (20, 27)
 
 
-def test_a_repair_for_one_reader_alone_is_named_with_its_price_for_the_others(tmp_path, monkeypatch):
+def test_a_repair_for_one_reader_alone_is_named_with_its_price_for_the_others(
+    tmp_path, monkeypatch
+):
     """Samples without a caption end webdataset 1.x, and train with timm."""
     monkeypatch.chdir(tmp_path)
-    write(tmp_path, [[*samples(10, jpg=PICTURE, cls=b"1", txt=b"a cat"), *samples(6, start=20, jpg=PICTURE, cls=b"1")]])
+    write(
+        tmp_path,
+        [
+            [
+                *samples(10, jpg=PICTURE, cls=b"1", txt=b"a cat"),
+                *samples(6, start=20, jpg=PICTURE, cls=b"1"),
+            ]
+        ],
+    )
     report = check("s/*.tar", ["timm", "webdataset-1"], level="full", jobs=1)
     (advice,) = report.advice
     assert advice.does == (
@@ -212,13 +310,18 @@ def test_no_repair_is_advised_for_packed_shards_that_train(tmp_path):
 
 
 def training(usable, **changes):
-    shards = [evidence_of(f"s/{number}.tar", plain(some, prefix=f"{number}-")) for number, some in enumerate(usable)]
+    shards = [
+        evidence_of(f"s/{number}.tar", plain(some, prefix=f"{number}-"))
+        for number, some in enumerate(usable)
+    ]
     given = {"train_num_samples": 100, "workers": 4, "batch_size": 8, "epochs": 3, "warmup": 0}
     command = Arguments(**(given | changes))
     evidence = Evidence("full", shards)
     reader = READERS["open-clip-3.3"](command.options("open-clip-3.3"))
     found = (forecast(evidence, reader, command),)
-    context = Context(evidence, [reader], [judge(evidence, reader)], arguments=command, forecasts=found)
+    context = Context(
+        evidence, [reader], [judge(evidence, reader)], arguments=command, forecasts=found
+    )
     return advise(context, RepairForecast(evidence, [reader], ScanOptions("full"), scan_shards))
 
 
@@ -230,7 +333,10 @@ def test_settings_that_keep_workers_from_starving_are_advised():
 
 
 def test_fewer_workers_are_advised_where_there_are_too_few_shards():
-    assert [each.flags for each in training([30, 30])] == [("--workers", "2"), ("--dataset-resampled",)]
+    assert [each.flags for each in training([30, 30])] == [
+        ("--workers", "2"),
+        ("--dataset-resampled",),
+    ]
 
 
 def test_a_smaller_accumulation_is_advised_where_no_step_is_taken():

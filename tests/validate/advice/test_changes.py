@@ -38,9 +38,25 @@ def without_bad(found: Shape, told: bool) -> Shape | None:
 @pytest.mark.parametrize(
     ("members", "bad"),
     [
-        *[("jpg txt", False), ("jpg", True), ("txt", True), ("gif txt", True), ("jpg txt:empty", True)],
-        *[("jpg txt:blank", True), ("jpg txt:not-utf8", True), ("jpg txt:bad", True), ("jpg txt json", False)],
-        *[("jpg txt json:bad", True), ("jpg txt cls:bad", False), ("jpg:bad txt", True), ("jpg:bomb txt", True)],
+        *[
+            ("jpg txt", False),
+            ("jpg", True),
+            ("txt", True),
+            ("gif txt", True),
+            ("jpg txt:empty", True),
+        ],
+        *[
+            ("jpg txt:blank", True),
+            ("jpg txt:not-utf8", True),
+            ("jpg txt:bad", True),
+            ("jpg txt json", False),
+        ],
+        *[
+            ("jpg txt json:bad", True),
+            ("jpg txt cls:bad", False),
+            ("jpg:bad txt", True),
+            ("jpg:bomb txt", True),
+        ],
         *[("webp png:bad txt", True), ("jpg txt:?", False), ("jpg:big txt", False)],
     ],
 )
@@ -68,14 +84,18 @@ def test_what_is_left_out_as_bad(members: str, bad: bool) -> None:
         (ShapeEdits(drop=("jpg",)), "jpg", False, None),
     ],
 )
-def test_an_edit_of_one_sample(edits: ShapeEdits, members: str, told: bool, after: str | None) -> None:
+def test_an_edit_of_one_sample(
+    edits: ShapeEdits, members: str, told: bool, after: str | None
+) -> None:
     assert edits(shape(members), told) == (None if after is None else shape(after))
 
 
 def test_a_shard_after_an_edit_has_its_other_samples_at_their_places() -> None:
     shard = listed(("jpg", 1), ("jpg txt", 5), ("jpg", 2), tail="jpg txt")
     (after,) = changed([shard], without_bad)
-    assert after.runs == Runs(Run("k0", 0, GOOD), (ShapeCount(GOOD, 4, "k0", 0),), Run("z", 9_999, GOOD))
+    assert after.runs == Runs(
+        Run("k0", 0, GOOD), (ShapeCount(GOOD, 4, "k0", 0),), Run("z", 9_999, GOOD)
+    )
     assert changed([listed(("jpg", 1), tail="jpg")], without_bad) == []
     (one,) = changed([listed(("jpg", 1), ("jpg txt", 1))], without_bad)
     assert one.runs == Runs(Run("k0", 0, GOOD))
@@ -96,8 +116,15 @@ def test_captions_are_taken_only_where_they_are() -> None:
 
 
 def test_what_is_known_of_shapes() -> None:
-    assert [is_known([listed((members, 1))]) for members in ("jpg txt", "jpg:? txt")] == [True, False]
-    assert [is_plain([listed((members, 1))]) for members in ("jpg txt", "JPG txt", "txt txt")] == [True, False, False]
+    assert [is_known([listed((members, 1))]) for members in ("jpg txt", "jpg:? txt")] == [
+        True,
+        False,
+    ]
+    assert [is_plain([listed((members, 1))]) for members in ("jpg txt", "JPG txt", "txt txt")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(

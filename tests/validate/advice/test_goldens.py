@@ -15,7 +15,11 @@ from wdsflow.validate.report.report import Report
 from wdsflow.validate.run_check import check
 
 GOLDEN = Path(__file__).parent / "golden"
-UNSTABLE = {"I207", "I208", "I218"}  # the sizes of their images depend on the version of the encoder
+UNSTABLE = {
+    "I207",
+    "I208",
+    "I218",
+}  # the sizes of their images depend on the version of the encoder
 
 
 def shown(report: Report) -> str:
@@ -25,24 +29,36 @@ def shown(report: Report) -> str:
     def command(text: str) -> str:
         return f"#{commands.setdefault(text, len(commands) + 1)}" if text else "-"
 
-    lines = [f"{each.reader} {each.outcome} {each.usable} of {each.samples}" for each in report.verdicts]
+    lines = [
+        f"{each.reader} {each.outcome} {each.usable} of {each.samples}" for each in report.verdicts
+    ]
     for each in report.advice:
         numbers = f"+{each.regains} to {each.usable}{'' if each.exact else ' at most'}{'' if each.safe else ' unsafe'}"
-        lines.append(f"{each.reader}: {numbers} {command(each.command)} {' '.join(each.flags)}: {each.does}")
+        lines.append(
+            f"{each.reader}: {numbers} {command(each.command)} {' '.join(each.flags)}: {each.does}"
+        )
     for found in report.findings:
         place = f"{found.code} {found.severity} {found.shard} {found.key!a} {found.offset} x{found.count}"
         fix = found.repair
-        lines.append(f"{place} {'' if fix is None else f'{command(fix.command)} {fix.safe} {fix.note}'}")
+        lines.append(
+            f"{place} {'' if fix is None else f'{command(fix.command)} {fix.safe} {fix.note}'}"
+        )
     lines += [f"#{number} {text}" for text, number in commands.items()]
     return "".join(line.rstrip() + "\n" for line in lines)
 
 
 @pytest.mark.parametrize("code", [code for code in CASES if code not in UNSTABLE])
-def test_advice_is_what_the_golden_file_says(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_advice_is_what_the_golden_file_says(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names = CASES[code].write(tmp_path)
-    installer = install_packages("*").removesuffix("'*'")  # differs from one installation to the next
-    text = shown(check(names, tuple(READERS), level="full", jobs=1)).replace(installer, "pip install ")
+    installer = install_packages("*").removesuffix(
+        "'*'"
+    )  # differs from one installation to the next
+    text = shown(check(names, tuple(READERS), level="full", jobs=1)).replace(
+        installer, "pip install "
+    )
     golden = GOLDEN / f"{code}.txt"
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
         golden.parent.mkdir(exist_ok=True)

@@ -33,12 +33,16 @@ def repair(*options: str) -> Advice:
 
 def test_a_repair_names_all_shards_as_the_user_did():
     assert fixes([], [repair()])[1] == ["wdsflow repair 's/{0..9}.tar' -o repaired"]
-    assert fixes([], [repair()], Invocation(("@list.txt",)))[1] == ["wdsflow repair @list.txt -o repaired"]
+    assert fixes([], [repair()], Invocation(("@list.txt",)))[1] == [
+        "wdsflow repair @list.txt -o repaired"
+    ]
 
 
 def test_each_command_writes_to_a_folder_of_its_own_that_is_not_there_yet(tmp_path):
     (tmp_path / "repaired").mkdir()
-    assert fixes([], [repair("--caption", "json:a"), repair("--drop-bad"), repair("--drop-bad")])[1] == [
+    assert fixes([], [repair("--caption", "json:a"), repair("--drop-bad"), repair("--drop-bad")])[
+        1
+    ] == [
         "wdsflow repair 's/{0..9}.tar' -o repaired-2 --caption json:a",
         "wdsflow repair 's/{0..9}.tar' -o repaired-3 --drop-bad",
         "wdsflow repair 's/{0..9}.tar' -o repaired-3 --drop-bad",
@@ -46,7 +50,14 @@ def test_each_command_writes_to_a_folder_of_its_own_that_is_not_there_yet(tmp_pa
 
 
 def test_another_flag_of_the_training_command_is_judged_by_the_same_command():
-    words = ("--train-data", "s/{0..9}.tar", "--workers=4", "--batch-size", "8", "--dataset-resampled")
+    words = (
+        "--train-data",
+        "s/{0..9}.tar",
+        "--workers=4",
+        "--batch-size",
+        "8",
+        "--dataset-resampled",
+    )
     asked = Invocation(("s/{0..9}.tar",), ("open-clip", "datasets"), "full", words, world_size=2)
     (command,), _ = fixes([finding("P302", flag("--workers", "2"), None)], asked=asked)
     assert command == (
@@ -54,7 +65,8 @@ def test_another_flag_of_the_training_command_is_judged_by_the_same_command():
         "--dataset-resampled --workers 2"
     )
     (command,), _ = fixes(
-        [finding("P302", flag("--batch-size", "4"), None)], asked=Invocation(("a b.tar",), training=words)
+        [finding("P302", flag("--batch-size", "4"), None)],
+        asked=Invocation(("a b.tar",), training=words),
     )
     assert command.startswith("wdsflow validate 'a b.tar' -- --train-data ")
     assert command.endswith("--workers=4 --dataset-resampled --batch-size 4")
@@ -63,7 +75,14 @@ def test_another_flag_of_the_training_command_is_judged_by_the_same_command():
 def test_what_runs_commands_is_allowed_to_in_the_fix_too():
     asked = Invocation(("pipe:cat {0..9}.tar",), allow_pipe=True)
     _, (command,) = fixes([], [repair()], asked=asked)
-    assert shlex.split(command) == ["wdsflow", "repair", "pipe:cat {0..9}.tar", "-o", "repaired", "--allow-pipe"]
+    assert shlex.split(command) == [
+        "wdsflow",
+        "repair",
+        "pipe:cat {0..9}.tar",
+        "-o",
+        "repaired",
+        "--allow-pipe",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +90,10 @@ def test_what_runs_commands_is_allowed_to_in_the_fix_too():
     [
         ([f"{number:05d}.tar" for number in range(43)], ["s/{00000..00042}.tar"]),
         ([f"{number}.tar" for number in range(95, 105)], ["s/{95..104}.tar"]),
-        ([f"{number:03d}.tar" for number in (0, 1, 2, 5, 6)], ["s/{000..002}.tar", "s/{005..006}.tar"]),
+        (
+            [f"{number:03d}.tar" for number in (0, 1, 2, 5, 6)],
+            ["s/{000..002}.tar", "s/{005..006}.tar"],
+        ),
         (["b.tar", "c7.tar", "dd.tar", "e1x.tar", "zz.tar"], ["s/"]),
         ([f"{number:03d}.tar" for number in (5, 1, 3, 9, 7)], None),
         (["0.tar", "1.tar"], None),

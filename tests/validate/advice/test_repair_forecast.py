@@ -18,10 +18,14 @@ from wdsflow.validate.advice.repair_forecast import RepairForecast
 PICTURE = jpeg()
 
 
-def forecast(folder: Path, shards: list[Members | bytes], level: Level = "full") -> tuple[RepairForecast, list[str]]:
+def forecast(
+    folder: Path, shards: list[Members | bytes], level: Level = "full"
+) -> tuple[RepairForecast, list[str]]:
     """Return the forecast of these shards, and a list that gets the name of each shard that it reads."""
     for number, members in enumerate(shards):
-        (folder / f"{number}.tar").write_bytes(members if isinstance(members, bytes) else tar(members))
+        (folder / f"{number}.tar").write_bytes(
+            members if isinstance(members, bytes) else tar(members)
+        )
     urls = [named(str(folder / f"{number}.tar")) for number in range(len(shards))]
     readers = [READERS["open-clip-3.3"]()]
     options = scan_options(level, readers, urls)
@@ -31,7 +35,9 @@ def forecast(folder: Path, shards: list[Members | bytes], level: Level = "full")
         read.extend(Path(url).name for url in urls)
         return scan_shards(urls, options, jobs=1, how=how)
 
-    return RepairForecast(Evidence(level, scan_shards(urls, options, jobs=1)), readers, options, scan), read
+    return RepairForecast(
+        Evidence(level, scan_shards(urls, options, jobs=1)), readers, options, scan
+    ), read
 
 
 @pytest.mark.parametrize(
@@ -39,13 +45,18 @@ def forecast(folder: Path, shards: list[Members | bytes], level: Level = "full")
     [
         (pairs(4), "--structure-only"),
         (samples(4, jfif=PICTURE, txt=b"a dog"), "--rename jfif=jpg"),
-        (samples(4, jpg=PICTURE, json=words({"caption": "a dog in the snow"})), "--caption json:caption"),
+        (
+            samples(4, jpg=PICTURE, json=words({"caption": "a dog in the snow"})),
+            "--caption json:caption",
+        ),
         (gzip.compress(tar(pairs(4))), "--structure-only"),
         # Images that do not decode are no fields to rename.
         ([*pairs(4), *samples(2, start=9, png=b"not an image", txt=b"a dog")], "--structure-only"),
     ],
 )
-def test_no_shard_is_read_again_if_its_evidence_tells_the_outcome(tmp_path: Path, members, options: str):
+def test_no_shard_is_read_again_if_its_evidence_tells_the_outcome(
+    tmp_path: Path, members, options: str
+):
     repairs, read = forecast(tmp_path, [members, members])
     chosen = choose_repair(repairs)
     assert (" ".join(chosen.plan.options()), chosen.after[0].usable, read) == (options, 8, [])
@@ -58,9 +69,13 @@ def test_only_shards_whose_outcome_is_in_doubt_are_read_again(tmp_path: Path):
     assert set(read) == {"1.tar"}
 
 
-def test_of_many_shards_of_a_kind_two_decide_and_all_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_of_many_shards_of_a_kind_two_decide_and_all_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(repair_forecast, "_SMALL_SET", 0)
-    captions = [samples(3, start=10 * n, jpg=PICTURE, txt="un café".encode("cp1252")) for n in range(6)]
+    captions = [
+        samples(3, start=10 * n, jpg=PICTURE, txt="un café".encode("cp1252")) for n in range(6)
+    ]
     rare = samples(3, start=90, jfif=PICTURE, txt=b"a dog")
     repairs, read = forecast(tmp_path, [*captions, rare])
     chosen = choose_repair(repairs)
@@ -70,7 +85,9 @@ def test_of_many_shards_of_a_kind_two_decide_and_all_are_counted(tmp_path: Path,
     assert chosen.plan.guessed_from == 18
 
 
-def test_where_images_are_not_decoded_each_shard_in_doubt_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_where_images_are_not_decoded_each_shard_in_doubt_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """This is how shards on a server are read."""
     monkeypatch.setattr(repair_forecast, "_SMALL_SET", 0)
     shards = [sorted(pairs(4, start=10 * n), key=lambda member: member[0][-3:]) for n in range(5)]
@@ -84,7 +101,9 @@ def test_an_encoding_is_guessed_only_if_the_captions_of_all_shards_make_sense_in
 ):
     monkeypatch.setattr(repair_forecast, "_SMALL_SET", 0)
     captions = ["un café".encode("cp1252")] * 3 + ["кошка на снегу".encode("koi8-r")]
-    shards = [samples(3, start=10 * n, jpg=PICTURE, txt=caption) for n, caption in enumerate(captions)]
+    shards = [
+        samples(3, start=10 * n, jpg=PICTURE, txt=caption) for n, caption in enumerate(captions)
+    ]
     repairs, _ = forecast(tmp_path, shards)
     assert choose_repair(repairs).plan.encoding == ""
 
@@ -94,7 +113,10 @@ def test_the_chosen_plan_is_judged_by_decoded_images(tmp_path: Path):
     good = png()
     start = good.index(b"IDAT") + 8
     broken = good[:start] + b"\xff" * 8 + good[start + 8 :]
-    members = [*samples(3, png=good, caption=b"a dog"), *samples(1, start=9, png=broken, caption=b"a dog")]
+    members = [
+        *samples(3, png=good, caption=b"a dog"),
+        *samples(1, start=9, png=broken, caption=b"a dog"),
+    ]
     repairs, _ = forecast(tmp_path, [members])
     chosen = choose_repair(repairs)
     assert chosen.plan == RepairPlan(rename=(("caption", "txt"),))

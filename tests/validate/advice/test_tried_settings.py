@@ -17,7 +17,10 @@ from wdsflow.validate.verdicts.verdict import judge
 
 
 def context_of(usable, **command):
-    shards = [evidence_of(f"s/{number}.tar", plain(some, prefix=f"{number}-")) for number, some in enumerate(usable)]
+    shards = [
+        evidence_of(f"s/{number}.tar", plain(some, prefix=f"{number}-"))
+        for number, some in enumerate(usable)
+    ]
     given = {"workers": 4, "batch_size": 8, "epochs": 3, "warmup": 0}
     arguments = Arguments(**(given | command))
     evidence = Evidence("full", shards)
@@ -28,7 +31,11 @@ def context_of(usable, **command):
 
 
 def fixes(context):
-    return {each.code: each.repair for each in try_settings(run_rules(context, ["P3"])[0], context) if each.repair}
+    return {
+        each.code: each.repair
+        for each in try_settings(run_rules(context, ["P3"])[0], context)
+        if each.repair
+    }
 
 
 def after(usable, command, flags):
@@ -56,13 +63,24 @@ def test_each_fix_holds_what_the_fixes_of_the_other_errors_need():
 
 
 def test_a_fix_behind_which_another_error_waits_holds_the_fix_of_that_one_too():
-    context = context_of([50] * 4, workers=4, batch_size=64)  # ends at the number of samples, before it would starve
+    context = context_of(
+        [50] * 4, workers=4, batch_size=64
+    )  # ends at the number of samples, before it would starve
     assert errors(context) == {"P322"}
-    assert paired_flags(fixes(context)["P322"].flags) == [("--train-num-samples", "200"), ("--workers", "2")]
+    assert paired_flags(fixes(context)["P322"].flags) == [
+        ("--train-num-samples", "200"),
+        ("--workers", "2"),
+    ]
 
 
 def test_the_setting_for_a_warning_is_that_of_the_command_without_the_errors():
-    command = {"workers": 4, "batch_size": 64, "train_num_samples": 300, "warmup": 10_000, "epochs": 9}
+    command = {
+        "workers": 4,
+        "batch_size": 64,
+        "train_num_samples": 300,
+        "warmup": 10_000,
+        "epochs": 9,
+    }
     context = context_of([50] * 4, **command)
     found = fixes(context)
     steps = after([50] * 4, command, found["P302"].flags).forecasts[0].total_steps
@@ -80,8 +98,13 @@ def test_a_set_that_is_smaller_than_a_batch_gets_one_of_its_size():
 
 
 def test_a_batch_of_less_than_half_is_not_offered():
-    context = context_of([100, 3, 100], workers=3, batch_size=64, train_num_samples=200, world_size=1, seed=1)
-    assert [each.flags for each in advise_training(context)] == [("--workers", "2"), ("--dataset-resampled",)]
+    context = context_of(
+        [100, 3, 100], workers=3, batch_size=64, train_num_samples=200, world_size=1, seed=1
+    )
+    assert [each.flags for each in advise_training(context)] == [
+        ("--workers", "2"),
+        ("--dataset-resampled",),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -123,8 +146,14 @@ def test_flags_are_changed_in_place_of_those_that_are_there():
 @pytest.mark.parametrize(
     ("usable", "says"),
     [
-        ([100, 100], ["with OpenCLIP's default of 4 workers, 2 shards are too few: train with --workers 2"]),
-        ([300], ["with OpenCLIP's default of 4 workers, 1 shard is too few: train with --workers 1"]),
+        (
+            [100, 100],
+            ["with OpenCLIP's default of 4 workers, 2 shards are too few: train with --workers 2"],
+        ),
+        (
+            [300],
+            ["with OpenCLIP's default of 4 workers, 1 shard is too few: train with --workers 1"],
+        ),
         (
             [64, 64, 64, 64, 20],
             [
@@ -155,9 +184,13 @@ def test_flags_are_changed_in_place_of_those_that_are_there():
         ),
     ],
 )
-def test_without_a_command_the_setting_is_named_where_the_defaults_of_openclip_fail(usable: list[int], says: list[str]):
+def test_without_a_command_the_setting_is_named_where_the_defaults_of_openclip_fail(
+    usable: list[int], says: list[str]
+):
     evidence, reader = context_of(usable).evidence, READERS["open-clip-3.3"]()
-    advice = advise_defaults(Context(evidence, [reader], [judge(evidence, reader)]), evidence.shards)
+    advice = advise_defaults(
+        Context(evidence, [reader], [judge(evidence, reader)]), evidence.shards
+    )
     assert [each.does for each in advice] == says
     for each in advice:
         defaults = {"workers": 4, "batch_size": 64, "train_num_samples": sum(usable), "epochs": 32}

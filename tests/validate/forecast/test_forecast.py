@@ -27,7 +27,10 @@ from wdsflow.validate.verdicts.reader_pass import run_pass
 def shards(*usable, others=0):
     return Evidence(
         "full",
-        [evidence_of(f"s/{number}.tar", plain(some, others, f"{number}-")) for number, some in enumerate(usable)],
+        [
+            evidence_of(f"s/{number}.tar", plain(some, others, f"{number}-"))
+            for number, some in enumerate(usable)
+        ],
     )
 
 
@@ -38,7 +41,10 @@ def command(**changes):
 
 def test_a_pass_over_several_shards_is_that_of_the_reader():
     rng = random.Random(3)
-    contents = [[Sample(str(rng.randint(0, 3)), "no caption") for _ in range(rng.randint(0, 3))] for _ in range(30)]
+    contents = [
+        [Sample(str(rng.randint(0, 3)), "no caption") for _ in range(rng.randint(0, 3))]
+        for _ in range(30)
+    ]
     for number, samples in enumerate(contents):
         samples += [Sample(str(rng.randint(0, 3))) for _ in range(number % 3)]
     evidence = [evidence_of(f"{number}.tar", samples) for number, samples in enumerate(contents)]
@@ -51,7 +57,12 @@ def test_a_pass_over_several_shards_is_that_of_the_reader():
 
 @pytest.mark.parametrize(
     ("samples", "batch", "ranks", "workers", "length"),
-    [(1000, 256, 1, 8, 2048), (50_000, 512, 8, 6, 73_728), (5000, 512, 8, 8, 32_768), (100, 10, 1, 0, 100)],
+    [
+        (1000, 256, 1, 8, 2048),
+        (50_000, 512, 8, 6, 73_728),
+        (5000, 512, 8, 8, 32_768),
+        (100, 10, 1, 0, 100),
+    ],
 )
 def test_an_epoch_is_rounded_up_as_measured(samples, batch, ranks, workers, length):
     assert epoch_length(samples, batch, ranks, workers).samples == length
@@ -76,7 +87,10 @@ def test_a_stall_in_a_later_epoch_is_found():
             assert found.epochs_checked == epoch + 1
             known = ShardPasses(OpenClip33(), evidence.shards)
             poor = [
-                sum(not each.batches for each in worker_passes(known, command(seed=seed, workers=4), number))
+                sum(
+                    not each.batches
+                    for each in worker_passes(known, command(seed=seed, workers=4), number)
+                )
                 for number in range(epoch + 1)
             ]
             assert poor == [0] * epoch + [len(found.stalled)]
@@ -111,7 +125,9 @@ def test_shares_tell_how_often_samples_are_used():
 
 
 def test_steps_count_whole_accumulations():
-    found = forecast(shards(100, 100), OpenClip33(), command(accum_freq=3, train_num_samples=80, epochs=5))
+    found = forecast(
+        shards(100, 100), OpenClip33(), command(accum_freq=3, train_num_samples=80, epochs=5)
+    )
     assert (found.length.batches, found.steps, found.total_steps) == (20, 6, 30)
     never = forecast(shards(100, 100), OpenClip33(), command(accum_freq=21, train_num_samples=80))
     assert never.steps == 0
@@ -132,13 +148,18 @@ def test_resampling_stalls_only_where_nothing_is_usable():
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_resampling_crashes_at_any_shard_that_may_be_drawn(at):
-    reader = OpenClip4(Options(text_key="txt; caption"))  # webdataset raises at the first sample that is complete
+    reader = OpenClip4(
+        Options(text_key="txt; caption")
+    )  # webdataset raises at the first sample that is complete
     evidence = shards(*(9 if number == at else 0 for number in range(3)), others=5)
     given = command(dataset_resampled=True, workers=1, train_data="s/0.tar::s/1.tar::s/2.tar")
     assert "txt; caption" in forecast(evidence, reader, given).crash
 
     without = "::".join("0" if number == at else "1" for number in range(3))
-    assert forecast(evidence, reader, replace(given, train_data_upsampling_factors=without)).crash is None
+    assert (
+        forecast(evidence, reader, replace(given, train_data_upsampling_factors=without)).crash
+        is None
+    )
 
 
 def test_resampling_draws_as_often_as_a_simulation():
@@ -156,7 +177,10 @@ def test_resampling_draws_as_often_as_a_simulation():
 
 def test_upsampling_factors_weigh_the_shards():
     given = command(
-        train_data="s/0.tar::s/1.tar", dataset_resampled=True, train_data_upsampling_factors="0::1", workers=1
+        train_data="s/0.tar::s/1.tar",
+        dataset_resampled=True,
+        train_data_upsampling_factors="0::1",
+        workers=1,
     )
     found = forecast(shards(0, 50, others=5), OpenClip33(), given)
     assert (found.resampled.dead_shards, found.stalled) == (0, ())
@@ -174,7 +198,9 @@ def test_who_starves_is_foreseen_unless_the_seed_is_negative(seed, foreseen):
 
 
 @pytest.mark.parametrize(("usable", "starves"), [((3, 3), True), ((4, 4), False), ((4, 0), False)])
-def test_with_a_negative_seed_a_worker_starves_only_where_the_best_shards_would_not_do(usable, starves):
+def test_with_a_negative_seed_a_worker_starves_only_where_the_best_shards_would_not_do(
+    usable, starves
+):
     assert bool(forecast(shards(*usable), OpenClip33(), command(seed=-1)).stalled) is starves
 
 
@@ -207,15 +233,23 @@ def test_shards_of_the_command_that_were_not_scanned_starve_no_worker_for_certai
     """Of a server or a command it is not known what is there; of a file it is."""
     where = where.replace("{tmp}", str(tmp_path))
     (tmp_path / "2.tar").touch()
-    scanned = [evidence_of(where.format(number), plain(10, prefix=f"{number}-")) for number in range(2)]
-    found = forecast(Evidence("full", scanned), OpenClip33(), command(train_data=where.format("{0..2}"), workers=3))
+    scanned = [
+        evidence_of(where.format(number), plain(10, prefix=f"{number}-")) for number in range(2)
+    ]
+    found = forecast(
+        Evidence("full", scanned),
+        OpenClip33(),
+        command(train_data=where.format("{0..2}"), workers=3),
+    )
     assert not found.stalled
     assert not found.exact
     assert "1 shard of --train-data not scanned" in found.notes[0]
 
 
 def test_other_shards_than_those_of_the_command_are_said():
-    found = forecast(shards(10, 10), OpenClip33(), command(train_data="elsewhere/{0..7}.tar", workers=1))
+    found = forecast(
+        shards(10, 10), OpenClip33(), command(train_data="elsewhere/{0..7}.tar", workers=1)
+    )
     assert found.shards == 2
     assert not found.exact
     assert "none of the shards of --train-data was scanned" in found.notes[0]
@@ -223,7 +257,13 @@ def test_other_shards_than_those_of_the_command_are_said():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"dataset_type": "csv"}, {"train_data": "x.csv"}, {"val_data": "v.tar"}, {"use_naflex": True}, {"epochs": 0}],
+    [
+        {"dataset_type": "csv"},
+        {"train_data": "x.csv"},
+        {"val_data": "v.tar"},
+        {"use_naflex": True},
+        {"epochs": 0},
+    ],
 )
 def test_a_command_that_reads_no_shards_in_the_known_way_has_no_forecast(changes):
     found = forecast(shards(1), OpenClip33(), command(**changes))
@@ -236,11 +276,15 @@ def test_only_openclip_has_a_forecast():
 
 
 def test_an_empty_validation_set_crashes_3_3_and_is_passed_over_by_4():
-    given = command(val_data="v.tar", train_data="s/{0..1}.tar", val_frequency=2, world_size=1, workers=1)
+    given = command(
+        val_data="v.tar", train_data="s/{0..1}.tar", val_frequency=2, world_size=1, workers=1
+    )
     empty = Evidence("full", [evidence_of("v.tar", plain(0, others=4))])
     old = forecast(shards(9, 9), OpenClip33(), given, validation=empty)
     assert old.validation_crash
-    assert old.validation.startswith("none of the 4 samples of --val-data is usable: rank 0 crashes after epoch 1")
+    assert old.validation.startswith(
+        "none of the 4 samples of --val-data is usable: rank 0 crashes after epoch 1"
+    )
     new = forecast(shards(9, 9), OpenClip4(), given, validation=empty)
     assert (new.validation_crash, "reports no figures" in new.validation) == (False, True)
     full = Evidence("full", [evidence_of("v.tar", plain(1))])
@@ -267,10 +311,14 @@ def test_the_shuffle_buffer_gets_as_full_as_webdatasets():
 
 def test_needs_grow_with_workers_batches_and_ranks():
     evidence = shards(*[3000] * 8)
-    given = command(workers=4, world_size=2, batch_size=256, local_world_size=2, train_num_samples=24_000)
+    given = command(
+        workers=4, world_size=2, batch_size=256, local_world_size=2, train_num_samples=24_000
+    )
     needs = forecast(evidence, OpenClip33(), given).resources
     assert needs.shm_bytes == 2 * 4 * 2 * 256 * (3 * 224 * 224 * 4 + 77 * 8)
-    assert needs.shuffle_bytes == 8 * 2000 * 200  # buffers hold 2,000 of 3,000 at the most; 200 bytes a sample
+    assert (
+        needs.shuffle_bytes == 8 * 2000 * 200
+    )  # buffers hold 2,000 of 3,000 at the most; 200 bytes a sample
     assert needs.raw_before_first == 1000 + 2 * 256
     half = forecast(evidence, OpenClip33(), replace(given, local_world_size=1)).resources
     assert half.shuffle_bytes * 2 == needs.shuffle_bytes
@@ -311,12 +359,23 @@ def test_the_time_to_the_first_batch_is_never_after_0_seconds(fast, slow, said):
     found = forecast(shards(100, 100), OpenClip33(), command())
     assert found.resources is not None
     needs = replace(found.resources, first_batch=(fast, slow))
-    [line] = [line for line in sentences(replace(found, resources=needs)) if line.startswith("First batch")]
+    [line] = [
+        line
+        for line in sentences(replace(found, resources=needs))
+        if line.startswith("First batch")
+    ]
     assert line.startswith(said)
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"workers": 3}, {"dataset_resampled": True}, {"train_num_samples": None}, {"dataset_type": "csv"}]
+    "changes",
+    [
+        {},
+        {"workers": 3},
+        {"dataset_resampled": True},
+        {"train_num_samples": None},
+        {"dataset_type": "csv"},
+    ],
 )
 def test_a_forecast_is_plain_values_and_plain_lines(changes):
     found = forecast(shards(100, 3), OpenClip33(), command(**changes))

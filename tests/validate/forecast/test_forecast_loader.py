@@ -17,12 +17,19 @@ pytest.importorskip("open_clip_train.data")
 
 pytestmark = [  # webdataset leaves its shards open
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"
+    ),
 ]
 
 
 def arguments(train_data, **others):
-    given = {"train_data": train_data, "train_num_samples": 1000, "dataset_type": "webdataset", "workers": 1}
+    given = {
+        "train_data": train_data,
+        "train_num_samples": 1000,
+        "dataset_type": "webdataset",
+        "workers": 1,
+    }
     return Arguments(**(given | others))
 
 
@@ -50,7 +57,9 @@ def test_each_worker_reads_the_shards_that_are_foreseen(seed):
         epochs=1,
     )
     epoch = rng.randint(0, 5)
-    found = forecast(Evidence("full", [evidence_of("x.tar", plain(1))] * count), OpenClip33(), command)
+    found = forecast(
+        Evidence("full", [evidence_of("x.tar", plain(1))] * count), OpenClip33(), command
+    )
     if count < command.workers * command.world_size:
         assert found.crash.startswith("AssertionError: number of shards must be >= total workers")
         with pytest.raises(AssertionError, match="number of shards must be >= total workers"):
@@ -62,7 +71,9 @@ def test_each_worker_reads_the_shards_that_are_foreseen(seed):
     for number, indices in enumerate(expected):
         with process(number // split, command.world_size, number % split, command.workers):
             assert urls_read(real) == [f"s/{index:04d}.tar" for index in indices]
-    length = epoch_length(command.train_num_samples, command.batch_size, command.world_size, command.workers)
+    length = epoch_length(
+        command.train_num_samples, command.batch_size, command.world_size, command.workers
+    )
     assert (length.batches, length.samples) == (real.num_batches, real.num_samples)
     assert stages(real).nsamples == length.worker_batches
     assert found.length == length
@@ -113,8 +124,16 @@ def test_each_worker_gets_the_batches_that_are_foreseen(tmp_path, seed):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_the_loader_itself_gives_the_epoch_that_is_foreseen(tmp_path, workers):
-    evidence = write(tmp_path, [plain(5 + number, others=2, prefix=f"{number}-") for number in range(6)])
-    command = arguments(f"{tmp_path}/{{0000..0005}}.tar", workers=workers, batch_size=4, train_num_samples=70, epochs=2)
+    evidence = write(
+        tmp_path, [plain(5 + number, others=2, prefix=f"{number}-") for number in range(6)]
+    )
+    command = arguments(
+        f"{tmp_path}/{{0000..0005}}.tar",
+        workers=workers,
+        batch_size=4,
+        train_num_samples=70,
+        epochs=2,
+    )
     found = forecast(evidence, OpenClip33(), command)
     split = max(1, workers)
     real = loader(command)
@@ -123,7 +142,10 @@ def test_the_loader_itself_gives_the_epoch_that_is_foreseen(tmp_path, workers):
     assert found.stalled == ()
     passes = list(worker_passes(ShardPasses(OpenClip33(), evidence.shards), command, 0))
     for worker, indices in enumerate(orders(OpenClip33(), 6, command, 0)):
-        texts = [batch["text"] if isinstance(batch, dict) else batch[1] for batch in batches[worker::split]]
+        texts = [
+            batch["text"] if isinstance(batch, dict) else batch[1]
+            for batch in batches[worker::split]
+        ]
         samples = [tuple(row) for text in texts for row in text.tolist()]
         assert {shard for shard, _ in samples} <= set(indices)
         once = samples[: passes[worker].batches * command.batch_size]

@@ -15,13 +15,25 @@ COMMANDS = {
     "ranks": Command(
         (90, 10, 120, 61, 77, 40, 33, 64),
         others=3,
-        arguments={"world_size": 2, "workers": 2, "batch_size": 8, "accum_freq": 2, "train_num_samples": 480},
+        arguments={
+            "world_size": 2,
+            "workers": 2,
+            "batch_size": 8,
+            "accum_freq": 2,
+            "train_num_samples": 480,
+        },
         readers=("open-clip-3.3", "open-clip-4"),
     ),
     "resampled": Command(
         (90, 10, 120),
         others=1,
-        arguments={"world_size": 3, "workers": 0, "batch_size": 7, "dataset_resampled": True, "warmup": 7},
+        arguments={
+            "world_size": 3,
+            "workers": 0,
+            "batch_size": 7,
+            "dataset_resampled": True,
+            "warmup": 7,
+        },
         readers=("open-clip-3.3", "open-clip-4"),
     ),
     "one": Command((9,), arguments={"workers": 1, "batch_size": 8, "epochs": 1}),
@@ -38,7 +50,9 @@ def rounded(value: object) -> object:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_forecast_is_what_the_golden_file_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forecast_is_what_the_golden_file_says(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     lines = []
     for each in COMMANDS[name].context().forecasts:

@@ -23,7 +23,10 @@ WIDE = {
         [
             *((f"k{n:02d}.{'x' * (n % 14 + 1)}{n % 14}", b"a" * n) for n in range(40)),
             *((f"many.f{n:02d}", b"7" * 1500 * n) for n in range(14)),
-            *((f"j{n}.json", json.dumps({f"name {n}": f"text {n}", "id": n}).encode()) for n in range(15)),
+            *(
+                (f"j{n}.json", json.dumps({f"name {n}": f"text {n}", "id": n}).encode())
+                for n in range(15)
+            ),
             ("Z.TXT", b"upper"),
         ]
     ),
@@ -32,7 +35,9 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", [*SETS, "wide"])
-def test_an_overview_is_what_the_golden_file_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overview_is_what_the_golden_file_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     shards = SETS.get(name, WIDE)
     for shard, data in shards.items():

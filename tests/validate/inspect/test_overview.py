@@ -30,11 +30,15 @@ def shard(number: int, text: str = "a cat") -> ShardEvidence:
         size=20_480,
         members=8,
         samples=4,
-        runs=Runs(Run("0", 0, PAIR), (ShapeCount(PAIR, 2, "1", 1_024, ()),), Run("3", 3_072, PAIR[:1])),
+        runs=Runs(
+            Run("0", 0, PAIR), (ShapeCount(PAIR, 2, "1", 1_024, ()),), Run("3", 3_072, PAIR[:1])
+        ),
         fields={"jpg": FieldCount(4, 4_000, 2_000), "txt": FieldCount(3, 30, 12)},
         tallies={"name.dotted": Tally(2, "1", 1_024, "v1.jpg")},
         json_keys={text: JsonKey(4, 3, 3, text)},
-        images=ImageFacts(4, 4_000_000, 2_000_000, 4_000, {"jpeg": 4}, {"RGB": 3, "": 1}, {19: 3, -1: 1}),
+        images=ImageFacts(
+            4, 4_000_000, 2_000_000, 4_000, {"jpeg": 4}, {"RGB": 3, "": 1}, {19: 3, -1: 1}
+        ),
         captions=CaptionFacts(3, 15, 9, {text: 3}),
     )
 
@@ -51,7 +55,11 @@ def test_numbers_are_sums_and_places_are_the_first():
     assert total.fields["jpg"] == FieldCount(8, 8_000, 2_000)
     assert total.shapes == {("jpg", "txt"): 6, ("jpg",): 2}
     assert total.json_keys["a cat"] == JsonKey(8, 6, 6, "a cat")
-    assert (total.images.count, total.images.formats["jpeg"], total.images.megapixels[19]) == (8, 8, 6)
+    assert (total.images.count, total.images.formats["jpeg"], total.images.megapixels[19]) == (
+        8,
+        8,
+        6,
+    )
     assert total.captions.frequent["a cat"] == 6
     tally, url = total.tallies["name.dotted"]
     assert (tally.count, tally.key, url) == (4, "1", "d/0000.tar")
@@ -65,7 +73,15 @@ def test_summing_up_does_not_change_the_evidence():
 
 def test_the_screen_names_fields_shapes_images_captions_and_shards():
     text = shown(shard(0), shard(1))
-    for wanted in ("2 shards, 8 samples", "jpg", "6  jpg txt", "jpeg 8", "unknown 2", "512 to 1,024", "a dot inside"):
+    for wanted in (
+        "2 shards, 8 samples",
+        "jpg",
+        "6  jpg txt",
+        "jpeg 8",
+        "unknown 2",
+        "512 to 1,024",
+        "a dot inside",
+    ):
         assert wanted in text
 
 

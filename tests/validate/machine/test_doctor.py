@@ -33,7 +33,12 @@ def worst(name: str, **facts) -> str:
 
 def test_a_sound_machine_has_no_trouble():
     machine = Machine(
-        versions=SOUND, shm_total=64 * GIB, shm_free=64 * GIB, files_soft=65_536, files_hard=65_536, temp_free=99 * GIB
+        versions=SOUND,
+        shm_total=64 * GIB,
+        shm_free=64 * GIB,
+        files_soft=65_536,
+        files_hard=65_536,
+        temp_free=99 * GIB,
     )
     assert {each.status for each in examine(machine)} == {"ok"}
 
@@ -51,7 +56,9 @@ def test_openclip_without_webdataset_is_an_error():
     assert worst("installed", versions={"python": "3.11.7"}) == "info"
 
 
-@pytest.mark.parametrize(("free", "status"), [(64 << 20, "error"), (GIB, "warning"), (16 * GIB, "ok")])
+@pytest.mark.parametrize(
+    ("free", "status"), [(64 << 20, "error"), (GIB, "warning"), (16 * GIB, "ok")]
+)
 def test_shared_memory_is_measured_against_what_batches_need(free, status):
     assert worst("shared memory", shm_total=64 * GIB, shm_free=free) == status
     assert said("shared memory") == []  # where there is no /dev/shm
@@ -81,7 +88,10 @@ def test_the_fix_for_few_open_files_is_one_that_the_hard_limit_allows(soft, hard
 
 def test_spawned_workers_break_openclip_3_and_not_4():
     assert worst("start method", start_method="spawn") == "error"
-    assert worst("start method", start_method="spawn", versions=SOUND | {"open_clip_torch": "4.2.0"}) == "info"
+    assert (
+        worst("start method", start_method="spawn", versions=SOUND | {"open_clip_torch": "4.2.0"})
+        == "info"
+    )
     assert worst("start method", start_method="fork") == "ok"
 
 
@@ -104,7 +114,10 @@ def test_debugging_allocators_and_useless_tunables_are_told():
     assert worst("allocator", variables={"PYTHONMALLOC": "debug"}) == "warning"
     preload = {"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}
     assert worst("allocator", variables=preload) == "ok"
-    assert worst("allocator", variables=preload | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}) == "info"
+    assert (
+        worst("allocator", variables=preload | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
+        == "info"
+    )
 
 
 def test_huge_pages_are_advised_only_where_they_exist_and_are_not_set():
@@ -113,13 +126,18 @@ def test_huge_pages_are_advised_only_where_they_exist_and_are_not_set():
     assert (found.status, found.fix) == ("info", "export GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
     assert said("allocator", libc="glibc 2.31", huge_pages="madvise") == []
     assert said("allocator", libc="glibc 2.36", huge_pages="never") == []
-    assert worst("allocator", variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, **glibc) == "ok"
+    assert (
+        worst("allocator", variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, **glibc) == "ok"
+    )
 
 
 def test_tensorflow_beside_torch_is_a_warning_until_it_is_told_to_share():
     versions = SOUND | {"tensorflow": "2.20.0"}
     assert worst("TensorFlow", versions=versions) == "warning"
-    assert worst("TensorFlow", versions=versions, variables={"TF_FORCE_GPU_ALLOW_GROWTH": "true"}) == "ok"
+    assert (
+        worst("TensorFlow", versions=versions, variables={"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
+        == "ok"
+    )
     assert said("TensorFlow") == []
 
 
@@ -144,7 +162,12 @@ def test_variables_that_rewrite_urls_are_named():
 BAD = (
     Machine(
         versions=SOUND | {"webdataset": "1.0.2", "tensorflow": "2.20.0", "torchvision": "0.20.0"},
-        variables={"OMP_NUM_THREADS": "x", "MALLOC_CHECK_": "3", "PYTORCH_ALLOC_CONF": "a", "GOPEN_REWRITE": "a=b"},
+        variables={
+            "OMP_NUM_THREADS": "x",
+            "MALLOC_CHECK_": "3",
+            "PYTORCH_ALLOC_CONF": "a",
+            "GOPEN_REWRITE": "a=b",
+        },
         start_method="spawn",
         cores=64,
         quota=2.0,
@@ -158,27 +181,42 @@ BAD = (
     ),
     Machine(
         versions=SOUND,
-        variables={"PYTHONMALLOC": "debug", "LD_PRELOAD": "/lib/libjemalloc.so", "GLIBC_TUNABLES": "glibc.malloc.x=1"},
+        variables={
+            "PYTHONMALLOC": "debug",
+            "LD_PRELOAD": "/lib/libjemalloc.so",
+            "GLIBC_TUNABLES": "glibc.malloc.x=1",
+        },
         files_soft=1024,
         files_hard=8192,
     ),
-    Machine(versions=SOUND, libc="glibc 2.36", huge_pages="madvise", variables={"OMP_NUM_THREADS": "99"}),
+    Machine(
+        versions=SOUND, libc="glibc 2.36", huge_pages="madvise", variables={"OMP_NUM_THREADS": "99"}
+    ),
 )
 
 
 def test_every_trouble_has_a_fix():
     found = examine(BAD[0])
-    assert {each.name for each in found if each.status == "ok"} <= {"installed", "memory", "GPU allocator"}
+    assert {each.name for each in found if each.status == "ok"} <= {
+        "installed",
+        "memory",
+        "GPU allocator",
+    }
     assert [each for each in found if each.status in {"warning", "error"} and not each.fix] == []
 
 
 def test_every_fix_that_is_a_command_runs_as_it_is_printed():
-    fixes = {each.fix for machine in BAD for each in examine(machine) if isinstance(each.fix, Command)}
+    fixes = {
+        each.fix for machine in BAD for each in examine(machine) if isinstance(each.fix, Command)
+    }
     assert len(fixes) > 8
     for fix in fixes:
         if " install " not in fix:  # tests/text does those
             done = subprocess.run(
-                ["bash", "-euc", f"PYTORCH_ALLOC_CONF=; {fix}"], capture_output=True, text=True, check=False
+                ["bash", "-euc", f"PYTORCH_ALLOC_CONF=; {fix}"],
+                capture_output=True,
+                text=True,
+                check=False,
             )
             assert (done.returncode, done.stderr) == (0, ""), fix
 
@@ -192,7 +230,9 @@ def test_this_machine_can_be_examined():
 # Facts of a machine -> what is said of them, name by name; both sides of each boundary.
 MACHINES: dict[str, dict[str, Any]] = {
     "nothing known": {},
-    "other versions": {"versions": SOUND | {"webdataset": "1.0.2", "tensorflow": "2.20.0", "pillow": "12.0"}},
+    "other versions": {
+        "versions": SOUND | {"webdataset": "1.0.2", "tensorflow": "2.20.0", "pillow": "12.0"}
+    },
     "no webdataset": {"versions": {"python": "3.12.1", "open_clip_torch": "3.3.0"}},
     "spawn": {"start_method": "spawn", "versions": SOUND},
     "spawn, 4": {"start_method": "spawn", "versions": SOUND | {"open_clip_torch": "4.0.0"}},
@@ -216,13 +256,28 @@ MACHINES: dict[str, dict[str, Any]] = {
     "no threads": {"cores": 8, "variables": {"OMP_NUM_THREADS": "0"}},
     "little temporary space": {"temp_free": GIB - 1},
     "temporary space": {"temp_free": 10 * GIB},
-    "debugging": {"variables": {"MALLOC_CHECK_": "3", "PYTHONMALLOC": "default", "LD_PRELOAD": "/l/libtcmalloc.so"}},
-    "tunables": {"variables": {"GLIBC_TUNABLES": "glibc.malloc.x=1"}, "libc": "glibc 2.36", "huge_pages": "madvise"},
+    "debugging": {
+        "variables": {
+            "MALLOC_CHECK_": "3",
+            "PYTHONMALLOC": "default",
+            "LD_PRELOAD": "/l/libtcmalloc.so",
+        }
+    },
+    "tunables": {
+        "variables": {"GLIBC_TUNABLES": "glibc.malloc.x=1"},
+        "libc": "glibc 2.36",
+        "huge_pages": "madvise",
+    },
     "huge pages": {"libc": "glibc 2.35", "huge_pages": "madvise"},
     "older libc": {"libc": "glibc 2.34", "huge_pages": "madvise"},
     "GPU": {"variables": {"PYTORCH_ALLOC_CONF": "a:1", "PYTORCH_CUDA_ALLOC_CONF": "a:2"}},
-    "urls": {"variables": {"GOPEN_REWRITE": "a=b", "WDS_SEED": "3", "OPENCLIP_WDS_X": "1", "WDS": "no"}},
-    "TensorFlow": {"versions": SOUND | {"tensorflow": "2.20"}, "variables": {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}},
+    "urls": {
+        "variables": {"GOPEN_REWRITE": "a=b", "WDS_SEED": "3", "OPENCLIP_WDS_X": "1", "WDS": "no"}
+    },
+    "TensorFlow": {
+        "versions": SOUND | {"tensorflow": "2.20"},
+        "variables": {"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
+    },
 }
 
 
@@ -231,8 +286,12 @@ def test_what_is_said_of_a_machine_is_what_the_golden_file_says():
     extras, installer = install_extras("openclip"), install_packages("*").removesuffix("'*'")
     lines = []
     for name, facts in MACHINES.items():
-        found = [" | ".join(map(str, each.to_dict().values())) for each in examine(Machine(**facts))]
-        new = [line for line in found if not facts or f"  {line}" not in lines]  # the others are said of every machine
+        found = [
+            " | ".join(map(str, each.to_dict().values())) for each in examine(Machine(**facts))
+        ]
+        new = [
+            line for line in found if not facts or f"  {line}" not in lines
+        ]  # the others are said of every machine
         lines += [name, *(f"  {line}" for line in new)]
     text = "\n".join(line.rstrip() for line in lines) + "\n"
     text = text.replace(extras, "EXTRAS").replace(installer, "INSTALL ")

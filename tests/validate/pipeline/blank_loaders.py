@@ -34,7 +34,9 @@ def collated_texts(urls):
 
 
 def beside_a_number(urls):
-    return gaps_loader(urls, lambda batch: {"length": torch.tensor([*map(len, batch)]), "text": batch, "epoch": 0})
+    return gaps_loader(
+        urls, lambda batch: {"length": torch.tensor([*map(len, batch)]), "text": batch, "epoch": 0}
+    )
 
 
 def nested_beside_a_number(urls):

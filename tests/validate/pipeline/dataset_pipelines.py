@@ -14,7 +14,9 @@ class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
         self.items = []
         for url in urls:
             with tarfile.open(url) as tar:
-                files = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
+                files = {
+                    member.name: tar.extractfile(member).read() for member in tar if member.isfile()
+                }
             for name, data in files.items():
                 key, _, field = name.partition(".")
                 if field == "jpg" and f"{key}.txt" in files:
@@ -57,7 +59,12 @@ def views(urls):
 
     kinds = ("jpg", "txt")
     return RoundRobin(
-        [wds.WebDataset(urls, shardshuffle=False).select(lambda sample, kind=kind: kind in sample) for kind in kinds],
+        [
+            wds.WebDataset(urls, shardshuffle=False).select(
+                lambda sample, kind=kind: kind in sample
+            )
+            for kind in kinds
+        ],
         longest=True,
     )
 
@@ -73,7 +80,9 @@ def halves(urls):
 
 
 def pairs_loader(urls):
-    return torch.utils.data.DataLoader(Pairs(urls), batch_size=4, shuffle=True, drop_last=True, num_workers=2)
+    return torch.utils.data.DataLoader(
+        Pairs(urls), batch_size=4, shuffle=True, drop_last=True, num_workers=2
+    )
 
 
 class Forgiving(Pairs):
@@ -93,7 +102,9 @@ def collated(urls):
 
 
 def collated_whole(urls):
-    return torch.utils.data.DataLoader(Forgiving(urls), batch_size=8, collate_fn=without_none, drop_last=True)
+    return torch.utils.data.DataLoader(
+        Forgiving(urls), batch_size=8, collate_fn=without_none, drop_last=True
+    )
 
 
 def listed(urls):
@@ -105,16 +116,18 @@ def collated_inside(urls):
     import webdataset as wds
 
     texts = wds.WebDataset(urls, shardshuffle=False).select(lambda sample: "txt" in sample)
-    return texts.map(lambda sample: sample["txt"].decode() if len(sample["txt"]) % 5 else None).batched(
-        8, collation_fn=without_none
-    )
+    return texts.map(
+        lambda sample: sample["txt"].decode() if len(sample["txt"]) % 5 else None
+    ).batched(8, collation_fn=without_none)
 
 
 def unfit(urls):
     """Its collate function refuses some, in a batch as well."""
 
     def stack(batch):
-        return torch.stack([torch.zeros(len(text) if text and len(text) > 9 else 1) for text in batch])
+        return torch.stack(
+            [torch.zeros(len(text) if text and len(text) > 9 else 1) for text in batch]
+        )
 
     return torch.utils.data.DataLoader(Forgiving(urls), batch_size=8, collate_fn=stack)
 
@@ -128,7 +141,9 @@ def batch_sampler(urls):
 def streaming(urls):
     import datasets
 
-    return datasets.load_dataset("webdataset", data_files={"train": urls}, split="train", streaming=True)
+    return datasets.load_dataset(
+        "webdataset", data_files={"train": urls}, split="train", streaming=True
+    )
 
 
 def stored(urls):

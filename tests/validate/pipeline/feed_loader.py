@@ -14,9 +14,18 @@ def small(image):
 
 
 def make(urls):
-    shown = {"--train-data": "::".join(urls), "--train-num-samples": "64", "--batch-size": "8", "--workers": "2"}
-    arguments = parse_args([*(word for pair in shown.items() for word in pair), "--dataset-type", "webdataset"])
+    shown = {
+        "--train-data": "::".join(urls),
+        "--train-num-samples": "64",
+        "--batch-size": "8",
+        "--workers": "2",
+    }
+    arguments = parse_args(
+        [*(word for pair in shown.items() for word in pair), "--dataset-type", "webdataset"]
+    )
     arguments.distributed, arguments.rank = False, int(os.environ["RANK"])
     arguments.world_size = int(os.environ["WORLD_SIZE"])
-    data = wdsflow.get_data(arguments, (small, small), epoch=0, tokenizer=open_clip.get_tokenizer("RN50"))
+    data = wdsflow.get_data(
+        arguments, (small, small), epoch=0, tokenizer=open_clip.get_tokenizer("RN50")
+    )
     return data["train"].dataloader

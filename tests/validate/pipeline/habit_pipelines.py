@@ -159,7 +159,9 @@ def loader_of_others(urls):
 def loader_that_draws(urls):
     """With replacement."""
     dataset = Pictures(urls)
-    sampler = torch.utils.data.RandomSampler(dataset, replacement=True, generator=torch.Generator().manual_seed(0))
+    sampler = torch.utils.data.RandomSampler(
+        dataset, replacement=True, generator=torch.Generator().manual_seed(0)
+    )
     return torch.utils.data.DataLoader(dataset, batch_size=8, sampler=sampler)
 
 
@@ -193,7 +195,9 @@ def swap_pil(urls):
 
 def swap_cropped(urls):
     """Pictures differ each time, captions do not."""
-    dataset = samples_of(urls).map(Swap()).map_dict(png=cropped, txt=lambda text: tokens(text.decode()))
+    dataset = (
+        samples_of(urls).map(Swap()).map_dict(png=cropped, txt=lambda text: tokens(text.decode()))
+    )
     return dataset.to_tuple("__key__", "png", "txt").batched(8)
 
 
@@ -213,12 +217,18 @@ def keyed_crops(urls):
 
 
 def crops_and_tokens(urls):
-    dataset = samples_of(urls).shuffle(10).map_dict(png=cropped, txt=lambda text: tokens(text.decode()))
+    dataset = (
+        samples_of(urls).shuffle(10).map_dict(png=cropped, txt=lambda text: tokens(text.decode()))
+    )
     return dataset.to_tuple("png", "txt").batched(16)
 
 
 def crops_and_labels(urls):
-    return samples_of(urls).map(lambda sample: (cropped(sample["png"]), int(sample["cls"]))).batched(16)
+    return (
+        samples_of(urls)
+        .map(lambda sample: (cropped(sample["png"]), int(sample["cls"])))
+        .batched(16)
+    )
 
 
 # Batches.
@@ -244,7 +254,10 @@ def loader_whose_collate_doubles(urls):
 
 
 def stacked(samples):
-    return {"pixel_values": torch.stack([image for image, _ in samples]), "labels": [label for _, label in samples]}
+    return {
+        "pixel_values": torch.stack([image for image, _ in samples]),
+        "labels": [label for _, label in samples],
+    }
 
 
 def loader_that_stacks(urls):
@@ -336,7 +349,11 @@ def one_shard_twice(urls):
 
 
 def pairs(urls):
-    return zip(samples_of(urls[:2]).to_tuple("png", "txt"), samples_of(urls[2:]).to_tuple("png", "txt"), strict=False)
+    return zip(
+        samples_of(urls[:2]).to_tuple("png", "txt"),
+        samples_of(urls[2:]).to_tuple("png", "txt"),
+        strict=False,
+    )
 
 
 def mixed(urls):
@@ -353,7 +370,11 @@ def interleaved(urls):
 def merged(urls):
     def two_in_one(source):
         while some := list(itertools.islice(source, 2)):
-            yield {"__key__": some[0]["__key__"], "left.png": some[0]["png"], "right.png": some[-1]["png"]}
+            yield {
+                "__key__": some[0]["__key__"],
+                "left.png": some[0]["png"],
+                "right.png": some[-1]["png"],
+            }
 
     return samples_of(urls).compose(two_in_one)
 

@@ -46,7 +46,11 @@ def loses_rest_of_batches(urls):
 
 def loses_a_batch(urls):
     """Of 10 batches, four hold a sample without a caption."""
-    return samples_of(urls).batched(4, collation_fn=list).select(lambda batch: all("txt" in sample for sample in batch))
+    return (
+        samples_of(urls)
+        .batched(4, collation_fn=list)
+        .select(lambda batch: all("txt" in sample for sample in batch))
+    )
 
 
 def raises(urls):
@@ -91,7 +95,9 @@ def hangs_in_c(urls):
 
 
 def hangs_in_a_worker(urls):
-    return wds.WebLoader(samples_of(urls).map(sleeps).to_tuple("jpg"), batch_size=None, num_workers=2)
+    return wds.WebLoader(
+        samples_of(urls).map(sleeps).to_tuple("jpg"), batch_size=None, num_workers=2
+    )
 
 
 def gives_nothing_for_ever(urls):
@@ -169,7 +175,9 @@ def whole(urls):
 def streaming(urls):
     import datasets
 
-    rows = datasets.load_dataset("webdataset", data_files={"train": urls}, split="train", streaming=True)
+    rows = datasets.load_dataset(
+        "webdataset", data_files={"train": urls}, split="train", streaming=True
+    )
     return rows.filter(lambda row: row["txt"] is not None)
 
 
@@ -178,12 +186,22 @@ elsewhere = samples_of(["elsewhere.tar"])
 
 def one_worker_reads_all(urls):
     """Of four workers, those without a shard read nothing."""
-    stages = wds.SimpleShardList(urls), wds.split_by_worker, wds.tarfile_to_samples(), wds.to_tuple("__key__", "jpg")
+    stages = (
+        wds.SimpleShardList(urls),
+        wds.split_by_worker,
+        wds.tarfile_to_samples(),
+        wds.to_tuple("__key__", "jpg"),
+    )
     return torch.utils.data.DataLoader(wds.DataPipeline(*stages), batch_size=4, num_workers=4)
 
 
 def loader_that_repeats(urls):
-    stages = wds.SimpleShardList(urls), wds.split_by_worker, wds.tarfile_to_samples(), wds.to_tuple("__key__", "jpg")
+    stages = (
+        wds.SimpleShardList(urls),
+        wds.split_by_worker,
+        wds.tarfile_to_samples(),
+        wds.to_tuple("__key__", "jpg"),
+    )
     return wds.WebLoader(wds.DataPipeline(*stages), batch_size=4, num_workers=2).repeat()
 
 
@@ -206,7 +224,11 @@ def late_worker(urls):
 
 
 def resampled_nothing(urls):
-    return wds.WebDataset(urls, resampled=True, shardshuffle=False).select(lambda sample: False).with_epoch(10)
+    return (
+        wds.WebDataset(urls, resampled=True, shardshuffle=False)
+        .select(lambda sample: False)
+        .with_epoch(10)
+    )
 
 
 def resampled_batches(urls):

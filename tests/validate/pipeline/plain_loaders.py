@@ -9,7 +9,12 @@ import numpy
 
 
 def keys_of(urls):
-    return [member.name[:-4] for url in urls for member in tarfile.open(url) if member.name.endswith(".txt")]
+    return [
+        member.name[:-4]
+        for url in urls
+        for member in tarfile.open(url)
+        if member.name.endswith(".txt")
+    ]
 
 
 class Resumes:
@@ -228,7 +233,9 @@ def split_by_environment(urls):
 
 def one_shard_twice(urls):
     rank, count = ranks()
-    return NoState(urls[: len(urls) // 2 + 1] if rank == 0 and count > 1 else urls[rank * len(urls) // 2 :])
+    return NoState(
+        urls[: len(urls) // 2 + 1] if rank == 0 and count > 1 else urls[rank * len(urls) // 2 :]
+    )
 
 
 def one_shard_never(urls):

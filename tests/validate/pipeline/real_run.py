@@ -13,7 +13,9 @@ def rows(element):
     if isinstance(element, (list, tuple, dict)) and not element:
         return 0
     first = element[0]
-    samples = isinstance(first, (dict, tuple)) or (isinstance(first, list) and len(set(map(type, first))) > 1)
+    samples = isinstance(first, (dict, tuple)) or (
+        isinstance(first, list) and len(set(map(type, first))) > 1
+    )
     is_columns = isinstance(element, (list, tuple)) and not samples
     return len(first) if is_columns else len(element)
 

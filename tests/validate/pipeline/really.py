@@ -42,7 +42,9 @@ class RealRun:
         self._process.communicate()
 
 
-def differences(name: str, seeds: range, folder: Path, *, module: str = "user_pipelines") -> Iterator[str]:
+def differences(
+    name: str, seeds: range, folder: Path, *, module: str = "user_pipelines"
+) -> Iterator[str]:
     """Yield where a report differs from what the pipeline does without wdsflow, or claims more than it saw."""
     with closing(RealRun(module)) as real:
         for seed in seeds:
@@ -61,7 +63,10 @@ def differences(name: str, seeds: range, folder: Path, *, module: str = "user_pi
                 said = f"{verdict.outcome}, {verdict.run.delivered} came out, {verdict.usable} of {verdict.samples}"
                 if bool(came["error"]) != (verdict.outcome == "crashes"):
                     yield f"seed {seed}: {came}, but {said}"
-                elif verdict.outcome not in ("crashes", "not judged") and verdict.run.delivered != came["count"]:
+                elif (
+                    verdict.outcome not in ("crashes", "not judged")
+                    and verdict.run.delivered != came["count"]
+                ):
                     yield f"seed {seed}: {came}, but {said}: {verdict.reasons}"
                 elif verdict.outcome == "trains" and came["count"] < 0.95 * evidence.samples:
                     yield f"seed {seed}: {came} of {evidence.samples}, but {said}"

@@ -42,7 +42,10 @@ def write(path: Path, samples: int, missing: int = 0, start: int = 0, picture: b
 
 def forty(folder: Path) -> list[str]:
     """Write four shards of ten samples, of which the last lacks its caption."""
-    return [write(folder / f"{shard}.tar", 10, missing=10, start=10 * shard, picture=jpeg()) for shard in range(4)]
+    return [
+        write(folder / f"{shard}.tar", 10, missing=10, start=10 * shard, picture=jpeg())
+        for shard in range(4)
+    ]
 
 
 @cache
@@ -65,7 +68,11 @@ def different(folder: Path, samples: int = 40, shards: int = 4, copies: int = 1)
             for number in range(shard * samples // shards, (shard + 1) * samples // shards):
                 content = number // copies
                 caption = f"a caption of picture {content - content % 20 if content % 20 < 3 else content}"
-                fields = {"png": noise(content), "txt": caption.encode(), "cls": str(content % 4).encode()}
+                fields = {
+                    "png": noise(content),
+                    "txt": caption.encode(),
+                    "cls": str(content % 4).encode(),
+                }
                 for field, data in fields.items():
                     info = tarfile.TarInfo(f"{number:06d}.{field}")
                     info.size = len(data)

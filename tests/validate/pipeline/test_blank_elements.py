@@ -11,7 +11,9 @@ pytestmark = pytest.mark.usefixtures("forked_programs")
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("name", ["texts", "collated_texts", "beside_a_number", "nested_beside_a_number", "files"])
+@pytest.mark.parametrize(
+    "name", ["texts", "collated_texts", "beside_a_number", "nested_beside_a_number", "files"]
+)
 def test_the_samples_in_batches_that_are_not_full_are_counted(name: str, tmp_path: Path) -> None:
     verdict = judged("blank_loaders", name, [write(tmp_path / "0.tar", 40)])
 
@@ -22,7 +24,10 @@ def test_batches_of_an_unknown_size_are_not_judged(tmp_path: Path) -> None:
     verdict = judged("blank_loaders", "joined", [write(tmp_path / "0.tar", 40)])
 
     assert verdict.outcome == "not judged"
-    assert "4 batches came out, and how many samples they hold is not visible" in verdict.reasons[0].message
+    assert (
+        "4 batches came out, and how many samples they hold is not visible"
+        in verdict.reasons[0].message
+    )
 
 
 @pytest.mark.parametrize("name", ["none_for_some", "keyed_or_blank"])
@@ -48,15 +53,21 @@ def test_all_keys_of_a_list_are_samples(tmp_path: Path) -> None:
 
 
 def test_vectors_may_be_batches(tmp_path: Path) -> None:
-    assert judged("blank_loaders", "vectors", [write(tmp_path / "0.tar", 40)]).outcome == "not judged"
+    assert (
+        judged("blank_loaders", "vectors", [write(tmp_path / "0.tar", 40)]).outcome == "not judged"
+    )
 
 
-def test_where_elements_are_counted_the_report_says_that_samples_are_not_visible(tmp_path: Path) -> None:
+def test_where_elements_are_counted_the_report_says_that_samples_are_not_visible(
+    tmp_path: Path,
+) -> None:
     verdict = judged("blank_pipelines", "half_of_them_twice", [write(tmp_path / "0.tar", 40)])
 
     message = verdict.reasons[0].message
     assert verdict.outcome == "not judged"
-    assert message.startswith("40 elements came out of 40 samples; which samples they are is not visible")
+    assert message.startswith(
+        "40 elements came out of 40 samples; which samples they are is not visible"
+    )
     assert message.endswith(
         'let it give the __key__ as well while you validate, such as by wds.to_tuple("__key__", "jpg", "txt")'
     )

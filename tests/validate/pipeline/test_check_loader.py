@@ -48,8 +48,13 @@ def shards(folder: Path, count: int = 8, each: int = 10) -> list[str]:
         with tarfile.open(urls[-1], "w") as tar:
             for _ in range(each):
                 picture = io.BytesIO()
-                Image.new("RGB", (8, 8), (number * 3 % 256, number * 7 % 256, 40)).save(picture, "PNG")
-                for name, data in {"png": picture.getvalue(), "txt": f"caption {number}".encode()}.items():
+                Image.new("RGB", (8, 8), (number * 3 % 256, number * 7 % 256, 40)).save(
+                    picture, "PNG"
+                )
+                for name, data in {
+                    "png": picture.getvalue(),
+                    "txt": f"caption {number}".encode(),
+                }.items():
                     info = tarfile.TarInfo(f"{number:06d}.{name}")
                     info.size = len(data)
                     tar.addfile(info, io.BytesIO(data))
@@ -57,8 +62,12 @@ def shards(folder: Path, count: int = 8, each: int = 10) -> list[str]:
     return urls
 
 
-def checked(file: str, name: str, urls: Sequence[str], *checks: Check, patience: float = 60.0) -> list[CheckResult]:
-    return check_loader(f"{HERE / file}.py:{name}", checks, *scanned([*urls], "headers"), patience=patience)
+def checked(
+    file: str, name: str, urls: Sequence[str], *checks: Check, patience: float = 60.0
+) -> list[CheckResult]:
+    return check_loader(
+        f"{HERE / file}.py:{name}", checks, *scanned([*urls], "headers"), patience=patience
+    )
 
 
 def messages_of(result: CheckResult) -> str:
@@ -145,7 +154,9 @@ def test_the_samples_in_an_item_are_counted(item: object, count: int) -> None:
 
 
 @pytest.mark.deep
-def test_samples_that_are_not_recognized_are_not_judged_and_the_way_out_is_said(tmp_path: Path) -> None:
+def test_samples_that_are_not_recognized_are_not_judged_and_the_way_out_is_said(
+    tmp_path: Path,
+) -> None:
     resume, workers = checked("plain_loaders", "Noise", shards(tmp_path), "resume", "workers")
 
     assert (resume.answer, workers.answer) == ("not judged", "not judged")
@@ -156,7 +167,9 @@ def test_samples_that_are_not_recognized_are_not_judged_and_the_way_out_is_said(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("name", "step"), [("Hangs", "load_state_dict"), ("HangsWhenSaved", "state_dict")])
+@pytest.mark.parametrize(
+    ("name", "step"), [("Hangs", "load_state_dict"), ("HangsWhenSaved", "state_dict")]
+)
 def test_a_loader_that_hangs_with_its_state_is_named(name: str, step: str, tmp_path: Path) -> None:
     (result,) = checked("plain_loaders", name, shards(tmp_path), "resume", patience=5)
 
@@ -193,7 +206,9 @@ def test_a_process_that_the_users_code_ends_well_is_no_hang(tmp_path: Path) -> N
 
 def test_two_runs_in_a_row_differ_in_the_order_of_sets(tmp_path: Path) -> None:
     script = tmp_path / "hashes.py"  # it sets a variable: libraries are not imported before
-    script.write_text("import os\n\nos.environ['SET'] = '1'\n\ndef make(urls):\n    yield hash('a')\n")
+    script.write_text(
+        "import os\n\nos.environ['SET'] = '1'\n\ndef make(urls):\n    yield hash('a')\n"
+    )
     with LoaderRuns(f"{script}:make") as runs:
         first, second = (runs.run(LoaderRequest(())) for _ in range(2))
     assert first.status == second.status == "ended"
@@ -214,7 +229,9 @@ def test_a_loader_without_a_state_is_no_error_and_said_as_what_it_is(
     assert "cannot resume, an interrupted epoch begins again" in " ".join(output.split())
 
 
-def test_what_cannot_be_judged_ends_with_status_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_judged_ends_with_status_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shards(tmp_path, 2)
     where = f"{HERE / 'plain_loaders.py'}:Resumes"
 
@@ -243,11 +260,19 @@ def test_a_command_that_asks_wrongly_is_refused(
 def test_from_python_the_answers_are_in_the_report(tmp_path: Path) -> None:
     shards(tmp_path)
 
-    report = check(tmp_path, readers=(), pipeline=f"{HERE / 'plain_loaders.py'}:IgnoresItsState", check=["resume"])
+    report = check(
+        tmp_path,
+        readers=(),
+        pipeline=f"{HERE / 'plain_loaders.py'}:IgnoresItsState",
+        check=["resume"],
+    )
 
     assert [each.answer for each in report.checks] == ["wrong"]
     assert (report.ok, report.exit_status) == (False, 1)
-    assert next(each["code"] for each in report.to_dict()["findings"] if each["severity"] == "error") == "P327"
+    assert (
+        next(each["code"] for each in report.to_dict()["findings"] if each["severity"] == "error")
+        == "P327"
+    )
     with pytest.raises(ValueError, match="name it by pipeline"):
         check(tmp_path, check=["resume"])
     with pytest.raises(ValueError, match="sleep is no check"):
@@ -270,10 +295,19 @@ def test_a_loader_that_does_not_run_is_refused(tmp_path: Path) -> None:
 
 
 FAULTS = {
-    "P327": LoaderFault("P327", "train.py:31: resumed from the state taken after 14 items of epoch 1: 8 samples lost"),
-    "P328": LoaderFault("P328", "train.py:9: WebLoader has no state_dict: this loader cannot resume", "warning"),
-    "P329": LoaderFault("P329", "spawn and forkserver: train.py:12: collate_fn cannot be pickled: it is a lambda"),
-    "P330": LoaderFault("P330", "train.py:9: on 2 ranks each rank reads all samples: they come out 2 times"),
+    "P327": LoaderFault(
+        "P327",
+        "train.py:31: resumed from the state taken after 14 items of epoch 1: 8 samples lost",
+    ),
+    "P328": LoaderFault(
+        "P328", "train.py:9: WebLoader has no state_dict: this loader cannot resume", "warning"
+    ),
+    "P329": LoaderFault(
+        "P329", "spawn and forkserver: train.py:12: collate_fn cannot be pickled: it is a lambda"
+    ),
+    "P330": LoaderFault(
+        "P330", "train.py:9: on 2 ranks each rank reads all samples: they come out 2 times"
+    ),
     "P331": LoaderFault("P331", "train.py:9: each worker draws the same random numbers"),
 }
 
@@ -355,14 +389,18 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("file", "case"), [(file, case) for file, cases in TORCH.items() for case in cases])
+@pytest.mark.parametrize(
+    ("file", "case"), [(file, case) for file, cases in TORCH.items() for case in cases]
+)
 def test_a_loader_of_torch_is_judged_as_it_is(file: str, case: str, tmp_path: Path) -> None:
     name, asks = case.split()
     code, _, message = TORCH[file][case].partition(" ")
 
     (result,) = checked(file, name, shards(tmp_path), asks)
 
-    assert {fault.code for fault in result.faults} == ({code} if code else set()), messages_of(result)
+    assert {fault.code for fault in result.faults} == ({code} if code else set()), messages_of(
+        result
+    )
     assert message in messages_of(result)
     if asks == "fork" and "cannot be pickled" in message:
         assert f"{file}.py:" in messages_of(result)
@@ -374,7 +412,9 @@ def test_a_loader_of_torch_is_judged_as_it_is(file: str, case: str, tmp_path: Pa
 def test_workers_that_a_loader_does_not_have_are_a_warning(tmp_path: Path) -> None:
     (result,) = checked("torch_loaders", "unsplit_without_workers", shards(tmp_path), "workers")
 
-    assert "it has num_workers=0; with 2 workers each worker reads all samples" in messages_of(result)
+    assert "it has num_workers=0; with 2 workers each worker reads all samples" in messages_of(
+        result
+    )
     assert [(fault.code, fault.severity) for fault in result.faults] == [("P330", "warning")]
 
 
@@ -489,9 +529,18 @@ def read(keys: Sequence[str]) -> LoaderRun:
 @pytest.mark.parametrize(
     ("alone", "text"),
     [
-        (["a0", "a1", "a2", "b0", "b1", "b2"], "the last sample of each shard never comes out (such as a3)"),
-        (["a0", "a1", "b0", "b1", "b2"], "the last samples (up to 2) of each shard never come out (such as a2)"),
-        (["a1", "a2", "a3", "b1", "b2", "b3"], "the first sample of each shard never comes out (such as a0)"),
+        (
+            ["a0", "a1", "a2", "b0", "b1", "b2"],
+            "the last sample of each shard never comes out (such as a3)",
+        ),
+        (
+            ["a0", "a1", "b0", "b1", "b2"],
+            "the last samples (up to 2) of each shard never come out (such as a2)",
+        ),
+        (
+            ["a1", "a2", "a3", "b1", "b2", "b3"],
+            "the first sample of each shard never comes out (such as a0)",
+        ),
         (["a0", "a1", "a2", "b1", "b2", "b3"], ""),  # dropped for another reason
         (["b0", "b1", "b2"], ""),
         (["a0", "a1", "a2", "a3", "b0", "b1", "b2"], ""),  # the last batch
@@ -511,7 +560,9 @@ def test_a_sample_less_than_equal_shares_is_noted_and_no_fault() -> None:
     first_notes = list(workers.notes)
     workers.compare(read(alone), SharedRead([read(alone[:-2])], "with 2 workers", 2))
 
-    assert first_notes == ["workers: with 2 workers 1 sample left out, for full batches or equal shares"]
+    assert first_notes == [
+        "workers: with 2 workers 1 sample left out, for full batches or equal shares"
+    ]
     assert [fault.message for fault in workers.faults.values()] == [
         "it has num_workers=0; with 2 workers 2 samples of 5 never come out (such as b0)"
     ]
@@ -520,7 +571,12 @@ def test_a_sample_less_than_equal_shares_is_noted_and_no_fault() -> None:
 def test_a_sample_that_a_sampler_repeats_is_noted_and_no_fault() -> None:
     alone = ["a0", "a1", "a2", "b0", "b1"]
     workers = workers_of(alone)
-    workers.compare(read(alone), SharedRead([read(["a0", "a2", "b1"]), read(["a1", "b0", "a0"])], "on 2 ranks", 2))
+    workers.compare(
+        read(alone),
+        SharedRead([read(["a0", "a2", "b1"]), read(["a1", "b0", "a0"])], "on 2 ranks", 2),
+    )
 
     assert not workers.faults
-    assert workers.notes == ["workers: on 2 ranks 1 sample repeated, so that all ranks have as many (such as a0)"]
+    assert workers.notes == [
+        "workers: on 2 ranks 1 sample repeated, so that all ranks have as many (such as a0)"
+    ]

@@ -27,7 +27,9 @@ HIDDEN = "which samples they are is not visible"
 REPEATS = "their content repeats more than that of the shards"
 
 HABITS = {
-    "half_twice": Habit(20, "loses", f"20 of 40 samples: {REPLACED}: stage 1 half_twice gives them"),
+    "half_twice": Habit(
+        20, "loses", f"20 of 40 samples: {REPLACED}: stage 1 half_twice gives them"
+    ),
     "half_twice_decoded": Habit(20, "loses", REPLACED),
     "half_twice_cropped": Habit(20, "not judged", HIDDEN),
     "half_twice_flipped": Habit(20, "not judged", HIDDEN),
@@ -35,7 +37,9 @@ HABITS = {
     "half_twice_after_tuples": Habit(20, "not judged", HIDDEN),
     "whole_decoded": Habit(40, "trains"),
     "whole_cropped": Habit(40, "not judged", HIDDEN),
-    "whole_cropped_with_captions": Habit(40, "not judged", "content shows 36 different samples among them"),
+    "whole_cropped_with_captions": Habit(
+        40, "not judged", "content shows 36 different samples among them"
+    ),
     "Pictures": Habit(40, "trains"),
     "OthersInstead": Habit(32, "loses", REPLACED),
     "KeyedOthersInstead": Habit(32, "loses", "the first: sample 000004 of 0.tar"),
@@ -43,7 +47,9 @@ HABITS = {
     "RandomItems": Habit(40, "not judged", HIDDEN),
     "loader_of_items": Habit(40, "trains"),
     "loader_of_others": Habit(32, "loses", f"{REPLACED}: stage 1 OthersInstead gives them"),
-    "loader_that_draws": Habit(29, "loses", "samples came more than once: 11 of 40 had come before"),
+    "loader_that_draws": Habit(
+        29, "loses", "samples came more than once: 11 of 40 had come before"
+    ),
     "swap": Habit(32, "loses", "8 of 40 samples: in their place others came out again"),
     "swap_decoded": Habit(32, "loses", REPLACED),
     "swap_pil": Habit(32, "loses", REPLACED),
@@ -58,14 +64,18 @@ HABITS = {
     "batch_map_that_doubles": Habit(20, "loses", REPLACED),
     "two_of_some": Habit(20, "not judged", "how many samples they hold is not visible"),
     "loader_of_distinct": Habit(40, "not judged", HIDDEN),
-    "cached": Habit(80, "trains", "samples came more than once: 40 of 80 had come before; it repeats"),
+    "cached": Habit(
+        80, "trains", "samples came more than once: 40 of 80 had come before; it repeats"
+    ),
     "one_cache_slot": Habit(10, "loses", REPLACED),
     "few_pictures": Habit(5, "loses", REPLACED),
     "dummy_pictures": Habit(40, "trains"),
     "pairs": Habit(40, "trains"),
     "mixed": Habit(40, "trains"),
     "interleaved": Habit(40, "trains"),
-    "merged": Habit(40, "trains", "two_in_one combines 20 samples with others, into elements of several samples"),
+    "merged": Habit(
+        40, "trains", "two_in_one combines 20 samples with others, into elements of several samples"
+    ),
     "mixup": Habit(40, "not judged", HIDDEN),
     "lower": Habit(40, "not judged", "content shows 36 different samples among them"),
 }
@@ -94,7 +104,9 @@ def test_a_sample_trains_if_it_was_seen_in_the_output(name: str, tmp_path: Path)
 @pytest.mark.deep
 @pytest.mark.webdataset
 @pytest.mark.parametrize("name", [name for name in HABITS if name not in QUICK])
-def test_a_sample_trains_if_it_was_seen_in_the_output_of_more_kinds(name: str, tmp_path: Path) -> None:
+def test_a_sample_trains_if_it_was_seen_in_the_output_of_more_kinds(
+    name: str, tmp_path: Path
+) -> None:
     check(name, tmp_path)
 
 
@@ -129,7 +141,9 @@ def test_samples_of_equal_keys_are_not_taken_for_each_other(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["swap_pil", "half_twice", "whole_decoded", "cached"])
 def test_samples_of_equal_content_are_no_repeats(name: str, tmp_path: Path) -> None:
     """Each content is in the shards twice: one that gives each second sample twice gives all contents as often as they are there."""
-    verdict = judged("habit_pipelines", name, different(tmp_path, copies=2), RunLimits(seconds=60.0))
+    verdict = judged(
+        "habit_pipelines", name, different(tmp_path, copies=2), RunLimits(seconds=60.0)
+    )
 
     trains = name != "swap_pil"
     assert verdict.outcome == ("trains" if trains else "loses"), verdict.reasons

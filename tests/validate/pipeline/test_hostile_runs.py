@@ -22,7 +22,9 @@ GPU = "this machine has no GPU"
 
 
 def hostile(name: str, folder: Path, samples: int = 8) -> Verdict:
-    return judged("hostile_pipelines", name, [write(folder / "0.tar", samples)], RunLimits(seconds=2.0))
+    return judged(
+        "hostile_pipelines", name, [write(folder / "0.tar", samples)], RunLimits(seconds=2.0)
+    )
 
 
 def left_processes(before: set[int]) -> list[psutil.Process]:
@@ -43,16 +45,23 @@ def test_one_that_hangs_is_killed_and_the_line_is_named(name: str, tmp_path: Pat
     assert not left_processes(before)
 
 
-def test_one_that_is_not_built_in_time_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_not_built_in_time_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run_pipeline, "_BUILD", 1.0)
 
-    with pytest.raises(PipelineError, match=r"building the pipeline took longer than 1 s \(.*hostile_pipelines.py:"):
+    with pytest.raises(
+        PipelineError, match=r"building the pipeline took longer than 1 s \(.*hostile_pipelines.py:"
+    ):
         hostile("hangs_while_built", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("exits", "SystemExit: 3"), ("dies", "ends its process (the process ended with exit status 5)")],
+    [
+        ("exits", "SystemExit: 3"),
+        ("dies", "ends its process (the process ended with exit status 5)"),
+    ],
 )
 def test_one_that_ends_its_process_is_a_crash(name: str, said: str, tmp_path: Path) -> None:
     verdict = hostile(name, tmp_path)
@@ -62,21 +71,30 @@ def test_one_that_ends_its_process_is_a_crash(name: str, said: str, tmp_path: Pa
 
 
 @pytest.mark.webdataset
-def test_samples_before_a_process_dies_count_and_the_sample_at_which_it_died_is_named(tmp_path: Path) -> None:
+def test_samples_before_a_process_dies_count_and_the_sample_at_which_it_died_is_named(
+    tmp_path: Path,
+) -> None:
     verdict = hostile("dies_at_five", tmp_path)
 
     assert (verdict.outcome, verdict.usable, verdict.samples) == ("crashes", 5, 6)
     assert verdict.reasons[0].key == "000005"
-    assert "map(decode) ends its process (the process was killed by SIGSEGV" in verdict.reasons[0].message
+    assert (
+        "map(decode) ends its process (the process was killed by SIGSEGV"
+        in verdict.reasons[0].message
+    )
 
 
 def test_one_that_ends_its_process_while_it_is_built_cannot_be_built(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"cannot be built: .* ended: the process ended with exit status 5"):
+    with pytest.raises(
+        PipelineError, match=r"cannot be built: .* ended: the process ended with exit status 5"
+    ):
         hostile("dies_while_built", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["prints", "forks", "leaves_home", "ignores_signals"])
-def test_one_that_prints_forks_or_ignores_signals_is_counted_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+def test_one_that_prints_forks_or_ignores_signals_is_counted_and_leaves_nothing(
+    name: str, tmp_path: Path
+) -> None:
     before = set(psutil.pids())
 
     verdict = hostile(name, tmp_path)
@@ -96,7 +114,9 @@ def test_one_that_prints_forks_or_ignores_signals_is_counted_and_leaves_nothing(
         ("program_without_memory", "it needs more memory than it may take on this machine"),
     ],
 )
-def test_no_sample_is_blamed_for_what_this_machine_lacks(name: str, said: str, tmp_path: Path) -> None:
+def test_no_sample_is_blamed_for_what_this_machine_lacks(
+    name: str, said: str, tmp_path: Path
+) -> None:
     verdict = hostile(name, tmp_path)
 
     assert verdict.outcome == "not judged"
@@ -113,7 +133,10 @@ def test_a_process_that_the_system_killed_for_its_memory_is_not_judged(
     verdict = hostile("killed_by_the_system", tmp_path)
 
     assert verdict.outcome == "not judged"
-    assert "it needs more memory than this machine has: validate where it will train" in verdict.reasons[-1].message
+    assert (
+        "it needs more memory than this machine has: validate where it will train"
+        in verdict.reasons[-1].message
+    )
 
 
 def test_the_item_of_a_map_style_dataset_at_which_it_hangs_is_named(tmp_path: Path) -> None:
@@ -155,6 +178,8 @@ def test_errors_about_the_machine_are_told_from_those_about_samples(
     assert machine_fault(wrapped) == fault
 
 
-def test_where_there_is_a_gpu_an_error_of_it_is_that_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_a_gpu_an_error_of_it_is_that_of_a_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(machine_faults, "_has_gpu", lambda: True)
     assert machine_fault(RuntimeError("CUDA error: invalid argument")) == ""

@@ -75,7 +75,9 @@ EXPECTED = {
 QUICK = ("raises", "hangs", "web_loader")
 
 
-if not webdataset.__version__.startswith("0."):  # it ends a pipeline that repeats after a pass without output
+if not webdataset.__version__.startswith(
+    "0."
+):  # it ends a pipeline that repeats after a pass without output
     EXPECTED["repeats_nothing"] = Expected(
         "loses", "itself", 0, 40, 40, "40 of 40 samples: stage select(<lambda>) leaves"
     )
@@ -87,7 +89,9 @@ def check(name: str, folder: Path, limits: RunLimits = SOON) -> Verdict:
     run = verdict.run
     assert run is not None
     reasons = " | ".join(reason.message for reason in verdict.reasons)
-    reasons = re.sub(r"stage \d+ ", "stage ", reasons)  # the versions of webdataset have other stages before
+    reasons = re.sub(
+        r"stage \d+ ", "stage ", reasons
+    )  # the versions of webdataset have other stages before
     assert (verdict.outcome, run.ended_by) == (expected.outcome, expected.ended_by), reasons
     assert expected.said in reasons.replace("tests/validate/pipeline/", "")
     if name != "hangs_in_a_worker":  # how far the other worker came is chance
@@ -129,7 +133,9 @@ def test_a_run_that_was_ended_speaks_of_what_was_read_only(tmp_path: Path) -> No
 @pytest.mark.deep
 @pytest.mark.webdataset
 def test_a_batch_that_is_not_full_when_reading_ends_is_not_lost(tmp_path: Path) -> None:
-    verdict = judged("observed_pipelines", "loses_rest_of_batches", forty(tmp_path), RunLimits(samples=20))
+    verdict = judged(
+        "observed_pipelines", "loses_rest_of_batches", forty(tmp_path), RunLimits(samples=20)
+    )
 
     assert (verdict.outcome, verdict.usable, verdict.samples) == ("trains", 16, 20)
     assert [(reason.slug, reason.count) for reason in verdict.reasons] == [("incomplete", 4)]
@@ -148,11 +154,17 @@ def test_what_code_without_stages_leaves_out_is_not_visible_before_its_end(tmp_p
     verdict = judged("small_pipelines", "captions", forty(tmp_path), RunLimits(samples=20))
 
     assert verdict.run is not None
-    assert (verdict.outcome, verdict.run.delivered, verdict.run.ended_by) == ("not judged", 20, "samples")
+    assert (verdict.outcome, verdict.run.delivered, verdict.run.ended_by) == (
+        "not judged",
+        20,
+        "samples",
+    )
     assert "how many samples it leaves out is visible only at its end" in verdict.reasons[0].message
 
 
-def test_by_their_keys_it_is_visible_which_of_the_samples_so_far_were_left_out(tmp_path: Path) -> None:
+def test_by_their_keys_it_is_visible_which_of_the_samples_so_far_were_left_out(
+    tmp_path: Path,
+) -> None:
     verdict = judged("small_pipelines", "keyed", forty(tmp_path), RunLimits(samples=20))
 
     assert (verdict.outcome, verdict.usable, verdict.samples) == ("loses", 20, 22)
@@ -171,7 +183,12 @@ def test_a_run_ends_with_its_time(tmp_path: Path) -> None:
 
 
 def test_one_that_is_slow_to_give_its_first_sample_stalls_within_the_time(tmp_path: Path) -> None:
-    verdict = judged("small_pipelines", "hangs", [write(tmp_path / "0.tar", 8, missing=1)], RunLimits(seconds=1.0))
+    verdict = judged(
+        "small_pipelines",
+        "hangs",
+        [write(tmp_path / "0.tar", 8, missing=1)],
+        RunLimits(seconds=1.0),
+    )
 
     assert verdict.outcome == "stalls"
     assert "stage 1 hangs hangs: no step for" in verdict.reasons[0].message
@@ -186,14 +203,19 @@ def test_what_two_samples_in_one_element_are_is_known_by_their_keys(tmp_path: Pa
 
 @pytest.mark.deep
 @pytest.mark.webdataset
-def test_an_object_that_reads_other_shards_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_reads_other_shards_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "elsewhere.tar", 10, picture=b"x")
 
     verdict = judged("observed_pipelines", "elsewhere", forty(tmp_path))
 
     assert verdict.outcome == "not judged"
-    assert "10 samples came from shards that were not named, such as elsewhere.tar" in verdict.reasons[0].message
+    assert (
+        "10 samples came from shards that were not named, such as elsewhere.tar"
+        in verdict.reasons[0].message
+    )
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,11 @@ def inputs(count: int, captions: int | None = None, copies: int = 1) -> list[Inp
     for number in range(count):
         content = number // copies
         caption = f"a caption with the number {content % (captions or count)}"
-        fields: dict[object, object] = {"jpg": picture(content), "txt": caption.encode(), "cls": b"%d" % (content % 3)}
+        fields: dict[object, object] = {
+            "jpg": picture(content),
+            "txt": caption.encode(),
+            "cls": b"%d" % (content % 3),
+        }
         samples.append(InputSample(content_of(fields)))
     return samples
 
@@ -79,7 +83,9 @@ def test_tokens_that_repeat_more_than_texts_are_doubtful() -> None:
 
 def test_a_mask_beside_tokens_is_not_doubtful() -> None:
     """It is the same for all texts of one length, but the tokens are not."""
-    rows = [(decoded(number), [number % 25, 5, 9], [1] * (number % 25 // 2)) for number in range(40)]
+    rows = [
+        (decoded(number), [number % 25, 5, 9], [1] * (number % 25 // 2)) for number in range(40)
+    ]
 
     assert not output(rows, inputs(40, captions=25)).is_doubtful(LOSS)
 
@@ -93,7 +99,10 @@ def test_a_repeated_caption_proves_one_sample_and_its_picture_proves_which() -> 
     captions = [f"a caption with the number {number % 25}" for number in range(40)]
 
     assert output(captions, samples).proven() == 25
-    assert output([(picture(number), text) for number, text in enumerate(captions)], samples).proven() == 40
+    assert (
+        output([(picture(number), text) for number, text in enumerate(captions)], samples).proven()
+        == 40
+    )
 
 
 def test_equal_samples_prove_each_other() -> None:
@@ -107,7 +116,8 @@ def test_what_comes_in_each_pass_is_one_sample() -> None:
     """Equal samples without captions never come out: that others came twice does not stand for them."""
     samples = [InputSample(content_of({"jpg": picture(0)})) for _ in range(4)]
     samples += [
-        InputSample(content_of({"jpg": picture(0), "txt": b"caption %d" % (number // 2)})) for number in range(8)
+        InputSample(content_of({"jpg": picture(0), "txt": b"caption %d" % (number // 2)}))
+        for number in range(8)
     ]
 
     captions = output([f"caption {number // 2}" for number in range(8)] * 2, samples)
@@ -119,7 +129,11 @@ def test_what_comes_in_each_pass_is_one_sample() -> None:
 def test_two_captions_of_one_sample_prove_one_sample() -> None:
     both = b'{"captions": ["the first of its captions %d", "the second of its captions %d"]}'
     samples = [InputSample(content_of({"json": both % (number, number)})) for number in range(20)]
-    rows = [f"the {name} of its captions {number}" for number in range(10) for name in ("first", "second")]
+    rows = [
+        f"the {name} of its captions {number}"
+        for number in range(10)
+        for name in ("first", "second")
+    ]
 
     content = output(rows, samples)
 
@@ -160,7 +174,9 @@ def test_no_more_is_proven_than_came_out(numbers: list[int], copies: int) -> Non
 
 
 def copies_of(values: Sequence[int], times: Sequence[int]) -> list[dict[str, str]]:
-    return [{"": str(value)} for value, count in zip(values, times, strict=True) for _ in range(count)]
+    return [
+        {"": str(value)} for value, count in zip(values, times, strict=True) for _ in range(count)
+    ]
 
 
 def test_a_column_with_a_value_for_each_sample_is_determined_by_it() -> None:
@@ -176,7 +192,9 @@ def test_copies_that_a_batch_leaves_out_are_allowed_for() -> None:
     assert single_valued(copies_of(range(10), fewer), COPIES, unfilled=0) == set()
 
 
-@pytest.mark.parametrize("given_twice", [(0, 2, 4, 6, 8), (1, 3, 5, 7, 9), (5, 6, 7, 8, 9), (0, 1, 2, 3, 4)])
+@pytest.mark.parametrize(
+    "given_twice", [(0, 2, 4, 6, 8), (1, 3, 5, 7, 9), (5, 6, 7, 8, 9), (0, 1, 2, 3, 4)]
+)
 def test_half_of_the_samples_left_out_and_the_others_given_twice_differently_is_noticed(
     given_twice: tuple[int, ...],
 ) -> None:
@@ -187,7 +205,9 @@ def test_half_of_the_samples_left_out_and_the_others_given_twice_differently_is_
 
 
 def test_random_values_are_not_determined() -> None:
-    assert single_valued(copies_of(range(sum(COPIES)), [1] * sum(COPIES)), COPIES, unfilled=0) == set()
+    assert (
+        single_valued(copies_of(range(sum(COPIES)), [1] * sum(COPIES)), COPIES, unfilled=0) == set()
+    )
 
 
 def test_equal_contents_have_equal_marks_in_whatever_form_they_are_batched() -> None:

@@ -35,7 +35,12 @@ def test_a_run_is_in_every_report_next_to_the_verdicts_on_readers(tmp_path: Path
     verdict = json.loads(render(report, "json"))["verdicts"][-1]
     assert (verdict["samples"], verdict["usable"]) == (40, 36)
     ran = verdict["run"]
-    assert (ran["ended_by"], ran["read"], ran["delivered"], ran["shards"]) == ("itself", None, 36, 4)
+    assert (ran["ended_by"], ran["read"], ran["delivered"], ran["shards"]) == (
+        "itself",
+        None,
+        36,
+        4,
+    )
     assert [(stage["title"], stage["out"]) for stage in ran["stages"]] == [("captions", 36)]
 
 
@@ -57,20 +62,37 @@ def test_a_run_that_cannot_be_judged_has_its_own_exit_status_and_the_command_tha
     monkeypatch.chdir(tmp_path)
     forty(tmp_path)
 
-    assert run("{0..3}.tar", "--pipeline", f"{SMALL}:captions", "--samples", "20", "--ignore", "F,I") == 2
+    assert (
+        run("{0..3}.tar", "--pipeline", f"{SMALL}:captions", "--samples", "20", "--ignore", "F,I")
+        == 2
+    )
     text = capsys.readouterr().out
     assert "NOT JUDGED 20 elements came out" in " ".join(text.split())
-    command = next(line.strip() for line in text.splitlines() if line.strip().startswith("wdsflow validate"))
+    command = next(
+        line.strip() for line in text.splitlines() if line.strip().startswith("wdsflow validate")
+    )
     assert command == f"wdsflow validate '{{0..3}}.tar' --pipeline {SMALL}:captions --level full"
-    assert run("{0..3}.tar", "--pipeline", f"{SMALL}:captions", "--level", "full", "--ignore", "F,I") == 1
+    assert (
+        run("{0..3}.tar", "--pipeline", f"{SMALL}:captions", "--level", "full", "--ignore", "F,I")
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--samples", "5"], "--samples is how many samples of your own pipeline are read: name it"),
-        (["--samples", "5", "--pipeline", "x.py:make", "--check", "fork"], "a check reads its own part of the shards"),
-        (["--samples", "5", "--pipeline", "x.py:make", "--level", "full"], "--level full reads all samples"),
+        (
+            ["--samples", "5"],
+            "--samples is how many samples of your own pipeline are read: name it",
+        ),
+        (
+            ["--samples", "5", "--pipeline", "x.py:make", "--check", "fork"],
+            "a check reads its own part of the shards",
+        ),
+        (
+            ["--samples", "5", "--pipeline", "x.py:make", "--level", "full"],
+            "--level full reads all samples",
+        ),
     ],
 )
 def test_samples_are_refused_where_they_limit_nothing(
@@ -113,7 +135,9 @@ def test_errors_in_the_users_code_have_their_line_and_exit_status_2(
 
 def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
     golden = HERE.parent / "rules" / "golden" / "P326.txt"
-    reason = Reason("crash", 0, "stage 4 map(caption) raises an exception", "s/0.tar", "000003", 512)
+    reason = Reason(
+        "crash", 0, "stage 4 map(caption) raises an exception", "s/0.tar", "000003", 512
+    )
     facts: dict[str, Any] = {"reader": "pipeline", "title": "train.py:make", "reasons": (reason,)}
     outcomes = ("crashes", "stalls", "loses", "not judged", "trains")
     verdicts = [factories.verdict(outcome, usable=20, **facts) for outcome in outcomes]
@@ -134,13 +158,25 @@ def test_what_a_report_says_is_what_the_pipeline_really_does(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        *(("user_pipelines", name) for name in "tolerant strict selecting json_captions short_captions".split()),
-        *(("user_pipelines", name) for name in "stops_at_errors composed web_loader plain loader generator".split()),
+        *(
+            ("user_pipelines", name)
+            for name in "tolerant strict selecting json_captions short_captions".split()
+        ),
+        *(
+            ("user_pipelines", name)
+            for name in "stops_at_errors composed web_loader plain loader generator".split()
+        ),
         *(("wild_pipelines", name) for name in "map_dict map_tuple sliced shuffled".split()),
         *(("wild_pipelines", name) for name in "loader_with_workers torch_loader".split()),
         *(("worker_pipelines", name) for name in "two_workers by_hand whole_batches".split()),
-        *(("dataset_pipelines", name) for name in "Pairs pairs_loader batch_sampler keyed_loader".split()),
-        *(("dataset_pipelines", name) for name in "views collated collated_whole listed collated_inside".split()),
+        *(
+            ("dataset_pipelines", name)
+            for name in "Pairs pairs_loader batch_sampler keyed_loader".split()
+        ),
+        *(
+            ("dataset_pipelines", name)
+            for name in "views collated collated_whole listed collated_inside".split()
+        ),
     ],
 )
 def test_what_a_report_says_is_what_the_pipeline_really_does_on_many_sets(
@@ -179,4 +215,7 @@ def test_a_stage_that_gives_samples_twice_is_named_with_its_line(
     assert run("{0..3}.tar", "--pipeline", "twice.py:make", "--ignore", "F,I") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "TRAINS 40 of 40 samples" in text
-    assert "twice makes 80 elements of 40 samples: samples come out more than once, or in parts (twice.py:4)" in text
+    assert (
+        "twice makes 80 elements of 40 samples: samples come out more than once, or in parts (twice.py:4)"
+        in text
+    )

@@ -20,7 +20,9 @@ WHOLE = RunLimits(whole=True)
 
 def pipeline(*stages: object, repetitions: int = 1, nsamples: int = -1) -> Any:
     """Return what looks like a DataPipeline."""
-    return SimpleNamespace(pipeline=list(stages), invoke=None, repetitions=repetitions, nsamples=nsamples)
+    return SimpleNamespace(
+        pipeline=list(stages), invoke=None, repetitions=repetitions, nsamples=nsamples
+    )
 
 
 ENDLESS = 1 << 62
@@ -41,7 +43,9 @@ DRAWS = SimpleNamespace(nshards=ENDLESS)
         (iter([]), PassLimit(400)),
     ],
 )
-def test_only_a_pipeline_that_says_it_never_ends_is_ended_early(made: object, limit: PassLimit) -> None:
+def test_only_a_pipeline_that_says_it_never_ends_is_ended_early(
+    made: object, limit: PassLimit
+) -> None:
     assert PassLimit.of(made, 40) == limit
 
 
@@ -64,14 +68,18 @@ def test_losses_count_even_if_a_worker_begins_when_others_have_read_all(tmp_path
 
 
 def test_a_limit_of_samples_is_one_even_if_it_is_three_passes(tmp_path: Path) -> None:
-    verdict = judged("small_pipelines", "endless", [write(tmp_path / "0.tar", 10)], RunLimits(samples=30))
+    verdict = judged(
+        "small_pipelines", "endless", [write(tmp_path / "0.tar", 10)], RunLimits(samples=30)
+    )
 
     assert verdict.run is not None
     assert (verdict.run.ended_by, verdict.run.delivered) == ("samples", 30)
     assert "was run until 30 samples were read:" in verdict.note
 
 
-def test_code_that_had_not_ended_after_many_passes_is_not_said_to_be_endless(tmp_path: Path) -> None:
+def test_code_that_had_not_ended_after_many_passes_is_not_said_to_be_endless(
+    tmp_path: Path,
+) -> None:
     verdict = judged("small_pipelines", "endless", [write(tmp_path / "0.tar", 10)], WHOLE)
 
     assert verdict.run is not None
@@ -80,7 +88,9 @@ def test_code_that_had_not_ended_after_many_passes_is_not_said_to_be_endless(tmp
 
 
 def test_a_late_exception_of_code_that_reads_several_times_is_seen(tmp_path: Path) -> None:
-    verdict = judged("small_pipelines", "raises_in_the_fourth_pass", [write(tmp_path / "0.tar", 10)], WHOLE)
+    verdict = judged(
+        "small_pipelines", "raises_in_the_fourth_pass", [write(tmp_path / "0.tar", 10)], WHOLE
+    )
 
     assert (verdict.outcome, verdict.usable) == ("crashes", 30)
     assert verdict.funnel is None
@@ -96,9 +106,15 @@ def test_a_late_exception_of_a_pipeline_that_repeats_is_seen(tmp_path: Path) -> 
 
 @pytest.mark.webdataset
 @pytest.mark.sample(1)
-@pytest.mark.parametrize(("limits", "ended_by"), [(WHOLE, "itself"), (RunLimits(samples=40), "samples")])
-def test_one_worker_may_read_all_that_may_be_read(limits: RunLimits, ended_by: str, tmp_path: Path) -> None:
-    verdict = judged("observed_pipelines", "one_worker_reads_all", [write(tmp_path / "0.tar", 40)], limits)
+@pytest.mark.parametrize(
+    ("limits", "ended_by"), [(WHOLE, "itself"), (RunLimits(samples=40), "samples")]
+)
+def test_one_worker_may_read_all_that_may_be_read(
+    limits: RunLimits, ended_by: str, tmp_path: Path
+) -> None:
+    verdict = judged(
+        "observed_pipelines", "one_worker_reads_all", [write(tmp_path / "0.tar", 40)], limits
+    )
 
     assert verdict.run is not None
     assert (verdict.outcome, verdict.run.ended_by) == ("trains", ended_by)
@@ -110,12 +126,22 @@ def test_one_worker_may_read_all_that_may_be_read(limits: RunLimits, ended_by: s
 @pytest.mark.parametrize(
     ("name", "read", "said"),
     [
-        ("repeats_without_end", 120, "until 120 samples were read, because it repeats without end:"),
-        ("loader_that_repeats", 120, "until 120 samples were read, because it repeats without end:"),
+        (
+            "repeats_without_end",
+            120,
+            "until 120 samples were read, because it repeats without end:",
+        ),
+        (
+            "loader_that_repeats",
+            120,
+            "until 120 samples were read, because it repeats without end:",
+        ),
         ("resampled", 600, "to its own end:"),
     ],
 )
-def test_what_repeats_is_read_to_its_end_if_it_has_one(name: str, read: int, said: str, tmp_path: Path) -> None:
+def test_what_repeats_is_read_to_its_end_if_it_has_one(
+    name: str, read: int, said: str, tmp_path: Path
+) -> None:
     verdict = judged("observed_pipelines", name, forty(tmp_path), WHOLE)
 
     assert verdict.run is not None

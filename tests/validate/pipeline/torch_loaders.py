@@ -12,7 +12,13 @@ import torch
 import webdataset as wds
 from PIL import Image
 from torch.distributed import init_process_group
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    get_worker_info,
+)
 
 SIZE = None
 CACHE = {}
@@ -26,7 +32,9 @@ def samples_of(urls):
             members = {member.name: tar.extractfile(member).read() for member in tar}
         for name, text in members.items():
             if name.endswith(".txt"):
-                picture = np.asarray(Image.open(io.BytesIO(members[name[:-4] + ".png"])).convert("RGB"))
+                picture = np.asarray(
+                    Image.open(io.BytesIO(members[name[:-4] + ".png"])).convert("RGB")
+                )
                 found.append((name[:-4], picture, text.decode()))
     return found
 
@@ -70,13 +78,20 @@ def web_unsplit_nodes(urls):
 
 
 def web_unsplit_workers(urls):
-    stages = [wds.SimpleShardList(urls), wds.split_by_node, wds.tarfile_to_samples(), wds.decode("torchrgb")]
+    stages = [
+        wds.SimpleShardList(urls),
+        wds.split_by_node,
+        wds.tarfile_to_samples(),
+        wds.decode("torchrgb"),
+    ]
     dataset = wds.DataPipeline(*stages, wds.map(decode), wds.batched(5))
     return wds.WebLoader(dataset, batch_size=None, num_workers=2)
 
 
 def web_resampled(urls):
-    return wds.WebLoader(web(urls, resampled=True).batched(5).with_epoch(10), batch_size=None, num_workers=2)
+    return wds.WebLoader(
+        web(urls, resampled=True).batched(5).with_epoch(10), batch_size=None, num_workers=2
+    )
 
 
 def fixed_seed():
@@ -84,8 +99,13 @@ def fixed_seed():
 
 
 def web_resampled_alike(urls):
-    stages = [wds.ResampledShards(urls, worker_seed=fixed_seed, deterministic=True), wds.tarfile_to_samples()]
-    dataset = wds.DataPipeline(*stages, wds.decode("torchrgb"), wds.map(decode), wds.batched(5)).with_epoch(10)
+    stages = [
+        wds.ResampledShards(urls, worker_seed=fixed_seed, deterministic=True),
+        wds.tarfile_to_samples(),
+    ]
+    dataset = wds.DataPipeline(
+        *stages, wds.decode("torchrgb"), wds.map(decode), wds.batched(5)
+    ).with_epoch(10)
     return wds.WebLoader(dataset, batch_size=None, num_workers=2)
 
 
@@ -105,7 +125,9 @@ def web_augments_alike(urls):
 
 
 def web_shuffled(urls):
-    loader = wds.WebLoader(web(urls, shuffle=100).shuffle(20).batched(5), batch_size=None, num_workers=2)
+    loader = wds.WebLoader(
+        web(urls, shuffle=100).shuffle(20).batched(5), batch_size=None, num_workers=2
+    )
     return loader.unbatched().shuffle(20).batched(4)
 
 
@@ -123,7 +145,12 @@ def web_all_ranks_epoch(urls):
 
 
 def web_unsplit_epoch(urls):
-    stages = [wds.SimpleShardList(urls), wds.shuffle(100), wds.tarfile_to_samples(), wds.decode("torchrgb")]
+    stages = [
+        wds.SimpleShardList(urls),
+        wds.shuffle(100),
+        wds.tarfile_to_samples(),
+        wds.decode("torchrgb"),
+    ]
     dataset = wds.DataPipeline(*stages, wds.map(decode), wds.batched(5)).with_epoch(40)
     return wds.WebLoader(dataset, batch_size=None, num_workers=2)
 
@@ -327,7 +354,9 @@ def local_collate(urls):
 
 
 def lambda_without_workers(urls):
-    return DataLoader(Stream(urls), batch_size=5, collate_fn=lambda items: [text for _, text in items])
+    return DataLoader(
+        Stream(urls), batch_size=5, collate_fn=lambda items: [text for _, text in items]
+    )
 
 
 class Resized(Stream):
@@ -401,7 +430,13 @@ def sampler_of(items, **options):
 
 def distributed_drops(urls):
     items = Items(urls)
-    return DataLoader(items, batch_size=5, num_workers=2, sampler=sampler_of(items, drop_last=True), drop_last=True)
+    return DataLoader(
+        items,
+        batch_size=5,
+        num_workers=2,
+        sampler=sampler_of(items, drop_last=True),
+        drop_last=True,
+    )
 
 
 def distributed_right(urls):

@@ -82,7 +82,12 @@ def composed(urls):
 def web_loader(urls):
     dataset = wds.WebDataset(urls, handler=calm, shardshuffle=False).decode("pil", handler=calm)
     dataset = dataset.to_tuple(IMAGES, "txt", handler=calm).batched(2, collation_fn=list)
-    return wds.WebLoader(dataset, batch_size=None, num_workers=0).unlisted().shuffle(5).batched(3, collation_fn=list)
+    return (
+        wds.WebLoader(dataset, batch_size=None, num_workers=0)
+        .unlisted()
+        .shuffle(5)
+        .batched(3, collation_fn=list)
+    )
 
 
 class Tars(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
@@ -123,8 +128,14 @@ def loader(urls):
 
 
 def loader_that_stacks(urls):
-    dataset = wds.WebDataset(urls, handler=calm, shardshuffle=False).select(has_both).decode("pil", handler=calm)
-    dataset = dataset.rename(image=IMAGES, text="txt").map(lambda s: torch.zeros(s["image"].size[0]), handler=calm)
+    dataset = (
+        wds.WebDataset(urls, handler=calm, shardshuffle=False)
+        .select(has_both)
+        .decode("pil", handler=calm)
+    )
+    dataset = dataset.rename(image=IMAGES, text="txt").map(
+        lambda s: torch.zeros(s["image"].size[0]), handler=calm
+    )
     return torch.utils.data.DataLoader(dataset, batch_size=2)
 
 

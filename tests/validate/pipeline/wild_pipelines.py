@@ -19,7 +19,9 @@ def text_of(text):
 
 def map_dict(urls):
     dataset = wds.WebDataset(urls, handler=calm, shardshuffle=False).decode("pil", handler=calm)
-    dataset = dataset.rename(image=IMAGES, text="txt", handler=calm).map_dict(image=size_of, text=text_of, handler=calm)
+    dataset = dataset.rename(image=IMAGES, text="txt", handler=calm).map_dict(
+        image=size_of, text=text_of, handler=calm
+    )
     return dataset.to_tuple("image", "text", handler=calm)
 
 
@@ -29,7 +31,11 @@ def map_tuple(urls):
 
 
 def sliced(urls):
-    return wds.WebDataset(urls, handler=calm, shardshuffle=False).to_tuple(IMAGES, "txt", handler=calm).slice(7)
+    return (
+        wds.WebDataset(urls, handler=calm, shardshuffle=False)
+        .to_tuple(IMAGES, "txt", handler=calm)
+        .slice(7)
+    )
 
 
 def shuffled(urls):
@@ -51,27 +57,45 @@ def random_drops(urls):
             if random.random() < 0.8:
                 yield sample
 
-    return wds.WebDataset(urls, handler=calm, shardshuffle=False).compose(some).to_tuple(IMAGES, "txt", handler=calm)
+    return (
+        wds.WebDataset(urls, handler=calm, shardshuffle=False)
+        .compose(some)
+        .to_tuple(IMAGES, "txt", handler=calm)
+    )
 
 
 def sampled(urls):
-    return wds.WebDataset(urls, handler=calm, shardshuffle=False).rsample(0.5).to_tuple(IMAGES, handler=calm)
+    return (
+        wds.WebDataset(urls, handler=calm, shardshuffle=False)
+        .rsample(0.5)
+        .to_tuple(IMAGES, handler=calm)
+    )
 
 
 def mixed(urls):
-    parts = [wds.WebDataset(some, handler=calm, shardshuffle=False) for some in (urls[::2], urls[1::2]) if some]
+    parts = [
+        wds.WebDataset(some, handler=calm, shardshuffle=False)
+        for some in (urls[::2], urls[1::2])
+        if some
+    ]
     return (sample for sample in wds.RandomMix(parts, longest=True) if "txt" in sample)
 
 
 def loader_with_workers(urls):
-    dataset = wds.WebDataset(urls, handler=calm, shardshuffle=False).to_tuple(IMAGES, "txt", handler=calm)
+    dataset = wds.WebDataset(urls, handler=calm, shardshuffle=False).to_tuple(
+        IMAGES, "txt", handler=calm
+    )
     loader = wds.WebLoader(dataset.batched(4), batch_size=None, num_workers=2)
     return loader.unbatched().shuffle(10).batched(3, collation_fn=list, partial=False)
 
 
 def torch_loader(urls):
-    dataset = wds.WebDataset(urls, handler=calm, shardshuffle=False).to_tuple(IMAGES, "txt", handler=calm)
-    return torch.utils.data.DataLoader(dataset, batch_size=3, num_workers=2, collate_fn=list, drop_last=True)
+    dataset = wds.WebDataset(urls, handler=calm, shardshuffle=False).to_tuple(
+        IMAGES, "txt", handler=calm
+    )
+    return torch.utils.data.DataLoader(
+        dataset, batch_size=3, num_workers=2, collate_fn=list, drop_last=True
+    )
 
 
 BATCHED = {"loader_with_workers", "torch_loader"}

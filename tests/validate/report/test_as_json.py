@@ -36,13 +36,34 @@ def test_the_schema_knows_every_name_that_is_written():
     assert set(written["verdicts"][0]) == set(known["verdict"]["properties"])
     assert set(written["verdicts"][0]["reasons"][0]) == set(known["reason"]["properties"])
     assert set(written["findings"][0]) == set(known["finding"]["properties"])
-    assert list(written) == ["version", "ok", "samples", "shards", "verdicts", "findings", "versions"]
+    assert list(written) == [
+        "version",
+        "ok",
+        "samples",
+        "shards",
+        "verdicts",
+        "findings",
+        "versions",
+    ]
     assert set(written["verdicts"][0]["advice"][0]) == set(known["advice"]["properties"])
 
 
 def test_the_first_names_are_the_promised_ones_in_their_order():
-    assert list(load(factories.healthy()))[:6] == ["version", "ok", "samples", "shards", "verdicts", "findings"]
-    assert list(load(factories.healthy())["verdicts"][0])[:5] == ["reader", "outcome", "samples", "usable", "reasons"]
+    assert list(load(factories.healthy()))[:6] == [
+        "version",
+        "ok",
+        "samples",
+        "shards",
+        "verdicts",
+        "findings",
+    ]
+    assert list(load(factories.healthy())["verdicts"][0])[:5] == [
+        "reader",
+        "outcome",
+        "samples",
+        "usable",
+        "reasons",
+    ]
     assert list(load(factories.stalled())["findings"][0])[:9] == [
         *("code", "severity", "shard", "key", "offset", "count", "message", "readers", "repair")
     ]
@@ -73,7 +94,10 @@ def test_names_that_are_not_utf8_give_json_that_strict_readers_take():
 
 
 def test_infinities_become_null():
-    assert clean({"a": [float("inf"), float("nan"), 1.5], "b": (1,)}) == {"a": [None, None, 1.5], "b": [1]}
+    assert clean({"a": [float("inf"), float("nan"), 1.5], "b": (1,)}) == {
+        "a": [None, None, 1.5],
+        "b": [1],
+    }
 
 
 def test_there_is_no_other_format():

@@ -4,7 +4,13 @@ import os
 import pytest
 
 from tests import factories
-from wdsflow.validate.report.baseline import BaselineError, dump_baseline, fingerprint, load_baseline, split_by_baseline
+from wdsflow.validate.report.baseline import (
+    BaselineError,
+    dump_baseline,
+    fingerprint,
+    load_baseline,
+    split_by_baseline,
+)
 
 
 def test_a_fingerprint_stays_while_counts_change():
@@ -22,7 +28,10 @@ def test_a_fingerprint_tells_code_shard_key_and_kind_apart(change):
 
 def test_the_same_shard_written_differently_has_one_fingerprint():
     wholly = os.path.abspath("shards/0000.tar")
-    prints = {fingerprint(factories.finding(shard=each)) for each in ("shards/0000.tar", "./shards/0000.tar", wholly)}
+    prints = {
+        fingerprint(factories.finding(shard=each))
+        for each in ("shards/0000.tar", "./shards/0000.tar", wholly)
+    }
     assert len(prints) == 1
 
 
@@ -55,7 +64,9 @@ def test_names_that_are_not_utf8_survive_the_file(tmp_path):
     assert load_baseline(file) == {fingerprint(finding)}
 
 
-@pytest.mark.parametrize("content", ["{", "{}", "[1]", '[{"code": "W001"}]', '[{"fingerprint": 3}]', "[null]"])
+@pytest.mark.parametrize(
+    "content", ["{", "{}", "[1]", '[{"code": "W001"}]', '[{"fingerprint": 3}]', "[null]"]
+)
 def test_a_file_that_is_no_baseline_is_refused_in_one_line(tmp_path, content):
     file = tmp_path / "baseline.json"
     file.write_text(content)

@@ -32,7 +32,10 @@ def test_the_last_line_explains_the_cause_and_not_its_consequence(tmp_path: Path
 
 def test_code_for_a_pipeline_of_ones_own_is_shown_for_readers_that_have_one(tmp_path: Path):
     document = json.dumps({"caption": "a red house"}).encode()
-    members = [(name.replace(".txt", ".json"), document if name.endswith("txt") else data) for name, data in PAIRS]
+    members = [
+        (name.replace(".txt", ".json"), document if name.endswith("txt") else data)
+        for name, data in PAIRS
+    ]
     assert "wds.decode" in str(checked(tmp_path, members, "webdataset-0.2"))
     for reader in ("open-clip-3.3", "open-clip-4"):
         assert "wds." not in str(checked(tmp_path, members, reader)), reader

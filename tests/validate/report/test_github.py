@@ -10,14 +10,21 @@ def lines(report) -> list[str]:
 
 
 def test_the_verdict_comes_first_and_is_an_error_unless_it_trains():
-    assert lines(factories.healthy())[0] == ("::notice title=OpenCLIP 3.3.0 trains::30 of 30 samples reach a batch")
-    assert lines(factories.stalled())[0].startswith("::error title=OpenCLIP 3.3.0 stalls::0 of 10,000 samples reach")
+    assert lines(factories.healthy())[0] == (
+        "::notice title=OpenCLIP 3.3.0 trains::30 of 30 samples reach a batch"
+    )
+    assert lines(factories.stalled())[0].startswith(
+        "::error title=OpenCLIP 3.3.0 stalls::0 of 10,000 samples reach"
+    )
 
 
 def test_the_findings_of_a_rule_are_one_annotation():
     report = factories.healthy()
     report = replace(
-        report, findings=[factories.finding("W001", shard=f"d/{number}.tar", message="cut") for number in range(9)]
+        report,
+        findings=[
+            factories.finding("W001", shard=f"d/{number}.tar", message="cut") for number in range(9)
+        ],
     )
     shown = [line for line in lines(report) if "W001" in line]
     assert len(shown) == 1
@@ -29,18 +36,32 @@ def test_severities_become_error_warning_and_notice():
     report = factories.healthy()
     report = replace(
         report,
-        findings=[factories.finding(f"W00{number}", each) for number, each in enumerate(("error", "warning", "info"))],
+        findings=[
+            factories.finding(f"W00{number}", each)
+            for number, each in enumerate(("error", "warning", "info"))
+        ],
     )
-    assert [line.partition(" ")[0] for line in lines(report)[1:]] == ["::error", "::warning", "::notice"]
+    assert [line.partition(" ")[0] for line in lines(report)[1:]] == [
+        "::error",
+        "::warning",
+        "::notice",
+    ]
 
 
 def test_what_ends_a_command_is_escaped():
     report = factories.healthy()
     report = replace(
         report,
-        findings=[factories.finding("W:1,2", shard="d/a,b:100%.tar", message="50% of x: y, z", repair=Repair("a\nb"))],
+        findings=[
+            factories.finding(
+                "W:1,2", shard="d/a,b:100%.tar", message="50% of x: y, z", repair=Repair("a\nb")
+            )
+        ],
     )
-    assert lines(report)[1] == "::error file=d/a%2Cb%3A100%25.tar,title=W%3A1%2C2::50%25 of x: y, z%0Afix: a%0Ab"
+    assert (
+        lines(report)[1]
+        == "::error file=d/a%2Cb%3A100%25.tar,title=W%3A1%2C2::50%25 of x: y, z%0Afix: a%0Ab"
+    )
 
 
 def test_data_cannot_begin_a_command_of_its_own():

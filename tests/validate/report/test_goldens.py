@@ -37,12 +37,33 @@ def packed(count: int, cut: int = 0, flip: int = 0) -> bytes:
 # What lies in the folder -> shards by name.
 SETS: dict[str, dict[str, bytes]] = {
     "sound": {"0.tar": SOUND, "1.tar": tar(pairs(30, 100))},
-    "captions-in-json": {f"{n}.tar": tar(samples(20, 20 * n, jpg=jpeg(), json=words(JSON))) for n in range(7)},
-    "cut": {"0.tar": SOUND[:-5000], "1.tar": SOUND[:-3900], "2.tar": b"<html>404</html>" * 40, "3.tar": SOUND},
+    "captions-in-json": {
+        f"{n}.tar": tar(samples(20, 20 * n, jpg=jpeg(), json=words(JSON))) for n in range(7)
+    },
+    "cut": {
+        "0.tar": SOUND[:-5000],
+        "1.tar": SOUND[:-3900],
+        "2.tar": b"<html>404</html>" * 40,
+        "3.tar": SOUND,
+    },
     "mixed": {
-        "0.tar": tar([*pairs(30), ("900.jpg", jpeg()), ("901.txt", b"a cat"), ("README.md", b"hello")]),
-        "1.tar": tar([*pairs(20, 100), *samples(4, 200, jpg=jpeg(), json=words(JSON)), ("a\x1b[31m.jpg", b"")]),
-        "2.tar": tar([*samples(9, 300, jpeg=jpeg(), txt=b"a cow"), ("400.jpg", b"no image"), ("400.txt", b"\xff")]),
+        "0.tar": tar(
+            [*pairs(30), ("900.jpg", jpeg()), ("901.txt", b"a cat"), ("README.md", b"hello")]
+        ),
+        "1.tar": tar(
+            [
+                *pairs(20, 100),
+                *samples(4, 200, jpg=jpeg(), json=words(JSON)),
+                ("a\x1b[31m.jpg", b""),
+            ]
+        ),
+        "2.tar": tar(
+            [
+                *samples(9, 300, jpeg=jpeg(), txt=b"a cow"),
+                ("400.jpg", b"no image"),
+                ("400.txt", b"\xff"),
+            ]
+        ),
     },
     "compressed": {
         "0.tar.gz": packed(4),
@@ -56,10 +77,34 @@ SETS: dict[str, dict[str, bytes]] = {
         "0.tar": SOUND + tar(pairs(4, 700)),
         "1.tar": tar(
             [
-                *[*pairs(3, 50), ("800.jpg", jpeg()), ("801.txt", b"a"), ("802.json", b"{}"), ("803.jpg", b"no")],
-                *[("803.txt", b"a"), ("804.jpg", jpeg()), ("804.txt", b"\xff"), ("805.jpg", jpeg()), ("805.txt", b"")],
-                *[("806.jpg", jpeg()), ("806.txt", b"a"), ("806.cls", b"x"), ("__info__", b"i"), ("807.jpg", jpeg())],
-                *[("__info__", b"i"), ("807.txt", b"a"), ("808.jpg", jpeg()), ("808.pyd", b"N."), ("808.txt", b"a")],
+                *[
+                    *pairs(3, 50),
+                    ("800.jpg", jpeg()),
+                    ("801.txt", b"a"),
+                    ("802.json", b"{}"),
+                    ("803.jpg", b"no"),
+                ],
+                *[
+                    ("803.txt", b"a"),
+                    ("804.jpg", jpeg()),
+                    ("804.txt", b"\xff"),
+                    ("805.jpg", jpeg()),
+                    ("805.txt", b""),
+                ],
+                *[
+                    ("806.jpg", jpeg()),
+                    ("806.txt", b"a"),
+                    ("806.cls", b"x"),
+                    ("__info__", b"i"),
+                    ("807.jpg", jpeg()),
+                ],
+                *[
+                    ("__info__", b"i"),
+                    ("807.txt", b"a"),
+                    ("808.jpg", jpeg()),
+                    ("808.pyd", b"N."),
+                    ("808.txt", b"a"),
+                ],
                 *[
                     ("809.jpg", jpeg()),
                     ("809.JPG", jpeg()),
@@ -100,7 +145,9 @@ def report() -> Callable[[str], Report]:
 def as_text(report: Report) -> str:
     buffer = io.StringIO()
     report_text.show_summary(report, Console(file=buffer, width=100, color_system=None))
-    return "\n".join([buffer.getvalue(), *(report_text.render(report, width) for width in (100, 44))])
+    return "\n".join(
+        [buffer.getvalue(), *(report_text.render(report, width) for width in (100, 44))]
+    )
 
 
 def as_json(report: Report) -> str:
@@ -114,7 +161,9 @@ def as_element(report: Report) -> str:
 def as_sarif(report: Report) -> str:
     tree = json.loads(render(report, "sarif"))
     driver = tree["runs"][0]["tool"]["driver"]
-    driver["rules"] = [rule["id"] for rule in driver["rules"]]  # their texts are pages of the manual
+    driver["rules"] = [
+        rule["id"] for rule in driver["rules"]
+    ]  # their texts are pages of the manual
     del driver["version"], driver["semanticVersion"]
     return json.dumps(tree, indent=1) + "\n"
 
@@ -138,8 +187,14 @@ def test_a_report_is_what_the_golden_file_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(folder(name))
-    installer = install_packages("*").removesuffix("'*'")  # differs from one installation to the next
-    text = FORMATS[form](report(name)).replace(installer, "pip install ").replace(f"{folder(name)}/", "")
+    installer = install_packages("*").removesuffix(
+        "'*'"
+    )  # differs from one installation to the next
+    text = (
+        FORMATS[form](report(name))
+        .replace(installer, "pip install ")
+        .replace(f"{folder(name)}/", "")
+    )
     golden = GOLDEN / f"{name}.{form}"
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
         golden.parent.mkdir(exist_ok=True)

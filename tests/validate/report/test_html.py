@@ -39,7 +39,9 @@ def test_a_page_is_whole_and_asks_nothing_from_outside(make):
     page = Page(render(make(), "html"))
     assert page.open == []
     assert set(page.tags).isdisjoint({"link", "iframe", "object"})
-    assert [name for name, _ in page.attributes if name in {"src", "href"} or name.startswith("on")] == []
+    assert [
+        name for name, _ in page.attributes if name in {"src", "href"} or name.startswith("on")
+    ] == []
     assert page.tags.count("script") == 3  # uPlot, ours, and the data
 
 
@@ -66,7 +68,10 @@ def test_long_lists_are_cut():
     report = factories.healthy(300)
     report = replace(
         report,
-        findings=[factories.finding(shard=f"{number}.tar", message=f"trouble {number}") for number in range(300)],
+        findings=[
+            factories.finding(shard=f"{number}.tar", message=f"trouble {number}")
+            for number in range(300)
+        ],
     )
     page = fragment(report)
     assert "and 250 more" in page

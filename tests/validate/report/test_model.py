@@ -9,7 +9,9 @@ def test_a_report_is_ok_when_all_train_and_no_finding_is_an_error():
     report = factories.healthy()
     assert report.ok
     assert report.exit_status == 0
-    report = replace(report, findings=[factories.finding(severity="warning"), factories.finding(severity="info")])
+    report = replace(
+        report, findings=[factories.finding(severity="warning"), factories.finding(severity="info")]
+    )
     assert report.ok
     report = replace(report, findings=[factories.finding(severity="error")])
     assert not report.ok
@@ -27,10 +29,15 @@ def test_nothing_read_means_not_one_shard():
     report = factories.healthy()
     assert not report.nothing_read
     report = replace(
-        report, evidence=Evidence("headers", [factories.shard(), factories.shard("gone.tar", 0, error="missing")])
+        report,
+        evidence=Evidence(
+            "headers", [factories.shard(), factories.shard("gone.tar", 0, error="missing")]
+        ),
     )
     assert not report.nothing_read
-    report = replace(report, evidence=Evidence("headers", [factories.shard("gone.tar", 0, error="missing")]))
+    report = replace(
+        report, evidence=Evidence("headers", [factories.shard("gone.tar", 0, error="missing")])
+    )
     assert report.nothing_read
 
 

@@ -33,13 +33,20 @@ def test_a_result_names_rule_place_and_fingerprint():
     report = factories.stalled()
     report = replace(
         report,
-        findings=[factories.finding("W006", shard="shards/a b.tar", key="cat", offset=5_120, message="come back")],
+        findings=[
+            factories.finding(
+                "W006", shard="shards/a b.tar", key="cat", offset=5_120, message="come back"
+            )
+        ],
     )
     run = run_of(report)
     result = run["results"][0]
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "W006"
     place = result["locations"][0]
-    assert place["physicalLocation"]["artifactLocation"] == {"uri": "shards/a%20b.tar", "uriBaseId": "WORKDIR"}
+    assert place["physicalLocation"]["artifactLocation"] == {
+        "uri": "shards/a%20b.tar",
+        "uriBaseId": "WORKDIR",
+    }
     assert place["physicalLocation"]["region"]["byteOffset"] == 5_120
     assert place["logicalLocations"][0]["name"] == "cat"
     assert result["partialFingerprints"] == run_of(report)["results"][0]["partialFingerprints"]
@@ -57,7 +64,9 @@ def test_rules_carry_their_manual_page():
 def test_ignored_findings_are_results_with_a_suppression():
     report = factories.healthy()
     report = replace(report, ignored=[(factories.finding("W013"), "two cameras")])
-    assert run_of(report)["results"][0]["suppressions"] == [{"kind": "external", "justification": "two cameras"}]
+    assert run_of(report)["results"][0]["suppressions"] == [
+        {"kind": "external", "justification": "two cameras"}
+    ]
 
 
 def test_a_finding_without_a_shard_lies_with_what_was_asked_for():

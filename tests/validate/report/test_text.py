@@ -33,15 +33,27 @@ def test_the_order_is_verdict_advice_findings_forecast_and_totals():
     report = factories.stalled()
     report = replace(report, forecasts=[factories.forecast()])
     whole = "\n".join(lines(report))
-    wanted = ["STALLS", "What to do", "Found:", "error   W101", "Forecast", "Note:", "2 shards", "wdsflow explain W101"]
+    wanted = [
+        "STALLS",
+        "What to do",
+        "Found:",
+        "error   W101",
+        "Forecast",
+        "Note:",
+        "2 shards",
+        "wdsflow explain W101",
+    ]
     places = [whole.index(word) for word in wanted]
     assert places == sorted(places)
 
 
 def test_the_funnel_ends_where_nothing_is_left():
-    assert "    20,000 members -> 10,000 samples -> 0 with image and caption" in lines(factories.stalled())
-    assert "    60 members -> 30 samples -> 30 image + caption -> 30 decode -> 30 in batches" in lines(
-        factories.healthy()
+    assert "    20,000 members -> 10,000 samples -> 0 with image and caption" in lines(
+        factories.stalled()
+    )
+    assert (
+        "    60 members -> 30 samples -> 30 image + caption -> 30 decode -> 30 in batches"
+        in lines(factories.healthy())
     )
 
 
@@ -55,7 +67,10 @@ def test_what_a_level_could_not_know_is_called_an_upper_bound():
 
 def test_several_reasons_stand_below_the_verdict():
     report = factories.healthy()
-    reasons = (Reason("no-caption", 3, "3 of 30 samples: no caption"), Reason("bad-image", 1, "1 of 30 samples: bad"))
+    reasons = (
+        Reason("no-caption", 3, "3 of 30 samples: no caption"),
+        Reason("bad-image", 1, "1 of 30 samples: bad"),
+    )
     report = replace(report, verdicts=[factories.verdict("loses", usable=26, reasons=reasons)])
     assert lines(report)[1:3] == ["    3 of 30 samples: no caption", "    1 of 30 samples: bad"]
 
@@ -68,12 +83,16 @@ def test_no_line_is_wider_than_asked_for_but_commands(width):
     shown = lines(report, width)
     assert "       " + command in shown
     fixes = [line for line in shown if line.strip().startswith("wdsflow ")]
-    assert [line for line in shown if len(line) > width and command not in line and line not in fixes] == []
+    assert [
+        line for line in shown if len(line) > width and command not in line and line not in fixes
+    ] == []
 
 
 def test_a_command_of_several_lines_stays_as_it_is():
     report = factories.stalled()
-    report = replace(report, advice=[factories.advice(command="def stage(sample):\n    return sample")])
+    report = replace(
+        report, advice=[factories.advice(command="def stage(sample):\n    return sample")]
+    )
     shown = lines(report, 80)
     at = shown.index("       def stage(sample):")
     assert shown[at + 1] == "           return sample"
@@ -89,7 +108,9 @@ def test_many_findings_of_one_rule_are_cut_to_five_and_a_number():
     report = replace(
         report,
         findings=[
-            factories.finding("W001", shard=f"{number:04d}.tar", message=f"{number:04d}.tar is cut short")
+            factories.finding(
+                "W001", shard=f"{number:04d}.tar", message=f"{number:04d}.tar is cut short"
+            )
             for number in range(17)
         ],
     )
@@ -102,11 +123,22 @@ def test_many_findings_of_one_rule_are_cut_to_five_and_a_number():
 def test_a_place_is_named_unless_the_message_does():
     report = factories.healthy()
     report = replace(
-        report, findings=[factories.finding(shard="a/0007.tar", key="cat", offset=5_120, message="3 keys come back")]
+        report,
+        findings=[
+            factories.finding(
+                shard="a/0007.tar", key="cat", offset=5_120, message="3 keys come back"
+            )
+        ],
     )
-    assert any(line.endswith("3 keys come back (0007.tar, sample cat, byte 5,120)") for line in lines(report))
+    assert any(
+        line.endswith("3 keys come back (0007.tar, sample cat, byte 5,120)")
+        for line in lines(report)
+    )
     report = replace(
-        report, findings=[factories.finding(shard="a/0007.tar", key="cat", message="0007.tar: cat comes back")]
+        report,
+        findings=[
+            factories.finding(shard="a/0007.tar", key="cat", message="0007.tar: cat comes back")
+        ],
     )
     assert any(line.endswith("0007.tar: cat comes back") for line in lines(report))
 
@@ -116,7 +148,8 @@ def test_errors_come_before_warnings_before_notes():
     report = replace(
         report,
         findings=[
-            factories.finding(code, severity) for code, severity in (("I1", "info"), ("W1", "warning"), ("E1", "error"))
+            factories.finding(code, severity)
+            for code, severity in (("I1", "info"), ("W1", "warning"), ("E1", "error"))
         ],
     )
     whole = "\n".join(lines(report))
@@ -125,14 +158,21 @@ def test_errors_come_before_warnings_before_notes():
 
 def test_an_unsafe_fix_says_so():
     report = factories.healthy()
-    report = replace(report, findings=[factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))])
+    report = replace(
+        report, findings=[factories.finding(repair=Repair("wdsflow repair x --drop", safe=False))]
+    )
     shown = lines(report)
     step = shown.index("What to do") + 1
     assert shown[step].startswith("  1. fix W006 (")
     assert "unsafe" in shown[step] + shown[step + 1]
     assert "       wdsflow repair x --drop" in shown
     report = replace(
-        report, findings=[factories.finding(severity="warning", repair=Repair("wdsflow repair x --drop", safe=False))]
+        report,
+        findings=[
+            factories.finding(
+                severity="warning", repair=Repair("wdsflow repair x --drop", safe=False)
+            )
+        ],
     )
     assert "    unsafe fix (data is changed or left out):" in lines(report)
 
@@ -141,7 +181,11 @@ def test_a_fix_is_printed_once_and_pointed_at_afterwards():
     report = factories.healthy()
     fix = Repair("wdsflow repair shards -o repaired")
     report = replace(
-        report, findings=[factories.finding("W001", repair=fix), factories.finding("W002", "warning", repair=fix)]
+        report,
+        findings=[
+            factories.finding("W001", repair=fix),
+            factories.finding("W002", "warning", repair=fix),
+        ],
     )
     shown = lines(report)
     assert shown.count("       wdsflow repair shards -o repaired") == 1
@@ -156,7 +200,9 @@ def test_the_same_advice_for_several_readers_comes_once_with_what_it_brings_each
         advice=[
             factories.advice("write a txt", **facts, title="OpenCLIP 3.3.0"),
             factories.advice("write a txt", **facts, title="webdataset 1.x", now=3),
-            factories.advice("write a txt", **(facts | {"usable": 780, "exact": False}), title="Ray Data"),
+            factories.advice(
+                "write a txt", **(facts | {"usable": 780, "exact": False}), title="Ray Data"
+            ),
         ],
     )
     shown = lines(report, 1_000)
@@ -164,21 +210,29 @@ def test_the_same_advice_for_several_readers_comes_once_with_what_it_brings_each
         "  1. write a txt: 785 of 796 samples would reach a batch in OpenCLIP 3.3.0 (now 0) and webdataset 1.x (now 3); "
         "up to 780 of 796 samples would reach a batch in Ray Data (now 0)"
     )
-    assert shown[shown.index("What to do") + 1 :][:2] == [step, "       wdsflow repair s -o repaired"]
+    assert shown[shown.index("What to do") + 1 :][:2] == [
+        step,
+        "       wdsflow repair s -o repaired",
+    ]
 
 
 def test_what_is_missing_in_part_is_counted_beside_the_verdict():
     report = factories.healthy()
     reasons = (Reason("no-caption", 11, "11 of 796 samples: no caption field; they have jpg"),)
     report = replace(report, verdicts=[factories.verdict("trains", 796, 785, reasons)])
-    assert lines(report, 200)[0] == "OpenCLIP 3.3.0  TRAINS  785 of 796 samples reach a batch (11 lack a caption)"
+    assert (
+        lines(report, 200)[0]
+        == "OpenCLIP 3.3.0  TRAINS  785 of 796 samples reach a batch (11 lack a caption)"
+    )
 
 
 @pytest.mark.parametrize("width", [20, 40, 200])
 def test_what_could_not_be_read_is_one_line_and_no_verdict(width):
     missing = [factories.shard(f"/s/{number}.tar", 0, error="missing") for number in range(3)]
     report = Report(urls=["/s/{0..2}.tar"], evidence=Evidence("headers", missing))
-    assert lines(report, width)[0] == "nothing could be read: /s/0.tar and 2 more shards: no such file"
+    assert (
+        lines(report, width)[0] == "nothing could be read: /s/0.tar and 2 more shards: no such file"
+    )
     assert "STALLS" not in str(report)
 
 
@@ -191,7 +245,11 @@ def test_samples_that_are_usable_although_training_ends_are_called_so():
 def test_ignored_findings_are_counted_with_their_reason():
     report = factories.healthy()
     report = replace(
-        report, ignored=[(factories.finding("W013"), "two cameras"), (factories.finding("W013"), "two cameras")]
+        report,
+        ignored=[
+            (factories.finding("W013"), "two cameras"),
+            (factories.finding("W013"), "two cameras"),
+        ],
     )
     report = replace(report, accepted=[factories.finding("W013")] * 4)
     shown = lines(report)
@@ -204,13 +262,19 @@ def test_data_cannot_speak_to_the_terminal():
     assert {char for char in whole if not char.isprintable()} <= {"\n", "\ufffe"}
     assert "[red]b[/red]" in whole  # markup is shown, not obeyed
     buffer = io.StringIO()
-    report_text.show(factories.nasty(), Console(file=buffer, force_terminal=True, color_system="standard", width=100))
+    report_text.show(
+        factories.nasty(),
+        Console(file=buffer, force_terminal=True, color_system="standard", width=100),
+    )
     assert "\x1b[31m[red]" not in buffer.getvalue()
 
 
 def test_colour_is_there_only_where_asked_for():
     buffer = io.StringIO()
-    report_text.show(factories.stalled(), Console(file=buffer, force_terminal=True, color_system="standard", width=100))
+    report_text.show(
+        factories.stalled(),
+        Console(file=buffer, force_terminal=True, color_system="standard", width=100),
+    )
     assert "\x1b[1;31mSTALLS" in buffer.getvalue()
     assert "\x1b" not in str(factories.stalled())
 
@@ -232,7 +296,9 @@ def test_a_report_without_shards_or_verdicts_is_still_a_text():
 
 def test_an_error_beside_a_good_verdict_is_told_at_once():
     report = factories.healthy()
-    report = replace(report, findings=[factories.finding("W001"), factories.finding("W002", "warning")])
+    report = replace(
+        report, findings=[factories.finding("W001"), factories.finding("W002", "warning")]
+    )
     assert "    but check 1 error below (exit status 1)" in lines(report)
     report = replace(report, findings=report.findings[1:])
     assert not any("exit status" in line for line in lines(report))
@@ -249,6 +315,8 @@ def test_samples_that_a_fault_of_the_run_keeps_from_batches_are_usable_in_the_fu
 
 
 def test_files_that_are_no_samples_are_no_reason_with_the_number_0():
-    reasons = (Reason("no-image-or-caption", 0, "0 of 30 samples: neither an image nor a caption field"),)
+    reasons = (
+        Reason("no-image-or-caption", 0, "0 of 30 samples: neither an image nor a caption field"),
+    )
     report = replace(factories.healthy(), verdicts=[factories.verdict(reasons=reasons)])
     assert lines(report)[0] == "OpenCLIP 3.3.0  TRAINS  30 of 30 samples reach a batch"

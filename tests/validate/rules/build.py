@@ -37,7 +37,9 @@ class Case:
     readers: tuple[str, ...] = ("open-clip-3.3",)
     level: Level = "headers"
     options: Options = field(default_factory=Options)
-    facts: dict[str, Any] = field(default_factory=dict)  # of the first shard, where real bytes would be too many
+    facts: dict[str, Any] = field(
+        default_factory=dict
+    )  # of the first shard, where real bytes would be too many
 
     def write(self, folder: Path) -> list[str]:
         """Write the shards into a folder; return their names, those of shards that are missing among them."""
@@ -48,8 +50,16 @@ class Case:
 
     def context(self, folder: Path) -> Context:
         self.write(folder)
-        wanted = tuple((self.options.json_text_key or "").split(";")) if self.options.json_text_key else ()
-        columns = first_columns(named(str(folder / next(iter(self.shards))))) if "datasets" in self.readers else None
+        wanted = (
+            tuple((self.options.json_text_key or "").split(";"))
+            if self.options.json_text_key
+            else ()
+        )
+        columns = (
+            first_columns(named(str(folder / next(iter(self.shards)))))
+            if "datasets" in self.readers
+            else None
+        )
         scan = ScanOptions(
             self.level,
             wanted,
@@ -77,7 +87,9 @@ def context_of(
     return Context(evidence, made, [judge(evidence, each) for each in made], urls=urls)
 
 
-def tar(members: Iterable[tuple[str, bytes] | tarfile.TarInfo], *, end: bool = True, mtime: float = 0) -> bytes:
+def tar(
+    members: Iterable[tuple[str, bytes] | tarfile.TarInfo], *, end: bool = True, mtime: float = 0
+) -> bytes:
     """Return a tar of files in the given order; a TarInfo stands for a member without contents."""
     stream = io.BytesIO()
     for member in members:
@@ -85,7 +97,11 @@ def tar(members: Iterable[tuple[str, bytes] | tarfile.TarInfo], *, end: bool = T
         data = member[1] if isinstance(member, tuple) else b""
         info.size, info.mtime = len(data), mtime
         long = mtime % 1 or len(info.name.encode("utf-8", "surrogateescape")) > 99
-        stream.write(info.tobuf(tarfile.PAX_FORMAT if long else tarfile.USTAR_FORMAT, "utf-8", "surrogateescape"))
+        stream.write(
+            info.tobuf(
+                tarfile.PAX_FORMAT if long else tarfile.USTAR_FORMAT, "utf-8", "surrogateescape"
+            )
+        )
         stream.write(data + bytes(-len(data) % 512))
     return stream.getvalue() + (ZEROS if end else b"")
 
@@ -93,7 +109,11 @@ def tar(members: Iterable[tuple[str, bytes] | tarfile.TarInfo], *, end: bool = T
 def samples(count: int, start: int = 0, **fields: bytes) -> Members:
     """Return members of samples with the given fields; ``txt=b"a dog"`` and a jpg if none is named."""
     given = fields or {"jpg": jpeg(), "txt": b"a dog"}
-    return [(f"{index:03d}.{name}", data) for index in range(start, start + count) for name, data in given.items()]
+    return [
+        (f"{index:03d}.{name}", data)
+        for index in range(start, start + count)
+        for name, data in given.items()
+    ]
 
 
 def pairs(count: int, start: int = 0, **more: bytes) -> Members:
@@ -101,7 +121,9 @@ def pairs(count: int, start: int = 0, **more: bytes) -> Members:
     return samples(count, start, jpg=jpeg(), txt=b"a dog", **more)
 
 
-def jpeg(size: tuple[int, int] = (64, 48), mode: str = "RGB", pad: int = PADDED, **options: Any) -> bytes:
+def jpeg(
+    size: tuple[int, int] = (64, 48), mode: str = "RGB", pad: int = PADDED, **options: Any
+) -> bytes:
     """Return a JPEG of a gradient, ``pad`` bytes long."""
     data = _encode(_gradient(size, mode), "JPEG", **options)
     gap = pad - len(data) - 4
@@ -120,7 +142,9 @@ def png(size: tuple[int, int] = (64, 48), mode: str = "RGB", pad: int = PADDED) 
 def claims(width: int, height: int) -> bytes:
     """Return the header of a PNG of that size, without pixels."""
     header = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + _chunk(b"IDAT", zlib.compress(b"")) + _chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + header + _chunk(b"IDAT", zlib.compress(b"")) + _chunk(b"IEND", b"")
+    )
 
 
 def animation() -> bytes:
@@ -163,11 +187,15 @@ def fifo(name: str) -> tarfile.TarInfo:
 def shown(findings: Iterable[Finding], folder: Path) -> str:
     """Return findings as text for a golden file, without the folder of the shards."""
     lines = []
-    installer = install_packages("*").removesuffix("'*'")  # differs from one installation to the next
+    installer = install_packages("*").removesuffix(
+        "'*'"
+    )  # differs from one installation to the next
     for finding in findings:
         rate = "" if finding.rate is None else f" ({finding.rate:.1%})"
         place = f"{finding.shard} {finding.key!a} {finding.offset}"
-        lines += [f"{finding.code} {finding.severity} {place} x{finding.count}{rate} {', '.join(finding.readers)}"]
+        lines += [
+            f"{finding.code} {finding.severity} {place} x{finding.count}{rate} {', '.join(finding.readers)}"
+        ]
         lines += ["  " + finding.message]
         if finding.repair is not None:
             safe = "$" if finding.repair.safe else "unsafe $"

@@ -59,40 +59,74 @@ CASES: dict[str, Case] = {
     "W004": Case({"0.tar": SOUND}, facts={"compression": "gz"}),
     "W005": Case({"0.tar": b"<html>404 Not Found</html>" * 40, "1.tar": b"", "2.tar": SOUND}),
     "W006": Case({"0.tar": interleaved()}),
-    "W007": Case({"0.tar": tar([*pairs(30), ("900.jpg", jpeg()), ("900.JPG", jpeg()), ("900.txt", b"a")])}),
+    "W007": Case(
+        {"0.tar": tar([*pairs(30), ("900.jpg", jpeg()), ("900.JPG", jpeg()), ("900.txt", b"a")])}
+    ),
     "W008": Case({"0.tar": SOUND, "1.tar": tar(pairs(30, start=500)), "2.tar": SOUND}),
-    "W009": Case({"0.tar": tar([*pairs(30), ("900.jpg", jpeg())]), "1.tar": second("900", ("txt", b"a cat"))}),
+    "W009": Case(
+        {"0.tar": tar([*pairs(30), ("900.jpg", jpeg())]), "1.tar": second("900", ("txt", b"a cat"))}
+    ),
     "W010": one(("photo 2.0 (x).jpg", jpeg()), ("photo 2.0 (x).txt", b"a cat")),
     "W011": one(("README", b"hello")),
-    "W012": Case({"0.tar": tar([m for n, d in pairs(3) for m in (("d/._" + n, b"\0"), ("d/" + n, d))])}),
+    "W012": Case(
+        {"0.tar": tar([m for n, d in pairs(3) for m in (("d/._" + n, b"\0"), ("d/" + n, d))])}
+    ),
     "W013": Case({"0.tar": renamed("jpg", "JPG")}, readers=("open-clip-3.3", "ray-data")),
     "W014": one(("../../etc/900.jpg", jpeg()), ("/abs/901.jpg", jpeg())),
-    "W015": Case({"0.tar": SOUND}, facts={"tallies": {"tar.huge-member": Tally(1, None, 512, "000.bin")}}),
+    "W015": Case(
+        {"0.tar": SOUND}, facts={"tallies": {"tar.huge-member": Tally(1, None, 512, "000.bin")}}
+    ),
     "W016": one(("caf\udce9.jpg", jpeg()), ("caf\udce9.txt", b"a cup")),
     "W017": Case({"0.tar": SOUND, "1.tar": ZEROS, "2.tar": tar([])}),
     "W018": Case({"0.tar": tar(pairs(30), end=False), "1.tar": tar(pairs(30)[:-1], end=False)}),
     "W019": Case({"0.tar": SOUND + b"rubbish" * 100}),
     "W020": Case({"0.tar": SOUND, "1.tar": None}),
-    "W021": Case({"0.tar": tar(pairs(30)[:-1]), "1.tar": second("029", ("txt", b"a cat"), ("jpg", jpeg()))}),
+    "W021": Case(
+        {"0.tar": tar(pairs(30)[:-1]), "1.tar": second("029", ("txt", b"a cat"), ("jpg", jpeg()))}
+    ),
     "W022": one(("__MACOSX/._a.jpg", b"\0")),
     "W023": one((".DS_Store", b"\0")),
-    "W024": Case({"0.tar": tar([*pairs(30), ("900.jpg", jpeg()), build.link("900.txt", "000.txt")])}),
-    "W025": Case({"0.tar": SOUND}, facts={"tallies": {"tar.sparse": Tally(2, "000", 512, "000.bin")}}),
+    "W024": Case(
+        {"0.tar": tar([*pairs(30), ("900.jpg", jpeg()), build.link("900.txt", "000.txt")])}
+    ),
+    "W025": Case(
+        {"0.tar": SOUND}, facts={"tallies": {"tar.sparse": Tally(2, "000", 512, "000.bin")}}
+    ),
     "W026": Case({"0.tar": tar([*pairs(30), build.fifo("900.txt")])}),
     "W027": Case({"0.tar": tar(pairs(30), mtime=1.5)}),
     "W028": one(("a\x1b[31m\nb.jpg", jpeg()), ("a\x1b[31m\nb.txt", b"a cat")),
-    "W029": Case({"0.tar": tar([*samples_in("img", "jpg", jpeg()), *samples_in("txt", "txt", b"a dog")])}),
-    "W030": Case({"0.tar": tar([(("./" if name.endswith("jpg") else "") + name, data) for name, data in pairs(9)])}),
+    "W029": Case(
+        {"0.tar": tar([*samples_in("img", "jpg", jpeg()), *samples_in("txt", "txt", b"a dog")])}
+    ),
+    "W030": Case(
+        {
+            "0.tar": tar(
+                [(("./" if name.endswith("jpg") else "") + name, data) for name, data in pairs(9)]
+            )
+        }
+    ),
     "W031": one(*((f"long.{number}", b"x") for number in range(1100))),
     "W032": one(("__info__", b"hello")),
     "W033": one(("Zürich.jpg", jpeg()), ("Zürich.txt", b"a town")),
     # fields and captions
     "F101": Case({"0.tar": tar(samples(30, jpg=jpeg(), json=words(JSON)))}, readers=READERS),
-    "F102": one(("900.jpg", jpeg()), ("901.txt", b"a cat"), ("README.md", b"hello"), readers=READERS),
-    "F103": Case({"0.tar": SOUND, "1.tar": renamed("jpg", "gif"), "2.tar": renamed("txt", "caption", 2)}),
+    "F102": one(
+        ("900.jpg", jpeg()), ("901.txt", b"a cat"), ("README.md", b"hello"), readers=READERS
+    ),
+    "F103": Case(
+        {"0.tar": SOUND, "1.tar": renamed("jpg", "gif"), "2.tar": renamed("txt", "caption", 2)}
+    ),
     "F104": image(png()),
-    "F105": Case({"0.tar": SOUND, "1.tar": tar(samples(4, 500, png=png(), txt=b"a"))}, readers=READERS),
-    "F106": Case({"0.tar": SOUND, "1.tar": tar(pairs(30, 100)), "2.tar": tar(pairs(30, 200, json=words(JSON)))}),
+    "F105": Case(
+        {"0.tar": SOUND, "1.tar": tar(samples(4, 500, png=png(), txt=b"a"))}, readers=READERS
+    ),
+    "F106": Case(
+        {
+            "0.tar": SOUND,
+            "1.tar": tar(pairs(30, 100)),
+            "2.tar": tar(pairs(30, 200, json=words(JSON))),
+        }
+    ),
     "F107": one(
         *[("900.jpg", jpeg()), ("900.txt", b"a cat"), ("900.json", b"{'a': 1}")],
         *[("901.jpg", jpeg()), ("901.txt", b"a cat"), ("901.json", b"[" * 100_000)],
@@ -100,14 +134,31 @@ CASES: dict[str, Case] = {
         readers=READERS[:2],
     ),
     "F108": Case(
-        {"0.tar": tar([*samples(30, jpg=jpeg(), json=words(JSON)), *samples(2, 900, jpg=jpeg(), json=b"{}")])},
+        {
+            "0.tar": tar(
+                [
+                    *samples(30, jpg=jpeg(), json=words(JSON)),
+                    *samples(2, 900, jpg=jpeg(), json=b"{}"),
+                ]
+            )
+        },
         readers=("open-clip-4",),
         options=Options(json_text_key="caption;text"),
     ),
     "F109": caption("café".encode("latin-1"), readers=READERS),
-    "F110": Case({"0.tar": tar([*pairs(2), *pairs(3, 10, json=words(JSON))])}, readers=("open-clip-3.3", "datasets")),
+    "F110": Case(
+        {"0.tar": tar([*pairs(2), *pairs(3, 10, json=words(JSON))])},
+        readers=("open-clip-3.3", "datasets"),
+    ),
     "F111": one(("900.jpg", jpeg()), ("900.txt", b"a cat"), ("900.pickle", b"\x80\x04N.")),
-    "F112": one(*LONE, ("900.jpg", jpeg()), ("900.txt", b" \n"), ("901.jpg", jpeg()), ("901.txt", b""), sound=0),
+    "F112": one(
+        *LONE,
+        ("900.jpg", jpeg()),
+        ("900.txt", b" \n"),
+        ("901.jpg", jpeg()),
+        ("901.txt", b""),
+        sound=0,
+    ),
     "F113": caption("\ufeffa \x1b[31mcat".encode()),
     "F114": caption(b"<b>a</b> cat &amp; a dog"),
     "F115": caption(b"nan"),
@@ -116,14 +167,24 @@ CASES: dict[str, Case] = {
     "F118": caption(b"cat " * 76),
     "F119": caption(b"cat " * 300_000),
     "F120": one(("900.jpg", jpeg()), ("900.txt.gz", gzip.compress(b"a cat", mtime=0))),
-    "F121": Case({"0.tar": tar([*pairs(1, id=b"17"), *pairs(3, 10, id=b"0x17")])}, readers=READERS[:2]),
+    "F121": Case(
+        {"0.tar": tar([*pairs(1, id=b"17"), *pairs(3, 10, id=b"0x17")])}, readers=READERS[:2]
+    ),
     "F122": Case(
         {"0.tar": tar(pairs(3, mp=b"\x80"))},
         facts={
             "tallies": {"field.needs-library": Tally(3, "000", 5120, "mp")},
             "runs": Runs(
                 Run("000", 0, (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "no-library"))),
-                (ShapeCount((Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "no-library")), 1, "001", 4608, ()),),
+                (
+                    ShapeCount(
+                        (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "no-library")),
+                        1,
+                        "001",
+                        4608,
+                        (),
+                    ),
+                ),
                 Run("002", 9000, (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "no-library"))),
             ),
         },
@@ -137,7 +198,12 @@ CASES: dict[str, Case] = {
     ),
     "F126": Case(
         {
-            "0.tar": tar([*pairs(6, json=words(JSON)), *pairs(2, start=6, json=words(JSON | {"width": "unknown"}))]),
+            "0.tar": tar(
+                [
+                    *pairs(6, json=words(JSON)),
+                    *pairs(2, start=6, json=words(JSON | {"width": "unknown"})),
+                ]
+            ),
             "1.tar": tar(pairs(1, start=8, json=words(["a list"]))),
         },
         readers=READERS,
@@ -153,7 +219,9 @@ CASES: dict[str, Case] = {
         readers=("open-clip-3.3", "webdataset-1"),
     ),
     # images
-    "I201": image(png()[:40] + b"\xff" * 60 + png()[100:], name="900.png", level="full", readers=READERS[:3]),
+    "I201": image(
+        png()[:40] + b"\xff" * 60 + png()[100:], name="900.png", level="full", readers=READERS[:3]
+    ),
     "I202": image(jpeg()[:-200], level="full"),
     "I203": image(claims(20_000, 15_000), readers=READERS[:3]),
     "I204": image(jpeg((20, 16))),
@@ -174,12 +242,24 @@ CASES: dict[str, Case] = {
     "I215": image(build.rotated()),
     "I216": image(b""),
     "I217": image(b"\0" * 100),
-    "I218": image(jpeg((200, 200), pad=0)[:-900] + b"\0" * 8 + jpeg((200, 200), pad=0)[-892:], level="full"),
+    "I218": image(
+        jpeg((200, 200), pad=0)[:-900] + b"\0" * 8 + jpeg((200, 200), pad=0)[-892:], level="full"
+    ),
     "I219": Case({"0.tar": tar(samples(3, png=claims(4000, 3000), txt=b"a map"))}),
     # several images, interleaved, video and audio
-    "L401": Case({"0.tar": tar([*several([1, 2, 3], named), *samples(2, 900, jpg=IMAGE, json=talk(2))])}),
-    "L402": Case({"0.tar": tar([*several([1, 2, 3], named), ("900.0.jpg", IMAGE), ("900.json", named(2))])}),
-    "L403": Case({"0.tar": tar([*samples(30, wav=wav(), txt=b"a cat"), *samples(2, 900, flac=wav(), txt=b"a cat")])}),
+    "L401": Case(
+        {"0.tar": tar([*several([1, 2, 3], named), *samples(2, 900, jpg=IMAGE, json=talk(2))])}
+    ),
+    "L402": Case(
+        {"0.tar": tar([*several([1, 2, 3], named), ("900.0.jpg", IMAGE), ("900.json", named(2))])}
+    ),
+    "L403": Case(
+        {
+            "0.tar": tar(
+                [*samples(30, wav=wav(), txt=b"a cat"), *samples(2, 900, flac=wav(), txt=b"a cat")]
+            )
+        }
+    ),
     "L404": Case(
         {
             "0.tar": tar(
@@ -192,7 +272,14 @@ CASES: dict[str, Case] = {
         }
     ),
     "L405": Case(
-        {"0.tar": tar([*samples(30, wav=wav(), txt=b"a cat"), *samples(1, 900, wav=wav()[:900], txt=b"a cat")])}
+        {
+            "0.tar": tar(
+                [
+                    *samples(30, wav=wav(), txt=b"a cat"),
+                    *samples(1, 900, wav=wav()[:900], txt=b"a cat"),
+                ]
+            )
+        }
     ),
     "L406": Case({"0.tar": tar(pairs(30, wav=wav()))}, readers=READERS),
 }

@@ -8,14 +8,26 @@ IMAGE = jpeg()
 
 def talk(images, files=None, **more):
     """Return LLaVA's json with so many image tokens and the names of files."""
-    turns = [{"from": "human", "value": "<image>\n" * images + "What is it?"}, {"from": "gpt", "value": "A cat."}]
-    return words({"id": "a", **({} if files is None else {"image": files}), "conversations": turns, **more})
+    turns = [
+        {"from": "human", "value": "<image>\n" * images + "What is it?"},
+        {"from": "gpt", "value": "A cat."},
+    ]
+    return words(
+        {"id": "a", **({} if files is None else {"image": files}), "conversations": turns, **more}
+    )
 
 
 def chat(images):
     """Return messages in which images are parts."""
     parts = [{"type": "image"}] * images + [{"type": "text", "text": "What is it?"}]
-    return words({"messages": [{"role": "user", "content": parts}, {"role": "assistant", "content": "A cat."}]})
+    return words(
+        {
+            "messages": [
+                {"role": "user", "content": parts},
+                {"role": "assistant", "content": "A cat."},
+            ]
+        }
+    )
 
 
 def mmc4(files):
@@ -55,14 +67,22 @@ LAYOUTS: dict[str, Members] = {
     "several images with captions, 3 images a sample": samples(
         3, txt=b"cats", **{"jpg": IMAGE, "0.png": png(), "1.jpg": IMAGE}
     ),
-    "interleaved image-text (LLaVA conversations), 1 image a sample": samples(4, jpg=IMAGE, json=talk(1, "coco/7.jpg")),
-    "interleaved image-text (LLaVA conversations), 1 to 3 images a sample": several([1, 3, 2], named),
+    "interleaved image-text (LLaVA conversations), 1 image a sample": samples(
+        4, jpg=IMAGE, json=talk(1, "coco/7.jpg")
+    ),
+    "interleaved image-text (LLaVA conversations), 1 to 3 images a sample": several(
+        [1, 3, 2], named
+    ),
     "interleaved image-text (chat messages), 0 to 2 images a sample": several([2, 0, 1], chat),
     "interleaved image-text (MMC4 documents), 1 to 2 images a sample": several(
         [2, 1, 2], lambda images: mmc4([f"{number}.jpg" for number in range(images)])
     ),
-    "interleaved image-text (OBELICS documents), 1 to 3 images a sample": several([3, 1, 1], obelics),
-    "interleaved video-text (LLaVA conversations)": samples(3, mp4=b"\0\0\0\x08free", json=talk(1, video="a.mp4")),
+    "interleaved image-text (OBELICS documents), 1 to 3 images a sample": several(
+        [3, 1, 1], obelics
+    ),
+    "interleaved video-text (LLaVA conversations)": samples(
+        3, mp4=b"\0\0\0\x08free", json=talk(1, video="a.mp4")
+    ),
     "video with json": samples(3, mp4=b"\0\0\0\x08free", json=words({"caption": "a cat"})),
     "video with captions": samples(3, webm=b"\x1aE\xdf\xa3", jpg=IMAGE, txt=b"a cat"),
     "audio with captions": samples(3, wav=wav(), txt=b"a cat"),

@@ -9,13 +9,21 @@ from wdsflow.cli.main import main
 from wdsflow.scan.naming import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.rules.kit.base import TallyRule
-from wdsflow.validate.rules.rule_catalog import RULES, BadRule, Rule, UnknownCode, by_code, catalog, explain
+from wdsflow.validate.rules.rule_catalog import (
+    RULES,
+    BadRule,
+    Rule,
+    UnknownCode,
+    by_code,
+    catalog,
+    explain,
+)
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"
 PARTS = ("What: ", "Why it matters: ", "In practice: ", "Fix: ")
-# "tar.directory" is shown by `wdsflow inspect` and no reader minds; "key.again-junk" tells how W032 hurts, and "key.again-twin" W012; "column.other-type"
-# makes a verdict uncertain, and is no fault.
+# "tar.directory" is shown by `wdsflow inspect` and no reader minds; "key.again-junk" tells how W032
+# hurts, and "key.again-twin" W012; "column.other-type" makes a verdict uncertain, and is no fault.
 INFORMATIONAL = {
     "name.keyed-by-folder",
     "column.other-type",
@@ -27,7 +35,9 @@ INFORMATIONAL = {
 
 def test_every_rule_of_a_file_is_in_the_catalog():
     codes = re.findall(
-        r'^    code = "([A-Z][0-9]{3})"$', "".join(path.read_text() for path in FOLDER.glob("*.py")), re.MULTILINE
+        r'^    code = "([A-Z][0-9]{3})"$',
+        "".join(path.read_text() for path in FOLDER.glob("*.py")),
+        re.MULTILINE,
     )
 
     assert len(codes) > 100
@@ -50,9 +60,10 @@ def test_every_manual_page_has_its_parts_in_order(rule: type[Rule]):
     assert paragraphs[0].endswith(".")
     assert len(paragraphs[0].splitlines()) == 1
     assert len(paragraphs) == 5
-    assert [paragraph.strip().startswith(part) for paragraph, part in zip(paragraphs[1:], PARTS, strict=True)] == [
-        True
-    ] * 4
+    assert [
+        paragraph.strip().startswith(part)
+        for paragraph, part in zip(paragraphs[1:], PARTS, strict=True)
+    ] == [True] * 4
 
 
 def test_every_tally_is_used_by_a_rule():
@@ -65,7 +76,9 @@ def test_every_tally_is_used_by_a_rule():
 def test_explain_shows_the_page_of_a_code_in_any_case():
     page = explain(" w006 ")
 
-    assert page.startswith("W006 (error): The members of a sample are not next to each other\n\nWhat: ")
+    assert page.startswith(
+        "W006 (error): The members of a sample are not next to each other\n\nWhat: "
+    )
     assert "\nFix: ``wdsflow repair SHARD -o repaired``" in page
     assert page.endswith("Not reported in shards where one of these is: W012\n")
 
@@ -109,20 +122,30 @@ def test_rules_of_other_distributions_join_the_catalog(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("target", [object(), int, Rule], ids=["object", "int", "Rule"])
 def test_an_entry_point_that_is_no_rule_is_named(monkeypatch: pytest.MonkeyPatch, target: object):
-    monkeypatch.setattr("wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(target)])
+    monkeypatch.setattr(
+        "wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(target)]
+    )
 
     with pytest.raises(BadRule, match="x901 = package:Foreign: not a subclass"):
         catalog()
 
 
-def test_a_code_cannot_be_taken_twice(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_code_cannot_be_taken_twice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setattr(Foreign, "code", "W001")
-    monkeypatch.setattr("wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(Foreign)])
+    monkeypatch.setattr(
+        "wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(Foreign)]
+    )
 
     refusal = r"the code W001 is that of wdsflow\.validate\.rules\.archive_damage\.Truncated"
     with pytest.raises(BadRule, match=refusal):
         catalog()
-    for words in (["validate", "nowhere.tar"], ["explain"], ["explain", "W001"]):  # before any shard is read
+    for words in (
+        ["validate", "nowhere.tar"],
+        ["explain"],
+        ["explain", "W001"],
+    ):  # before any shard is read
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2

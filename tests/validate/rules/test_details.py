@@ -19,8 +19,12 @@ from wdsflow.validate.run_check import check
 PAIR = (Part("jpg", "ok"), Part("txt", "ok"))
 
 
-def lacking(number: int, fix: str = "pip install zstandard", detail: str = "zst needs zstandard") -> ShardEvidence:
-    return ShardEvidence(named(f"{number}.tar.zst"), error="needs-library", error_detail=detail, error_fix=fix)
+def lacking(
+    number: int, fix: str = "pip install zstandard", detail: str = "zst needs zstandard"
+) -> ShardEvidence:
+    return ShardEvidence(
+        named(f"{number}.tar.zst"), error="needs-library", error_detail=detail, error_fix=fix
+    )
 
 
 def test_a_missing_library_is_one_finding_for_all_shards_that_need_it() -> None:
@@ -39,10 +43,14 @@ def test_a_missing_library_is_one_finding_for_all_shards_that_need_it() -> None:
 
 
 def ended(*counts: tuple[str, int]) -> str:
-    shapes = [(tuple(Part(name, "ok") for name in fields.split()), count) for fields, count in counts]
+    shapes = [
+        (tuple(Part(name, "ok") for name in fields.split()), count) for fields, count in counts
+    ]
     inner = tuple(ShapeCount(shape, count, "k", 0) for shape, count in shapes[:-1])
     return missing_at_end(
-        ShardEvidence(named("a.tar"), runs=Runs(Run("a", 0, shapes[0][0]), inner, Run("z", 9, shapes[-1][0])))
+        ShardEvidence(
+            named("a.tar"), runs=Runs(Run("a", 0, shapes[0][0]), inner, Run("z", 9, shapes[-1][0]))
+        )
     )
 
 
@@ -57,10 +65,16 @@ def test_a_last_sample_lacks_what_at_least_half_of_the_others_have() -> None:
 
 
 def test_json_as_a_caption_is_not_counted_where_a_better_field_comes_first(tmp_path: Path) -> None:
-    shards = {"0.tar": tar([*samples(2, jpg=jpeg(), json=words({"a": 1})), *pairs(3, 5, json=words({"a": 1}))])}
+    shards = {
+        "0.tar": tar(
+            [*samples(2, jpg=jpeg(), json=words({"a": 1})), *pairs(3, 5, json=words({"a": 1}))]
+        )
+    }
 
     def counts(text_key: str) -> list[int]:
-        case = Case(shards, readers=("open-clip-4", "open-clip-3.3"), options=Options(text_key=text_key))
+        case = Case(
+            shards, readers=("open-clip-4", "open-clip-3.3"), options=Options(text_key=text_key)
+        )
         return [each.count for each in case.findings(tmp_path, "F125") if each.code == "F125"]
 
     assert counts("txt;json")[:1] == [2]
@@ -71,23 +85,48 @@ def test_json_as_a_caption_is_not_counted_where_a_better_field_comes_first(tmp_p
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
-        *[("jpg txt", "usable"), ("jpg:big txt", "too-large jpg"), ("jpg:big-bad txt", "too-large jpg")],
-        *[("jpg:bad txt", "bad-image jpg"), ("jpg txt:empty", "bad-caption txt"), ("jpg", "no-caption")],
-        *[("txt", "no-image"), ("json", "no-image-or-caption"), ("jpg txt:empty caption", "usable")],
+        *[
+            ("jpg txt", "usable"),
+            ("jpg:big txt", "too-large jpg"),
+            ("jpg:big-bad txt", "too-large jpg"),
+        ],
+        *[
+            ("jpg:bad txt", "bad-image jpg"),
+            ("jpg txt:empty", "bad-caption txt"),
+            ("jpg", "no-caption"),
+        ],
+        *[
+            ("txt", "no-image"),
+            ("json", "no-image-or-caption"),
+            ("jpg txt:empty caption", "usable"),
+        ],
         *[("png jpg:bad txt", "usable"), ("jpg txt:not-utf8 caption:empty", "bad-caption txt")],
     ],
 )
 def test_wdsflows_feed_takes_the_first_image_and_any_caption(members: str, expected: str) -> None:
-    assert outcomes(FeedReader(Options(), ("png", "jpg"), ("txt", "caption")), members) == [expected]
+    assert outcomes(FeedReader(Options(), ("png", "jpg"), ("txt", "caption")), members) == [
+        expected
+    ]
 
 
-def test_the_shards_of_validation_are_those_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shards_of_validation_are_those_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("0.tar").write_bytes(SOUND)
     Path("v.tar").write_bytes(tar(samples(7, jpg=jpeg())))
 
     def said(validation: str) -> str | None:
-        flags = ["--train-data", "0.tar", "--val-data", validation, "--train-num-samples", "30", "--workers", "1"]
+        flags = [
+            "--train-data",
+            "0.tar",
+            "--val-data",
+            validation,
+            "--train-num-samples",
+            "30",
+            "--workers",
+            "1",
+        ]
         flags += ["--batch-size", "4", "--dataset-type", "webdataset"]
         return check("0.tar", ["open-clip-3.3"], arguments=flags, jobs=1).forecasts[0].validation
 

@@ -39,11 +39,16 @@ def test_a_fault_of_one_kind_is_told_by_few_rules(code: str, tmp_path: Path):
 def test_findings_come_by_severity_then_code_then_shard(tmp_path: Path):
     cut = [tar(pairs(5, start))[:-1500] for start in (100, 200)]
     case = Case({"0.tar": tar([*pairs(5), (".x", b"")]), "1.tar": cut[0], "2.tar": cut[1]})
-    found = [(item.severity, item.code, Path(item.shard or "").name) for item in case.findings(tmp_path, "W")]
+    found = [
+        (item.severity, item.code, Path(item.shard or "").name)
+        for item in case.findings(tmp_path, "W")
+    ]
 
     assert found[:2] == [("error", "W001", "1.tar"), ("error", "W001", "2.tar")]
     assert found[-1] == ("info", "W023", "0.tar")
-    assert found == sorted(found, key=lambda item: (["error", "warning", "info"].index(item[0]), item[1], item[2]))
+    assert found == sorted(
+        found, key=lambda item: (["error", "warning", "info"].index(item[0]), item[1], item[2])
+    )
 
 
 def test_interleaving_explains_missing_fields_in_its_shard_only(tmp_path: Path):
@@ -51,7 +56,9 @@ def test_interleaving_explains_missing_fields_in_its_shard_only(tmp_path: Path):
     lacking = tar([*pairs(10, 100), ("900.jpg", jpeg())])
     case = Case({"0.tar": torn, "1.tar": lacking})
 
-    found = [(item.code, Path(item.shard or "").name) for item in case.findings(tmp_path, "W006", "F102")]
+    found = [
+        (item.code, Path(item.shard or "").name) for item in case.findings(tmp_path, "W006", "F102")
+    ]
     assert found == [("W006", "0.tar"), ("F102", "1.tar")]
 
 
@@ -65,10 +72,14 @@ def test_a_cause_that_was_not_selected_explains_nothing(tmp_path: Path):
 def test_an_ignored_rule_is_told_with_its_reason_and_still_explains(tmp_path: Path):
     torn = tar(sorted(pairs(10), key=lambda member: member[0][-3:]))
     context = Case({"0.tar": torn}).context(tmp_path)
-    findings, ignored = run_rules(context, ["W006", "F102"], {"W": "all tars", "w006": "we regroup on the fly"})
+    findings, ignored = run_rules(
+        context, ["W006", "F102"], {"W": "all tars", "w006": "we regroup on the fly"}
+    )
 
     assert findings == []
-    assert [(finding.code, reason) for finding, reason in ignored] == [("W006", "we regroup on the fly")]
+    assert [(finding.code, reason) for finding, reason in ignored] == [
+        ("W006", "we regroup on the fly")
+    ]
 
 
 def test_codes_can_be_chosen_by_their_beginning(tmp_path: Path):
@@ -78,8 +89,12 @@ def test_codes_can_be_chosen_by_their_beginning(tmp_path: Path):
     assert codes(case, tmp_path, "I") == []
 
 
-@pytest.mark.parametrize(("wrong", "meant"), [("W999", ""), ("Q", ""), ("", ""), ("W0270", "; did you mean W027?")])
-def test_an_unknown_code_is_refused_and_names_one_that_is_like_it(tmp_path: Path, wrong: str, meant: str):
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("W999", ""), ("Q", ""), ("", ""), ("W0270", "; did you mean W027?")]
+)
+def test_an_unknown_code_is_refused_and_names_one_that_is_like_it(
+    tmp_path: Path, wrong: str, meant: str
+):
     context = Case(dict(HEALTHY)).context(tmp_path)
     with pytest.raises(UnknownCode) as refused:
         run_rules(context, [wrong])
@@ -90,20 +105,26 @@ def test_an_unknown_code_is_refused_and_names_one_that_is_like_it(tmp_path: Path
 
 def test_many_shards_are_folded_into_one_finding():
     shards = [
-        ShardEvidence(named(f"{number:03d}.tar"), tallies={"tar.link": Tally(2, "a", 512)}) for number in range(50)
+        ShardEvidence(named(f"{number:03d}.tar"), tallies={"tar.link": Tally(2, "a", 512)})
+        for number in range(50)
     ]
     findings, _ = run_rules(context_of(shards), ["W024"])
 
     assert len(findings) == 21
     assert findings[-1].shard is None
-    assert findings[-1].message == "Links are skipped: the same in 30 more shards, 60 times in total"
+    assert (
+        findings[-1].message == "Links are skipped: the same in 30 more shards, 60 times in total"
+    )
     assert findings[-1].count == 60
     assert sum(finding.count for finding in findings) == 100
 
 
 def test_folding_keeps_the_worst(tmp_path: Path):
     whole = tar(pairs(5), end=False)
-    shards = {f"{number:03d}.tar": whole if number < 40 else tar(pairs(5)[:-1], end=False) for number in range(42)}
+    shards = {
+        f"{number:03d}.tar": whole if number < 40 else tar(pairs(5)[:-1], end=False)
+        for number in range(42)
+    }
     findings = Case(dict(shards)).findings(tmp_path, "W018")
 
     assert [finding.severity for finding in findings].count("error") == 2
@@ -140,7 +161,10 @@ def test_an_error_does_not_vanish_behind_a_remark(tmp_path: Path):
     data = tar([*pairs(2), *pairs(1, 10, **{"emb.bin": b"x"}), *pairs(9, 20)])
     found = Case({"0.tar": data}, ("datasets",)).findings(tmp_path, "W010", "F110")
 
-    assert [(finding.code, finding.severity) for finding in found] == [("F110", "error"), ("W010", "info")]
+    assert [(finding.code, finding.severity) for finding in found] == [
+        ("F110", "error"),
+        ("W010", "info"),
+    ]
 
 
 def test_a_sample_that_loses_members_to_another_shard_is_a_warning(tmp_path: Path):
@@ -153,7 +177,12 @@ def test_a_sample_that_loses_members_to_another_shard_is_a_warning(tmp_path: Pat
 
 
 def test_shards_that_share_no_keys_are_not_called_alike(tmp_path: Path):
-    case = Case({f"{number}.tar": tar(samples(30, 100 * number, png=png(), txt=b"a")) for number in range(9)})
+    case = Case(
+        {
+            f"{number}.tar": tar(samples(30, 100 * number, png=png(), txt=b"a"))
+            for number in range(9)
+        }
+    )
 
     assert codes(case, tmp_path, "W008") == []
 
@@ -172,7 +201,13 @@ def test_a_reader_that_marks_the_end_of_shards_does_not_mispair(tmp_path: Path):
 
 def test_names_from_data_are_escaped_in_messages(tmp_path: Path):
     nasty = "\x1b[31m[bold]x\r\n"
-    case = Case({"0.tar": tar([*pairs(3), (f"{nasty}.a.jpg", jpeg()), (f"{nasty}", b""), (f"q.{nasty}", b"")])})
+    case = Case(
+        {
+            "0.tar": tar(
+                [*pairs(3), (f"{nasty}.a.jpg", jpeg()), (f"{nasty}", b""), (f"q.{nasty}", b"")]
+            )
+        }
+    )
     findings = case.findings(tmp_path)
 
     assert findings
@@ -187,7 +222,13 @@ def test_commands_can_be_pasted(tmp_path: Path):
 
     import shlex
 
-    assert shlex.split(advice.command) == ["wdsflow", "repair", str(tmp_path / name), "-o", "repaired"]
+    assert shlex.split(advice.command) == [
+        "wdsflow",
+        "repair",
+        str(tmp_path / name),
+        "-o",
+        "repaired",
+    ]
 
 
 def test_build_gives_what_it_says(tmp_path: Path):

@@ -23,7 +23,10 @@ def test_what_is_lost_is_explained(seed: int, tmp_path: Path):
     shards = [
         scan_shard(
             named(url),
-            replace(scan_options("full", [DatasetsTables()], list(map(named, urls))), max_image_pixels=25_000_000),
+            replace(
+                scan_options("full", [DatasetsTables()], list(map(named, urls))),
+                max_image_pixels=25_000_000,
+            ),
         )
         for url in urls
     ]
@@ -34,9 +37,13 @@ def test_what_is_lost_is_explained(seed: int, tmp_path: Path):
         severities = {finding.severity for finding in findings}
 
         # Of marks that a writer set himself no rule speaks.
-        unmarked = {reason: count for reason, count in verdict.lost.items() if reason != "marked-bad"}
+        unmarked = {
+            reason: count for reason, count in verdict.lost.items() if reason != "marked-bad"
+        }
         worst = max(unmarked.values(), default=0) > 0.05 * verdict.samples
-        assert (verdict.outcome not in ("crashes", "stalls") and not worst) or "error" in severities, (reader, verdict)
+        assert (
+            verdict.outcome not in ("crashes", "stalls") and not worst
+        ) or "error" in severities, (reader, verdict)
         assert not unmarked or severities & {"error", "warning"}, (reader, verdict, findings)
         for finding in findings:
             assert finding.message.isprintable()

@@ -18,7 +18,9 @@ from wdsflow.validate.finding import Finding
 
 def fields(**given: bytes) -> Case:
     """Return a case in which every sample has these fields; a double underscore stands for a dot."""
-    return Case({"0.tar": tar([(name.replace("__", "."), data) for name, data in samples(10, **given)])})
+    return Case(
+        {"0.tar": tar([(name.replace("__", "."), data) for name, data in samples(10, **given)])}
+    )
 
 
 def only(findings: list[Finding]) -> Finding:
@@ -30,16 +32,38 @@ def only(findings: list[Finding]) -> Finding:
     ("case", "hint", "options"),
     [
         (fields(jpg=jpeg(), text=b"a dog"), "text may hold the caption", "--rename text=txt"),
-        (fields(jpg=jpeg(), caption=b"a dog"), "caption may hold the caption", "--rename caption=txt"),
-        (fields(jpg=jpeg(), outputs__txt=b"a"), "outputs.txt may hold the caption", "--rename outputs.txt=txt"),
-        (fields(input__jpg=jpeg(), txt=b"a dog"), "input.jpg may hold the image", "--rename input.jpg=jpg"),
-        (fields(jpg=jpeg(), txt__gz=gzip.compress(b"a")), "txt.gz is compressed", "--rename txt.gz=txt"),
+        (
+            fields(jpg=jpeg(), caption=b"a dog"),
+            "caption may hold the caption",
+            "--rename caption=txt",
+        ),
+        (
+            fields(jpg=jpeg(), outputs__txt=b"a"),
+            "outputs.txt may hold the caption",
+            "--rename outputs.txt=txt",
+        ),
+        (
+            fields(input__jpg=jpeg(), txt=b"a dog"),
+            "input.jpg may hold the image",
+            "--rename input.jpg=jpg",
+        ),
+        (
+            fields(jpg=jpeg(), txt__gz=gzip.compress(b"a")),
+            "txt.gz is compressed",
+            "--rename txt.gz=txt",
+        ),
         (fields(gif=jpeg(), txt=b"a dog"), "gif may hold the image", "--rename gif=jpg"),
-        (fields(jpg=jpeg(), json=words({"url": "https://e.org/a.jpg", "alt": "a dog"})), '"alt"', "--caption json:alt"),
+        (
+            fields(jpg=jpeg(), json=words({"url": "https://e.org/a.jpg", "alt": "a dog"})),
+            '"alt"',
+            "--caption json:alt",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_may_serve_instead_is_named_and_a_repair_uses_it(case: Case, hint: str, options: str, tmp_path: Path):
+def test_what_may_serve_instead_is_named_and_a_repair_uses_it(
+    case: Case, hint: str, options: str, tmp_path: Path
+):
     finding = only(case.findings(tmp_path, "F101"))
 
     assert finding.severity == "error"
@@ -64,19 +88,29 @@ def test_nothing_is_advised_where_nothing_can_serve(tmp_path: Path):
 
 
 def test_level_names_says_how_to_learn_the_json_field(tmp_path: Path):
-    case = Case({"0.tar": tar(samples(10, jpg=jpeg(), json=words({"caption": "a dog"})))}, level="names")
+    case = Case(
+        {"0.tar": tar(samples(10, jpg=jpeg(), json=words({"caption": "a dog"})))}, level="names"
+    )
 
-    assert "--level headers finds the json field that holds captions" in only(case.findings(tmp_path, "F101")).message
+    assert (
+        "--level headers finds the json field that holds captions"
+        in only(case.findings(tmp_path, "F101")).message
+    )
 
 
 def test_image_and_caption_can_both_be_missing_everywhere(tmp_path: Path):
     found = fields(mp4=b"x", cls=b"1").findings(tmp_path, "F101")
 
-    assert ["a txt field" in found[0].message, "a jpg, png, jpeg or webp field" in found[1].message] == [True, True]
+    assert [
+        "a txt field" in found[0].message,
+        "a jpg, png, jpeg or webp field" in found[1].message,
+    ] == [True, True]
 
 
 def test_dots_in_every_name_are_told_as_dots(tmp_path: Path):
-    members = [(f"photo {index}.{index} x.{name}", b"x") for index in range(9) for name in ("jpg", "txt")]
+    members = [
+        (f"photo {index}.{index} x.{name}", b"x") for index in range(9) for name in ("jpg", "txt")
+    ]
     found = Case({"0.tar": tar(members)}, level="names").findings(tmp_path, "F", "W010")
 
     assert [(finding.code, finding.severity) for finding in found] == [("W010", "error")]
@@ -88,7 +122,10 @@ def test_a_cut_sample_is_told_once(tmp_path: Path):
     lone = tar([("000.jpg", jpeg())], end=False)
 
     assert [f.code for f in Case({"0.tar": cut}).findings(tmp_path, "W018", "F102")] == ["W018"]
-    assert [f.code for f in Case({"0.tar": tar(pairs(30)), "1.tar": lone}).findings(tmp_path, "W018", "F102")] == [
+    assert [
+        f.code
+        for f in Case({"0.tar": tar(pairs(30)), "1.tar": lone}).findings(tmp_path, "W018", "F102")
+    ] == [
         "F102",
         "W018",
     ]
@@ -108,11 +145,18 @@ def test_missing_json_captions_are_told_with_the_names_that_are_there(tmp_path: 
     [
         (b'{"id": 7, "meta": {"lang": "en", "caption": "a dog in the snow"}}', "meta.caption"),
         (b'{"captions": ["", "a dog in the snow", "a dog"]}', "captions"),
-        (b'{"a": {"b": {"c": {"text": ["a dog in the snow"]}}}, "url": "https://example.org/a"}', "a.b.c.text"),
+        (
+            b'{"a": {"b": {"c": {"text": ["a dog in the snow"]}}}, "url": "https://example.org/a"}',
+            "a.b.c.text",
+        ),
     ],
 )
-def test_captions_deep_in_json_are_named_and_written_by_the_advised_repair(document: bytes, name: str, tmp_path: Path):
-    case = Case({"0.tar": tar(samples(10, jpg=jpeg(), json=document))}, ("open-clip-3.3", "open-clip-4"))
+def test_captions_deep_in_json_are_named_and_written_by_the_advised_repair(
+    document: bytes, name: str, tmp_path: Path
+):
+    case = Case(
+        {"0.tar": tar(samples(10, jpg=jpeg(), json=document))}, ("open-clip-3.3", "open-clip-4")
+    )
     finding = only(case.findings(tmp_path, "F101"))
 
     assert f'the json field "{name}" holds a caption in 10 of 10' in finding.message
@@ -143,7 +187,14 @@ def same(example: str, count: int = 100) -> JsonKey:
         ({"license": full("cc-by"), "caption": full("dog")}, "caption"),
         ({"title": full("Winter"), "description": full("a dog in the snow")}, "description"),
         ({"text": full("a dog", 10), "description": full("a dog in the snow", 100)}, "description"),
-        ({"key": full("000000017"), "date": full("2024-01-01 10:00"), "file": full("a/b c/0.jpg")}, None),
+        (
+            {
+                "key": full("000000017"),
+                "date": full("2024-01-01 10:00"),
+                "file": full("a/b c/0.jpg"),
+            },
+            None,
+        ),
         ({"license": same("CC BY 4.0", 60), "caption": full("a dog", 54)}, "caption"),
         ({"license": full("CC BY 4.0", 60), "caption": full("a dog", 54)}, "caption"),
         ({"license": same("CC BY 4.0", 60), "blurb": full("a dog in the snow", 20)}, "blurb"),
@@ -153,7 +204,9 @@ def same(example: str, count: int = 100) -> JsonKey:
         ({}, None),
     ],
 )
-def test_the_json_name_that_reads_like_captions_is_chosen(keys: dict[str, JsonKey], best: str | None):
+def test_the_json_name_that_reads_like_captions_is_chosen(
+    keys: dict[str, JsonKey], best: str | None
+):
     found = caption_name([named(**keys)])
 
     assert (found[0] if found else None) == best

@@ -38,7 +38,9 @@ class Command:
     gaps: tuple[Gap, ...] = ()
     urls: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    machine: Needs = field(default_factory=dict)  # of forecast.Resources, where the truth differs between machines
+    machine: Needs = field(
+        default_factory=dict
+    )  # of forecast.Resources, where the truth differs between machines
     adapt: Callable[[ShardEvidence], object] = lambda shard: None
     validation: Evidence | None = None
 
@@ -50,12 +52,25 @@ class Command:
         for shard in shards:
             self.adapt(shard)
         evidence = Evidence("full", shards, list(self.gaps))
-        default = {"train_num_samples": sum(self.usable), "workers": 2, "batch_size": 4, "warmup": 0, "epochs": 4}
+        default = {
+            "train_num_samples": sum(self.usable),
+            "workers": 2,
+            "batch_size": 4,
+            "warmup": 0,
+            "epochs": 4,
+        }
         command = Arguments(**(default | self.arguments))
         readers = [READERS[name](command.options(name)) for name in self.readers]
         verdicts = [judge(evidence, reader) for reader in readers]
         urls = self.urls or tuple(shard.url for shard in shards)
-        context = Context(evidence, readers, verdicts, urls=urls, sidecars=self.sidecars, environment=self.environment)
+        context = Context(
+            evidence,
+            readers,
+            verdicts,
+            urls=urls,
+            sidecars=self.sidecars,
+            environment=self.environment,
+        )
         if self.given:
             found = tuple(self.forecast(evidence, reader, command) for reader in readers)
             return replace(context, arguments=command, forecasts=found)
@@ -65,7 +80,9 @@ class Command:
         found = forecast(evidence, reader, command, self.sidecars, validation=self.validation)
         if found.resources is None:
             return found
-        needs = replace(found.resources, **({"available_bytes": 10**12, "shm_total": 10**12} | self.machine))
+        needs = replace(
+            found.resources, **({"available_bytes": 10**12, "shm_total": 10**12} | self.machine)
+        )
         return replace(found, resources=needs)
 
 
@@ -88,24 +105,41 @@ CASES: dict[str, Command] = {
     "P301": Command((0, 0), others=50, readers=("open-clip-3.3", "datasets"), given=False),
     "P302": Command((100, 3, 100, 2), arguments={"seed": 1, "workers": 4}),
     "P303": Command(
-        (100, 100, 100), arguments={"workers": 2, "world_size": 2}, readers=("open-clip-3.3", "open-clip-4")
+        (100, 100, 100),
+        arguments={"workers": 2, "world_size": 2},
+        readers=("open-clip-3.3", "open-clip-4"),
     ),
     "P304": Command((40, 100), arguments={"seed": 1}),
     "P305": Command(
         arguments={"train_num_samples": None},
         sidecars=broken(
-            "sizes.json", "missing", "does not list 3.tar", FolderCounts(sizes={"0.tar": 1, "1.tar": 1, "2.tar": 1})
+            "sizes.json",
+            "missing",
+            "does not list 3.tar",
+            FolderCounts(sizes={"0.tar": 1, "1.tar": 1, "2.tar": 1}),
         ),
     ),
-    "P306": Command(gaps=(Gap("s/{0..9}.tar", ("s/4.tar", "s/5.tar", "s/6.tar", "s/7.tar"), 6),), given=False),
+    "P306": Command(
+        gaps=(Gap("s/{0..9}.tar", ("s/4.tar", "s/5.tar", "s/6.tar", "s/7.tar"), 6),), given=False
+    ),
     "P307": Command(
         sidecars=Sidecars(
-            {"s": FolderCounts(stats={"0.tar": 100, "1.tar": 100}, without_stats=["2.tar", "3.tar"])}, []
+            {
+                "s": FolderCounts(
+                    stats={"0.tar": 100, "1.tar": 100}, without_stats=["2.tar", "3.tar"]
+                )
+            },
+            [],
         ),
         given=False,
     ),
     "P308": Command((100, 0, 0, 100), others=5, arguments={"dataset_resampled": True}),
-    "P310": Command((9000,) * 4, adapt=heavy, arguments={"workers": 4}, machine={"available_bytes": 20_000_000_000}),
+    "P310": Command(
+        (9000,) * 4,
+        adapt=heavy,
+        arguments={"workers": 4},
+        machine={"available_bytes": 20_000_000_000},
+    ),
     "P311": Command(environment={"open_clip_torch": "3.3.0", "webdataset": "1.0.2"}),
     "P312": Command(
         urls=(
@@ -118,10 +152,17 @@ CASES: dict[str, Command] = {
     "P313": Command(arguments={"accum_freq": 128}),
     "P314": Command(arguments={"warmup": 10_000}),
     "P315": Command((125,) * 8, arguments={"batch_size": 100, "workers": 8}),
-    "P316": Command(arguments={"batch_size": 50, "force_image_size": (224,)}, machine={"shm_total": 64_000_000}),
-    "P317": Command(arguments={"train_data": "s/{0..3}.tar", "val_data": "v/0.tar", "world_size": 2}, validation=EMPTY),
+    "P316": Command(
+        arguments={"batch_size": 50, "force_image_size": (224,)}, machine={"shm_total": 64_000_000}
+    ),
+    "P317": Command(
+        arguments={"train_data": "s/{0..3}.tar", "val_data": "v/0.tar", "world_size": 2},
+        validation=EMPTY,
+    ),
     "P318": Command(arguments={"train_data": "s/{0..3}.tar.gz"}),
-    "P319": Command(arguments={"train_data": "s/*.tar::/a/{1..10} /b/{1..10}.tar", "dataset_type": "webdataset"}),
+    "P319": Command(
+        arguments={"train_data": "s/*.tar::/a/{1..10} /b/{1..10}.tar", "dataset_type": "webdataset"}
+    ),
     "P320": Command(
         arguments={
             "train_data": "s/{0..1}.tar::s/{2..3}.tar",
@@ -132,7 +173,9 @@ CASES: dict[str, Command] = {
     "P321": Command(arguments={"train_num_samples": 788_603}),
     "P322": Command(arguments={"train_num_samples": None}),
     "P323": Command(arguments={"train_data": "${WHERE_IS_IT}/{0..3}.tar"}),
-    "P324": Command((100,) * 40, arguments={"dataset_resampled": True, "epochs": 1, "train_num_samples": 4000}),
+    "P324": Command(
+        (100,) * 40, arguments={"dataset_resampled": True, "epochs": 1, "train_num_samples": 4000}
+    ),
     "P332": Command(
         adapt=in_a_bucket,
         arguments={"train_data": "s3://bucket/s/{0..3}.tar"},
@@ -142,12 +185,16 @@ CASES: dict[str, Command] = {
 }
 
 
-def test_a_folder_with_one_shard_and_a_file_of_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_one_shard_and_a_file_of_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s").mkdir()
     Path("s/0.tar").touch()
     Path("s/sizes.json").touch()
-    found = run_rules(Command(urls=("s",), readers=("datasets",), given=False).context(), ["P333"])[0]
+    found = run_rules(Command(urls=("s",), readers=("datasets",), given=False).context(), ["P333"])[
+        0
+    ]
     text, golden = shown(found, tmp_path), GOLDEN / "P333.txt"
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
         golden.write_text(text, encoding="utf-8")
@@ -156,7 +203,9 @@ def test_a_folder_with_one_shard_and_a_file_of_counts(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_a_rule_says_what_its_golden_file_says(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_says_what_its_golden_file_says(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     text = shown(run_rules(CASES[code].context(), [code])[0], tmp_path)
     golden = GOLDEN / f"{code}.txt"
@@ -168,11 +217,15 @@ def test_a_rule_says_what_its_golden_file_says(code: str, tmp_path: Path, monkey
 
 
 def test_a_sound_command_over_sound_shards_gives_no_finding() -> None:
-    sound = Command(urls=("pipe:curl -sSfL https://x/{0..3}.tar",), environment={"open_clip_torch": "3.3.0"})
+    sound = Command(
+        urls=("pipe:curl -sSfL https://x/{0..3}.tar",), environment={"open_clip_torch": "3.3.0"}
+    )
     assert run_rules(sound.context(), ["P"])[0] == []
 
 
-@pytest.mark.parametrize("code", sorted(set(CASES) - {"P301", "P305", "P306", "P307", "P311", "P312", "P332"}))
+@pytest.mark.parametrize(
+    "code", sorted(set(CASES) - {"P301", "P305", "P306", "P307", "P311", "P312", "P332"})
+)
 def test_without_a_training_command_the_rule_is_silent(code: str) -> None:
     assert run_rules(replace(CASES[code], given=False).context(), [code])[0] == []
 
@@ -241,14 +294,18 @@ def test_pipes_that_hide_failures_are_told_from_those_that_do_not(url: str, word
 )
 def test_a_pipe_that_only_copies_has_a_url_without_it(command: str, direct: str) -> None:
     findings = run_rules(Command(urls=(f"pipe:{command}",), given=False).context(), ["P312"])[0]
-    assert [finding.repair.command for finding in findings if finding.repair] == ([direct] if direct else [])
+    assert [finding.repair.command for finding in findings if finding.repair] == (
+        [direct] if direct else []
+    )
 
 
 def test_train_data_that_openclip_reads_well_gives_no_finding(tmp_path: Path) -> None:
     odd = tmp_path / "with space and [brackets].tar"
     odd.write_bytes(b"")
     # Braces that expand to themselves, a variable that is not set, and that OpenCLIP expands.
-    plain, unset, expands = (tmp_path / name for name in ("{a}.tar", "${NO_SUCH_NAME}.tar", "t{1..2}.tar"))
+    plain, unset, expands = (
+        tmp_path / name for name in ("{a}.tar", "${NO_SUCH_NAME}.tar", "t{1..2}.tar")
+    )
     for path in (plain, unset, expands):
         path.write_bytes(b"")
     good = ("s/{000..012}.tar", "a.tar::b-{0..3}.tar", "https://x/a.tar?b=*", "pipe:cat a b.tar")
@@ -256,6 +313,13 @@ def test_train_data_that_openclip_reads_well_gives_no_finding(tmp_path: Path) ->
     for data in good:
         command = Command(arguments={"train_data": data, "dataset_type": "webdataset"})
         assert run_rules(command.context(), ["P319"])[0] == [], data
-    for data in ("@list.txt", "~/s/{0..3}.tar", "s/[0-9].tar", str(tmp_path), "a.tar b.tar", str(expands)):
+    for data in (
+        "@list.txt",
+        "~/s/{0..3}.tar",
+        "s/[0-9].tar",
+        str(tmp_path),
+        "a.tar b.tar",
+        str(expands),
+    ):
         command = Command(arguments={"train_data": data, "dataset_type": "webdataset"})
         assert len(run_rules(command.context(), ["P319"])[0]) == 1, data

@@ -50,7 +50,9 @@ def keep_with_caption(source: Samples) -> Samples:
     return (sample for sample in source if "txt" in sample)
 
 
-def careful(source: Samples, work: Callable[[Any], Any], handler: Callable[[Exception], bool]) -> Samples:
+def careful(
+    source: Samples, work: Callable[[Any], Any], handler: Callable[[Exception], bool]
+) -> Samples:
     for sample in source:
         try:
             yield work(sample)
@@ -73,14 +75,19 @@ class Careful:
 
 def test_the_stage_that_drops_everything_is_named_with_the_fields_it_saw():
     result = trace([samples(30, json=b"{}"), keep_with_caption])
-    assert result.verdict == "stage 2 keep_with_caption drops 30 of 30 samples; fields seen: jpg, json"
+    assert (
+        result.verdict == "stage 2 keep_with_caption drops 30 of 30 samples; fields seen: jpg, json"
+    )
     assert not result.ok
     assert [(stage.inputs, stage.out) for stage in result.stages] == [(0, 30), (30, 0)]
 
 
 def test_a_partial_loss_tells_how_many_samples_have_each_field():
     result = trace([samples(6) + samples(4, txt=b"a"), keep_with_caption])
-    assert result.verdict == "stage 2 keep_with_caption drops 6 of 10 samples; fields seen: jpg, txt (4)"
+    assert (
+        result.verdict
+        == "stage 2 keep_with_caption drops 6 of 10 samples; fields seen: jpg, txt (4)"
+    )
     assert result.ok
 
 
@@ -154,7 +161,10 @@ def test_an_error_that_escapes_is_the_verdict_and_not_an_exception():
 
     result = trace([samples(3), keep_all, upper, keep_all])
     assert result.ending == "raised"
-    assert result.verdict == "stage 3 upper raises KeyError: 'txt' (key k0, shard a.tar): the run would end there"
+    assert (
+        result.verdict
+        == "stage 3 upper raises KeyError: 'txt' (key k0, shard a.tar): the run would end there"
+    )
 
 
 def keep_all(source: Samples) -> Samples:
@@ -167,7 +177,9 @@ def test_an_error_while_the_chain_is_built_is_the_verdict():
 
     assert "stage 2 eager raises KeyError: 'txt'" in trace([samples(1), eager]).verdict
     assert "stage 2 int is not a valid stage" not in trace([samples(1), 7]).verdict
-    assert "stage 2 int raises TypeError: int is not a valid stage" in trace([samples(1), 7]).verdict
+    assert (
+        "stage 2 int raises TypeError: int is not a valid stage" in trace([samples(1), 7]).verdict
+    )
 
 
 def test_a_blocked_read_is_named(up: threading.Event):
@@ -215,7 +227,9 @@ def test_a_handler_of_everything_cannot_keep_the_run_alive(
 
     def deaf(source: Samples) -> Samples:
         for asked in itertools.count():
-            if asked == 10_000:  # once: an interrupt in the middle of `set` would leave its lock taken
+            if (
+                asked == 10_000
+            ):  # once: an interrupt in the middle of `set` would leave its lock taken
                 up.set()
             try:
                 next(source)
@@ -234,7 +248,9 @@ def test_a_stage_that_asks_an_ended_source_for_ever_is_found_at_once():
             yield from source
 
     result = trace([samples(5), cycle, keep_with_caption], seconds=LONG)
-    assert result.verdict == "stage 2 cycle asks its ended input again and again: it would never end"
+    assert (
+        result.verdict == "stage 2 cycle asks its ended input again and again: it would never end"
+    )
 
 
 def test_slow_sources_still_show_what_happens_behind_a_buffer(clock: Clock):
@@ -275,7 +291,9 @@ def test_stages_and_global_random_generators_are_as_before():
 
 def test_control_characters_of_data_do_not_reach_the_report():
     bad = [{"__key__": "a\x1b[31m\n", "__url__": "b\x07.tar", "j\x1bpg": 1}]
-    text = str(trace([bad, keep_with_caption])) + str(trace([bad, lambda source: (s["\x1b"] for s in source)]))
+    text = str(trace([bad, keep_with_caption])) + str(
+        trace([bad, lambda source: (s["\x1b"] for s in source)])
+    )
     assert text.replace("\n", "").isprintable()
 
 
@@ -302,7 +320,9 @@ def test_batches_and_their_leftovers_are_counted_by_what_is_in_them():
 
     result = trace([samples(10), Batched()])
     assert (result.stages[1].kind, result.stages[1].rows) == ("batch", 8)
-    assert result.verdict.startswith("nothing is lost but the last 2, too few for another batch of 4: 10 samples")
+    assert result.verdict.startswith(
+        "nothing is lost but the last 2, too few for another batch of 4: 10 samples"
+    )
     few = trace([samples(3), Batched()])
     assert "gets 3 samples, too few for one batch of 4" in few.verdict
 

@@ -24,7 +24,11 @@ def write_shards(folder: Path, fields: tuple[str, ...], count: int = 30) -> str:
     """Write two shards of ``count`` samples each; return their brace pattern."""
     picture = io.BytesIO()
     Image.new("RGB", (24, 16), (200, 30, 3)).save(picture, "JPEG")
-    contents = {"jpg": picture.getvalue(), "txt": b"a red box", "json": json.dumps({"caption": "a box"}).encode()}
+    contents = {
+        "jpg": picture.getvalue(),
+        "txt": b"a red box",
+        "json": json.dumps({"caption": "a box"}).encode(),
+    }
     for number in range(2):
         with tarfile.open(folder / f"{number}.tar", "w") as tar:
             for index in range(count):
@@ -51,7 +55,10 @@ def has_caption(sample: dict[str, Any]) -> bool:
 
 
 def test_a_webdataset_that_filters_everything(tmp_path: Path):
-    result = trace(dataset(write_shards(tmp_path, ("jpg", "json"))).select(has_caption).decode("pil"), seconds=LONG)
+    result = trace(
+        dataset(write_shards(tmp_path, ("jpg", "json"))).select(has_caption).decode("pil"),
+        seconds=LONG,
+    )
     assert "select(has_caption) drops 60 of 60 samples; fields seen: jpg, json" in result.verdict
     assert result.ending == "pass"
 
@@ -66,7 +73,9 @@ def test_an_endless_empty_loop_is_found_in_the_first_pass(tmp_path: Path):
 
 def test_resampled_shards_without_a_usable_sample(tmp_path: Path):
     result = trace(
-        dataset(write_shards(tmp_path, ("jpg",)), resampled=True).select(has_caption), samples=200, seconds=LONG
+        dataset(write_shards(tmp_path, ("jpg",)), resampled=True).select(has_caption),
+        samples=200,
+        seconds=LONG,
     )
     assert "drops 200 of 200 samples" in result.verdict
     assert "will read endlessly" in result.verdict
@@ -83,8 +92,19 @@ def test_resampled_shards_without_any_sample(tmp_path: Path):
 
 
 def test_a_loader_with_workers_is_taken_apart_and_runs_here(tmp_path: Path):
-    data = dataset(write_shards(tmp_path, ("jpg", "txt"))).decode("torchrgb").to_tuple("jpg", "txt").batched(7)
-    loader = wds.WebLoader(data, batch_size=None, num_workers=2).unbatched().shuffle(100).batched(16).with_epoch(3)
+    data = (
+        dataset(write_shards(tmp_path, ("jpg", "txt")))
+        .decode("torchrgb")
+        .to_tuple("jpg", "txt")
+        .batched(7)
+    )
+    loader = (
+        wds.WebLoader(data, batch_size=None, num_workers=2)
+        .unbatched()
+        .shuffle(100)
+        .batched(16)
+        .with_epoch(3)
+    )
     before = [dict(vars(step)) for step in loader.pipeline if hasattr(step, "kw")]
     result = trace(loader, seconds=LONG)
     assert result.verdict.startswith("nothing is lost: 60 samples")
@@ -129,7 +149,9 @@ def open_clip_loader(urls: str, batch_size: int = 8, resampled: bool = False) ->
         batch_size=batch_size,
         world_size=1,
     )
-    return data.get_wds_dataset(arguments, to_tensor, is_train=True, tokenizer=lambda _: torch.zeros(1, 77))
+    return data.get_wds_dataset(
+        arguments, to_tensor, is_train=True, tokenizer=lambda _: torch.zeros(1, 77)
+    )
 
 
 def to_tensor(picture: Image.Image) -> Any:
@@ -157,12 +179,16 @@ def test_open_clip_with_sound_shards_and_the_loader_works_as_before(tmp_path: Pa
 
 
 def test_open_clip_with_fewer_samples_than_one_batch(tmp_path: Path):
-    result = trace(open_clip_loader(write_shards(tmp_path, ("jpg", "txt")), batch_size=64), seconds=LONG)
+    result = trace(
+        open_clip_loader(write_shards(tmp_path, ("jpg", "txt")), batch_size=64), seconds=LONG
+    )
     assert "gets 60 samples, too few for one batch of 64" in result.verdict
     assert "OpenCLIP would repeat it endlessly" in result.verdict
 
 
 def test_open_clip_resampled_with_captions_in_json(tmp_path: Path):
-    result = trace(open_clip_loader(write_shards(tmp_path, ("jpg", "json")), resampled=True), seconds=LONG)
+    result = trace(
+        open_clip_loader(write_shards(tmp_path, ("jpg", "json")), resampled=True), seconds=LONG
+    )
     assert "drops 1,000 of 1,000 samples; fields seen: jpg, json" in result.verdict
     assert "OpenCLIP will read endlessly" in result.verdict

@@ -22,7 +22,9 @@ from wdsflow.validate.tracing.trace import Trace, trace
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_traces.txt"
 # webdataset leaves its files to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 DRAWN = {
     "random_drops",
     "mixed",
@@ -36,7 +38,10 @@ calm = wds.ignore_and_continue
 
 
 def plain(count: int, **more: Any) -> list[dict[str, Any]]:
-    return [{"__key__": f"k{number}", "__url__": "a.tar", "txt": b"a" * number, **more} for number in range(count)]
+    return [
+        {"__key__": f"k{number}", "__url__": "a.tar", "txt": b"a" * number, **more}
+        for number in range(count)
+    ]
 
 
 def warns(source: Iterator[Any]) -> Iterator[Any]:
@@ -76,7 +81,10 @@ def batches(source: Iterator[Any]) -> Iterator[Any]:
 
 def columns(source: Iterator[Any]) -> Iterator[Any]:
     for batch in source:
-        yield {"__key__": [each["__key__"] for each in batch], "txt": [each["txt"] for each in batch]}
+        yield {
+            "__key__": [each["__key__"] for each in batch],
+            "txt": [each["txt"] for each in batch],
+        }
 
 
 def some(source: Iterator[Any]) -> Iterator[Any]:
@@ -107,8 +115,14 @@ MADE: dict[str, Make] = {
     "ends early": lambda _: [plain(9), some],
     "urls": lambda urls: [[{"url": url} for url in urls], bare, keeps_none],
     "nothing": lambda _: [[], warns],
-    "none is left": lambda _: [plain(9, cls=b"1", **{f"f{number}": b"" for number in range(9)}), keeps_none, warns],
-    "repeats nothing": lambda urls: wds.WebDataset(urls, shardshuffle=False).select(lambda _: False).with_epoch(9),
+    "none is left": lambda _: [
+        plain(9, cls=b"1", **{f"f{number}": b"" for number in range(9)}),
+        keeps_none,
+        warns,
+    ],
+    "repeats nothing": lambda urls: (
+        wds.WebDataset(urls, shardshuffle=False).select(lambda _: False).with_epoch(9)
+    ),
     "asks again": lambda _: [plain(3), asks_again, keeps_none],
     "a loader": lambda _: torch.utils.data.DataLoader(plain(10), 4, num_workers=2),  # type: ignore[arg-type]
     "missing shard": lambda urls: wds.WebDataset(["none.tar", *urls], shardshuffle=False),
@@ -133,7 +147,9 @@ def told(found: Trace) -> Iterator[str]:
         yield f"  {head} {' '.join(f'{name}={value}' for name, value in values.items() if value)}"
     shown = str(found).splitlines()
     assert shown[0] == found.verdict
-    yield from (f"  {line}" for line in shown if line.startswith("stage ") and line != found.verdict)
+    yield from (
+        f"  {line}" for line in shown if line.startswith("stage ") and line != found.verdict
+    )
 
 
 @pytest.fixture
@@ -146,7 +162,9 @@ def urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]
             key = f"{shard}{number:02d}"
             hurt = shard == 1 and number
             members.append((f"{key}.jpg", jpeg()[:200] if hurt == 1 else jpeg()))
-            members += [(f"{key}.txt", b"\xff\xfe" if hurt == 2 else b"a cat" * number)] * (hurt != 3)
+            members += [(f"{key}.txt", b"\xff\xfe" if hurt == 2 else b"a cat" * number)] * (
+                hurt != 3
+            )
             members += [(f"{key}.json", json.dumps({"caption": key}).encode())] * (hurt != 4)
         write_tar(Path(f"{shard}.tar"), members)
     yield [f"{shard}.tar" for shard in range(3)]
@@ -157,6 +175,9 @@ def test_traces_of_real_pipelines_tell_this(urls: list[str]) -> None:
     lines = []
     for name, make in MADE.items():
         for most in (1000, 4):
-            lines += [f"{name}, {most} samples", *told(trace(make(urls), samples=most, seconds=300))]
+            lines += [
+                f"{name}, {most} samples",
+                *told(trace(make(urls), samples=most, seconds=300)),
+            ]
     text = re.sub(r" at 0x\w+", "", "\n".join(lines))
     check_text(GOLDEN, "traces", text)

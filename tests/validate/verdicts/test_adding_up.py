@@ -10,13 +10,20 @@ CAPTION = b"a dog"
 
 
 def numbered(*prefixes):
-    return [(f"{prefix}.{n}.{end}", data) for prefix in prefixes for n in range(50) for end, data in PAIR]
+    return [
+        (f"{prefix}.{n}.{end}", data)
+        for prefix in prefixes
+        for n in range(50)
+        for end, data in PAIR
+    ]
 
 
 PAIR = (("jpg", PICTURE), ("txt", CAPTION))
 MIXED = {
     "dots that merge samples": [[*numbered("img"), *pairs(20)]],
-    "dots that merge samples into two": [[*numbered("a", "b"), *samples(3, start=80, jpg=PICTURE), *pairs(20)]],
+    "dots that merge samples into two": [
+        [*numbered("a", "b"), *samples(3, start=80, jpg=PICTURE), *pairs(20)]
+    ],
     "members apart, and some samples without a caption": [
         [
             *sorted(pairs(30), key=lambda member: member[0][-3:]),
@@ -31,7 +38,10 @@ MIXED = {
             *samples(5, start=60, jpg=PICTURE),
         ]
     ],
-    "one sample in two shards": [[*pairs(6), ("900.jpg", PICTURE)], [("900.txt", CAPTION), *pairs(4, start=20)]],
+    "one sample in two shards": [
+        [*pairs(6), ("900.jpg", PICTURE)],
+        [("900.txt", CAPTION), *pairs(4, start=20)],
+    ],
 }
 
 
@@ -41,9 +51,10 @@ def test_the_reasons_add_up_to_the_samples_that_are_lost(tmp_path, name, reader)
     write(tmp_path, {**SETS, **MIXED}[name])
     (verdict,) = check(tmp_path / "s", [reader], jobs=1).verdicts
     ends_early = verdict.outcome == "crashes"  # at the first exception
-    assert ends_early or sum(reason.count for reason in verdict.reasons) == verdict.samples - verdict.usable, (
-        verdict.reasons
-    )
+    assert (
+        ends_early
+        or sum(reason.count for reason in verdict.reasons) == verdict.samples - verdict.usable
+    ), verdict.reasons
 
 
 def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
@@ -57,7 +68,11 @@ def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
 
 def test_names_with_dots_are_reported_once_and_each_sample_they_merge_counts(tmp_path):
     write(
-        tmp_path, [[(f"photo.v{shard}{n}.{end}", data) for n in range(9) for end, data in PAIR] for shard in range(3)]
+        tmp_path,
+        [
+            [(f"photo.v{shard}{n}.{end}", data) for n in range(9) for end, data in PAIR]
+            for shard in range(3)
+        ],
     )
     report = check(tmp_path / "s", ["open-clip-3.3"], level="headers", jobs=1)
     assert {each.code for each in report.findings} == {"P301", "W010"}
@@ -71,14 +86,21 @@ def test_names_with_dots_are_reported_once_and_each_sample_they_merge_counts(tmp
 
 
 def test_a_sample_in_two_shards_is_reported_although_its_name_has_a_dot(tmp_path):
-    write(tmp_path, [[*pairs(6), ("a.v1.jpg", PICTURE)], [("a.v1.txt", CAPTION), *pairs(4, start=20)]])
-    assert "W009" in {each.code for each in check(tmp_path / "s", ["open-clip-3.3"], jobs=1).findings}
+    write(
+        tmp_path, [[*pairs(6), ("a.v1.jpg", PICTURE)], [("a.v1.txt", CAPTION), *pairs(4, start=20)]]
+    )
+    assert "W009" in {
+        each.code for each in check(tmp_path / "s", ["open-clip-3.3"], jobs=1).findings
+    }
 
 
 def test_members_that_are_no_samples_are_not_counted_as_samples(tmp_path):
     write(tmp_path, MIXED["files of macOS next to samples without a caption"])
     text = str(check(tmp_path / "s", ["open-clip-3.3"], jobs=1))
-    assert "5 of 14 samples: OpenCLIP 3.3.0 makes 9 incomplete samples of their members and of junk files" in text
+    assert (
+        "5 of 14 samples: OpenCLIP 3.3.0 makes 9 incomplete samples of their members and of junk files"
+        in text
+    )
     assert "-> 18 samples in the reader's grouping ->" in text
 
 

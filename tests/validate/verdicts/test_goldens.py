@@ -24,7 +24,11 @@ from wdsflow.shards.source.base import named
 from wdsflow.validate.verdicts.verdict import judge
 
 GOLDEN = Path(__file__).parent / "golden"
-UNSTABLE = {"I207", "I208", "I218"}  # the sizes of their images depend on the version of the encoder
+UNSTABLE = {
+    "I207",
+    "I208",
+    "I218",
+}  # the sizes of their images depend on the version of the encoder
 
 
 def bmp(data: Any) -> bytes:
@@ -51,40 +55,125 @@ def with_chunk(name: bytes, place: int = -5) -> bytes:
 
 
 PARSERS = [
-    *[("README", b"hello"), *pairs(2), ("b.txt", b""), ("b.jpg", jpeg()), ("c.jpg", b""), ("c.txt", b"c")],
-    *[("d.png", with_chunk(b"tEXt", 9)), ("d.txt", b"d"), ("e.png", with_chunk(b"IDAT", 12)), ("e.txt", b"e")],
-    *[("f.jpg", Image.new("RGB", (40, 40))), ("f.txt", b"f"), ("g.txt", b"g"), ("g.seg.png", png()), ("h", b"h")],
-    *[("i.jpg", jpeg()), ("i.JPG", jpeg()), ("i.jpg", jpeg()), ("i.txt", b"i"), ("__info__.json", b"{}")],
-    *[("j.cls", b"x"), ("j.cls2", "٣".encode()), ("j.npy", b"PK\3\4"), ("j.jpg", jpeg()[:-300]), ("j.txt", b"j")],
-    *[("k.pyd", b"\x80\4N."), ("k.jpg", jpeg()), ("k.txt", b"k"), ("README", b"again"), ("l.txt", b"")],
+    *[
+        ("README", b"hello"),
+        *pairs(2),
+        ("b.txt", b""),
+        ("b.jpg", jpeg()),
+        ("c.jpg", b""),
+        ("c.txt", b"c"),
+    ],
+    *[
+        ("d.png", with_chunk(b"tEXt", 9)),
+        ("d.txt", b"d"),
+        ("e.png", with_chunk(b"IDAT", 12)),
+        ("e.txt", b"e"),
+    ],
+    *[
+        ("f.jpg", Image.new("RGB", (40, 40))),
+        ("f.txt", b"f"),
+        ("g.txt", b"g"),
+        ("g.seg.png", png()),
+        ("h", b"h"),
+    ],
+    *[
+        ("i.jpg", jpeg()),
+        ("i.JPG", jpeg()),
+        ("i.jpg", jpeg()),
+        ("i.txt", b"i"),
+        ("__info__.json", b"{}"),
+    ],
+    *[
+        ("j.cls", b"x"),
+        ("j.cls2", "٣".encode()),
+        ("j.npy", b"PK\3\4"),
+        ("j.jpg", jpeg()[:-300]),
+        ("j.txt", b"j"),
+    ],
+    *[
+        ("k.pyd", b"\x80\4N."),
+        ("k.jpg", jpeg()),
+        ("k.txt", b"k"),
+        ("README", b"again"),
+        ("l.txt", b""),
+    ],
 ]
 COLUMNS = [
-    *samples(3, jpg=jpeg(), txt=b"a", json=words({"n": 1, "list": [1.5], "o": {"s": "x"}}), npy=array(2, 3), cls=b"1"),
-    *samples(1, 3, jpg=jpeg(), txt=b"a", json=words({"n": "7", "list": [1], "o": None}), npy=array(2), cls=b"1"),
     *samples(
-        2, 4, jpg=jpeg(), txt=b"a", json=words({"n": "x", "list": 3, "o": 1}), npy=array(2, 3, kind="i8"), cls=b"9"
+        3,
+        jpg=jpeg(),
+        txt=b"a",
+        json=words({"n": 1, "list": [1.5], "o": {"s": "x"}}),
+        npy=array(2, 3),
+        cls=b"1",
     ),
-    *samples(1, 6, jpg=jpeg(), txt=b"a", json=words({"n": 2.5, "more": 1}), npy=array(2, 3, 1), cls=b"x"),
+    *samples(
+        1,
+        3,
+        jpg=jpeg(),
+        txt=b"a",
+        json=words({"n": "7", "list": [1], "o": None}),
+        npy=array(2),
+        cls=b"1",
+    ),
+    *samples(
+        2,
+        4,
+        jpg=jpeg(),
+        txt=b"a",
+        json=words({"n": "x", "list": 3, "o": 1}),
+        npy=array(2, 3, kind="i8"),
+        cls=b"9",
+    ),
+    *samples(
+        1, 6, jpg=jpeg(), txt=b"a", json=words({"n": 2.5, "more": 1}), npy=array(2, 3, 1), cls=b"x"
+    ),
     *samples(1, 7, jpg=jpeg(), txt=b"a", json=words([1]), npy=b"no array", cls=b"1" * 30),
 ]
-FIRST = tar([*samples(6, jpg=jpeg(), txt=b"a", json=words({"n": 1, "list": [1.5]}), npy=array(2, 3)), *pairs(1, 6)])
+FIRST = tar(
+    [
+        *samples(6, jpg=jpeg(), txt=b"a", json=words({"n": 1, "list": [1.5]}), npy=array(2, 3)),
+        *pairs(1, 6),
+    ]
+)
 EXTRA = {
     "parsers": Case({"0.tar": tar([(name, bmp(data)) for name, data in PARSERS])}),
     "columns": Case({"0.tar": tar(COLUMNS)}),
     "later-columns": Case({"0.tar": FIRST, "1.tar": tar(COLUMNS)}),
     "arrow": Case(
-        {"0.tar.gz": gzip.compress(tar(pairs(9)), 0, mtime=0)[:-9], "1.tar.bz2": tar(pairs(2)), "2.tar": SOUND}
+        {
+            "0.tar.gz": gzip.compress(tar(pairs(9)), 0, mtime=0)[:-9],
+            "1.tar.bz2": tar(pairs(2)),
+            "2.tar": SOUND,
+        }
     ),
-    "keys": Case({"0.tar": SOUND}, options=Options(image_key="webp;jpg", text_key="caption;txt", max_image_pixels=99)),
-    "ranks": Case({"0.tar": tar(pairs(2)), "1.tar": tar(pairs(1, 5))}, options=Options(world_size=4, workers=3)),
+    "keys": Case(
+        {"0.tar": SOUND},
+        options=Options(image_key="webp;jpg", text_key="caption;txt", max_image_pixels=99),
+    ),
+    "ranks": Case(
+        {"0.tar": tar(pairs(2)), "1.tar": tar(pairs(1, 5))},
+        options=Options(world_size=4, workers=3),
+    ),
 }
-LEFT_OUT = {"url", "seconds", "columns", "key_sketch", "junk_sketch", "image_sketch", "frequent_images"}
+LEFT_OUT = {
+    "url",
+    "seconds",
+    "columns",
+    "key_sketch",
+    "junk_sketch",
+    "image_sketch",
+    "frequent_images",
+}
 SKETCHES = ("key_sketch", "junk_sketch", "image_sketch")
 
 
 def runs(found: Runs) -> str:
     """Return all runs on one line: key, offset and members."""
-    shown = [f"{item.count} x {item.key!a} at {item.offset}: {members(item.shape)}" for item in found.counted()]
+    shown = [
+        f"{item.count} x {item.key!a} at {item.offset}: {members(item.shape)}"
+        for item in found.counted()
+    ]
     before = [item.before for item in found.inner]
     return "; ".join(shown) + (f" {before}" if any(before) else "")
 
@@ -114,10 +203,14 @@ def facts(shard: ShardEvidence, indent: str = "  ") -> Iterator[str]:
                 yield f"{indent}{tally}: {item.count} {item.key!a} {item.offset} {item.detail!a}"
         elif name == "json_keys":
             for key, item in sorted(value.items()):
-                shapes = "; ".join(f"{count} x {members(shape)}" for shape, count in item.shapes.items())
+                shapes = "; ".join(
+                    f"{count} x {members(shape)}" for shape, count in item.shapes.items()
+                )
                 yield f"{indent}json {key!a}: {[*asdict(item).values()][:-1]!a} {shapes}"
         elif name == "fields":
-            yield f"{indent}fields: " + ", ".join(f"{k!a} {[*asdict(v).values()]}" for k, v in sorted(value.items()))
+            yield f"{indent}fields: " + ", ".join(
+                f"{k!a} {[*asdict(v).values()]}" for k, v in sorted(value.items())
+            )
         else:
             yield f"{indent}{name}: {value!a}"
     yield f"{indent}sketches: {[len(getattr(shard, name)) for name in SKETCHES]} {[*shard.frequent_images.values()]}"
@@ -130,8 +223,13 @@ def verdicts(evidence: Evidence, readers: Any) -> Iterator[str]:
         found = judge(evidence, reader)
         exact = "" if found.exact else " not exact"
         least = "" if found.least is None else f" least {found.least}"
-        lines = [f"{found.outcome} {found.usable} of {found.samples}{exact}{least}, {[*asdict(found.funnel).values()]}"]
-        lines += [f"    {r.slug} {r.count} {r.shard} {r.key!a} {r.offset}: {r.message!a}" for r in found.reasons]
+        lines = [
+            f"{found.outcome} {found.usable} of {found.samples}{exact}{least}, {[*asdict(found.funnel).values()]}"
+        ]
+        lines += [
+            f"    {r.slug} {r.count} {r.shard} {r.key!a} {r.offset}: {r.message!a}"
+            for r in found.reasons
+        ]
         lines += [f"    lost: {dict(found.lost)}"] if found.lost else []
         lines += [f"    {found.note!a}"] if found.note and evidence.level != "names" else []
         said.setdefault("\n".join(lines), []).append(reader.name)
@@ -144,7 +242,10 @@ def shown(case: Any, folder: Path) -> str:
     readers = [reader(case.options) for reader in READERS.values()]
     lines = []
     for level in ("full", "names", "headers") if case in EXTRA.values() else ("full", "names"):
-        shards = [scan_shard(named(url), scan_options(level, readers, list(map(named, urls)))) for url in urls]
+        shards = [
+            scan_shard(named(url), scan_options(level, readers, list(map(named, urls))))
+            for url in urls
+        ]
         if level == "full":
             for shard in shards:
                 lines += [f"{Path(shard.url).name}", *facts(shard)]
@@ -153,7 +254,9 @@ def shown(case: Any, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("code", [*(code for code in CASES if code not in UNSTABLE), *EXTRA])
-def test_a_pass_finds_what_the_golden_file_says_and_so_do_the_readers(code: str, tmp_path: Path) -> None:
+def test_a_pass_finds_what_the_golden_file_says_and_so_do_the_readers(
+    code: str, tmp_path: Path
+) -> None:
     text = shown({**CASES, **EXTRA}[code], tmp_path)
     golden = GOLDEN / f"{code}.txt"
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):

@@ -74,7 +74,11 @@ def test_cut_images_are_lost_at_every_level_that_reads_them(cut, real, tmp_path)
     for level in (None, "headers", "full"):
         report, verdict = judged(urls, level)
         lost = SAMPLES - usable
-        assert (verdict.usable, verdict.samples, report.exit_status) == (usable, SAMPLES, 1 if lost else 0), level
+        assert (verdict.usable, verdict.samples, report.exit_status) == (
+            usable,
+            SAMPLES,
+            1 if lost else 0,
+        ), level
         assert sum(each.lost.get(READER, 0) for each in report.findings) == lost
 
 
@@ -93,7 +97,10 @@ def test_a_broken_field_beside_image_and_caption_costs_the_sample(field, real, t
     assert real(urls) == 48
     for level in (None, "headers", "full"):
         report, verdict = judged(urls, level)
-        assert (verdict.outcome, verdict.usable, report.exit_status) == ("loses", 48, 1), (field, level)
+        assert (verdict.outcome, verdict.usable, report.exit_status) == ("loses", 48, 1), (
+            field,
+            level,
+        )
         losing = [finding for finding in report.findings if finding.lost]
         # One finding a shard, and their sum is the loss of the set.
         assert [finding.lost[READER] for finding in losing] == [4] * SHARDS
@@ -108,7 +115,12 @@ def test_a_pickle_that_most_likely_fails_counts_as_lost_in_the_outcome(real, tmp
     urls = write(tmp_path, lambda fields: fields | {"pyd": without_its_module})
     assert real(urls) == 48
     report, verdict = judged(urls, "full")
-    assert (verdict.word, verdict.least, verdict.usable, verdict.exact) == ("loses", 48, SAMPLES, False)
+    assert (verdict.word, verdict.least, verdict.usable, verdict.exact) == (
+        "loses",
+        48,
+        SAMPLES,
+        False,
+    )
     assert report.exit_status == 1
     assert "LOSES  48 to 64 of 64 samples" in str(report)
     (doubt,) = [reason for reason in verdict.reasons if reason.slug == "suspect"]
@@ -173,7 +185,8 @@ def test_rare_formats_are_what_pillow_makes_of_them_everywhere(kind, real, tmp_p
         usable = real(urls)
         for level in (None, "headers", "full"):
             _, verdict = judged(urls, level)
-            # Headers alone do not tell whether such an image decodes: only an upper limit is stated.
+            # Headers alone do not tell whether such an image decodes: only an upper limit is
+            # stated.
             if level == "headers" and not verdict.exact:
                 assert verdict.word in ("may train", "loses")
                 assert verdict.usable >= usable

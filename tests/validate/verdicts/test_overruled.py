@@ -16,7 +16,9 @@ def judged(folder: Path, *usable: int, workers: int = 2) -> Verdict:
     data = f"{folder}/{{0000..{len(usable) - 1:04d}}}.tar"
     words = ["--train-data", data, "--train-num-samples", "9", "--batch-size", "4", "--seed", "1"]
     arguments = [*words, "--workers", str(workers), "--epochs", "2", "--warmup", "0"]
-    return check(folder, ["open-clip-3.3"], level="full", jobs=1, arguments=arguments, max_loss=1.0).verdicts[0]
+    return check(
+        folder, ["open-clip-3.3"], level="full", jobs=1, arguments=arguments, max_loss=1.0
+    ).verdicts[0]
 
 
 @pytest.mark.parametrize("usable", [(9, 3), (3, 9)])
@@ -31,7 +33,9 @@ def test_a_worker_that_starves_makes_the_verdict_a_stall_with_who_and_why(
     assert [reason.slug for reason in others] == ["no-caption"]
 
 
-def test_a_command_that_crashes_makes_the_verdict_a_crash_with_the_exception(tmp_path: Path) -> None:
+def test_a_command_that_crashes_makes_the_verdict_a_crash_with_the_exception(
+    tmp_path: Path,
+) -> None:
     found = judged(tmp_path, 9, 9, workers=3)
     assert found.outcome == "crashes"
     assert [reason.slug for reason in found.reasons] == ["forecast"]

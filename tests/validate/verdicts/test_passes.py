@@ -27,7 +27,9 @@ def shard(number: int, members: Members, stop: Stop | None = None) -> ShardEvide
     collector = RunCollector()
     for offset, (key, part) in enumerate(members):
         collector.add(key, part, offset)
-    return ShardEvidence(named(f"{number}.tar"), members=len(members), stop=stop or Stop(), runs=collector.runs())
+    return ShardEvidence(
+        named(f"{number}.tar"), members=len(members), stop=stop or Stop(), runs=collector.runs()
+    )
 
 
 def sample(key: str, members: str) -> Members:
@@ -54,7 +56,9 @@ def test_openclip_joins_samples_across_shards(shards: list[Members]) -> None:
     usable, lost, _ = walked(reader, [list(chain.from_iterable(shards))])
 
     assert result.usable == usable
-    assert Counter({loss.reason: count for loss, count in result.lost.items()}).total() == lost.total()
+    assert (
+        Counter({loss.reason: count for loss, count in result.lost.items()}).total() == lost.total()
+    )
     assert result.formed == usable + lost.total()
     assert result.crash is None
 
@@ -74,8 +78,15 @@ def test_webdataset_1_stops_at_the_first_error_and_joins_nothing(shards: list[Me
 
 
 @pytest.mark.parametrize("kind", ["error", "unreadable"])
-def test_an_error_in_the_archive_takes_the_open_sample_with_it_where_the_reader_raises(kind: str) -> None:
-    members: Members = [("a", Part("jpg", OK)), ("a", Part("txt", OK)), ("b", Part("jpg", OK)), ("b", Part("txt", OK))]
+def test_an_error_in_the_archive_takes_the_open_sample_with_it_where_the_reader_raises(
+    kind: str,
+) -> None:
+    members: Members = [
+        ("a", Part("jpg", OK)),
+        ("a", Part("txt", OK)),
+        ("b", Part("jpg", OK)),
+        ("b", Part("txt", OK)),
+    ]
     stop = Stop(kind, 99)  # type: ignore[arg-type]
     broken = shard(0, members, stop)
 
@@ -112,7 +123,9 @@ def test_a_pass_without_any_sample_ends_in_a_crash_for_some_readers(name: str, c
         ("jpg txt", "end", None),
     ],
 )
-def test_a_crash_that_came_before_is_not_replaced(members: str, stop: str, reason: str | None) -> None:
+def test_a_crash_that_came_before_is_not_replaced(
+    members: str, stop: str, reason: str | None
+) -> None:
     found = shard(0, sample("a", members), Stop(stop))  # type: ignore[arg-type]
     crash = run_pass(READERS["webdataset-1"](), [shard(1, []), found]).crash
 
@@ -123,7 +136,9 @@ LOSSES = ["jpg txt", "jpg json", "jpg txt __bad__", "jpg:bad txt", "jpg txt cls:
 
 
 def test_samples_are_counted_up_to_the_stage_that_they_reach() -> None:
-    members = [each for key, members in zip("abcde", LOSSES, strict=True) for each in sample(key, members)]
+    members = [
+        each for key, members in zip("abcde", LOSSES, strict=True) for each in sample(key, members)
+    ]
     result = run_pass(READERS["open-clip-3.3"](), [shard(0, members)])
 
     assert (result.formed, result.complete, result.decoded, result.usable) == (5, 3, 1, 1)
@@ -133,14 +148,21 @@ def test_samples_are_counted_up_to_the_stage_that_they_reach() -> None:
         Loss("bad-image", "jpg"): 1,
         Loss("bad-field", "cls"): 1,
     }
-    assert [(place.key, place.offset) for place in result.first.values()] == [("b", 2), ("c", 4), ("d", 7), ("e", 9)]
+    assert [(place.key, place.offset) for place in result.first.values()] == [
+        ("b", 2),
+        ("c", 4),
+        ("d", 7),
+        ("e", 9),
+    ]
     assert {loss: sum(shapes.values()) for loss, shapes in result.shapes.items()} == result.lost
 
 
 def test_passes_of_several_workers_add_up_and_keep_the_first_places() -> None:
     reader = READERS["open-clip-3.3"]()
     one = run_pass(reader, [shard(0, sample("a", "jpg txt") + sample("b", "jpg json"))])
-    other = run_pass(reader, [shard(1, sample("c", "jpg json") + sample("d", "json jpg") + sample("e", "jpg"))])
+    other = run_pass(
+        reader, [shard(1, sample("c", "jpg json") + sample("d", "json jpg") + sample("e", "jpg"))]
+    )
     other.add(Fate("crash", "group", "why"), 1, LossPlace("1.tar", None, 7), ())
     last = run_pass(reader, [shard(2, sample("f", "txt"))])
     last.add(Fate("crash", "group", "later"), 1, LossPlace("2.tar", None, 8), ())
@@ -154,13 +176,32 @@ def test_passes_of_several_workers_add_up_and_keep_the_first_places() -> None:
         Loss("no-image", ""): LossPlace("2.tar", "f", 0),
     }
     assert sorted(one.shapes[Loss("no-caption", "")].values()) == [1, 1, 2]
-    assert (one.crash, one.crash_place) == (Fate("crash", "group", "why"), LossPlace("1.tar", None, 7))
+    assert (one.crash, one.crash_place) == (
+        Fate("crash", "group", "why"),
+        LossPlace("1.tar", None, 7),
+    )
 
 
 def test_what_comes_after_a_crash_inside_a_shard_is_not_counted() -> None:
-    shapes = ["jpg txt", "jpg txt", "txt jpg", "jpg txt __bad__", "jpg txt", "jpg", "jpg txt", "txt jpg", "jpg json"]
-    members = [each for key, members in zip("abcdefghi", shapes, strict=True) for each in sample(key, members)]
-    result = run_pass(READERS["webdataset-1"](), [shard(0, members), shard(1, sample("j", "jpg txt"))])
+    shapes = [
+        "jpg txt",
+        "jpg txt",
+        "txt jpg",
+        "jpg txt __bad__",
+        "jpg txt",
+        "jpg",
+        "jpg txt",
+        "txt jpg",
+        "jpg json",
+    ]
+    members = [
+        each
+        for key, members in zip("abcdefghi", shapes, strict=True)
+        for each in sample(key, members)
+    ]
+    result = run_pass(
+        READERS["webdataset-1"](), [shard(0, members), shard(1, sample("j", "jpg txt"))]
+    )
 
     assert (result.formed, result.usable) == (5, 4)
     assert result.crash == Fate("crash", "filter", "no-caption")
@@ -182,7 +223,9 @@ def test_a_sample_that_goes_over_a_border_is_found_where_it_began() -> None:
 def test_a_fact_about_a_whole_shard_ends_the_pass_before_it() -> None:
     again = shard(1, sample("b", "jpg txt"))
     again.tallies["key.again"] = Tally(1, "b", 0)
-    result = run_pass(READERS["ray-data"](), [shard(0, sample("a", "jpg txt")), again, shard(2, [])])
+    result = run_pass(
+        READERS["ray-data"](), [shard(0, sample("a", "jpg txt")), again, shard(2, [])]
+    )
 
     assert result.usable == 1
     assert result.crash == Fate("crash", "group", "key-again", "b")
@@ -193,7 +236,10 @@ def test_a_shard_that_a_reader_cannot_unpack_holds_nothing_for_it() -> None:
     packed = replace(shard(0, sample("a", "jpg txt") + sample("b", "jpg txt")), compression="zst")
 
     raising = run_pass(READERS["webdataset-1"](), [packed])
-    assert (raising.formed, raising.crash) == (0, Fate("crash", "group", "unreadable-shard", "stored as zst"))
+    assert (raising.formed, raising.crash) == (
+        0,
+        Fate("crash", "group", "unreadable-shard", "stored as zst"),
+    )
     assert raising.crash_place == LossPlace("0.tar", None, 0)
     logging = run_pass(READERS["open-clip-3.3"](), [packed, shard(1, sample("c", "jpg txt"))])
     assert (logging.formed, logging.usable, logging.crash) == (1, 1, None)
@@ -208,17 +254,29 @@ def test_the_caption_of_the_next_shard_is_paired_with_the_image_of_a_cut_one() -
     assert result.formed == 3
 
 
-@pytest.mark.parametrize(("name", "exact"), [("open-clip-3.3", False), ("webdataset-1", False), ("open-clip-4", True)])
+@pytest.mark.parametrize(
+    ("name", "exact"), [("open-clip-3.3", False), ("webdataset-1", False), ("open-clip-4", True)]
+)
 def test_a_verdict_that_rests_on_an_unopened_pickle_is_not_exact(name: str, exact: bool) -> None:
     fields = [Part("jpg", OK), Part("txt", OK), Part("pyd", UNSAFE)]
-    verdict = judge(Evidence("full", [shard(0, [(key, part) for key in "ab" for part in fields])]), READERS[name]())
+    verdict = judge(
+        Evidence("full", [shard(0, [(key, part) for key in "ab" for part in fields])]),
+        READERS[name](),
+    )
 
     assert verdict.exact is exact
     assert ("pickled" in verdict.note) is not exact
 
 
-def test_neighbours_of_one_key_that_a_reader_cuts_into_several_samples_are_counted_as_these() -> None:
-    members = [("a", Part("jpg", OK)), ("a", Part("txt", OK)), ("a", Part("jpg", BAD)), ("a", Part("txt", OK))]
+def test_neighbours_of_one_key_that_a_reader_cuts_into_several_samples_are_counted_as_these() -> (
+    None
+):
+    members = [
+        ("a", Part("jpg", OK)),
+        ("a", Part("txt", OK)),
+        ("a", Part("jpg", BAD)),
+        ("a", Part("txt", OK)),
+    ]
     evidence = Evidence("full", [shard(0, members)])
     evidence.shards[0].samples = 1
 

@@ -1,8 +1,8 @@
 """The rule to which each lost sample belongs: exactly one, so that the numbers of findings add up to the losses.
 
-A reader gives one reason for each sample that it drops. A field that does not decode names its rule by the status of its
-contents. A missing field may have been lost by another fault, such as members that are not adjacent: then it belongs to
-the rule about that fault.
+A reader gives one reason for each sample that it drops. A field that does not decode names its rule
+by the status of its contents. A missing field may have been lost by another fault, such as members
+that are not adjacent: then it belongs to the rule about that fault.
 """
 
 from collections import Counter
@@ -43,7 +43,8 @@ _IMAGES = {
     NOT_IMAGE: "I217",
 }
 _CAPTIONS = {NOT_UTF8: "F109", EMPTY: "F112", BLANK: "F112", NO_CAPTION: "F108"}
-# Rules on faults that split samples or end a shard, as far as a tally tells. The first that applies explains its losses.
+# Rules on faults that split samples or end a shard, as far as a tally tells. The first that applies
+# explains its losses.
 _SPLITTING = (
     ("key.again", "W006"),
     ("name.mixed-prefix", "W030"),
@@ -56,7 +57,20 @@ _ENDINGS = (
     ("tar.no-end-blocks", "W018"),
 )
 # Losses that are given back first where a reader made more pieces than there are samples.
-_OF_PIECES = ("W006", "W012", "W022", "W030", "W029", "W010", "W007", "W009", "W021", "F103", "F102", "F101")
+_OF_PIECES = (
+    "W006",
+    "W012",
+    "W022",
+    "W030",
+    "W029",
+    "W010",
+    "W007",
+    "W009",
+    "W021",
+    "F103",
+    "F102",
+    "F101",
+)
 
 
 def attributed(context: Context, reader: Reader) -> Lost:
@@ -81,7 +95,9 @@ def _attributed(context: Context, reader: Reader) -> Lost:
     return +lost
 
 
-def _in_shard(context: Context, reader: Reader, shard: ShardEvidence, needs: Wants | None) -> Counter[str]:
+def _in_shard(
+    context: Context, reader: Reader, shard: ShardEvidence, needs: Wants | None
+) -> Counter[str]:
     """Return the losses in one shard, as if it were the only one."""
     bound = context.bound(reader)
     lost: Counter[str] = Counter()
@@ -101,7 +117,9 @@ def _in_shard(context: Context, reader: Reader, shard: ShardEvidence, needs: Wan
             if fate.kind != "usable":
                 lost[_code(context, bound, shard, run, fate, needs, pieces=len(fates))] += run.count
     for shape, count in shard.again.items():
-        samples += count * any(fate.stage in ("decode", "batch") for fate in context.fates(bound, shape))
+        samples += count * any(
+            fate.stage in ("decode", "batch") for fate in context.fates(bound, shape)
+        )
     if shard.unreached:
         lost[_ending(shard)] += shard.unreached
     rest = samples - usable - lost.total()
@@ -151,7 +169,9 @@ def _code_of_missing(
 ) -> str:
     """Return the rule for a sample that lacks its image or its caption."""
     last = reader.runs(shard).last
-    cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
+    cut = shard.stop.kind in ("silent", "error") or (
+        shard.stop.kind == "eof" and missing_at_end(shard)
+    )
     if cut and last is not None and run.key == last.key and run.offset == last.offset:
         return _ending(shard)
     for name, code in _SPLITTING:
@@ -163,7 +183,9 @@ def _code_of_missing(
     if needs is None:
         return "F102"
     shape = fold(shard, run.shape)
-    missing = [role for role in ROLES if needs.names[role] and not has_role(context, reader, shape, role)]
+    missing = [
+        role for role in ROLES if needs.names[role] and not has_role(context, reader, shape, role)
+    ]
     fixed = tuple(undotted(shard, part) for part in shape)
     if fixed != shape and all(has_role(context, reader, fixed, role) for role in missing):
         return "W010"
@@ -176,7 +198,10 @@ def _code_of_missing(
 
 def _ending(shard: ShardEvidence) -> str:
     """Return the rule on how a shard ends."""
-    return next((code for name, code in _ENDINGS if shard.tally(name).count), "W020" if shard.error else "W001")
+    return next(
+        (code for name, code in _ENDINGS if shard.tally(name).count),
+        "W020" if shard.error else "W001",
+    )
 
 
 def _give_back(lost: "Counter[tuple[str, str]] | Counter[str]", count: int) -> None:
@@ -205,7 +230,9 @@ def _add_joined(context: Context, lost: "Counter[tuple[str, str]]", count: int) 
 
 def _meeting(context: Context) -> Iterator[ShardEvidence]:
     """Yield the shards whose last key is the first one of another shard."""
-    heads = {shard.runs.head.key for shard in context.evidence.shards if shard.runs.head is not None}
+    heads = {
+        shard.runs.head.key for shard in context.evidence.shards if shard.runs.head is not None
+    }
     for shard in context.evidence.shards:
         if shard.runs.last is not None and shard.runs.last.key in heads:
             yield shard

@@ -74,7 +74,9 @@ class Context:
     def titles(self, names: Iterable[str]) -> str:
         """Return the titles of readers as text: "OpenCLIP 3.3.0 and webdataset 1.x"."""
         wanted = set(names)
-        return listed([reader.title.split(" (")[0] for reader in self.readers if reader.name in wanted])
+        return listed(
+            [reader.title.split(" (")[0] for reader in self.readers if reader.name in wanted]
+        )
 
     def ending(self, names: Collection[str]) -> str:
         """Return the text that readers raise: "Ray Data ends with an exception"."""
@@ -83,12 +85,15 @@ class Context:
     def ended_by_fields(self) -> set[str]:
         """Return the names of the readers that raise because their first samples have different fields."""
         crashed = (each for each in self.verdicts if each.outcome == "crashes")
-        return {each.reader for each in crashed for reason in each.reasons if reason.slug == "schema"}
+        return {
+            each.reader for each in crashed for reason in each.reasons if reason.slug == "schema"
+        }
 
     def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
         """Describe the effect of incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
 
-        ``what`` names the samples if they are dropped, such as "it" or "3 samples"; ``lost`` if they have None.
+        ``what`` names the samples if they are dropped, such as "it" or "3 samples"; ``lost`` if
+        they have None.
         """
         wanted, ending = set(names), self.ended_by_fields()
         ended = [name for name in self.names() if name in wanted & ending]
@@ -186,8 +191,9 @@ class Rule(ABC):
 class TallyRule(Rule):
     """A rule that fires for each shard in which one of its tallies is not zero.
 
-    ``says`` is the message, a format string: ``{n:image is|images are}`` is the count with its noun, ``{verb:is|are}``
-    only the word, ``{first}`` an example in brackets, ``{where}`` the detail in brackets.
+    ``says`` is the message, a format string: ``{n:image is|images are}`` is the count with its
+    noun, ``{verb:is|are}`` only the word, ``{first}`` an example in brackets, ``{where}`` the
+    detail in brackets.
     """
 
     says: ClassVar[str]
@@ -198,7 +204,10 @@ class TallyRule(Rule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         """Return the one-line message for a shard; ``detail`` is already escaped."""
         return self.says.format(
-            n=Count(count), verb=OneOrMany(count), first=first_seen(detail), where=f" ({detail})" if detail else ""
+            n=Count(count),
+            verb=OneOrMany(count),
+            first=first_seen(detail),
+            where=f" ({detail})" if detail else "",
         )
 
     def seen(self, shard: ShardEvidence) -> Tally:

@@ -22,8 +22,8 @@ from .shapes import RuleLoss, loss
 class LossRule(TallyRule):
     """A rule whose fault makes only some readers drop samples.
 
-    A warning if each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an error; also an error
-    if a reader raises.
+    A warning if each chosen reader loses at most ``max_loss`` of all samples by it, otherwise an
+    error; also an error if a reader raises.
     """
 
     counts_samples: ClassVar[bool] = True
@@ -36,7 +36,9 @@ class LossRule(TallyRule):
 
     def fixed_part(self, part: Part) -> Part:
         """Return the part without this fault; the same object if it has no fault."""
-        at_fault = part.status in self.statuses and (not self.kinds or kind_of(part.suffix) in self.kinds)
+        at_fault = part.status in self.statuses and (
+            not self.kinds or kind_of(part.suffix) in self.kinds
+        )
         return Part(part.suffix, OK) if at_fault else part
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
@@ -57,7 +59,12 @@ class LossRule(TallyRule):
             yield self.with_losses(context, shard, tally, losses, over)
 
     def with_losses(
-        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
+        self,
+        context: Context,
+        shard: ShardEvidence,
+        tally: Tally,
+        losses: dict[str, RuleLoss],
+        over: set[str],
     ) -> Finding:
         """Return the finding for one shard; ``over``: the readers that lose more than ``max_loss``."""
         affected = tuple(name for name, item in losses.items() if item.samples or item.crash)
@@ -90,8 +97,9 @@ _UNITS: dict[str, tuple[str, Callable[[ShardEvidence], int]]] = {
 class QualityRule(TallyRule):
     """A rule about images or captions that are used although they should not be.
 
-    Reported once for all shards, with the first place. If the share is below ``common``, the severity is info. In ``says``,
-    ``{n}`` is the count with its unit, and ``{where}`` in how many shards, with an example.
+    Reported once for all shards, with the first place. If the share is below ``common``, the
+    severity is info. In ``says``, ``{n}`` is the count with its unit, and ``{where}`` in how many
+    shards, with an example.
     """
 
     # The share from which it is a warning.

@@ -27,7 +27,10 @@ def with_losses(
             for place, part in _places(found, rules, url, code, count, is_all=is_all):
                 costs.setdefault(place, Counter())[reader.name] += part
     return {
-        code: [_with_cost(each, costs.get((code, number)), context) for number, each in enumerate(findings)]
+        code: [
+            _with_cost(each, costs.get((code, number)), context)
+            for number, each in enumerate(findings)
+        ]
         for code, findings in found.items()
     }
 

@@ -11,7 +11,11 @@ _CURL_FAILS = re.compile(r"\s(?:--fail|--fail-with-body|-[A-Za-z]*f[A-Za-z]*)(?:
 _SWALLOWED = re.compile(r"\|\|\s*(?:true|:)|;\s*true\s*$")
 _PIPED = re.compile(r"(?<!\|)\|(?!\|)")
 _COPIES = {"aws": ["s3", "cp", "-"], "gsutil": ["cat"], "gcloud": ["storage", "cat"], "curl": []}
-_SETTINGS = {"--endpoint-url": "AWS_ENDPOINT_URL", "--profile": "AWS_PROFILE", "--region": "AWS_DEFAULT_REGION"}
+_SETTINGS = {
+    "--endpoint-url": "AWS_ENDPOINT_URL",
+    "--profile": "AWS_PROFILE",
+    "--region": "AWS_DEFAULT_REGION",
+}
 # Options of curl that a url cannot express.
 _SENDS = re.compile(r"-[A-Za-z]*[HubEXd]$|--(?:header|user|cookie|cert|request|data)")
 
@@ -43,7 +47,12 @@ def without_pipe(command: str) -> str:
     verbs, settings, urls = list(_COPIES.get(os.path.basename(tool), ["?"])), [], []
     rest = iter(words)
     for word in rest:
-        if word[:1] in "();<>|&" or "$" in word or "`" in word or (not verbs and _SENDS.match(word)):
+        if (
+            word[:1] in "();<>|&"
+            or "$" in word
+            or "`" in word
+            or (not verbs and _SENDS.match(word))
+        ):
             return ""
         name, _, value = word.partition("=")
         if name in _SETTINGS:
@@ -54,4 +63,8 @@ def without_pipe(command: str) -> str:
             urls.append(word)
         elif word in verbs:
             verbs.remove(word)
-    return " ".join([*settings, "wdsflow validate", quote(urls[0])]) if len(urls) == 1 and not verbs else ""
+    return (
+        " ".join([*settings, "wdsflow validate", quote(urls[0])])
+        if len(urls) == 1 and not verbs
+        else ""
+    )

@@ -42,7 +42,13 @@ def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
     for shard in shards:
         for name in shard.fields:
             last = name.removesuffix(".gz").rpartition(".")[2]
-            if name in found or name in _USUAL or name in empty or is_wild(shard, name) or not is_option(name):
+            if (
+                name in found
+                or name in _USUAL
+                or name in empty
+                or is_wild(shard, name)
+                or not is_option(name)
+            ):
                 continue
             if last in CAPTIONS and last not in _LABELS:
                 found[name] = "txt"
@@ -90,7 +96,9 @@ class ShapeEdits:
         parts = dict(zip((part.suffix for part in shape), shape, strict=True))
         for old, new in self.rename:
             if old in parts and new not in parts:
-                found = [_renamed(part, new) if name == old else part for name, part in parts.items()]
+                found = [
+                    _renamed(part, new) if name == old else part for name, part in parts.items()
+                ]
                 parts = {part.suffix: part for part in found}
         replaces = CAPTION not in parts or parts[CAPTION].status in _REPLACED
         if self.caption and has_caption and "json" in parts and replaces:
@@ -133,7 +141,10 @@ def as_caption(shape: Shape, has_caption: bool) -> Shape:
     """Return the shape for a reader that takes the caption from json."""
     status = OK if has_caption else NO_CAPTION
     return tuple(
-        part._replace(status=status) if part.suffix.lower() == "json" and part.status != BAD else part for part in shape
+        part._replace(status=status)
+        if part.suffix.lower() == "json" and part.status != BAD
+        else part
+        for part in shape
     )
 
 
@@ -154,7 +165,9 @@ def is_known(shards: Sequence[ShardEvidence]) -> bool:
 def is_plain(shards: Sequence[ShardEvidence]) -> bool:
     """Return whether the fields of each sample have distinct names, in lower case."""
     names = ([part.suffix for part in shape] for shape in shapes_of(shards))
-    return all(len(set(each)) == len(each) and "".join(each).lower() == "".join(each) for each in names)
+    return all(
+        len(set(each)) == len(each) and "".join(each).lower() == "".join(each) for each in names
+    )
 
 
 def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
@@ -180,7 +193,9 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
         last = last._replace(key=shard.runs.tail.key)
     if sum(item.count for item in left) == 1:
         return Runs(head)
-    inner = [replace(item, count=item.count - (item is left[0]) - (item is left[-1])) for item in left]
+    inner = [
+        replace(item, count=item.count - (item is left[0]) - (item is left[-1])) for item in left
+    ]
     return Runs(head, tuple(item for item in inner if item.count), last)
 
 

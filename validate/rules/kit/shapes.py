@@ -7,15 +7,24 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from wdsflow.readers.base import BAD_MARK, Reader
-from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import (
+    OK,
+    OPAQUE,
+    UNKNOWN,
+    UNSAFE,
+    Part,
+    Shape,
+    ShapeCount,
+    ShardEvidence,
+)
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_dotted, is_numbered
 from wdsflow.scan.runs import is_junk_run, merged
 
 from .base import Context
 
-# A base name with dots makes a field name of its rest: ``0 (x).jpg`` of ``photo 2.0 (x).jpg``. There may be as many of
-# these as samples. In shapes for rules they are replaced by their number within the sample, so that the work grows with
-# the number of different shapes.
+# A base name with dots makes a field name of its rest: ``0 (x).jpg`` of ``photo 2.0 (x).jpg``.
+# There may be as many of these as samples. In shapes for rules they are replaced by their number
+# within the sample, so that the work grows with the number of different shapes.
 
 # Cannot occur in names in a tar.
 _MARK = "\0"
@@ -31,7 +40,9 @@ def is_wild(shard: ShardEvidence, suffix: str) -> bool:
     if shard.numbered and is_numbered(lower):
         return False
     entry = shard.fields.get(lower)
-    return is_dotted(lower) and (entry is None or entry.count < 2 or entry.count < shard.samples / 2)
+    return is_dotted(lower) and (
+        entry is None or entry.count < 2 or entry.count < shard.samples / 2
+    )
 
 
 def undotted(shard: ShardEvidence, part: Part) -> Part:
@@ -80,7 +91,9 @@ class RuleLoss(NamedTuple):
     crash: bool = False
 
 
-def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True) -> tuple[ShapeCount, ...]:
+def folded(
+    context: Context, reader: Reader, shard: ShardEvidence, *, with_tail: bool = True
+) -> tuple[ShapeCount, ...]:
     """Return the shapes of a shard for a reader; shapes that differ only in unusual field names are merged."""
     runs = reader.runs(shard)
 
@@ -99,8 +112,8 @@ def folded(context: Context, reader: Reader, shard: ShardEvidence, *, with_tail:
 def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: FixPart) -> RuleLoss:
     """Return how many samples of a shard a reader would lose by one fault if they had no other fault.
 
-    ``fixed_part`` returns a part without the fault, or the same object if it has none. A sample with two faults counts
-    for both.
+    ``fixed_part`` returns a part without the fault, or the same object if it has none. A sample
+    with two faults counts for both.
     """
     samples, crash = 0, False
     for item in folded(context, reader, shard):
@@ -110,8 +123,12 @@ def loss(context: Context, reader: Reader, shard: ShardEvidence, fixed_part: Fix
         pairs = zip(item.shape, fixed, strict=True)
         faulty = tuple(part if part != better else valid_part(part) for part, better in pairs)
         repaired = valid(fixed)
-        samples += max(context.usable(reader, repaired) - context.usable(reader, faulty), 0) * item.count
-        crash = crash or (crashes(context, reader, faulty) and not crashes(context, reader, repaired))
+        samples += (
+            max(context.usable(reader, repaired) - context.usable(reader, faulty), 0) * item.count
+        )
+        crash = crash or (
+            crashes(context, reader, faulty) and not crashes(context, reader, repaired)
+        )
     return RuleLoss(samples, crash)
 
 
@@ -145,7 +162,9 @@ def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
         # The other field alone is enough.
         return ()
     return tuple(
-        name for name in mine if any(context.usable(reader, (Part(other, OK), Part(name, OK))) for other in others)
+        name
+        for name in mine
+        if any(context.usable(reader, (Part(other, OK), Part(name, OK))) for other in others)
     )
 
 
@@ -159,7 +178,8 @@ def has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
         names = fields_in(unmarked)
         others = [name for name in (captions if role == "image" else images) if name not in names]
         return any(
-            context.usable(reader, each) for each in [unmarked, *((*unmarked, Part(name, OK)) for name in others)]
+            context.usable(reader, each)
+            for each in [unmarked, *((*unmarked, Part(name, OK)) for name in others)]
         )
 
     return context.once((reader.name, role, shape), usable_with_others)
@@ -202,9 +222,16 @@ class Wants(NamedTuple):
 
 def wants(context: Context) -> list[Wants]:
     """Return the needs of readers, without readers that take any sample."""
-    needs = ((reader, {role: wanted(context, reader, role) for role in ROLES}) for reader in context.readers)
+    needs = (
+        (reader, {role: wanted(context, reader, role) for role in ROLES})
+        for reader in context.readers
+    )
     return [
-        Wants(reader, names, tuple(role for role in ROLES if names[role] and not _somewhere(context, reader, role)))
+        Wants(
+            reader,
+            names,
+            tuple(role for role in ROLES if names[role] and not _somewhere(context, reader, role)),
+        )
         for reader, names in needs
         if any(names.values())
     ]
@@ -224,24 +251,41 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
     roles = [role for role in ROLES if want.names[role] and role not in want.absent]
     for shard in context.evidence.shards:
         rows: dict[tuple[tuple[Role, ...], str], Lack] = {}
-        cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
+        cut = shard.stop.kind in ("silent", "error") or (
+            shard.stop.kind == "eof" and missing_at_end(shard)
+        )
         hidden = _hidden(want.reader, shard, with_tail=not cut)
         # W001, W002 or W018 report a truncated sample.
         for item in folded(context, want.reader, shard, with_tail=not cut):
             if is_junk_run(item.key, item.shape):
                 # macOS twins and dot-files in folders: W012.
                 continue
-            missing = tuple(role for role in roles if not has_role(context, want.reader, item.shape, role))
+            missing = tuple(
+                role for role in roles if not has_role(context, want.reader, item.shape, role)
+            )
             fixed = tuple(undotted(shard, part) for part in item.shape)
             if not missing or (
-                fixed != item.shape and all(has_role(context, want.reader, fixed, role) for role in missing)
+                fixed != item.shape
+                and all(has_role(context, want.reader, fixed, role) for role in missing)
             ):
                 continue
-            instead = alternative(want.reader, shard, item.shape, missing[0]) if len(missing) == 1 else ""
+            instead = (
+                alternative(want.reader, shard, item.shape, missing[0]) if len(missing) == 1 else ""
+            )
             lack = rows.get((missing, instead))
             if lack is None:
                 fields = ", ".join(sorted({shown(part.suffix).lower() for part in item.shape}))
-                lack = Lack(want.reader, shard, missing, fields, instead, item.shape, 0, item.key, item.offset)
+                lack = Lack(
+                    want.reader,
+                    shard,
+                    missing,
+                    fields,
+                    instead,
+                    item.shape,
+                    0,
+                    item.key,
+                    item.offset,
+                )
                 rows[missing, instead] = lack
             lack.count += item.count + hidden[item.shape]
         yield from rows.values()
@@ -252,18 +296,28 @@ def _hidden(reader: Reader, shard: ShardEvidence, *, with_tail: bool) -> Counter
     found: Counter[Shape] = Counter()
     if shard.tally("name.dotted").count:
         for item in reader.runs(shard).counted(with_tail=with_tail):
-            found[fold(shard, item.shape)] += item.count * merged(item.shape, partial(is_wild, shard))
+            found[fold(shard, item.shape)] += item.count * merged(
+                item.shape, partial(is_wild, shard)
+            )
     return found
 
 
 def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) -> str:
     """Return the field of a sample that may serve as its caption, label or image, "" if there is none.
 
-    A field such as ``outputs.txt`` counts by its last part. The rest of a dotted base name does not count: W010 reports
-    it.
+    A field such as ``outputs.txt`` counts by its last part. The rest of a dotted base name does not
+    count: W010 reports it.
     """
-    known = IMAGES if role == "image" else CAPTIONS if reader.pairs_with == "caption" else tuple(reader.aliases)
-    lasts = {(name := part.suffix.lower()): name.removesuffix(".gz").rpartition(".")[2] for part in shape}
+    known = (
+        IMAGES
+        if role == "image"
+        else CAPTIONS
+        if reader.pairs_with == "caption"
+        else tuple(reader.aliases)
+    )
+    lasts = {
+        (name := part.suffix.lower()): name.removesuffix(".gz").rpartition(".")[2] for part in shape
+    }
     fit = [name for name, last in lasts.items() if last in known and not is_wild(shard, name)]
     return min(fit, key=lambda name: known.index(lasts[name]), default="")
 
@@ -271,7 +325,11 @@ def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) 
 def missing_at_end(shard: ShardEvidence) -> str:
     """Return the fields that most samples of a shard have and its last one lacks."""
     last = shard.runs.last
-    others = [item for item in shard.runs.counted(with_tail=False) if not is_junk_run(item.key, item.shape)]
+    others = [
+        item
+        for item in shard.runs.counted(with_tail=False)
+        if not is_junk_run(item.key, item.shape)
+    ]
     if last is None or not others:
         return ""
     usual = max(others, key=lambda item: item.count)

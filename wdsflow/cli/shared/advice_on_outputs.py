@@ -38,7 +38,9 @@ def refuse_output(error: OSError, typed: Typed) -> NoReturn:
     if is_misplaced(error, Path(typed.out or ".")):
         cannot_write(error, f"elsewhere: {typed.elsewhere()}")
     finished = "files" if typed.name == "index" else "shards"
-    cannot_write(error, f"free space there: finished {finished} are kept, and the same command resumes")
+    cannot_write(
+        error, f"free space there: finished {finished} are kept, and the same command resumes"
+    )
 
 
 def refuse_run_output(error: OSError, typed: Typed) -> NoReturn:

@@ -80,7 +80,9 @@ def measure_again(typed: Typed, missing: str = "") -> Iterator[str]:
         new_ledger = free(Path(ledger or "scored"))
         run_file = Path(ledger or "") / ".wdsflow" / "run.json"
         earlier_recipe = run_file if run_file.is_file() else None
-        measure = Typed.spell("measure", *urls, out=new_ledger, scores=needed_scores(recipe), recipe=earlier_recipe)
+        measure = Typed.spell(
+            "measure", *urls, out=new_ledger, scores=needed_scores(recipe), recipe=earlier_recipe
+        )
     yield f"to compute {missing or 'what it needs'}: {measure}"
     yield f"then: {typed.again(ledger=new_ledger, where=where)}"
 
@@ -112,14 +114,19 @@ def _with_json_name(texts: Any, old: tuple[str, str], new: tuple[str, str]) -> A
     """Return predicates in which the (score, name) of a value in json is replaced."""
     call = rf"""\b{old[0]}(\(\s*(?:path\s*=\s*)?)(["']){re.escape(old[1])}\2"""
     return _in_all(
-        texts, lambda text: re.sub(call, lambda match: f"{new[0]}{match[1]}{match[2]}{new[1]}{match[2]}", text)
+        texts,
+        lambda text: re.sub(
+            call, lambda match: f"{new[0]}{match[1]}{match[2]}{new[1]}{match[2]}", text
+        ),
     )
 
 
 def _with_captions(texts: Any, old: str, new: str) -> Any:
     """Return predicates, or scores, in which the fields of captions in settings of scores are replaced."""
     setting = rf"""(?<=caption=)(["']){re.escape(old)}\1"""
-    return _in_all(texts, lambda text: re.sub(setting, lambda match: f"{match[1]}{new}{match[1]}", text))
+    return _in_all(
+        texts, lambda text: re.sub(setting, lambda match: f"{match[1]}{new}{match[1]}", text)
+    )
 
 
 def _in_all(texts: Any, change: Callable[[str], str]) -> Any:

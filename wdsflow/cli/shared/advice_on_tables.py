@@ -35,7 +35,10 @@ def report_no_match(error: "NoMatch", typed: Typed) -> NoReturn:
     print(f"wdsflow: nothing was written: {escape(str(error), 500)}", file=sys.stderr)
     for line in error.advice:
         print(f"  {escape(line, 500)}", file=sys.stderr)
-    print(f"  see what samples have: {typed.look('inspect', *typed.given['urls'], keys=5)}", file=sys.stderr)
+    print(
+        f"  see what samples have: {typed.look('inspect', *typed.given['urls'], keys=5)}",
+        file=sys.stderr,
+    )
     sys.exit(1)
 
 

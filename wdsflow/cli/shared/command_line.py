@@ -59,7 +59,9 @@ def command_of(name: str, function: Callable[..., None], run: Callable[..., None
         typed = Typed(context)
         run(typed, lambda: [_value_of(argument, typed, context) for argument in arguments])
 
-    options = [parameter_of(*option) for argument in arguments for option in argument.options.values()]
+    options = [
+        parameter_of(*option) for argument in arguments for option in argument.options.values()
+    ]
     return PanelCommand(name, params=options, callback=callback, help=function.__doc__)
 
 
@@ -73,7 +75,9 @@ def _argument_of(annotation: Any) -> _Argument:
         make = Given
         (dataclass,) = get_args(annotation)
     options = {
-        field.name: (field, field.metadata["option"]) for field in fields(dataclass) if "option" in field.metadata
+        field.name: (field, field.metadata["option"])
+        for field in fields(dataclass)
+        if "option" in field.metadata
     }
     for change in changes:
         for name in change.left_out:
@@ -92,7 +96,9 @@ def _value_of(argument: _Argument, typed: Typed, context: click.Context) -> obje
             try:
                 values[name] = _parsed(typed.given[name], field, option)
             except ValueError as error:
-                (parameter,) = [parameter for parameter in context.command.params if parameter.name == name]
+                (parameter,) = [
+                    parameter for parameter in context.command.params if parameter.name == name
+                ]
                 raise click.BadParameter(str(error), context, parameter) from None
         elif field.default is MISSING:
             # An optional argument.

@@ -55,7 +55,8 @@ def _end_at_once(number: int, _frame: FrameType | None) -> NoReturn:
 def ending() -> Iterator[None]:
     """Run a command line: SIGTERM and SIGHUP interrupt it, and output into a closed pipe ends it quietly.
 
-    Raises SystemExit: 143 or 129 after these signals if output is closed, 141 if closed early, 2 if a disk is full.
+    Raises SystemExit: 143 or 129 after these signals if output is closed, 141 if closed early, 2 if
+    a disk is full.
     """
     # Closed by the shell: >&-.
     if sys.stdout is None:
@@ -136,7 +137,8 @@ def _terminable() -> Iterator[None]:
 def signals_end_at_once() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end this process without any cleanup, as they end a program that does not handle them.
 
-    For calls of compiled code that take minutes, such as a training step: a handler would run only after it.
+    For calls of compiled code that take minutes, such as a training step: a handler would run only
+    after it.
     """
     ours = [number for number in _ENDING if signal.getsignal(number) is _terminate]
     for number in ours:
@@ -152,7 +154,8 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
     handled = sys.exc_info()[1]
     while handled is not None and not isinstance(handled, Terminated):
         handled = handled.__context__
-    # A second signal must not interrupt the cleanup after the first: shell and system may both send SIGHUP.
+    # A second signal must not interrupt the cleanup after the first: shell and system may both send
+    # SIGHUP.
     if handled is None:
         _came.append(number)
         raise Terminated(number)

@@ -19,10 +19,13 @@ from wdsflow.text.words import duration, how_many
 from .typed import Typed, free
 
 
-def model_lines(typed: Typed, recipe: Recipe, options: RunOptions, ledger: Path | None) -> Iterator[str]:
+def model_lines(
+    typed: Typed, recipe: Recipe, options: RunOptions, ledger: Path | None
+) -> Iterator[str]:
     """Yield what each score by models takes, by the runs in the folders of -o and --embeddings-from.
 
-    Of scores that no run there has measured, the commands that measure them. Scores that ``ledger`` has take nothing.
+    Of scores that no run there has measured, the commands that measure them. Scores that ``ledger``
+    has take nothing.
     """
     given = (typed.given.get(name) for name in ("out", "embeddings_from"))
     folders = [str(folder) for folder in given if folder is not None and remote_url(folder) is None]
@@ -44,11 +47,16 @@ def model_lines(typed: Typed, recipe: Recipe, options: RunOptions, ledger: Path 
 
 def _lines_of(cost: ScoreCost) -> Iterator[str]:
     for folder, models in cost.measured:
-        each = [f"{model.called} {_short(model.each)} an input ({how_many(model.items, 'input')})" for model in models]
+        each = [
+            f"{model.called} {_short(model.each)} an input ({how_many(model.items, 'input')})"
+            for model in models
+        ]
         yield f"  {cost.score}: {', '.join(each)}, on {models[0].where}, measured by the run in {folder}"
     if not cost.measured:
         about = (
-            "" if cost.about is None else f"; with the default model about {cost.about:g} s of a CPU core for a sample"
+            ""
+            if cost.about is None
+            else f"; with the default model about {cost.about:g} s of a CPU core for a sample"
         )
         yield f"  {cost.score}: not measured{about}"
 
@@ -63,7 +71,8 @@ def _how_to_measure(typed: Typed, scores: list[str], options: RunOptions) -> Ite
         return
     trial = free(Path("trial"))
     kept = {
-        name: typed.given.get(name) for name in ("recipe", "caption", "image", "precision", "device", "image_memory")
+        name: typed.given.get(name)
+        for name in ("recipe", "caption", "image", "precision", "device", "image_memory")
     }
     yield "to measure them on one shard:"
     yield f"  {typed.look('measure', spelled(first), out=trial, scores=','.join(scores), **kept)}"

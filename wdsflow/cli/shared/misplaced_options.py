@@ -12,7 +12,9 @@ from wdsflow.text.shell import command
 _SURE = 0.75
 
 
-def refuse_misplaced(parameters: Sequence[click.Parameter], ctx: click.Context, args: Sequence[str]) -> None:
+def refuse_misplaced(
+    parameters: Sequence[click.Parameter], ctx: click.Context, args: Sequence[str]
+) -> None:
     """Raise UsageError if options of open_clip_train are before ``--``, with the corrected command.
 
     Args:
@@ -35,12 +37,24 @@ def refuse_misplaced(parameters: Sequence[click.Parameter], ctx: click.Context, 
 
     flags = known_flags() - takes_value.keys()
     candidates = [*flags, *takes_value]
-    intended = {name: name if name in flags else nearest_flag(name, candidates, _SURE) for name in foreign_names}
+    intended = {
+        name: name if name in flags else nearest_flag(name, candidates, _SURE)
+        for name in foreign_names
+    }
     words = _sort_words(args, takes_value, intended, flags)
     if not words.after_dashes:
         return
-    corrected = ["wdsflow", str(ctx.info_name), *words.before_dashes, "--", *words.after_dashes, *(ctx.obj or ())]
-    ctx.fail(f"{_problem(foreign_names, intended, flags, words.after_dashes)}\n  {command(corrected)}")
+    corrected = [
+        "wdsflow",
+        str(ctx.info_name),
+        *words.before_dashes,
+        "--",
+        *words.after_dashes,
+        *(ctx.obj or ()),
+    ]
+    ctx.fail(
+        f"{_problem(foreign_names, intended, flags, words.after_dashes)}\n  {command(corrected)}"
+    )
 
 
 class _Words(NamedTuple):
@@ -51,7 +65,10 @@ class _Words(NamedTuple):
 
 
 def _sort_words(
-    args: Sequence[str], takes_value: Mapping[str, bool], intended: Mapping[str, str], flags: AbstractSet[str]
+    args: Sequence[str],
+    takes_value: Mapping[str, bool],
+    intended: Mapping[str, str],
+    flags: AbstractSet[str],
 ) -> _Words:
     """Assign each word to wdsflow or to open_clip_train; values follow their options.
 
@@ -67,7 +84,8 @@ def _sort_words(
     for word in args:
         name, equals, value = word.partition("=")
         if intended.get(name) in flags:
-            # Of open_clip_train it is not asked whether a flag takes values: all words up to the next option follow it.
+            # Of open_clip_train it is not asked whether a flag takes values: all words up to the
+            # next option follow it.
             target = words.after_dashes
             target.append(f"{intended[name]}{equals}{value}")
             continue
@@ -81,7 +99,10 @@ def _sort_words(
 
 
 def _problem(
-    foreign_names: Sequence[str], intended: Mapping[str, str], flags: AbstractSet[str], after_dashes: Sequence[str]
+    foreign_names: Sequence[str],
+    intended: Mapping[str, str],
+    flags: AbstractSet[str],
+    after_dashes: Sequence[str],
 ) -> str:
     for name in foreign_names:
         meant = intended[name]

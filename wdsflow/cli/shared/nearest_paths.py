@@ -20,8 +20,8 @@ _WILDCARD = re.compile(r"[*?\[{]")
 def nearest_shards(pattern: str) -> str:
     """Return the existing shards nearest to a pattern without matches; "" if none is similar, or if it has matches.
 
-    A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it; a range with two dots;
-    the entries of a list.
+    A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it; a
+    range with two dots; the entries of a list.
     """
     corrected_range = with_dots(pattern)
     if corrected_range != pattern:
@@ -56,11 +56,19 @@ def _nearest_in_folder(path: str) -> str:
     missing = os.path.join(prefix, missing_name)
     if not deeper_parts and _WILDCARD.search(missing_name):
         return _pattern_with_shards(missing) or (folder if _holds_shards(folder) else "")
-    shards = [candidate for candidate in candidates if candidate.lower().endswith(".tar") and os.path.isfile(candidate)]
+    shards = [
+        candidate
+        for candidate in candidates
+        if candidate.lower().endswith(".tar") and os.path.isfile(candidate)
+    ]
     nearest_shard = _most_similar(missing, shards)
     if not deeper_parts and nearest_shard is not None:
         return nearest_shard
-    folders = [candidate for candidate in candidates if os.path.isdir(candidate) and _holds_shards(candidate)]
+    folders = [
+        candidate
+        for candidate in candidates
+        if os.path.isdir(candidate) and _holds_shards(candidate)
+    ]
     nearest_folder = _most_similar(missing, folders)
     if not deeper_parts and nearest_folder is None and shards and _holds_shards(folder):
         return folder
@@ -115,7 +123,11 @@ def nearest_ledger(path: Path) -> Path | None:
 
 def existing(urls: Iterable[str]) -> list[Shard]:
     """Return the shards that match patterns, without local files that do not exist."""
-    return [url for url in expand(urls, allow_pipe=True).urls if url.path is None or os.path.exists(url.path)]
+    return [
+        url
+        for url in expand(urls, allow_pipe=True).urls
+        if url.path is None or os.path.exists(url.path)
+    ]
 
 
 def _most_similar(path: str, candidates: Sequence[str]) -> str | None:

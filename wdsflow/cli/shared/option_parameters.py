@@ -32,7 +32,9 @@ def parameter_of(field: "Field[object]", option: Option) -> click.Parameter:
     type_ = _type(kind, option)
     is_required = field.default is MISSING and NoneType not in get_args(field.type)
     if option.positional:
-        return DescribedArgument(field.name, option, type_, required=is_required, nargs=-1 if several else 1)
+        return DescribedArgument(
+            field.name, option, type_, required=is_required, nargs=-1 if several else 1
+        )
     flags = option.flags or (f"--{field.name.replace('_', '-')}",)
     choices = _choices(kind)
     default: dict[str, Any] = {} if is_required else {"default": field.default}
@@ -54,7 +56,9 @@ def parameter_of(field: "Field[object]", option: Option) -> click.Parameter:
 class DescribedArgument(click.Argument):
     """An argument with a help text, which click has for options only."""
 
-    def __init__(self, name: str, option: Option, kind: click.ParamType[Any], *, required: bool, nargs: int) -> None:
+    def __init__(
+        self, name: str, option: Option, kind: click.ParamType[Any], *, required: bool, nargs: int
+    ) -> None:
         super().__init__([name], type=kind, required=required, nargs=nargs, metavar=option.metavar)
         self.description = option.help + REQUIRED if required else option.help
 

@@ -56,15 +56,21 @@ class PanelCommand(click.Command):
                     formatter.write_dl(records)
 
 
-def _suggest(error: click.NoSuchOption, parameters: Sequence[click.Parameter], ctx: click.Context) -> None:
+def _suggest(
+    error: click.NoSuchOption, parameters: Sequence[click.Parameter], ctx: click.Context
+) -> None:
     """Raise UsageError with the option that has this name in Python, such as --from for --table."""
     name = error.option_name.lstrip("-").replace("-", "_")
     for parameter in parameters:
         if parameter.name == name and isinstance(parameter, click.Option):
-            ctx.fail(f"no such option: {error.option_name}; did you mean {_longest_flag(parameter)}?")
+            ctx.fail(
+                f"no such option: {error.option_name}; did you mean {_longest_flag(parameter)}?"
+            )
 
 
-def _refuse_shards_of_train(arguments: Sequence[str], ctx: click.Context, args: Sequence[str]) -> None:
+def _refuse_shards_of_train(
+    arguments: Sequence[str], ctx: click.Context, args: Sequence[str]
+) -> None:
     """Raise UsageError if shards were given to ``train`` as arguments, with the corrected command."""
     after_dashes: Sequence[str] = ctx.obj or ()
     if not arguments or any(word.startswith("--train-data") for word in after_dashes):
@@ -84,11 +90,15 @@ def _refuse_repeated(order: Sequence[click.Parameter], ctx: click.Context) -> No
         if not isinstance(parameter, click.Option) or parameter.multiple or parameter.is_flag:
             continue
         if id(parameter) in seen:
-            ctx.fail(f"{_longest_flag(parameter)} is given twice, and can have one value: leave one of them out")
+            ctx.fail(
+                f"{_longest_flag(parameter)} is given twice, and can have one value: leave one of them out"
+            )
         seen.add(id(parameter))
 
 
-def _refuse_missing(parameters: Sequence[click.Parameter], ctx: click.Context, values: Mapping[str, object]) -> None:
+def _refuse_missing(
+    parameters: Sequence[click.Parameter], ctx: click.Context, values: Mapping[str, object]
+) -> None:
     """Raise UsageError with all required arguments and options that were not given; click would name the first one."""
     lines = []
     for parameter in parameters:

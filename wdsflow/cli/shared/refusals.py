@@ -1,6 +1,7 @@
 """Errors of commands as messages: the reason, and commands that fix it.
 
-Advice is chosen by the class of an error. Its functions yield hints, or end the command with a message of their own.
+Advice is chosen by the class of an error. Its functions yield hints, or end the command with a
+message of their own.
 """
 
 import sys
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from .run_arguments import Misuse
 
 # Commands that report the errors of their work themselves.
-EXPLAIN_THEMSELVES = frozenset({"validate", "inspect", "explain", "scores", "report", "doctor", "train"})
+EXPLAIN_THEMSELVES = frozenset(
+    {"validate", "inspect", "explain", "scores", "report", "doctor", "train"}
+)
 
 
 @contextmanager

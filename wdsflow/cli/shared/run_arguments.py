@@ -21,7 +21,8 @@ class Urls:
     """Shards, which other options may name instead."""
 
     urls: list[str] | None = argument(
-        "URL...", "Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b means both."
+        "URL...",
+        "Shards: paths, braces {000..042}, globs, folders, @list.txt or urls. a::b means both.",
     )
 
 
@@ -37,7 +38,11 @@ class NewShards(ShardArguments):
     """Shards, and the folder for the new ones."""
 
     out: Path | str = required(
-        "Folder for the new shards, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
+        "Folder for the new shards, or its url in an object store.",
+        "--output",
+        "-o",
+        metavar="OUT",
+        parse=place,
     )
 
     @contextmanager
@@ -53,7 +58,12 @@ class InAndOut:
 
     urls: list[str] | None = argument("URL...", "Shards, as for validate.")
     out: Path | str | None = option(
-        None, "Output folder, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
+        None,
+        "Output folder, or its url in an object store.",
+        "--output",
+        "-o",
+        metavar="OUT",
+        parse=place,
     )
 
     def named(self, example: str = "", *others: "Misuse") -> tuple[list[str], Path | str]:
@@ -67,9 +77,13 @@ class InAndOut:
         """
         gaps = list(others)
         if self.out is None and example:
-            gaps.insert(0, Misuse("no output folder given: name one with -o", out=free(Path(example))))
+            gaps.insert(
+                0, Misuse("no output folder given: name one with -o", out=free(Path(example)))
+            )
         if not self.urls:
-            gaps.insert(0, Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"'))
+            gaps.insert(
+                0, Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"')
+            )
         if gaps:
             raise _joined(gaps, complete=bool(self.urls))
         return list(self.urls or ()), self.out or Path()
@@ -125,7 +139,10 @@ class Misuse(ValueError):
 
     def __init__(self, message: str, *hints: str, **changed: Any) -> None:
         super().__init__(message)
-        self.hints, self.changed = hints, {name: value for name, value in changed.items() if value is not None}
+        self.hints, self.changed = (
+            hints,
+            {name: value for name, value in changed.items() if value is not None},
+        )
 
 
 def _joined(gaps: Sequence[Misuse], *, complete: bool) -> Misuse:
@@ -152,5 +169,7 @@ def lacks_scores(recipe: "Recipe") -> Iterator[Misuse]:
     """Yield a refusal of a recipe by which nothing would be measured."""
     if not recipe.scores and not recipe.hash_images:
         yield Misuse(
-            "no scores given: name them with --scores", "all scores: wdsflow scores", scores=["caption_words,min_side"]
+            "no scores given: name them with --scores",
+            "all scores: wdsflow scores",
+            scores=["caption_words,min_side"],
         )

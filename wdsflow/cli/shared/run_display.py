@@ -30,11 +30,13 @@ _OLD = 2.0
 def displayed(options: "RunOptions", typed: Typed) -> Iterator["RunOptions"]:
     """Yield the options with functions that print messages, and show progress until the block ends.
 
-    Bars on a terminal show shards, time left, samples per second, memory and drops by term; elsewhere lines do, now and
-    then. What a long run takes is printed as soon as it is known.
+    Bars on a terminal show shards, time left, samples per second, memory and drops by term;
+    elsewhere lines do, now and then. What a long run takes is printed as soon as it is known.
     """
     here = options.engine == "local"
-    with shard_bars("{task.fields[what]}", "{task.description}", counted="{task.fields[shards]} shards") as bars:
+    with shard_bars(
+        "{task.fields[what]}", "{task.description}", counted="{task.fields[shards]} shards"
+    ) as bars:
         shown = _Lines(typed, here=here) if bars is None else _Bars(bars, typed, here=here)
         yield replace(options, say=say, begin=shown.begin, watch=shown.watch)
 
@@ -82,7 +84,9 @@ class _Bars:
         for line in self._forecast.lines(so_far):
             say(line)
         self._live.look(so_far)
-        self._bars.update(self._task, completed=so_far.share * self._shards, description=self._live.text())
+        self._bars.update(
+            self._task, completed=so_far.share * self._shards, description=self._live.text()
+        )
 
     def _finished(self, result: Any) -> None:
         self._live.add(result)

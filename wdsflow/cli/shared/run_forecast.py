@@ -75,7 +75,11 @@ def rate_text(samples: int, seconds: float) -> str:
     ('50 samples/s', '6.5 s a sample')
     """
     rate = samples / max(seconds, 1e-3)
-    return f"{rate:,.0f} samples/s" if rate >= 1 or not samples else f"{duration(seconds / samples)} a sample"
+    return (
+        f"{rate:,.0f} samples/s"
+        if rate >= 1 or not samples
+        else f"{duration(seconds / samples)} a sample"
+    )
 
 
 class ProgressLines:
@@ -93,7 +97,10 @@ class ProgressLines:
             return
         while so_far.elapsed >= self._due[0]:
             self._due = self._due[1:] or [self._due[0] + _THEN_EVERY]
-        parts = [f"{how_many(so_far.samples, 'sample')}", f"{so_far.done:,} of {how_many(so_far.shards, 'shard')} done"]
+        parts = [
+            f"{how_many(so_far.samples, 'sample')}",
+            f"{so_far.done:,} of {how_many(so_far.shards, 'shard')} done",
+        ]
         if so_far.samples:
             parts.append(rate_text(so_far.samples, so_far.measured))
         if so_far.left is not None:

@@ -59,7 +59,8 @@ def exported(report: "RunReport", out: Path, paths: Sequence[Path]) -> None:
 def show(report: "RunReport", out: Path, typed: Typed) -> None:
     """Print the funnel, the outputs, and the next commands.
 
-    Exit status: 0; 1 if something could not be read, or little was kept; 2 if nothing could be read.
+    Exit status: 0; 1 if something could not be read, or little was kept; 2 if nothing could be
+    read.
     """
     if report.unread:
         _nothing_read(report, typed)
@@ -99,7 +100,11 @@ def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
         yield "the server has no such file: check the address"
     elif first.kind == "denied" and path is not None:
         yield f"chmod u+r {quote_path(path)}"
-    elif first.kind == "refused" and first.url.startswith("pipe:") and "allow_pipe" not in typed.given:
+    elif (
+        first.kind == "refused"
+        and first.url.startswith("pipe:")
+        and "allow_pipe" not in typed.given
+    ):
         yield typed.again(allow_pipe=True)
     elif first.kind == "io" and path is not None and UNPACK not in first.reason:
         yield "it is not a shard: download or write it again"
@@ -154,7 +159,11 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
 
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     reasons = report.merged("quarantined")
-    if typed.name in ("filter", "measure") and reasons and reasons.most_common(1)[0][0] == "scattered":
+    if (
+        typed.name in ("filter", "measure")
+        and reasons
+        and reasons.most_common(1)[0][0] == "scattered"
+    ):
         yield from _after_scattered(typed)
         return
     first = next((record.name for record in report.records if record.quarantine), None)
@@ -164,7 +173,9 @@ def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str
     elif "ledger" in typed.given and (where := _example(report, Path(typed.given["ledger"]))):
         yield f"next, for example: {typed.again(where=where, out=free(Path(out)), restart=None)}"
     elif (
-        typed.name == "filter" and typed.given.keys() & {"where", "keep", "near", "recipe"} and report.total("samples")
+        typed.name == "filter"
+        and typed.given.keys() & {"where", "keep", "near", "recipe"}
+        and report.total("samples")
     ):
         yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
 

@@ -22,16 +22,24 @@ _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _SHARES = (0.3, 0.5, 0.7)
 
 
-def score_lines(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]) -> Iterator[str]:
+def score_lines(
+    scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]
+) -> Iterator[str]:
     """Yield the lines about one score. ``taken`` are names of output folders that were already printed."""
     without = [f"{column.missing:,} not computed"] if column.missing else []
     without += [f"{count:,} {escape(error)}" for error, count in column.failed.most_common()]
-    without += [f"{column.unreadable:,} unreadable or dropped by a stage"] if column.unreadable else []
+    without += (
+        [f"{column.unreadable:,} unreadable or dropped by a stage"] if column.unreadable else []
+    )
     yield f"{escape(str(column.call), 1_000)}: {how_many(column.samples, 'sample')}, {column.known:,} with a value"
     if without:
         yield f"  without: {', '.join(without)}"
     if column.several:
-        how = f"; the {'largest' if column.small else 'smallest'} counts" if column.kind == "number" else ""
+        how = (
+            f"; the {'largest' if column.small else 'smallest'} counts"
+            if column.kind == "number"
+            else ""
+        )
         yield f"  {how_many(column.several, 'sample')} with several values{how}"
     if column.kind != "number":
         yield from _counts(column)
@@ -45,7 +53,9 @@ def _counts(column: "ScoreColumn") -> Iterator[str]:
         yield "  more than 10,000 different values"
         return
     width = max((len(f"{count:,}") for count in column.counts.values()), default=0)
-    for value, count in sorted(column.counts.items(), key=lambda item: (-item[1], str(item[0])))[:_TOP]:
+    for value, count in sorted(column.counts.items(), key=lambda item: (-item[1], str(item[0])))[
+        :_TOP
+    ]:
         shown = str(value).lower() if isinstance(value, bool) else escape(str(value))
         yield f"  {count:>{width},}  {shown}  ({count / column.counts.total():.1%})"
     if len(column.counts) > _TOP:
@@ -88,7 +98,9 @@ def _histogram(column: "ScoreColumn") -> Iterator[str]:
         yield f"  {label:>{wide}} {bar}{' ' * bool(bar)}{count:,}"
 
 
-def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]) -> Iterator[str]:
+def _thresholds(
+    scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]
+) -> Iterator[str]:
     urls = [Shard.stored(record.url) for record in scores.records]
     if column.where is None:
         recipe, out = ledger / ".wdsflow" / "run.json", free(Path(f"{ledger}-all"))
@@ -109,12 +121,23 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
         names = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
         out = next(path for path in map(free, map(Path, names)) if path.name not in taken)
         taken.add(out.name)
-        command = Typed.spell("filter", *urls, ledger=ledger, where=column.predicate(least), out=out)
-        equals = next((some for other, share in found if other == least and (some := column.equals(share))), None)
-        why = f" (no number comes nearer: {equals[1]:,} samples have the value {equals[0]:.6g})" if equals else ""
+        command = Typed.spell(
+            "filter", *urls, ledger=ledger, where=column.predicate(least), out=out
+        )
+        equals = next(
+            (some for other, share in found if other == least and (some := column.equals(share))),
+            None,
+        )
+        why = (
+            f" (no number comes nearer: {equals[1]:,} samples have the value {equals[0]:.6g})"
+            if equals
+            else ""
+        )
         yield f"  to keep {' or '.join(shares)}, precisely {_share(column.kept(least), column.samples)}{why}:"
         yield f"  {command}{_pipe(urls)}"
-    away = next((url for url in urls if url.path is not None and not os.path.exists(url.path)), None)
+    away = next(
+        (url for url in urls if url.path is not None and not os.path.exists(url.path)), None
+    )
     if away is not None:
         yield f"  {escape(away)} is not here: run these commands in the folder in which the shards were scored"
 

@@ -33,7 +33,15 @@ _PIPE_WIDTH = 100
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL = (*_NO_ROOM, errno.EROFS)
 _MISPLACED = frozenset(
-    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
+    (
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.EEXIST,
+        errno.EISDIR,
+        errno.ENAMETOOLONG,
+    )
 )
 
 
@@ -54,7 +62,11 @@ def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
     """Yield suggestions for a pattern that matches no shards."""
     from wdsflow.shards.urls import NEED_NO_COMMAND, JsonLinesGiven, PipeNotAllowed
 
-    if isinstance(error, PipeNotAllowed) and typed is not None and "--allow-pipe" in typed.options():
+    if (
+        isinstance(error, PipeNotAllowed)
+        and typed is not None
+        and "--allow-pipe" in typed.options()
+    ):
         yield f"if it may run: {typed.again(allow_pipe=True)}"
         yield NEED_NO_COMMAND
         return
@@ -63,7 +75,9 @@ def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
         if command := run.from_here(run.words):
             yield f"to resume it: {command}"
         return
-    yield error.hint or "quote the pattern to keep the shell from expanding braces; folders work too"
+    yield (
+        error.hint or "quote the pattern to keep the shell from expanding braces; folders work too"
+    )
     if typed is not None and not isinstance(error, JsonLinesGiven):
         yield from instead(error.pattern, typed)
 
@@ -74,7 +88,11 @@ def _run_without_shards(pattern: str) -> "Unfinished | None":
 
     path = local_path(pattern)
     if path is None:
-        return unfinished_run(pattern.rstrip("/")) if remote_url(pattern) and pattern.endswith("/") else None
+        return (
+            unfinished_run(pattern.rstrip("/"))
+            if remote_url(pattern) and pattern.endswith("/")
+            else None
+        )
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     return unfinished_run(folder) if os.path.isfile(os.path.join(folder, INSIDE, MARK)) else None
 
@@ -96,7 +114,10 @@ def none_read(shards: "Sequence[ShardEvidence]", typed: Typed) -> NoReturn:
     """Report that no shard could be read, with a suggestion if the first does not exist; exit with status 2."""
     from wdsflow.validate.verdicts.wording import unreadable_text
 
-    fail(unreadable_text(shards), *(instead(shards[0].url, typed) if shards and shards[0].error == "missing" else ()))
+    fail(
+        unreadable_text(shards),
+        *(instead(shards[0].url, typed) if shards and shards[0].error == "missing" else ()),
+    )
 
 
 def console(stream: TextIO | None = None) -> "Console":
@@ -111,7 +132,9 @@ def console(stream: TextIO | None = None) -> "Console":
     stream = stream or sys.stdout
     options: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
     if not stream.isatty():
-        options["width"] = int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else _PIPE_WIDTH
+        options["width"] = (
+            int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else _PIPE_WIDTH
+        )
     elif shutil.get_terminal_size().columns > 120:
         # Longer lines are hard to read.
         options["width"] = 120
@@ -145,7 +168,8 @@ def shown_as(folder: Path, out: Path | str) -> Iterator[None]:
         yield
         return
     streams: list[Any] = [
-        _Renaming(stream, str(folder), redact(out.rstrip("/"))) for stream in (sys.stdout, sys.stderr)
+        _Renaming(stream, str(folder), redact(out.rstrip("/")))
+        for stream in (sys.stdout, sys.stderr)
     ]
     with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
         yield
@@ -206,7 +230,11 @@ def check_logs(path: str) -> None:
         folder = Path(path)
         try:
             with naming(folder):
-                discard(*create(next(each for each in (folder, *folder.parents) if each.exists()) / "log"))
+                discard(
+                    *create(
+                        next(each for each in (folder, *folder.parents) if each.exists()) / "log"
+                    )
+                )
         except OSError as error:
             cannot_write(error, "name another folder with --logs after --, or --logs none")
 
@@ -254,13 +282,19 @@ def cannot_write(error: OSError, hint: str) -> NoReturn:
 def shard_bars(label: str, *more: str, counted: str = "") -> Iterator["Progress | None"]:
     """Yield bars that count shards, on standard error: standard output can be piped. None if that is not a terminal.
 
-    ``label`` and ``more`` are rich templates before and after a bar. ``counted`` is one in place of the number of steps
-    and the time that is left by them.
+    ``label`` and ``more`` are rich templates before and after a bar. ``counted`` is one in place of
+    the number of steps and the time that is left by them.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = [MofNCompleteColumn(), TextColumn("shards"), TimeRemainingColumn()]
     if counted:
@@ -296,6 +330,9 @@ def warn_of_twice(urls: list[str]) -> None:
     for url in expand(urls, allow_pipe=True).urls:
         place = place_of(url)
         if place in seen:
-            print(f"wdsflow: {escape(url, 300)} is named twice: its samples are written twice", file=sys.stderr)
+            print(
+                f"wdsflow: {escape(url, 300)} is named twice: its samples are written twice",
+                file=sys.stderr,
+            )
             return
         seen.add(place)

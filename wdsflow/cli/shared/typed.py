@@ -78,7 +78,9 @@ class Typed:
 
     def look(self, command: str, *urls: str, **options: object) -> str:
         """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this command may."""
-        return self.spell(command, *urls, **options) + (" --allow-pipe" if self.given.get("allow_pipe") else "")
+        return self.spell(command, *urls, **options) + (
+            " --allow-pipe" if self.given.get("allow_pipe") else ""
+        )
 
     @staticmethod
     def spell(command: str, *urls: str, **options: object) -> str:

@@ -37,22 +37,32 @@ class _WithoutSecrets:
 def without_secrets(words: Sequence[str]) -> Iterator[None]:
     """Hide the secrets of a command line, and those of urls that it finds, in all that is printed in the block.
 
-    Shards and messages hide their own; this is for what exceptions and logs of libraries repeat. Then say what ``***``
-    stands for, if the command line had a secret and something was hidden.
+    Shards and messages hide their own; this is for what exceptions and logs of libraries repeat.
+    Then say what ``***`` stands for, if the command line had a secret and something was hidden.
     """
     # All words are redacted: what is secret in one of them is hidden in all that follows.
     redacted = [redact(word) for word in words]
     has_secret = redacted != list(words)
-    out, err = (None if stream is None else _WithoutSecrets(stream) for stream in (sys.stdout, sys.stderr))
+    out, err = (
+        None if stream is None else _WithoutSecrets(stream) for stream in (sys.stdout, sys.stderr)
+    )
     with contextlib.redirect_stdout(cast("Any", out)), contextlib.redirect_stderr(cast("Any", err)):
         try:
             yield
         finally:
-            if (has_secret or knows_secrets()) and any(stream is not None and stream.hides for stream in (out, err)):
+            if (has_secret or knows_secrets()) and any(
+                stream is not None and stream.hides for stream in (out, err)
+            ):
                 print(_NOTE, file=sys.stderr)
 
 
-def print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def print_exception(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Print an exception that ends this process, as Python does."""
     if sys.stderr is not None:
-        print(redact_known("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
+        print(
+            redact_known("".join(traceback.format_exception(kind, error, trace))),
+            end="",
+            file=sys.stderr,
+        )

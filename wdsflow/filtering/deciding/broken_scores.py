@@ -1,8 +1,9 @@
 """Finds broken scores, and ends what they would ruin.
 
-A broken score, unlike bad samples, fails for each of the first hundred samples: a missing library or file of weights, or
-a bug in a custom score, would otherwise quarantine millions of samples. Exceptions count, and models without memory
-for an item. A score that reports why it has no value for a sample (ScoreError) is neither broken nor proven by that.
+A broken score, unlike bad samples, fails for each of the first hundred samples: a missing library
+or file of weights, or a bug in a custom score, would otherwise quarantine millions of samples.
+Exceptions count, and models without memory for an item. A score that reports why it has no value
+for a sample (ScoreError) is neither broken nor proven by that.
 """
 
 from collections.abc import Collection, Iterable
@@ -22,7 +23,9 @@ class BrokenScoreError(ValueError):
     """A score, ``blames``, fails for all samples."""
 
     def __init__(self, call: str, error: Unknown, key: str) -> None:
-        reason = f"{error.slug.removeprefix('raised-')}: {error.detail}" if error.detail else error.slug
+        reason = (
+            f"{error.slug.removeprefix('raised-')}: {error.detail}" if error.detail else error.slug
+        )
         super().__init__(
             f"{call} failed for each of the first {MOST} samples. The fault is in the score, not in a sample,"
             f" and no sample was quarantined for it. At {key}: {reason}"
@@ -59,7 +62,9 @@ def is_fault(error: Unknown) -> bool:
     return error.slug.startswith("raised-") or error.slug in {OUT_OF_MEMORY, POISONED}
 
 
-def always_failing(samples: SampleTable, calls: Collection[ScoreCall]) -> dict[str, tuple[int, str, str]]:
+def always_failing(
+    samples: SampleTable, calls: Collection[ScoreCall]
+) -> dict[str, tuple[int, str, str]]:
     """Return the scores that failed for all samples, each with count, error and detail."""
     failing: dict[str, tuple[int, str, str]] = {}
     for call in calls:
@@ -74,8 +79,9 @@ def always_failing(samples: SampleTable, calls: Collection[ScoreCall]) -> dict[s
 class BrokenRunGuard:
     """Checks the shards of a run, because single shards may be too small.
 
-    Shards in which a score failed for all samples are held back until another shard proves the score. If the run ends
-    because of the score, they count as not done, and the next run processes them again.
+    Shards in which a score failed for all samples are held back until another shard proves the
+    score. If the run ends because of the score, they count as not done, and the next run processes
+    them again.
     """
 
     def __init__(self, done: Iterable[ShardRecord]) -> None:

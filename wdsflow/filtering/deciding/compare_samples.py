@@ -20,13 +20,18 @@ from .program import RAISED, Program, guarded, is_ours, plain_value
 
 
 def compare_samples(
-    program: Program, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout, *, memory: int = 256 << 20
+    program: Program,
+    shards: Sequence[tuple[int, str]],
+    scored: Layout,
+    target: Layout,
+    *,
+    memory: int = 256 << 20,
 ) -> None:
     """Compare samples by each comparing score, and write its values to one file per shard.
 
-    Scores that compare only samples that the rest of the predicate keeps come last: for them the other scores are ordinary
-    terms. ``shards`` are numbers and names in order; ``scored`` has a ledger for each. Raises LedgerError if one is
-    missing, or lacks the gathered data.
+    Scores that compare only samples that the rest of the predicate keeps come last: for them the
+    other scores are ordinary terms. ``shards`` are numbers and names in order; ``scored`` has a
+    ledger for each. Raises LedgerError if one is missing, or lacks the gathered data.
     """
     for path in target.resolved_folder.glob("*.json"):
         path.unlink()
@@ -50,7 +55,8 @@ def _checked(
 ) -> Iterator[tuple[int, int, StoredValue]]:
     """Yield (shard, sample, value) of a comparison; a refused value becomes {"slug": ..., "detail": ...}.
 
-    Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are refused.
+    Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are
+    refused.
     """
     if is_ours(score):
         yield from values
@@ -67,7 +73,9 @@ def _checked(
             any_valid = any_valid or not is_fault(plain)
             refused += 1
             if refused == MOST and not any_valid:
-                raise BrokenRunError(str(BrokenScoreError(str(call), plain, f"sample {sample} of shard {shard}")))
+                raise BrokenRunError(
+                    str(BrokenScoreError(str(call), plain, f"sample {sample} of shard {shard}"))
+                )
             yield shard, sample, {"slug": plain.slug, "detail": plain.detail}
     except (OSError, LedgerError, BrokenRunError):
         # From the caller, which reads the records.

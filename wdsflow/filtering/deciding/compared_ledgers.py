@@ -8,7 +8,13 @@ from wdsflow.expressions.ledger_sql import NUMBER, with_number
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.sql import quoted_name
 from wdsflow.filtering.ledger.ledger import column_of, gathered_column, names_in_file, read_ledger
-from wdsflow.filtering.ledger.ledger_metadata import About, LedgerError, NotCompared, calls_of, read_about
+from wdsflow.filtering.ledger.ledger_metadata import (
+    About,
+    LedgerError,
+    NotCompared,
+    calls_of,
+    read_about,
+)
 from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.tables import Tables
@@ -30,7 +36,9 @@ class ComparedLedgers:
         target: has the values of the comparisons that are done.
     """
 
-    def __init__(self, program: Program, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout) -> None:
+    def __init__(
+        self, program: Program, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
+    ) -> None:
         self._program = program
         self._shards = shards
         self._scored = scored
@@ -39,7 +47,9 @@ class ComparedLedgers:
     def insert(self, tables: Tables, call: ScoreCall) -> None:
         """Insert the samples that a score compares into the table ``compared``. Raises LedgerError."""
         for shard in self._read(tables, call):
-            tables.run(f"INSERT INTO compared SELECT {shard}, sample, key, number, data FROM ledger")
+            tables.run(
+                f"INSERT INTO compared SELECT {shard}, sample, key, number, data FROM ledger"
+            )
 
     def records(self, tables: Tables, call: ScoreCall) -> Iterator[tuple[int, int, bytes]]:
         """Yield shard, sample and gathered data of the samples that a score compares. Raises LedgerError."""
@@ -54,13 +64,17 @@ class ComparedLedgers:
         for shard, name in self._shards:
             path = self._scored.ledger(name)
             try:
-                tables.run(f"CREATE OR REPLACE TABLE ledger AS {self._selection(read_about(path), path, call)}")
+                tables.run(
+                    f"CREATE OR REPLACE TABLE ledger AS {self._selection(read_about(path), path, call)}"
+                )
             except duckdb.Error as error:
                 raise LedgerError(f"{path} cannot be read: {error}") from None
             if call in self._program.kept_calls:
                 self._keep_members(tables, name, call)
             # Samples without a number or data, for which a score is missing that was not computed.
-            for sample, missing in tables.rows("SELECT sample, missing FROM ledger WHERE missing IS NOT NULL LIMIT 1"):
+            for sample, missing in tables.rows(
+                "SELECT sample, missing FROM ledger WHERE missing IS NOT NULL LIMIT 1"
+            ):
                 raise _not_compared(path, call, sample, missing)
             yield shard
 
@@ -76,18 +90,24 @@ class ComparedLedgers:
     def _selection(self, about: About, path: Path, call: ScoreCall) -> str:
         """Return the query for the readable samples of a ledger: see ``compared_table``.
 
-        ``missing`` is the score that is not computed for a sample, and NULL if it can be compared. Samples for which
-        the score has failed are left out.
+        ``missing`` is the score that is not computed for a sample, and NULL if it can be compared.
+        Samples for which the score has failed are left out.
         """
         number = self._program.ranks.get(call)
         names = names_in_file(calls_of(about), about["gathered"])
         # Folders may be called like ``key=1``: they are no columns.
         source = f"read_parquet({literal(_escaped(path))}, hive_partitioning = false)"
         source = f"(SELECT * FROM {source} WHERE trouble IS NULL)"
-        return _of_data(about, names, source, call) if number is None else _of_number(about, names, source, number)
+        return (
+            _of_data(about, names, source, call)
+            if number is None
+            else _of_number(about, names, source, number)
+        )
 
 
-def kept_members(program: Program, scored: Layout, target: Layout, name: str, call: ScoreCall) -> list[int]:
+def kept_members(
+    program: Program, scored: Layout, target: Layout, name: str, call: ScoreCall
+) -> list[int]:
     """Return the numbers of a shard's samples that all other terms keep. Raises LedgerError."""
     samples, _ = read_ledger(scored.ledger(name))
     forget_compared(program, samples)
@@ -120,10 +140,14 @@ def _of_number(about: About, names: dict[str, str], source: str, ranked: RankedN
             f"SELECT sample, key, NULL::DOUBLE AS number, NULL::BLOB AS data, {literal(str(absent[0]))} AS missing"
             f" FROM {source}"
         )
-    source = f"({with_number(ranked.expression, source, columns, largest=ranked.score.end == 'bottom')})"
+    source = (
+        f"({with_number(ranked.expression, source, columns, largest=ranked.score.end == 'bottom')})"
+    )
     cases = []
     for call, column in columns.items():
-        is_computed = f"{quoted_name(column)} IS NOT NULL OR {_has_failed(call)} OR {_has_several(call)}"
+        is_computed = (
+            f"{quoted_name(column)} IS NOT NULL OR {_has_failed(call)} OR {_has_several(call)}"
+        )
         cases.append(f"WHEN NOT ({is_computed}) THEN {literal(str(call))}")
     missing = f"CASE WHEN {NUMBER} IS NULL THEN CASE {' '.join(cases)} END END"
     return (
@@ -153,5 +177,9 @@ def _escaped(path: Path) -> str:
 
 def _not_compared(path: Path, call: ScoreCall, sample: int, missing: str) -> NotCompared:
     if missing != str(call):
-        return NotCompared(missing, f"{path} has no {missing} of sample {sample}, which is ranked by it")
-    return NotCompared(missing, f"{path} has no data of {call} to compare, for sample {sample}: measure again")
+        return NotCompared(
+            missing, f"{path} has no {missing} of sample {sample}, which is ranked by it"
+        )
+    return NotCompared(
+        missing, f"{path} has no data of {call} to compare, for sample {sample}: measure again"
+    )

@@ -44,7 +44,9 @@ def add_compared(program: Program, samples: SampleTable, layout: Layout, name: s
     forget_compared(program, samples)
     add_values(program, samples, layout, name, program.compared_among_all)
     # The samples that the other terms keep, before the values of these comparisons are known.
-    members = {call: {row.number for row in program.compared(samples, call)} for call in program.kept_calls}
+    members = {
+        call: {row.number for row in program.compared(samples, call)} for call in program.kept_calls
+    }
     add_values(program, samples, layout, name, [*members])
     for call, numbers_of_members in members.items():
         column = samples.columns[call]
@@ -53,11 +55,15 @@ def add_compared(program: Program, samples: SampleTable, layout: Layout, name: s
                 column.setdefault(row.number, NOT_COMPARED)
 
 
-def add_values(program: Program, samples: SampleTable, layout: Layout, name: str, calls: Sequence[ScoreCall]) -> None:
+def add_values(
+    program: Program, samples: SampleTable, layout: Layout, name: str, calls: Sequence[ScoreCall]
+) -> None:
     """Set the values of some scores that compare samples, by their files."""
     for call in calls:
         try:
-            stored: Mapping[str, StoredValue] = json.loads(_path(layout, program, name, call).read_bytes())
+            stored: Mapping[str, StoredValue] = json.loads(
+                _path(layout, program, name, call).read_bytes()
+            )
         except FileNotFoundError:
             # No sample of this shard was compared.
             continue
@@ -80,15 +86,17 @@ def _value(score: DatasetScore, value: StoredValue, row: Row, recipe: Recipe) ->
         return Unknown(**value)
     if not isinstance(value, list):
         return value
-    view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.image, captions=recipe.caption))
+    view = View(
+        dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.image, captions=recipe.caption)
+    )
     return guarded(partial(plain_value, score, value), view)
 
 
 def forget_compared(program: Program, samples: SampleTable) -> None:
     """Remove values of earlier comparisons, which may be with other samples.
 
-    What cannot be compared stays: why no data was gathered, or which value is missing in a number. Scores that compare
-    the same data differently share it.
+    What cannot be compared stays: why no data was gathered, or which value is missing in a number.
+    Scores that compare the same data differently share it.
     """
     for call, ranked in program.ranks.items():
         samples.columns[call] = dict(_without_number(samples, ranked))
@@ -106,8 +114,15 @@ def _without_number(samples: SampleTable, ranked: RankedNumber) -> Iterator[tupl
     for row, is_missing in zip(rows, missing.tolist(), strict=True):
         if not is_missing or any(row.number not in column for column in columns):
             continue
-        causes = [missing_value(column[row.number]) for column in columns if _is_missing(column[row.number])]
-        yield row.number, causes[0] if causes else no_result(str(ranked.expression), ranked.calls, samples, row)
+        causes = [
+            missing_value(column[row.number])
+            for column in columns
+            if _is_missing(column[row.number])
+        ]
+        yield (
+            row.number,
+            causes[0] if causes else no_result(str(ranked.expression), ranked.calls, samples, row),
+        )
 
 
 def _is_missing(value: Value | Unknown) -> bool:
@@ -126,7 +141,9 @@ def _share_gathered(samples: SampleTable, call: ScoreCall, alike: Sequence[Score
                 column.setdefault(sample, value)
     # A sample with data is compared, whatever the result of an earlier comparison was.
     samples.columns[call] = {
-        sample: value for sample, value in column.items() if _is_failure(value) and sample not in gathered
+        sample: value
+        for sample, value in column.items()
+        if _is_failure(value) and sample not in gathered
     }
 
 

@@ -1,7 +1,8 @@
 """Decides samples step by step: after each step of scores, those for which the predicate is known go no further.
 
-A window of samples is decided by one query a step. The order of the steps is fixed by the predicate alone, so a sample
-is decided by the same term whether its scores are computed now or come from a ledger.
+A window of samples is decided by one query a step. The order of the steps is fixed by the predicate
+alone, so a sample is decided by the same term whether its scores are computed now or come from a
+ledger.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +18,8 @@ from wdsflow.filtering.ledger.sample_table import Judgement, Row, SampleTable
 
 from .row_values import evaluate, reason
 
-# Computes a score of some samples, and sets their values in its column; those that it leaves out are computed later.
+# Computes a score of some samples, and sets their values in its column; those that it leaves out
+# are computed later.
 Compute: TypeAlias = Callable[[ScoreCall, Sequence[Row]], None]
 
 
@@ -49,7 +51,9 @@ class Decider:
         """The scores that are needed first, for every sample."""
         return self._start[1] if self.steps else ()
 
-    def advance(self, samples: SampleTable, rows: Sequence[Row], compute: Compute | None = None) -> None:
+    def advance(
+        self, samples: SampleTable, rows: Sequence[Row], compute: Compute | None = None
+    ) -> None:
         """Decide some samples as far as possible: set ``judgement``, or note in ``needed`` which scores they need next.
 
         ``compute``: computes scores; without it, those that the columns have must do.
@@ -66,7 +70,9 @@ class Decider:
             else:
                 needing = self._decide_first(open_rows)
             waiting = _wait(samples, needing, compute)
-            open_rows = [row for row in open_rows if row.judgement is None and row.number not in waiting]
+            open_rows = [
+                row for row in open_rows if row.judgement is None and row.number not in waiting
+            ]
             computed += step.scores
         if open_rows:
             self._decide_last(samples, open_rows)
@@ -79,7 +85,11 @@ class Decider:
         return dict.fromkeys(calls, rows)
 
     def _decide(
-        self, samples: SampleTable, rows: Sequence[Row], computed: Sequence[ScoreCall], scores: Sequence[ScoreCall]
+        self,
+        samples: SampleTable,
+        rows: Sequence[Row],
+        computed: Sequence[ScoreCall],
+        scores: Sequence[ScoreCall],
     ) -> dict[ScoreCall, Sequence[Row]]:
         """Decide samples by the scores of earlier steps, and return each score of the next with those that need it."""
         decisions = evaluate(self.evaluator, samples, rows, computed, scores)
@@ -97,7 +107,9 @@ class Decider:
         decisions = evaluate(self.evaluator, samples, unknown, scores, scores)
         for index, row in enumerate(unknown):
             term = self.terms[decisions.term[index]]
-            row.judgement = Judgement(None, term, reason(self.evaluator, samples, decisions, index, row))
+            row.judgement = Judgement(
+                None, term, reason(self.evaluator, samples, decisions, index, row)
+            )
 
     def _settle(self, rows: Sequence[Row], decisions: Decisions) -> None:
         """Note the samples for which the predicate is true or false, and the term by which it is false."""

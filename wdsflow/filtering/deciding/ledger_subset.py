@@ -24,7 +24,13 @@ from wdsflow.filtering.ledger.ledger_metadata import (
 )
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
 from wdsflow.filtering.predicates.catalog import gathers_like, with_columns
-from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions, recorded_recipe, recorded_run
+from wdsflow.filtering.recipe.recipe import (
+    Recipe,
+    canonical_recipe,
+    fixed_conditions,
+    recorded_recipe,
+    recorded_run,
+)
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pieces.pieces import with_headers
@@ -73,7 +79,8 @@ class KeptSamples(NamedTuple):
 class ShardLedger:
     """A shard and its ledger.
 
-    ``resolved``: the folder with the values of scores that compare samples. ``known``: the kept samples, if decided.
+    ``resolved``: the folder with the values of scores that compare samples. ``known``: the kept
+    samples, if decided.
     """
 
     url: Shard
@@ -86,15 +93,17 @@ class ShardLedger:
     def kept(self) -> KeptSamples:
         """Return the kept samples. Reads the ledger, and a few pieces of the shard to compare it with.
 
-        Raises LedgerError if there is no ledger, if it lacks a required score (MissingScore), or if the shard has
-        changed since; SourceError if the shard cannot be read.
+        Raises LedgerError if there is no ledger, if it lacks a required score (MissingScore), or if
+        the shard has changed since; SourceError if the shard cannot be read.
         """
         if self.known is not None:
             return self.known
         rows, headers = self.rows()
         ranges = [(row.start, row.end) for row in rows if row.outcome == "kept"]
         places = array("q", (place for each in with_headers(ranges, headers) for place in each))
-        return KeptSamples(places, len(ranges), len(rows), blake2b(places.tobytes(), digest_size=16).digest())
+        return KeptSamples(
+            places, len(ranges), len(rows), blake2b(places.tobytes(), digest_size=16).digest()
+        )
 
     def rows(self) -> tuple[list[Row], Sequence[Range]]:
         """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
@@ -147,7 +156,8 @@ class LedgerSubset:
     def of(folder: str | os.PathLike[str], where: str) -> "LedgerSubset":
         """Return the samples of shards that a predicate keeps. As in ``filter``, unknown ones are not kept.
 
-        Raises StagedLedger if the ledgers are of samples that stages changed; ValueError for an empty predicate.
+        Raises StagedLedger if the ledgers are of samples that stages changed; ValueError for an
+        empty predicate.
         """
         if not where.strip():
             raise ValueError("the predicate is empty: without one, all samples are kept")
@@ -219,7 +229,9 @@ class LedgerSubset:
         if len(alike) > 1:
             with suppress(SourceError):
                 now = input_identity(url)
-                alike = [each for each in alike if each.input.get("pieces") == now.get("pieces")] or alike
+                alike = [
+                    each for each in alike if each.input.get("pieces") == now.get("pieces")
+                ] or alike
         if not alike:
             raise UnknownShard(f"{self.folder} has no ledger of {url}")
         return alike[0]
@@ -234,7 +246,9 @@ def decide(program: Program, samples: SampleTable) -> None:
 def check_scores(program: Program, scored: Layout, names: Sequence[str]) -> None:
     """Raise MissingScore if the first ledger has no column for a score of the predicate."""
     for call in lacking_columns(program, scored, names):
-        raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
+        raise MissingScore(
+            str(call), f"{scored.folder} has no {call}, which was not computed there"
+        )
 
 
 def lacking_columns(program: Program, scored: Layout, names: Sequence[str]) -> list[ScoreCall]:
@@ -248,13 +262,18 @@ def is_complete(scored: Layout, recipe: Recipe) -> bool:
     run = recorded_run(scored.run_file)
     asked = recorded_recipe(scored.run_file).get("scores", [])
     every = asked if isinstance(asked, list) else []
-    return run.get("kind") == "measure" or all(str(call) in every for call in program_of(recipe).scores)
+    return run.get("kind") == "measure" or all(
+        str(call) in every for call in program_of(recipe).scores
+    )
 
 
 def stored_scores(recipe: Recipe, scored: Layout) -> frozenset[ScoreCall]:
     """Return the scores that a run takes from ledgers; ``recipe`` is what ``as_scored`` returned."""
     program = program_of(recipe)
-    lacks = {*lacking_columns(program, scored, [record.name for record in records_in_order(scored)]), *program.ranks}
+    lacks = {
+        *lacking_columns(program, scored, [record.name for record in records_in_order(scored)]),
+        *program.ranks,
+    }
     if not is_complete(scored, recipe):
         # A filter ran its models only for samples that needed them.
         lacks |= program.model_calls
@@ -266,7 +285,9 @@ def _lacking(program: Program, there: Collection[ScoreCall]) -> list[ScoreCall]:
     return [
         call
         for call in program.scores
-        if call not in there and call not in program.ranks and not any(gathers_like(call, other) for other in there)
+        if call not in there
+        and call not in program.ranks
+        and not any(gathers_like(call, other) for other in there)
     ]
 
 
@@ -293,11 +314,17 @@ def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
         raise no_ledgers(scored.folder)
     found_recipe = recorded_recipe(scored.run_file)
     if not found_recipe:
-        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was measured: measure again")
+        raise LedgerError(
+            f"{scored.run_file} does not record how {scored.folder} was measured: measure again"
+        )
     stages = read_stages(found_recipe.get("stages", []))
     if recipe.stages and recipe.stages != stages:
-        raise LedgerError(f"{scored.folder} was measured with other stages than those of the recipe")
-    given = {name: found_recipe[name] for name in _OF_SCORES if isinstance(found_recipe.get(name), str)}
+        raise LedgerError(
+            f"{scored.folder} was measured with other stages than those of the recipe"
+        )
+    given = {
+        name: found_recipe[name] for name in _OF_SCORES if isinstance(found_recipe.get(name), str)
+    }
     for name, value in given.items():
         asked = getattr(recipe, name)
         if asked not in {value, getattr(Recipe, name), "auto"}:
@@ -310,7 +337,9 @@ def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
     return replace(recipe, stages=stages, where=with_columns(recipe.where, there), **given)
 
 
-def measure_command(urls: Sequence[str], folder: str | os.PathLike[str], where: str) -> tuple[str, Path]:
+def measure_command(
+    urls: Sequence[str], folder: str | os.PathLike[str], where: str
+) -> tuple[str, Path]:
     """Return the command that computes the scores of a predicate, as a ledger was made, and the new folder that it writes.
 
     Raises ValueError if the predicate is invalid.
@@ -319,9 +348,23 @@ def measure_command(urls: Sequence[str], folder: str | os.PathLike[str], where: 
     if (added := scores_to_add(urls, Path(folder), recipe)) is not None:
         run_file, new, (urls, calls) = None, Path(folder), added
     else:
-        run_file, new, calls = Layout(Path(folder)).run_file, _unused(Path(folder)), needed_scores(recipe)
-    words = [*map(quote_path, compact(list(urls))), "-o", quote_path(str(new)), "--scores", quote(calls)]
-    words += ["--recipe", quote_path(str(run_file))] if run_file is not None and run_file.is_file() else []
+        run_file, new, calls = (
+            Layout(Path(folder)).run_file,
+            _unused(Path(folder)),
+            needed_scores(recipe),
+        )
+    words = [
+        *map(quote_path, compact(list(urls))),
+        "-o",
+        quote_path(str(new)),
+        "--scores",
+        quote(calls),
+    ]
+    words += (
+        ["--recipe", quote_path(str(run_file))]
+        if run_file is not None and run_file.is_file()
+        else []
+    )
     return " ".join(["wdsflow measure", *words]), new
 
 
@@ -331,7 +374,9 @@ def needed_scores(recipe: Recipe) -> str:
     return ",".join(str(call) for call in program.scores if call not in program.ranks)
 
 
-def scores_to_add(urls: Sequence[str], folder: Path, recipe: Recipe) -> tuple[list[str], str] | None:
+def scores_to_add(
+    urls: Sequence[str], folder: Path, recipe: Recipe
+) -> tuple[list[str], str] | None:
     """Return the shards of a run of ``measure``, and the scores that its ledgers lack for a predicate.
 
     None if no command can add scores to these ledgers: they are of a filter, or of other shards.
@@ -353,7 +398,9 @@ def scores_to_add(urls: Sequence[str], folder: Path, recipe: Recipe) -> tuple[li
         return None
     there = _calls_there(layout, (record.name for record in records_in_order(layout))) or {}
     lacks = [str(call) for call in _lacking(program, there)]
-    return list(urls) if given == measured else [*measured], ",".join(lacks) or needed_scores(program.recipe)
+    return list(urls) if given == measured else [*measured], ",".join(lacks) or needed_scores(
+        program.recipe
+    )
 
 
 def _unused(folder: Path) -> Path:

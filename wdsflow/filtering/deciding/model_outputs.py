@@ -52,15 +52,21 @@ class _Window:
 class ModelOutputs(AbstractContextManager["ModelOutputs"]):
     """Sets the values of scores that models compute.
 
-    Samples are added to a window. ``turn`` sends a window to the models, and returns the samples of the window before,
-    whose outputs have come meanwhile. Windows end by samples and items, never by time: the same shard makes the same batches.
+    Samples are added to a window. ``turn`` sends a window to the models, and returns the samples of
+    the window before, whose outputs have come meanwhile. Windows end by samples and items, never by
+    time: the same shard makes the same batches.
 
-    On a CPU a full window may take minutes. There the first ones of a shard have 2, 4, 8 ... samples: how long a
-    sample takes is known soon. A GPU needs full windows from the start.
+    On a CPU a full window may take minutes. There the first ones of a shard have 2, 4, 8 ...
+    samples: how long a sample takes is known soon. A GPU needs full windows from the start.
     """
 
     def __init__(
-        self, program: Program, table: SampleTable, models: Models, mark: Mark, embeddings: ShardEmbeddings
+        self,
+        program: Program,
+        table: SampleTable,
+        models: Models,
+        mark: Mark,
+        embeddings: ShardEmbeddings,
     ) -> None:
         self._program = program
         self._table = table
@@ -72,7 +78,8 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._open: dict[int, _OpenSample] = {}
         self._window = _Window()
         self._running: tuple[_Window, Future[None] | None] | None = None
-        # Not if models run in this process: if one killed it, the sample being read would be quarantined.
+        # Not if models run in this process: if one killed it, the sample being read would be
+        # quarantined.
         self._thread = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
 
     def __exit__(self, *_: object) -> None:
@@ -94,7 +101,8 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
     def add(self, sample: Seen) -> bool:
         """Request the outputs that a sample needs next.
 
-        Return False if some could not be requested: their scores have failed, which may decide the sample.
+        Return False if some could not be requested: their scores have failed, which may decide the
+        sample.
         """
         number = sample.row.number
         open_sample = self._open.setdefault(number, _OpenSample(sample))
@@ -169,7 +177,9 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             for (number, key), output in zip(keys, outputs, strict=True):
                 window.samples[number].outputs[key] = output
 
-    def _request(self, open_sample: _OpenSample, score: ModelScore, view: ShardView) -> list[Request]:
+    def _request(
+        self, open_sample: _OpenSample, score: ModelScore, view: ShardView
+    ) -> list[Request]:
         """Request what a score needs, unless an earlier run has stored it."""
         requests = score.requests(view)
         for request in requests:
@@ -181,7 +191,9 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             self._is_known(open_sample, request)
         return requests
 
-    def _all_known(self, open_sample: _OpenSample, requests: Sequence[Request], _view: ShardView) -> bool:
+    def _all_known(
+        self, open_sample: _OpenSample, requests: Sequence[Request], _view: ShardView
+    ) -> bool:
         """Return whether all outputs of a score are known; request those that are not."""
         # Not all(...) of a generator, which would end at the first that is not known.
         is_known = [self._is_known(open_sample, request) for request in requests]
@@ -211,7 +223,11 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         return False
 
     def _set_value(
-        self, open_sample: _OpenSample, call: ScoreCall, score: ModelScore, requests: Sequence[Request]
+        self,
+        open_sample: _OpenSample,
+        call: ScoreCall,
+        score: ModelScore,
+        requests: Sequence[Request],
     ) -> None:
         """Set the value of a score whose outputs have come."""
         row, view = open_sample.sample

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Sequence
 
 from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import spelled
-from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, ResizedImage, Row, SampleTable, in_utf8
+from wdsflow.filtering.ledger.sample_table import (
+    NOT_COMPARED,
+    ResizedImage,
+    Row,
+    SampleTable,
+    in_utf8,
+)
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import ShardRecord
 
@@ -94,7 +100,9 @@ def _values(samples: SampleTable, row: Row, name: str, terms: Sequence[Term]) ->
     for term in terms:
         if str(term) == name:
             columns = [(call, samples.columns[call]) for call in term.scores]
-            values = [(call, column[row.number]) for call, column in columns if row.number in column]
+            values = [
+                (call, column[row.number]) for call, column in columns if row.number in column
+            ]
             return ", ".join(f"{call} is {_shown(value)}" for call, value in values)
     return ""
 

@@ -37,7 +37,14 @@ from wdsflow.stages.scores.base import (
     bare,
     versions_of,
 )
-from wdsflow.stages.scores.model.model_score import BatchScore, Model, ModelScore, described, rows_of, scalar
+from wdsflow.stages.scores.model.model_score import (
+    BatchScore,
+    Model,
+    ModelScore,
+    described,
+    rows_of,
+    scalar,
+)
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_catalog import SCORES, all_scores
 from wdsflow.text.install import check_installed
@@ -93,9 +100,10 @@ _COUNTED: dict[Subject, tuple[Subject, ...]] = {
 def plain_value(score: Score, value: object, view: View | None) -> Value:
     """Return the value of a score for a sample as float, int, bool or str, or as a list of these with one for each item.
 
-    Scalars and arrays of NumPy and PyTorch are accepted. Items are the images, videos or captions of ``view`` that the
-    score uses. For wdsflow's own scores, and without a view, a list may have any length. Raises TypeError for anything
-    else, ScoreError "not-finite" for NaN and infinities, OverflowError for a number that no float can hold.
+    Scalars and arrays of NumPy and PyTorch are accepted. Items are the images, videos or captions
+    of ``view`` that the score uses. For wdsflow's own scores, and without a view, a list may have
+    any length. Raises TypeError for anything else, ScoreError "not-finite" for NaN and infinities,
+    OverflowError for a number that no float can hold.
     """
     method, rows = _method_of(score), rows_of(value)
     if rows is None:
@@ -127,7 +135,9 @@ def in_plain(score: Score, way: Callable[[W], Value]) -> Callable[[W], Value]:
 
 def is_ours(score: Score) -> bool:
     """Return whether a score is wdsflow's own: its values need no check."""
-    return SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith("wdsflow.")
+    return SCORES.get(score.name, Score) is type(score) or type(score).__module__.startswith(
+        "wdsflow."
+    )
 
 
 def _scalar(score: Score, value: object, method: str) -> Scalar:
@@ -141,7 +151,9 @@ def _method_of(score: Score) -> str:
         return "resolve()"
     if isinstance(score, ModelScore):
         return "score()" if isinstance(score, BatchScore) else "value()"
-    own = next((base for base in (HeaderScore, PixelScore, TextScore) if isinstance(score, base)), None)
+    own = next(
+        (base for base in (HeaderScore, PixelScore, TextScore) if isinstance(score, base)), None
+    )
     return "of()" if own is not None and type(score).score is own.score else "score()"
 
 
@@ -174,14 +186,23 @@ class Program:
         self.expression = parse(recipe.where, names) if recipe.where.strip() else None
         asked = [parse_score(text, names) for text in recipe.scores]
         wanted = self.expression.scores if self.expression else ()
-        self.scores = {call: score_of(call, recipe.precision) for call in dict.fromkeys((*wanted, *asked))}
-        # Ranks are computed from other scores: of all samples, or of those that the other terms keep.
+        self.scores = {
+            call: score_of(call, recipe.precision) for call in dict.fromkeys((*wanted, *asked))
+        }
+        # Ranks are computed from other scores: of all samples, or of those that the other terms
+        # keep.
         self.ranks: dict[ScoreCall, RankedNumber] = {
-            call: ranked_number(score, names) for call, score in self.scores.items() if isinstance(score, RankPercent)
+            call: ranked_number(score, names)
+            for call, score in self.scores.items()
+            if isinstance(score, RankPercent)
         }
         ranked: list[ScoreCall] = []
         for call, number in self.ranks.items():
-            self.scores |= {each: score_of(each, recipe.precision) for each in number.calls if each not in self.scores}
+            self.scores |= {
+                each: score_of(each, recipe.precision)
+                for each in number.calls
+                if each not in self.scores
+            }
             if self.scores[call].settings()["among"] == "all" or call in asked:
                 asked += number.calls
             else:
@@ -191,16 +212,28 @@ class Program:
         for score in self.scores.values():
             check_installed(score.name, score.packages, score.needs)
             score.check_files()
-        self.dataset_calls = tuple(call for call, score in self.scores.items() if isinstance(score, DatasetScore))
+        self.dataset_calls = tuple(
+            call for call, score in self.scores.items() if isinstance(score, DatasetScore)
+        )
         late = frozenset(self.dataset_calls)
         self.gathered_calls = tuple(call for call in self.dataset_calls if call not in self.ranks)
         # For these scores, the other scores are ordinary terms.
-        self.kept_calls = frozenset(call for call in late if getattr(self.scores[call], "among", "") == "kept")
-        self.compared_among_all = [call for call in self.dataset_calls if call not in self.kept_calls]
+        self.kept_calls = frozenset(
+            call for call in late if getattr(self.scores[call], "among", "") == "kept"
+        )
+        self.compared_among_all = [
+            call for call in self.dataset_calls if call not in self.kept_calls
+        ]
         self.compared_among_kept = [call for call in self.dataset_calls if call in self.kept_calls]
-        self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
+        self.model_calls = frozenset(
+            call for call, score in self.scores.items() if isinstance(score, ModelScore)
+        )
         later = late | self.model_calls
-        self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
+        self._ways = {
+            call: in_plain(score, way_of(score))
+            for call, score in self.scores.items()
+            if call not in later
+        }
         self.decider = Decider(self.expression, self.kept_calls) if self.expression else None
         self.terms = self.decider.terms if self.decider else ()
         self._others = self._without_kept()
@@ -208,7 +241,9 @@ class Program:
         self.kinds: dict[ScoreCall, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in late)
         # Than the predicate needs.
-        self.asks_more = bool(self._asked or self._ranked or self.gathered_calls or recipe.hash_images)
+        self.asks_more = bool(
+            self._asked or self._ranked or self.gathered_calls or recipe.hash_images
+        )
 
     def _without_kept(self) -> Evaluator | None:
         """Return the evaluator of the terms without scores that compare kept samples; None if there is no such term."""
@@ -326,7 +361,11 @@ class Program:
             calls += self._ranked
         calls += self._asked
         calls += [call for call in self.gathered_calls if not (is_out and call in self.kept_calls)]
-        return [call for call in dict.fromkeys(calls) if call in self.model_calls and not samples.has(row, call)]
+        return [
+            call
+            for call in dict.fromkeys(calls)
+            if call in self.model_calls and not samples.has(row, call)
+        ]
 
     def _is_out(self, row: Row) -> bool:
         """Return whether a sample is dropped or quarantined by what is known, regardless of comparisons."""
@@ -342,7 +381,11 @@ class Program:
 
     def models_of(self, calls: Collection[ScoreCall]) -> tuple[Model, ...]:
         """Return the models of some scores."""
-        scores = (score for call, score in self.scores.items() if call in calls and isinstance(score, ModelScore))
+        scores = (
+            score
+            for call, score in self.scores.items()
+            if call in calls and isinstance(score, ModelScore)
+        )
         return tuple(dict.fromkeys(model for score in scores for model in score.models()))
 
     def decide(self, samples: SampleTable) -> None:
@@ -352,7 +395,11 @@ class Program:
         for row in samples.rows:
             row.outcome, row.term, row.error, row.detail = "kept", None, None, None
             if row.trouble.startswith(DROPPED):
-                row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
+                row.outcome, row.term, row.detail = (
+                    "dropped",
+                    row.trouble.removeprefix(DROPPED),
+                    row.about or None,
+                )
             elif row.trouble:
                 row.quarantine(row.trouble, row.about)
             elif self.decider is not None:
@@ -367,7 +414,8 @@ class Program:
         if judgement is None:
             missing = self._needed(samples, row)[0]
             raise MissingScore(
-                str(missing), f"{missing} was not computed for sample {row.number}, and maybe for others"
+                str(missing),
+                f"{missing} was not computed for sample {row.number}, and maybe for others",
             )
         if judgement.keep:
             return
@@ -384,8 +432,8 @@ class Program:
     def compared(self, samples: SampleTable, call: ScoreCall) -> list[Row]:
         """Return the samples that take part in a comparison: all readable samples, or those that the other terms keep.
 
-        The other terms are those without scores that compare kept samples; values of scores that compare all samples
-        must be known by then.
+        The other terms are those without scores that compare kept samples; values of scores that
+        compare all samples must be known by then.
         """
         readable = samples.readable
         if self.decider is None or call not in self.kept_calls:
@@ -395,18 +443,26 @@ class Program:
         for row in open_:
             for needed in self._needed(samples, row):
                 if needed not in self.kept_calls:
-                    what = f"{needed} was not computed for sample {row.number}, and maybe for others"
+                    what = (
+                        f"{needed} was not computed for sample {row.number}, and maybe for others"
+                    )
                     raise NotCompared(str(needed), what)
         by_others = {row.number for row in open_}
         if self.recipe.unknown != "keep" and self._others is not None and open_:
             known = [each for each in self.scores if each not in self.kept_calls]
             found = evaluate(self._others, samples, open_, known)
-            by_others = {row.number for row, keep in zip(open_, found.keep.tolist(), strict=True) if keep}
+            by_others = {
+                row.number for row, keep in zip(open_, found.keep.tolist(), strict=True) if keep
+            }
         return [
-            row for row in readable if (row.number in by_others if row.judgement is None else not self._is_out(row))
+            row
+            for row in readable
+            if (row.number in by_others if row.judgement is None else not self._is_out(row))
         ]
 
-    def _compute(self, samples: SampleTable, call: ScoreCall, seen: Sequence[Seen], mark: Mark) -> None:
+    def _compute(
+        self, samples: SampleTable, call: ScoreCall, seen: Sequence[Seen], mark: Mark
+    ) -> None:
         """Compute a score of those samples that lack it, unless it is computed elsewhere."""
         way, column = self._ways.get(call), samples.columns[call]
         if way is None:
@@ -417,7 +473,9 @@ class Program:
                 mark.set(number)
                 column[number] = guarded(way, view)
 
-    def _complete(self, samples: SampleTable, row: Row, view: ShardView, calls: Sequence[ScoreCall]) -> None:
+    def _complete(
+        self, samples: SampleTable, row: Row, view: ShardView, calls: Sequence[ScoreCall]
+    ) -> None:
         for call in calls:
             way, column = self._ways.get(call), samples.columns[call]
             if way is not None and row.number not in column:

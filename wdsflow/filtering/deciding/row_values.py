@@ -85,12 +85,16 @@ def evaluate(
 ) -> Decisions:
     """Return what an expression says of some samples when the scores ``computed`` are known for all that need them."""
     found = table_of(
-        samples, rows, {call: kind for call, kind in evaluator.expression.kinds.items() if call in computed}
+        samples,
+        rows,
+        {call: kind for call, kind in evaluator.expression.kinds.items() if call in computed},
     )
     return evaluator.evaluate(found.table, computed, found.lists, lacks)
 
 
-def results(evaluator: Evaluator, samples: SampleTable, rows: Sequence[Row]) -> list[bool | Unknown | None]:
+def results(
+    evaluator: Evaluator, samples: SampleTable, rows: Sequence[Row]
+) -> list[bool | Unknown | None]:
     """Return for each of some samples whether an expression holds, why that is unknown, or None while scores are not computed.
 
     What is computed may differ from sample to sample, as in the ledger of a filter.
@@ -120,7 +124,9 @@ def _result(
     return reason(evaluator, samples, decisions, number, row)
 
 
-def reason(evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: Row) -> Unknown:
+def reason(
+    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: Row
+) -> Unknown:
     """Return why the result of an expression is unknown: the first value that is missing in its first unknown term."""
     term = evaluator.terms[decisions.term[number]]
     for call in term.scores:
@@ -135,7 +141,9 @@ def no_result(text: str, calls: Sequence[ScoreCall], samples: SampleTable, row: 
     counts = {call: len(value) for call, value in values.items() if isinstance(value, list)}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{call} has {count}" for call, count in counts.items())
-        return Unknown(NO_RESULT, f"{text} combines scores with different numbers of values: {listed}")
+        return Unknown(
+            NO_RESULT, f"{text} combines scores with different numbers of values: {listed}"
+        )
     return Unknown(NO_RESULT, f"{text} has no result: a division by zero, or a number too large")
 
 

@@ -48,9 +48,10 @@ _MOST_TEXTS = 10_000
 class ScoreColumn:
     """The values of a score in all ledgers of a run.
 
-    Numbers take up to 24 bytes of memory per sample; shards in which a key occurs more than once take their keys as
-    well. A threshold keeps the larger numbers, ``score > x``, or the smaller ones, ``score < x``. If a sample has several
-    values, the smallest counts, or the largest: the comparison must hold for each.
+    Numbers take up to 24 bytes of memory per sample; shards in which a key occurs more than once
+    take their keys as well. A threshold keeps the larger numbers, ``score > x``, or the smaller
+    ones, ``score < x``. If a sample has several values, the smallest counts, or the largest: the
+    comparison must hold for each.
 
     Attributes:
         call: the score.
@@ -115,7 +116,8 @@ class ScoreColumn:
         found = (
             nearest(low, high)
             for share in range(10, 100, 10)
-            if (low := self.quantile((share - 5) / 100)) < (high := self.quantile((share + 5) / 100))
+            if (low := self.quantile((share - 5) / 100))
+            < (high := self.quantile((share + 5) / 100))
         )
         return [each for each in dict.fromkeys(found) if math.isfinite(each) and self.kept(each)]
 
@@ -125,7 +127,9 @@ class ScoreColumn:
         if values is None or not len(values) or values[0] == values[-1]:
             return None
         wanted, *ends = self._equals(share)
-        first = min((end for end in ends if 0 < end < len(values)), key=lambda end: abs(end - wanted))
+        first = min(
+            (end for end in ends if 0 < end < len(values)), key=lambda end: abs(end - wanted)
+        )
         nearest = roundest_after if self.small else roundest
         found = nearest(float(values[first - 1]), float(values[first]))
         # A predicate cannot express infinity.
@@ -192,7 +196,10 @@ class LedgerScores:
         exact = [call for call in self.calls if str(call) == canonical]
         found = exact or [call for call in self.calls if call.name == text]
         if not found:
-            raise MissingScore(text, f"{self._layout.folder} has no {text}; it has {', '.join(map(str, self.calls))}")
+            raise MissingScore(
+                text,
+                f"{self._layout.folder} has no {text}; it has {', '.join(map(str, self.calls))}",
+            )
         return found
 
     def column(self, call: ScoreCall) -> ScoreColumn:
@@ -204,7 +211,9 @@ class LedgerScores:
             column.where = self._predicate(column)
             if column.where:
                 column.twins.clear()
-                column.eligible = _sorted([_eligible(column, self._path(record)) for record in self.records])
+                column.eligible = _sorted(
+                    [_eligible(column, self._path(record)) for record in self.records]
+                )
         return column
 
     def _path(self, record: ShardRecord) -> Path:
@@ -253,7 +262,9 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
 
     samples, _ = read_ledger(path, calls=[column.call])
     values = samples.columns[column.call]
-    found = _numbers(column, samples) if column.kind == "number" else np.full(len(samples.rows), np.nan)
+    found = (
+        _numbers(column, samples) if column.kind == "number" else np.full(len(samples.rows), np.nan)
+    )
     column.samples += len(samples.rows)
     for place, row in enumerate(samples.rows):
         value = values.get(row.number, NOT_COMPUTED)
@@ -305,7 +316,10 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
         if row.outcome != "kept":
             found[place] = np.nan
         elif row.number not in samples.columns[column.call]:
-            raise MissingScore(str(column.call), f"{column.call} was not computed for sample {row.number} of {path}")
+            raise MissingScore(
+                str(column.call),
+                f"{column.call} was not computed for sample {row.number} of {path}",
+            )
     _keep_twins(column, [row.key for row in samples.rows], found)
     return found
 
@@ -351,7 +365,11 @@ def example_predicate(layout: Layout, names: Sequence[str]) -> str:
             continue
         for call, kind in calls_of(about).items():
             values = samples.columns[call].values()
-            known = [value for value in values if not isinstance(value, (list, Unknown)) and value is not None]
+            known = [
+                value
+                for value in values
+                if not isinstance(value, (list, Unknown)) and value is not None
+            ]
             if found := _condition(str(call), kind, known):
                 return found
     return ""
@@ -359,13 +377,19 @@ def example_predicate(layout: Layout, names: Sequence[str]) -> str:
 
 def _condition(call: str, kind: str, values: Sequence[Constant]) -> str:
     numbers = [
-        value for value in values if isinstance(value, (int, float)) and kind == "number" and math.isfinite(value)
+        value
+        for value in values
+        if isinstance(value, (int, float)) and kind == "number" and math.isfinite(value)
     ]
     if numbers:
         return f"{call} >= {_floor(statistics.median_low(numbers))}"
     if kind == "boolean" and values:
         return call if all(values) else f"not {call}"
-    texts = Counter(value for value in values if isinstance(value, str) and kind == "text" and len(value) <= _LONGEST)
+    texts = Counter(
+        value
+        for value in values
+        if isinstance(value, str) and kind == "text" and len(value) <= _LONGEST
+    )
     return f"{call} == {spelled(texts.most_common(1)[0][0])}" if texts else ""
 
 

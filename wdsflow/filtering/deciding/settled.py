@@ -18,4 +18,6 @@ class Settled:
         for row in rows:
             self._samples += 1
             self._bytes += row.end - row.start
-        self._mark.settle(self._samples, min(1.0, self._bytes / self._length) if self._length else 0.0)
+        self._mark.settle(
+            self._samples, min(1.0, self._bytes / self._length) if self._length else 0.0
+        )

@@ -20,7 +20,12 @@ from wdsflow.stages.scores.base import Score
 from wdsflow.stages.scores.model.clip import ClipScore, Embedded, embedding_key
 from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
-from wdsflow.table_files.parquet_columns import Column, text_column, vector_column, vector_lists_column
+from wdsflow.table_files.parquet_columns import (
+    Column,
+    text_column,
+    vector_column,
+    vector_lists_column,
+)
 from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 
 from .ledger_metadata import (
@@ -63,7 +68,12 @@ class EmbeddingColumn(NamedTuple):
             "of": of,
             "settings": dict(self.embedded.settings),
         }
-        about |= {"dtype": "float16", "size": self.size, "model": model.identity(), "facts": model.facts()}
+        about |= {
+            "dtype": "float16",
+            "size": self.size,
+            "model": model.identity(),
+            "facts": model.facts(),
+        }
         plain: EmbeddingAbout = json.loads(canonical(about))
         return plain
 
@@ -123,13 +133,19 @@ class Spool:
             stored = [self._positions.get(row.number, {}) for row in rows[start : start + GROUP]]
             keys = []
             for columns in stored:
-                named = {name: [key for key, _ in pairs] for name, pairs in columns.items() if pairs}
+                named = {
+                    name: [key for key, _ in pairs] for name, pairs in columns.items() if pairs
+                }
                 keys.append(json.dumps(named, sort_keys=True) if named else None)
             group: dict[str, Column] = {KEYS: text_column(keys)}
             for column in self.columns:
-                positions = [[position for _, position in columns.get(column.name, ())] for columns in stored]
+                positions = [
+                    [position for _, position in columns.get(column.name, ())] for columns in stored
+                ]
                 group[column.name] = self._firsts(positions, column.size)
-                others = [self._read(some[1:], column.size) if some[1:] else None for some in positions]
+                others = [
+                    self._read(some[1:], column.size) if some[1:] else None for some in positions
+                ]
                 group[column.more] = vector_lists_column(others)
             yield group
 
@@ -137,17 +153,23 @@ class Spool:
         import numpy as np
 
         missing = np.array([not some for some in positions], np.bool_)
-        return vector_column(self._read([some[0] if some else None for some in positions], size), missing)
+        return vector_column(
+            self._read([some[0] if some else None for some in positions], size), missing
+        )
 
     def _read(self, positions: Sequence[int | None], size: int) -> "NDArray[np.float32]":
         """Return embeddings, (n, size); zeros for None."""
         import numpy as np
 
         parts = [
-            bytes(2 * size) if position is None else os.pread(self._file.fileno(), 2 * size, position)
+            bytes(2 * size)
+            if position is None
+            else os.pread(self._file.fileno(), 2 * size, position)
             for position in positions
         ]
-        return np.frombuffer(b"".join(parts), "<f2").astype(np.float32).reshape(len(positions), size)
+        return (
+            np.frombuffer(b"".join(parts), "<f2").astype(np.float32).reshape(len(positions), size)
+        )
 
 
 # Columns of a ledger, by the model that computes the same.
@@ -169,12 +191,17 @@ def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries,
             entries[model] = same
             continue
         wanted = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
-        alike = [column["model"] for column in columns if column["model"]["kind"] == identity["kind"]]
+        alike = [
+            column["model"] for column in columns if column["model"]["kind"] == identity["kind"]
+        ]
         why = min((list(differences(other, identity)) for other in alike), key=len, default=None)
         why = why or [f"it has those of the {columns[0]['model']['kind']}"]
         missing.append(f"{path} has none of the {wanted}: {'; '.join(why)}")
     if not entries:
-        raise LedgerError("\n".join(missing) or "--embeddings-from is for scores of a CLIP, and the recipe has none")
+        raise LedgerError(
+            "\n".join(missing)
+            or "--embeddings-from is for scores of a CLIP, and the recipe has none"
+        )
     # Decoders need facts; models are loaded only if embeddings are missing.
     for served, found in entries.items():
         served.recall(found[0]["facts"])
@@ -188,7 +215,9 @@ class StoredEmbeddings:
         self._file = ParquetFile(path)
         self._rows = self._file.rows
         self._entries = entries
-        self._all = list({entry["column"]: entry for each in entries.values() for entry in each}.values())
+        self._all = list(
+            {entry["column"]: entry for each in entries.values() for entry in each}.values()
+        )
         self._names = [each for entry in self._all for each in (entry["column"], entry["more"])]
         self._groups: OrderedDict[int, _Group] = OrderedDict()
 
@@ -210,14 +239,19 @@ class StoredEmbeddings:
         group = self._group(row)
         for entry in self._all:
             keys = group.keys[row.number % GROUP].get(entry["column"], [])
-            yield entry["column"], [(key, group.vector(row, entry, place)) for place, key in enumerate(keys)]
+            yield (
+                entry["column"],
+                [(key, group.vector(row, entry, place)) for place, key in enumerate(keys)],
+            )
 
     def _group(self, row: Row) -> "_Group":
         """Return the group of a sample; the last two are held for samples that wait for a model. Raises SourceError."""
         number = row.number // GROUP
         if number not in self._groups:
             try:
-                columns = self._file.arrays([KEYS, *self._names], number * GROUP, (number + 1) * GROUP)
+                columns = self._file.arrays(
+                    [KEYS, *self._names], number * GROUP, (number + 1) * GROUP
+                )
             except (ParquetError, OSError) as error:
                 # A fault of the shard, not of a sample.
                 raise SourceError("io", str(error)) from None
@@ -297,7 +331,10 @@ class Reuse(NamedTuple):
 
 
 def reuse_of(
-    ledger: str | os.PathLike[str], names: Sequence[str], models: Sequence[Model], stages: Sequence[SampleStage]
+    ledger: str | os.PathLike[str],
+    names: Sequence[str],
+    models: Sequence[Model],
+    stages: Sequence[SampleStage],
 ) -> Reuse:
     """Return the embeddings that a run may reuse from the ledgers of these shards. Each ledger is checked again later.
 
@@ -330,7 +367,9 @@ def stored_embeddings(
 
 def own_embeddings(models: Sequence[Model], about: About, path: Path) -> StoredEmbeddings | None:
     """Return the embeddings of a ledger that gets more scores; None if it has none."""
-    return StoredEmbeddings(path, _served(about, models, path)[0]) if about.get("embeddings") else None
+    return (
+        StoredEmbeddings(path, _served(about, models, path)[0]) if about.get("embeddings") else None
+    )
 
 
 def _served_by(
@@ -348,7 +387,11 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
     """
 
     def __init__(
-        self, *, spool: Spool | None = None, stored: StoredEmbeddings | None = None, own: StoredEmbeddings | None = None
+        self,
+        *,
+        spool: Spool | None = None,
+        stored: StoredEmbeddings | None = None,
+        own: StoredEmbeddings | None = None,
     ) -> None:
         self.spool, self._stored, self._own = spool, stored, own
         self.in_use = any(each is not None for each in (spool, stored, own))
@@ -364,7 +407,10 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         if not places or not isinstance(request.model, (ClipImage, ClipText)):
             return None
         key = embedding_key(request)
-        return next((found for each in places if (found := each.find(row, request.model, key)) is not None), None)
+        return next(
+            (found for each in places if (found := each.find(row, request.model, key)) is not None),
+            None,
+        )
 
     def keep_own(self, row: Row) -> None:
         """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""
@@ -372,12 +418,16 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
             for column, found in self._own.all_of(row):
                 self.spool.add(column, row, found)
 
-    def keep(self, row: Row, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]) -> None:
+    def keep(
+        self, row: Row, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
+    ) -> None:
         """Keep all embeddings of a sample that a score requested. Raises OSError if the disk fails."""
         if self.spool is None or not isinstance(score, ClipScore):
             return
         keys = list(map(embedding_key, requests))
         for embedded in score.embedded():
             found = zip(keys, requests, outputs, strict=True)
-            own = [(key, output) for key, request, output in found if request.model == embedded.model]
+            own = [
+                (key, output) for key, request, output in found if request.model == embedded.model
+            ]
             self.spool.add(self.spool.column_of(embedded), row, own)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Columns that img2dataset writes for each sample, as text or integers; the sample's json has the same.
+# Columns that img2dataset writes for each sample, as text or integers; the sample's json has the
+# same.
 _TEXTS = ("url", "caption", "status", "error_message", "exif", "sha256", "uid")
 _NUMBERS = ("width", "height", "original_width", "original_height")
 _UID = re.compile("[0-9a-f]{32}")
@@ -55,11 +56,12 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
 def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     """Write a list of the kept samples in one step, and return their number.
 
-    ``.txt``: one key per line. ``.npy``: the uids of the samples' json as DataComp's resharder takes them, sorted pairs
-    of unsigned 64-bit numbers. ``...image_embeddings.npy``, ``...caption_embeddings.npy``: a matrix of half floats,
-    with the keys in a ``.txt`` next to it. ``.parquet``: key, shard, and img2dataset's columns from the samples' json.
-    ``.npz``: a list of images for ``--near``, ``...embeddings.npz`` of embeddings, any other of hashes.
-    Raises ValueError if samples lack a required value, OSError if the disk fails.
+    ``.txt``: one key per line. ``.npy``: the uids of the samples' json as DataComp's resharder
+    takes them, sorted pairs of unsigned 64-bit numbers. ``...image_embeddings.npy``,
+    ``...caption_embeddings.npy``: a matrix of half floats, with the keys in a ``.txt`` next to it.
+    ``.parquet``: key, shard, and img2dataset's columns from the samples' json. ``.npz``: a list of
+    images for ``--near``, ``...embeddings.npz`` of embeddings, any other of hashes. Raises
+    ValueError if samples lack a required value, OSError if the disk fails.
     """
     write = check_export(path)
     remove_stale(path.absolute().parent)
@@ -106,7 +108,9 @@ def _uids(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
             else:
                 missing += 1
     if missing:
-        raise ValueError(f"{missing:,} of the kept samples have no uid of 32 hexadecimal digits in their json")
+        raise ValueError(
+            f"{missing:,} of the kept samples have no uid of 32 hexadecimal digits in their json"
+        )
     sink = io.BytesIO()
     np.save(sink, np.array(sorted(pairs), np.dtype("u8,u8")))
     write_file(path, sink.getvalue())
@@ -135,7 +139,11 @@ def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, object]:
     row: dict[str, object] = {"key": in_utf8(sample.key), "shard": shard}
     for name in _TEXTS:
         value = found.get(name)
-        row[name] = None if value is None else in_utf8(value if isinstance(value, str) else json.dumps(value))
+        row[name] = (
+            None
+            if value is None
+            else in_utf8(value if isinstance(value, str) else json.dumps(value))
+        )
     for name in _NUMBERS:
         value = found.get(name)
         whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
@@ -148,7 +156,9 @@ def _reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) 
     import numpy as np
 
     if not path.name.endswith("embeddings.npz"):
-        hashes = [int(text, 16) for record in records for text in _hashes(layout.ledger(record.name))]
+        hashes = [
+            int(text, 16) for record in records for text in _hashes(layout.ledger(record.name))
+        ]
         write_file(path, bytes_of_list("phash", np.array(sorted(set(hashes)), np.uint64), {}))
         return len(hashes)
     column, _ = _embedding_column(layout, records, "image")
@@ -168,7 +178,11 @@ def _hashes(ledger: Path) -> Iterator[str]:
         raise LedgerError(f"{ledger} has no phash for a list of hashes: add phash to --scores")
     for row in samples.rows:
         value = samples.columns[call].get(row.number) if row.outcome == "kept" else None
-        yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
+        yield from (
+            text
+            for text in (value if isinstance(value, list) else [value])
+            if isinstance(text, str)
+        )
 
 
 ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
@@ -182,8 +196,9 @@ def embedding_kind(path: Path) -> str | None:
 def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     """Write float16 (n, d), and the n keys to a file ``.txt`` of the same name, one per line; return n.
 
-    It has a row for each kept sample with an embedding, of its first image or caption, in the order of shards and
-    samples. Raises ValueError if the ledgers have no embeddings, or those of several models; OSError if the disk fails.
+    It has a row for each kept sample with an embedding, of its first image or caption, in the order
+    of shards and samples. Raises ValueError if the ledgers have no embeddings, or those of several
+    models; OSError if the disk fails.
     """
     kind = embedding_kind(path)
     column, size = _embedding_column(layout, records, str(kind))
@@ -206,7 +221,9 @@ def _npy_header(stream: BinaryIO, rows: int, size: int) -> None:
     """Write numpy's header, of fixed length, with room for more rows."""
     from numpy.lib import format as npy
 
-    npy.write_array_header_1_0(stream, {"descr": "<f2", "fortran_order": False, "shape": (rows, size)})
+    npy.write_array_header_1_0(
+        stream, {"descr": "<f2", "fortran_order": False, "shape": (rows, size)}
+    )
 
 
 def _embedding_column(layout: Layout, records: Sequence[ShardRecord], kind: str) -> tuple[str, int]:
@@ -214,9 +231,15 @@ def _embedding_column(layout: Layout, records: Sequence[ShardRecord], kind: str)
     columns: dict[str, int] = {}
     for record in records:
         about = read_about(layout.ledger(record.name))
-        columns |= {entry["column"]: entry["size"] for entry in about.get("embeddings", []) if entry["of"] == kind}
+        columns |= {
+            entry["column"]: entry["size"]
+            for entry in about.get("embeddings", [])
+            if entry["of"] == kind
+        }
     if not columns:
-        raise LedgerError(f"the ledgers in {layout.folder} have no embeddings of {kind}s: filter with --embeddings")
+        raise LedgerError(
+            f"the ledgers in {layout.folder} have no embeddings of {kind}s: filter with --embeddings"
+        )
     if len(columns) > 1:
         raise LedgerError(
             f"the ledgers have several embeddings of {kind}s, and one list cannot hold them: {', '.join(columns)}"
@@ -234,7 +257,9 @@ def _kept_vectors(
         file = ParquetFile(layout.ledger(record.name))
         for start in range(0, file.rows, GROUP):
             arrays = file.arrays(["key", "outcome", column], start, start + GROUP)
-            chosen = (np.ma.getdata(arrays["outcome"]) == "kept") & ~np.ma.getmaskarray(arrays[column])
+            chosen = (np.ma.getdata(arrays["outcome"]) == "kept") & ~np.ma.getmaskarray(
+                arrays[column]
+            )
             vectors = np.ma.getdata(arrays[column])[chosen].tolist()
             if vectors:
                 yield as_list(arrays["key"][chosen]), np.array(vectors, "<f2")

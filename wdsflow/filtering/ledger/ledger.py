@@ -39,7 +39,19 @@ from .ledger_metadata import (
 )
 from .sample_table import NOT_COMPARED, Row, SampleTable, in_utf8
 
-_OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
+_OWN = (
+    "sample",
+    "key",
+    "offset",
+    "size",
+    "image_xxh3",
+    "outcome",
+    "term",
+    "error",
+    "detail",
+    "trouble",
+    "fields",
+)
 RESIZED = "resized"
 # The last is the name by which DuckDB numbers the rows of a file.
 RESERVED = frozenset((*_OWN, "several", "failed", RESIZED, KEYS, "file_row_number"))
@@ -95,7 +107,10 @@ def write_ledger(
     """
     if vectors is not None:
         about = {**about, "embeddings": vectors.about()}
-    calls = [{"name": call.name, "settings": dict(call.settings), "kind": kind} for call, kind in kinds.items()]
+    calls = [
+        {"name": call.name, "settings": dict(call.settings), "kind": kind}
+        for call, kind in kinds.items()
+    ]
     own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
     metadata = {"wdsflow": json.dumps(own, sort_keys=True)}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +135,10 @@ def _columns(
     """Return the columns of some rows, but for embeddings."""
     columns = {**_own_columns(rows), **_score_columns(samples, rows, kinds, gathered)}
     if resized:
-        smaller = [json.dumps(row.resized) if row.resized and row.outcome == "kept" else None for row in rows]
+        smaller = [
+            json.dumps(row.resized) if row.resized and row.outcome == "kept" else None
+            for row in rows
+        ]
         columns[RESIZED] = text_column(smaller)
     return columns
 
@@ -144,7 +162,10 @@ def _own_columns(rows: Sequence[Row]) -> dict[str, Column]:
 
 
 def _score_columns(
-    samples: SampleTable, rows: Sequence[Row], kinds: Mapping[ScoreCall, str], gathered: Sequence[ScoreCall]
+    samples: SampleTable,
+    rows: Sequence[Row],
+    kinds: Mapping[ScoreCall, str],
+    gathered: Sequence[ScoreCall],
 ) -> dict[str, Column]:
     """Return a column for each score; then the values that are lists, and why others are missing."""
     numbers = [row.number for row in rows]
@@ -168,8 +189,12 @@ def _score_columns(
             elif (failure := _failure(call, value)) is not None:
                 failed.setdefault(number, []).append(failure)
     for call in gathered:
-        columns[names[gathered_column(str(call))]] = bytes_column(list(map(samples.gathered[call].get, numbers)))
-    columns["several"] = text_column([json.dumps(several[number]) if number in several else None for number in numbers])
+        columns[names[gathered_column(str(call))]] = bytes_column(
+            list(map(samples.gathered[call].get, numbers))
+        )
+    columns["several"] = text_column(
+        [json.dumps(several[number]) if number in several else None for number in numbers]
+    )
     failures = [json.dumps(failed[number]) if number in failed else None for number in numbers]
     columns["failed"] = json_column(failures, _FAILURES)
     return columns
@@ -188,7 +213,8 @@ def gathered_column(name: str) -> str:
 def names_in_file(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[str, str]:
     """Return the names that the columns of scores have in a ledger, by the names of ``column_of`` and ``gathered_column``.
 
-    They differ where two names differ in case alone, which DuckDB and other programs do not distinguish.
+    They differ where two names differ in case alone, which DuckDB and other programs do not
+    distinguish.
     """
     names = [column_of(str(call)) for call in calls]
     names += [gathered_column(name) for name in gathered]
@@ -218,26 +244,40 @@ def read_ledger(
 ) -> tuple[SampleTable, About]:
     """Return the samples of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
 
-    ``calls``: the only scores that are read, without the data gathered to compare samples; None for all.
+    ``calls``: the only scores that are read, without the data gathered to compare samples; None for
+    all.
     """
     about = read_about(path)
     try:
         left_out = set(embedding_columns(about))
         names = names_in_file(calls_of(about), about["gathered"])
-        kinds = {call: kind for call, kind in calls_of(about).items() if calls is None or call in calls}
+        kinds = {
+            call: kind for call, kind in calls_of(about).items() if calls is None or call in calls
+        }
         if calls is not None:
-            left_out |= {names[column_of(str(call))] for call in calls_of(about) if call not in calls}
+            left_out |= {
+                names[column_of(str(call))] for call in calls_of(about) if call not in calls
+            }
             left_out |= {names[gathered_column(name)] for name in about["gathered"]}
         file = ParquetFile(path)
         arrays = file.arrays([name for name in file.names if name not in left_out])
     except (ParquetError, OSError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
-    table = {name: as_list(array if only is None else array[list(only)]) for name, array in arrays.items()}
+    table = {
+        name: as_list(array if only is None else array[list(only)])
+        for name, array in arrays.items()
+    }
     rows = []
     for number, key, start, size in zip(*(table[name] for name in _OWN[:4]), strict=True):
         rows.append(Row(number, key, start, start + size))
-    for row, digest, trouble, fields in zip(rows, table["image_xxh3"], table["trouble"], table["fields"], strict=True):
-        row.digest, row.trouble, row.fields = digest, trouble or "", tuple(fields.split(";")) if fields else ()
+    for row, digest, trouble, fields in zip(
+        rows, table["image_xxh3"], table["trouble"], table["fields"], strict=True
+    ):
+        row.digest, row.trouble, row.fields = (
+            digest,
+            trouble or "",
+            tuple(fields.split(";")) if fields else (),
+        )
     for row, detail in zip(rows, table["detail"], strict=True):
         row.about = detail or "" if row.trouble else ""
     samples = SampleTable(rows)
@@ -249,7 +289,10 @@ def read_ledger(
 
 
 def _read_values(
-    samples: SampleTable, table: Mapping[str, list[Any]], kinds: Mapping[ScoreCall, str], names: Mapping[str, str]
+    samples: SampleTable,
+    table: Mapping[str, list[Any]],
+    kinds: Mapping[ScoreCall, str],
+    names: Mapping[str, str],
 ) -> None:
     for call in kinds:
         samples.columns[call] = _present(samples.rows, table[names[column_of(str(call))]])
@@ -273,8 +316,8 @@ def read_scored(
 ) -> SampleTable:
     """Return the samples of a shard's ledger, and add to its record the counts and damage found by the walk over the tar.
 
-    ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from another shard, or the
-    shard has changed since.
+    ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from
+    another shard, or the shard has changed since.
     """
     path = layout.ledger(name)
     samples, about = read_ledger(path, calls=calls)
@@ -293,14 +336,16 @@ class SampleScores:
         records = records_in_order(layout)
         if not records:
             raise no_ledgers(folder)
-        self._paths = {os.path.realpath(record.url): layout.ledger(record.name) for record in records}
+        self._paths = {
+            os.path.realpath(record.url): layout.ledger(record.name) for record in records
+        }
         self._names = {record.name: layout.ledger(record.name) for record in records}
 
     def of(self, url: str, key: str, offset: int) -> dict[str, str]:
         """Return scores and outcome of the sample with a member header at ``offset``; empty if not found.
 
-        A shard is found by its path, otherwise by its name: also in the output of the run, where offsets differ and a
-        key that occurs once decides. Raises LedgerError.
+        A shard is found by its path, otherwise by its name: also in the output of the run, where
+        offsets differ and a key that occurs once decides. Raises LedgerError.
         """
         path = self._paths.get(os.path.realpath(url))
         samples = _samples(path or self._names.get(output_names([url])[0]))
@@ -311,7 +356,11 @@ class SampleScores:
         if found is None:
             return {}
         columns = samples.columns.items()
-        return {str(call): _shown(column[found.number]) for call, column in columns if found.number in column}
+        return {
+            str(call): _shown(column[found.number])
+            for call, column in columns
+            if found.number in column
+        }
 
 
 @lru_cache(maxsize=1)

@@ -108,7 +108,9 @@ def read_about(path: Path) -> About:
     except (OSError, KeyError, ValueError) as error:
         raise LedgerError(f"{path} is not a ledger: {error}") from None
     if about.get("format") != FORMAT:
-        raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): measure again")
+        raise LedgerError(
+            f"{path} is a ledger of another version ({about.get('format')}): measure again"
+        )
     return about
 
 
@@ -117,7 +119,8 @@ def calls_of(about: About) -> dict[ScoreCall, str]:
     found: dict[ScoreCall, str] = {}
     for item in about["scores"]:
         settings = (
-            (name, tuple(value) if isinstance(value, list) else value) for name, value in item["settings"].items()
+            (name, tuple(value) if isinstance(value, list) else value)
+            for name, value in item["settings"].items()
         )
         found[ScoreCall(item["name"], tuple(sorted(settings)))] = item["kind"]
     return found
@@ -147,7 +150,11 @@ def distinct_names(names: Sequence[str], reserved: Collection[str] = ()) -> list
 def embedding_columns(about: About) -> list[str]:
     """Return the columns of a ledger other than those of scores."""
     entries = about.get("embeddings", [])
-    return [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))] if entries else []
+    return (
+        [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))]
+        if entries
+        else []
+    )
 
 
 class OtherShard(LedgerError):

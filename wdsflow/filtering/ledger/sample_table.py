@@ -26,8 +26,8 @@ def in_utf8(text: T) -> T:
 class Judgement(NamedTuple):
     """What a predicate says of a sample.
 
-    ``keep`` is True, False, or None if it will never be known: ``unknown`` says why. ``term`` is the deciding term: the
-    first false one, or the first unknown one.
+    ``keep`` is True, False, or None if it will never be known: ``unknown`` says why. ``term`` is
+    the deciding term: the first false one, or the first unknown one.
     """
 
     keep: bool | None
@@ -49,7 +49,8 @@ class ResizedImage(TypedDict):
 class Row:
     """One sample: its place, and its outcome. Its values are in the columns of its table."""
 
-    # No list and no dict of its own: the garbage collector would look at those of all samples again and again.
+    # No list and no dict of its own: the garbage collector would look at those of all samples again
+    # and again.
     __slots__ = (
         "about", "detail", "digest", "end", "error", "fields", "judgement", "key", "number", "outcome", "resized", "start", "term", "trouble",
     )  # fmt: skip
@@ -73,10 +74,16 @@ class Row:
 
     def quarantine(self, error: str, detail: str = "") -> None:
         """Quarantine the sample."""
-        self.outcome, self.term, self.error, self.detail = "quarantined", None, error, detail or None
+        self.outcome, self.term, self.error, self.detail = (
+            "quarantined",
+            None,
+            error,
+            detail or None,
+        )
 
 
-# By the number of the sample. A value that was not needed is missing; one that could not be computed is Unknown.
+# By the number of the sample. A value that was not needed is missing; one that could not be
+# computed is Unknown.
 Column: TypeAlias = dict[int, Value | Unknown]
 
 
@@ -114,7 +121,9 @@ def part_twins(rows: Iterable[Row]) -> None:
     before: Row | None = None
     for row in rows:
         if row.outcome == "kept":
-            parted = before is not None and (before.number != row.number - 1 or before.end != row.start)
+            parted = before is not None and (
+                before.number != row.number - 1 or before.end != row.start
+            )
             if parted and before is not None and before.key == row.key:
                 row.quarantine("same-key", "the sample before it in the output has the same key")
                 continue

@@ -22,8 +22,8 @@ _OTHER, _UNKNOWN, _PENDING = 1 << _LISTED, 1 << (_LISTED + 1), 1 << (_LISTED + 2
 class Choice:
     """One score of all rows that is not a number: its most frequent values, and which of them each row has.
 
-    ``masks`` are sets of values as bits; ``codes`` gives the mask of each row; ``ticked`` are the values that the
-    run's own predicate allows, none if it allows all.
+    ``masks`` are sets of values as bits; ``codes`` gives the mask of each row; ``ticked`` are the
+    values that the run's own predicate allows, none if it allows all.
     """
 
     call: ScoreCall
@@ -52,11 +52,16 @@ class Choice:
         }
 
 
-def choice(values: Sequence[RowValue], call: ScoreCall, ticked: Sequence[Constant] = ()) -> Choice | None:
+def choice(
+    values: Sequence[RowValue], call: ScoreCall, ticked: Sequence[Constant] = ()
+) -> Choice | None:
     """Return the choice of a score by its values; it lists those of ``ticked`` too. None if no row has a value."""
     entries_of_rows = list(map(_entries, values))
     counts: Counter[Constant] = Counter(
-        value for entries in entries_of_rows for value in set(entries) if isinstance(value, (bool, str))
+        value
+        for entries in entries_of_rows
+        for value in set(entries)
+        if isinstance(value, (bool, str))
     )
     frequent = [value for value, _ in counts.most_common() if _can_be_written(value)]
     if not frequent:
@@ -69,7 +74,10 @@ def choice(values: Sequence[RowValue], call: ScoreCall, ticked: Sequence[Constan
     listed.sort(key=lambda entry: -entry[1])
     bits = {value: 1 << number for number, (value, _) in enumerate(listed)}
     masks: dict[int, int] = {}
-    codes = [masks.setdefault(sum({_bit(entry, bits) for entry in entries}), len(masks)) for entries in entries_of_rows]
+    codes = [
+        masks.setdefault(sum({_bit(entry, bits) for entry in entries}), len(masks))
+        for entries in entries_of_rows
+    ]
     if len(masks) > 1 << 16:
         return None
     return Choice(call, listed, list(masks), np.array(codes, np.int64), allowed)

@@ -23,12 +23,15 @@ Codes: TypeAlias = NDArray[np.signedinteger]
 def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
     """Return at most ``most`` edges, ascending, and those of ``also``.
 
-    Each distinct value is one if there are few enough, and all have few digits. Otherwise edges are numbers of few digits
-    before distinct values: before each of them, or at equal shares of the values.
+    Each distinct value is one if there are few enough, and all have few digits. Otherwise edges are
+    numbers of few digits before distinct values: before each of them, or at equal shares of the
+    values.
     """
     ordered = np.sort(values[np.isfinite(values)])
     distinct = np.unique(ordered)
-    if len(distinct) <= most and all(len(number_text(value)) <= _SHORT for value in distinct.tolist()):
+    if len(distinct) <= most and all(
+        len(number_text(value)) <= _SHORT for value in distinct.tolist()
+    ):
         edges = set(distinct.tolist())
     elif len(distinct) <= most:
         edges = {_edge_before(distinct, index, strictly=True) for index in range(len(distinct))}
@@ -42,8 +45,8 @@ def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[floa
 def _edge_before(distinct: Floats, index: int, *, strictly: bool) -> float:
     """Return the number of fewest digits that is greater than the value before an index, and at most the one at it.
 
-    ``strictly``: below it, so that the edges of neighbours divide all values in both directions. Before the first value
-    there is as much room as after it.
+    ``strictly``: below it, so that the edges of neighbours divide all values in both directions.
+    Before the first value there is as much room as after it.
     """
     value = float(distinct[index])
     if len(distinct) == 1:
@@ -59,7 +62,11 @@ def codes_of(values: Floats, edges: Sequence[float]) -> Codes:
     """Return the codes of finite values."""
     ends = np.asarray(edges, np.float64)
     left = np.searchsorted(ends, values, "left")
-    equal = ends[np.minimum(left, len(ends) - 1)] == values if len(ends) else np.zeros(len(values), bool)
+    equal = (
+        ends[np.minimum(left, len(ends) - 1)] == values
+        if len(ends)
+        else np.zeros(len(values), bool)
+    )
     codes: Codes = 2 * left + equal
     return codes
 

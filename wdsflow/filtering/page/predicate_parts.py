@@ -42,7 +42,11 @@ def take_apart(where: str) -> PredicateParts:
         allowed = None if term in compared else _allowed(term.node)
         if allowed is not None and all(allowed[0] != call for call, _ in ticked.values()):
             ticked[term] = allowed
-    rest = tuple(term for term in terms if term not in compared and term not in ticked and not _threshold(term, start))
+    rest = tuple(
+        term
+        for term in terms
+        if term not in compared and term not in ticked and not _threshold(term, start)
+    )
     return replace(start, rest=rest, ticked=ticked, compared=compared)
 
 
@@ -78,12 +82,16 @@ def _threshold(term: Term, start: PredicateParts) -> bool:
     for sign, left, right in zip(node.signs, node.items, node.items[1:], strict=False):
         if isinstance(left, Literal) and isinstance(right, ScoreValue):
             left, right, sign = right, left, _TURNED.get(sign, sign)  # noqa: PLW2901
-        if not (isinstance(left, ScoreValue) and left.kind == "number" and isinstance(right, Literal)):
+        if not (
+            isinstance(left, ScoreValue) and left.kind == "number" and isinstance(right, Literal)
+        ):
             return False
         if sign not in _TURNED:
             return False
         side = start.low if sign.startswith(">") else start.high
-        if left.call in side or any(side is other and call == left.call for other, call, _ in limits):
+        if left.call in side or any(
+            side is other and call == left.call for other, call, _ in limits
+        ):
             return False
         limits.append((side, left.call, Limit(float(right.value), len(sign) == 1)))
     for side, call, limit in limits:

@@ -19,7 +19,11 @@ RowValue: TypeAlias = Value | Unknown | NotComputed
 
 def values_of(shards: Iterable[SampleTable], call: ScoreCall) -> list[RowValue]:
     """Return the value of a score for each readable row."""
-    return [samples.columns[call].get(row.number, NOT_COMPUTED) for samples in shards for row in samples.readable]
+    return [
+        samples.columns[call].get(row.number, NOT_COMPUTED)
+        for samples in shards
+        for row in samples.readable
+    ]
 
 
 def twins_of(shards: Iterable[SampleTable]) -> list[list[int]]:
@@ -32,11 +36,18 @@ def twins_of(shards: Iterable[SampleTable]) -> list[list[int]]:
     for samples in shards:
         rows = samples.readable
         counts = Counter(row.key for row in rows)
-        numbers = {key: groups + number for number, (key, count) in enumerate(counts.items(), 1) if count > 1}
+        numbers = {
+            key: groups + number
+            for number, (key, count) in enumerate(counts.items(), 1)
+            if count > 1
+        }
         for index, row in enumerate(rows):
             if row.key in numbers:
                 before = rows[index - 1] if index else None
-                follows = before is not None and (before.key, before.number) == (row.key, row.number - 1)
+                follows = before is not None and (before.key, before.number) == (
+                    row.key,
+                    row.number - 1,
+                )
                 twins.append([first + index, numbers[row.key], int(follows)])
         first, groups = first + len(rows), groups + len(counts)
     return twins

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of, read_about, unreadable_predicate
+from wdsflow.filtering.ledger.ledger_metadata import (
+    LedgerError,
+    calls_of,
+    read_about,
+    unreadable_predicate,
+)
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pages import render
@@ -69,11 +74,15 @@ def read_run(folder: Path) -> RunFacts:
         run = json.loads(layout.run_file.read_bytes())
         records = tuple(records_in_order(layout))
     except (OSError, ValueError):
-        raise LedgerError(f"{folder} is not the folder of a run: give the one that filter or measure wrote") from None
+        raise LedgerError(
+            f"{folder} is not the folder of a run: give the one that filter or measure wrote"
+        ) from None
     if not isinstance(run, dict):
         raise LedgerError(f"{layout.run_file} is damaged: it does not describe a run")
     if not records:
-        raise LedgerError(f"{folder} holds a run that has finished no shard: run the command again to resume it")
+        raise LedgerError(
+            f"{folder} holds a run that has finished no shard: run the command again to resume it"
+        )
     return RunFacts(folder, run, records)
 
 
@@ -83,15 +92,25 @@ def scores_of(facts: RunFacts) -> dict[ScoreCall, str]:
     common: dict[ScoreCall, str] | None = None
     for record in facts.records:
         found = calls_of(read_about(layout.ledger(record.name)))
-        common = found if common is None else {call: kind for call, kind in common.items() if call in found}
+        common = (
+            found
+            if common is None
+            else {call: kind for call, kind in common.items() if call in found}
+        )
     return common or {}
 
 
-def sampled_rows(facts: RunFacts, most: int = MOST_ROWS) -> Iterator[tuple[ShardRecord, SampleTable]]:
+def sampled_rows(
+    facts: RunFacts, most: int = MOST_ROWS
+) -> Iterator[tuple[ShardRecord, SampleTable]]:
     """Yield the samples of each shard: all of them, or ``most`` that are drawn by a fixed seed. Raises LedgerError."""
     layout = Layout(facts.folder)
     total = facts.total("samples")
-    drawn = np.sort(np.random.default_rng(SEED).choice(total, most, replace=False)) if total > most else None
+    drawn = (
+        np.sort(np.random.default_rng(SEED).choice(total, most, replace=False))
+        if total > most
+        else None
+    )
     first = 0
     for record in facts.records:
         only = None
@@ -156,7 +175,9 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     named = [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)]
     ticked = dict(start.ticked.values())
     chosen = [
-        each for call in named if (each := choice(values_of(shards, call), call, ticked.get(call, ()))) is not None
+        each
+        for call in named
+        if (each := choice(values_of(shards, call), call, ticked.get(call, ()))) is not None
     ]
     start = _only(start, sliders, chosen)
     shown, views = _pictures(drawn, sliders, start) if pictures else ({}, [])
@@ -173,7 +194,9 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     ]
     return render(
         "run.html",
-        scripts=("uPlot.iife.min.js", "page.js", "studio.js") if sliders or chosen else ("page.js",),
+        scripts=("uPlot.iife.min.js", "page.js", "studio.js")
+        if sliders or chosen
+        else ("page.js",),
         data={"charts": {}, "studio": studio},
         title=f"wdsflow {facts.kind}: {Path(folder).absolute().name}",
         facts=facts,
@@ -195,23 +218,34 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
 
 
 def _sliders(
-    shards: Sequence[SampleTable], calls: Sequence[ScoreCall], start: PredicateParts, *, unknown_keeps: bool
+    shards: Sequence[SampleTable],
+    calls: Sequence[ScoreCall],
+    start: PredicateParts,
+    *,
+    unknown_keeps: bool,
 ) -> list[Slider]:
     """Return the scores that have a finite value."""
     sliders = []
     for call in calls:
-        made = slider(values_of(shards, call), call, start, scores=len(calls), unknown_keeps=unknown_keeps)
+        made = slider(
+            values_of(shards, call), call, start, scores=len(calls), unknown_keeps=unknown_keeps
+        )
         if made is not None:
             sliders.append(made)
     return sliders
 
 
-def _judged(facts: RunFacts, shards: Sequence[SampleTable], parts: PredicateParts) -> dict[str, object]:
+def _judged(
+    facts: RunFacts, shards: Sequence[SampleTable], parts: PredicateParts
+) -> dict[str, object]:
     """Return the data of samples for the sliders, and the terms without a slider."""
     total, drawn = facts.total("samples"), sum(len(samples.rows) for samples in shards)
     rest = None
     if parts.rest:
-        rest = {"text": " and ".join(map(str, parts.rest)), "results": results_of(shards, parts.rest)}
+        rest = {
+            "text": " and ".join(map(str, parts.rest)),
+            "results": results_of(shards, parts.rest),
+        }
     compared = {"text": " and ".join(map(str, parts.compared)), "kept": facts.total("kept")}
     return {
         "rows": sum(len(samples.readable) for samples in shards),
@@ -224,10 +258,15 @@ def _judged(facts: RunFacts, shards: Sequence[SampleTable], parts: PredicatePart
     }
 
 
-def _only(start: PredicateParts, sliders: Sequence[Slider], chosen: Sequence[Choice]) -> PredicateParts:
+def _only(
+    start: PredicateParts, sliders: Sequence[Slider], chosen: Sequence[Choice]
+) -> PredicateParts:
     """Return the thresholds of the existing sliders; a term without checkboxes is one of the rest."""
     calls = {each.call for each in sliders}
-    low, high = ({call: end for call, end in side.items() if call in calls} for side in (start.low, start.high))
+    low, high = (
+        {call: end for call, end in side.items() if call in calls}
+        for side in (start.low, start.high)
+    )
     boxed = {each.call for each in chosen if each.ticked}
     rest = tuple(term for term, (call, _) in start.ticked.items() if call not in boxed)
     return replace(start, low=low, high=high, rest=(*start.rest, *rest))
@@ -252,11 +291,19 @@ def _flow(facts: RunFacts) -> Iterator[dict[str, object]]:
 
 def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[str, object]:
     whole = max(total, 1)
-    return {"label": label, "count": count, "left": before / whole, "width": count / whole, "kind": kind}
+    return {
+        "label": label,
+        "count": count,
+        "left": before / whole,
+        "width": count / whole,
+        "kind": kind,
+    }
 
 
 def _pictures(
-    drawn: Sequence[tuple[ShardRecord, SampleTable]], sliders: Sequence[Slider], start: PredicateParts
+    drawn: Sequence[tuple[ShardRecord, SampleTable]],
+    sliders: Sequence[Slider],
+    start: PredicateParts,
 ) -> tuple[dict[ScoreCall, list[tuple[int, int, float]]], list[SampleView]]:
     """Return samples of each score in its order, (row, picture, value), and their pictures: see ``near_samples``."""
     of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
@@ -282,7 +329,9 @@ def _pictures(
     shown = {}
     for each in sliders:
         listed = [number for number in chosen[each.call] if number in picture]
-        shown[each.call] = [(number, picture[number], float(each.lows[number])) for number in listed]
+        shown[each.call] = [
+            (number, picture[number], float(each.lows[number])) for number in listed
+        ]
     return shown, views
 
 

@@ -39,11 +39,17 @@ class Slider:
 
 
 def slider(
-    values: Sequence[RowValue], call: ScoreCall, start: PredicateParts, *, scores: int, unknown_keeps: bool
+    values: Sequence[RowValue],
+    call: ScoreCall,
+    start: PredicateParts,
+    *,
+    scores: int,
+    unknown_keeps: bool,
 ) -> Slider | None:
     """Return a score with these values as a slider, one of ``scores``; None if no value is finite.
 
-    A condition over several values of one sample holds if it holds for all: the smallest and the largest decide.
+    A condition over several values of one sample holds if it holds for all: the smallest and the
+    largest decide.
     """
     ends = np.array([_ends(value, keeps=unknown_keeps) for value in values], np.float64)
     low, high, state = ends.reshape(-1, 3).T
@@ -55,7 +61,9 @@ def slider(
     edges = edges_of(low[finite], most, limits)
     drawn = chart(str(call), str(call), low[finite], marks=limits)
     assert drawn is not None
-    return Slider(call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn, low, high)
+    return Slider(
+        call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn, low, high
+    )
 
 
 def _ends(value: RowValue, *, keeps: bool) -> tuple[float, float, int]:
@@ -73,7 +81,9 @@ def _codes(values: Floats, state: Floats, edges: Sequence[float]) -> Codes:
     return np.where(state == 0, codes_of(values, edges), state).astype(np.int16)
 
 
-def for_script(shown: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]) -> dict[str, object]:
+def for_script(
+    shown: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]
+) -> dict[str, object]:
     """Return the data for ``studio.js``. ``pictures``: (row, number of its picture, value)."""
     largest = 2 * len(shown.edges)
     kind: type[np.uint8 | np.uint16] = np.uint8 if largest < 254 else np.uint16
@@ -81,12 +91,17 @@ def for_script(shown: Slider, start: PredicateParts, pictures: Iterable[tuple[in
 
     def stored(codes: Codes) -> str:
         return packed(
-            np.where(codes == _NO_POSITION, special, np.where(codes == _NOT_NEEDED, special - 1, codes)), kind
+            np.where(
+                codes == _NO_POSITION, special, np.where(codes == _NOT_NEEDED, special - 1, codes)
+            ),
+            kind,
         )
 
     same = bool(np.array_equal(shown.low, shown.high))
     ends = {
-        name: None if shown.call not in side else [shown.edges.index(side[shown.call].value), side[shown.call].strict]
+        name: None
+        if shown.call not in side
+        else [shown.edges.index(side[shown.call].value), side[shown.call].strict]
         for name, side in (("low", start.low), ("high", start.high))
     }
     return {
@@ -98,6 +113,7 @@ def for_script(shown: Slider, start: PredicateParts, pictures: Iterable[tuple[in
         "start": ends,
         "chart": shown.chart.for_script(),
         "pictures": [
-            [int(shown.low[row]), int(shown.high[row]), picture, number(value), row] for row, picture, value in pictures
+            [int(shown.low[row]), int(shown.high[row]), picture, number(value), row]
+            for row, picture, value in pictures
         ],
     }

@@ -22,8 +22,8 @@ _NO_SCORE = "scores: {!r} is not the name of a score; conditions belong in --whe
 def parse(text: str, scores: Mapping[str, ScoreType]) -> Expression:
     """Return the predicate that a text means. Raises ExpressionError, with the position and what to write instead.
 
-    ``scores`` are classes or objects with a name, a kind and a tier. ``caption``, ``key`` and ``has("json")`` are known
-    as well.
+    ``scores`` are classes or objects with a name, a kind and a tier. ``caption``, ``key`` and
+    ``has("json")`` are known as well.
     """
     return parsing.parse(text, {**FACTS, **scores})
 
@@ -90,7 +90,9 @@ def with_columns(where: str, there: Collection[ScoreCall]) -> str:
     terms = parse(where, all_scores()).terms
     node = Operation("and", tuple(term.node for term in terms)) if len(terms) > 1 else terms[0].node
     names = {call: _column(call, there, where) for call in calls_of(node)}
-    return where if all(old == new for old, new in names.items()) else printed(_renamed(node, names))
+    return (
+        where if all(old == new for old, new in names.items()) else printed(_renamed(node, names))
+    )
 
 
 def _column(call: ScoreCall, there: Collection[ScoreCall], where: str) -> ScoreCall:
@@ -98,7 +100,9 @@ def _column(call: ScoreCall, there: Collection[ScoreCall], where: str) -> ScoreC
         number = ranked_number(RankPercent(**dict(call.settings)), all_scores())  # type: ignore[arg-type]
         names = {each: _column(each, there, where) for each in number.calls}
         of = printed(_renamed(number.expression.terms[0].node, names))
-        return call._replace(settings=tuple((name, of if name == "of" else value) for name, value in call.settings))
+        return call._replace(
+            settings=tuple((name, of if name == "of" else value) for name, value in call.settings)
+        )
     if call in there or call.settings or any(gathers_like(call, other) for other in there):
         return call
     found = [other for other in there if other.name == call.name]
@@ -106,7 +110,9 @@ def _column(call: ScoreCall, there: Collection[ScoreCall], where: str) -> ScoreC
         start = max(where.find(call.name), 0)
         listed = ", ".join(sorted(map(str, found)))
         detail = f"the ledgers have {len(found)} columns of the name {call.name}"
-        raise ExpressionError(where, start, start + len(call.name), detail, f"name one of them: {listed}")
+        raise ExpressionError(
+            where, start, start + len(call.name), detail, f"name one of them: {listed}"
+        )
     return found[0] if found else call
 
 
@@ -115,7 +121,11 @@ def gathers_like(call: ScoreCall, other: ScoreCall) -> bool:
     if call.name != other.name or not issubclass(all_scores().get(call.name, Score), DatasetScore):
         return False
     one, two = (make_score(each.name, **dict(each.settings)) for each in (call, other))
-    return isinstance(one, DatasetScore) and isinstance(two, DatasetScore) and one.gathers() == two.gathers()
+    return (
+        isinstance(one, DatasetScore)
+        and isinstance(two, DatasetScore)
+        and one.gathers() == two.gathers()
+    )
 
 
 def _renamed(node: Node, names: Mapping[ScoreCall, ScoreCall]) -> Node:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.memory.precision import Precision, used
 from wdsflow.shards.caption_field import look_up
-from wdsflow.stages.scores.base import MEMORY, Kind, QueryScore, Score, ScoreError, TextScore, Tier, Value
+from wdsflow.stages.scores.base import (
+    MEMORY,
+    Kind,
+    QueryScore,
+    Score,
+    ScoreError,
+    TextScore,
+    Tier,
+    Value,
+)
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 from wdsflow.tables import Tables
 
@@ -20,14 +29,16 @@ if TYPE_CHECKING:
 class RankPercent(QueryScore):
     """Rank of a sample by a number, in percent of the samples that have one: the best of 200 has 0.5, the last 100.
 
-    ``of`` is the number: a score, or an expression such as ``width / height``. ``rank_percent(of="blur") <= 30`` keeps
-    30 % of the samples in which blur has a value, rounded down. ``end="bottom"`` begins with the smallest number. Of
-    equal numbers, the smaller key comes first (by its bytes), then the earlier sample. Of several values in a sample
-    the worst counts. A sample without a value has no rank. ``among="all"``: all samples of the shards are ranked, even
-    those that other terms drop, as in DataComp's baselines. ``among="kept"``: only samples that all other terms keep
-    are ranked, and ``of`` is computed only for these. ``ties="equal"``: equal numbers have the same rank, in percent the
-    samples that have a better number, 0 for the best. ``<= 30`` then keeps one sample more than 30 %, and all that equal
-    the last: what DataComp's baselines keep.
+    ``of`` is the number: a score, or an expression such as ``width / height``.
+    ``rank_percent(of="blur") <= 30`` keeps 30 % of the samples in which blur has a value, rounded
+    down. ``end="bottom"`` begins with the smallest number. Of equal numbers, the smaller key comes
+    first (by its bytes), then the earlier sample. Of several values in a sample the worst counts. A
+    sample without a value has no rank. ``among="all"``: all samples of the shards are ranked, even
+    those that other terms drop, as in DataComp's baselines. ``among="kept"``: only samples that all
+    other terms keep are ranked, and ``of`` is computed only for these. ``ties="equal"``: equal
+    numbers have the same rank, in percent the samples that have a better number, 0 for the best.
+    ``<= 30`` then keeps one sample more than 30 %, and all that equal the last: what DataComp's
+    baselines keep.
     """
 
     name: ClassVar[str] = "rank_percent"
@@ -56,7 +67,9 @@ class RankPercent(QueryScore):
             rank = f"rank() OVER (ORDER BY {number}) - 1"
         tables.run(f"CREATE TABLE ranks AS SELECT shard, sample, {rank} AS rank FROM compared")
         count: int = tables.one("SELECT count(*) FROM ranks")[0]
-        return tables.rows("SELECT shard, sample, 100 * rank::DOUBLE / ? FROM ranks ORDER BY shard, sample", count)
+        return tables.rows(
+            "SELECT shard, sample, 100 * rank::DOUBLE / ? FROM ranks ORDER BY shard, sample", count
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +128,9 @@ class InJson(Score):
         """Refuse an empty path."""
         super().__post_init__()
         if not self.path.strip() or not self.field.strip():
-            raise ValueError(f"{self.name}: name a value of the json, as in {self.name}('similarity')")
+            raise ValueError(
+                f"{self.name}: name a value of the json, as in {self.name}('similarity')"
+            )
 
     def found(self, view: "View") -> object:
         """Return the value in the json. Raises ScoreError "no-value"; null is not a value."""
@@ -129,8 +144,8 @@ class InJson(Score):
 class JsonNumber(InJson):
     """A number in the sample's json, ``json_number("similarity")``; ``meta.similarity`` for a nested one.
 
-    True, false and texts of digits are not numbers, but unknown ("not-a-number"); so are missing values ("no-json",
-    "no-value"). ``field`` names another field than json.
+    True, false and texts of digits are not numbers, but unknown ("not-a-number"); so are missing
+    values ("no-json", "no-value"). ``field`` names another field than json.
     """
 
     name: ClassVar[str] = "json_number"
@@ -154,8 +169,8 @@ class JsonNumber(InJson):
 class JsonTextFact(InJson):
     """A text in the sample's json, ``json_text("license")``; ``meta.license`` for a nested one.
 
-    Other types are unknown ("not-text"), and so are missing values ("no-json", "no-value"). ``field`` names another
-    field than json.
+    Other types are unknown ("not-text"), and so are missing values ("no-json", "no-value").
+    ``field`` names another field than json.
     """
 
     name: ClassVar[str] = "json_text"
@@ -170,7 +185,9 @@ class JsonTextFact(InJson):
 
 
 # Known without being in the catalog; a score of the same name takes precedence.
-FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact, RankPercent)}
+FACTS: dict[str, type[Score]] = {
+    fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact, RankPercent)
+}
 
 
 def score_of(call: ScoreCall, precision: Precision) -> Score:

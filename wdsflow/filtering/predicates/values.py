@@ -5,7 +5,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from wdsflow.expressions.score_call import Constant
 
-# A list has one entry for each image or text of a sample that has several; None is a value that could not be computed.
+# A list has one entry for each image or text of a sample that has several; None is a value that
+# could not be computed.
 Value: TypeAlias = Constant | list[Constant | None] | None
 
 

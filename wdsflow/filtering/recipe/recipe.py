@@ -33,7 +33,9 @@ class Recipe:
     """
 
     where: str = option(
-        "", 'Predicate: which samples to keep, such as "min_side >= 200 and caption_words >= 3".', metavar="PREDICATE"
+        "",
+        'Predicate: which samples to keep, such as "min_side >= 200 and caption_words >= 3".',
+        metavar="PREDICATE",
     )
     keep: tuple[str, ...] = option(
         (),
@@ -47,9 +49,14 @@ class Recipe:
         panel=SAMPLES,
     )
     stages: "tuple[SampleStage, ...]" = ()
-    scores: tuple[str, ...] = option((), "More scores to write to the ledger, for every sample.", metavar="NAMES")
+    scores: tuple[str, ...] = option(
+        (), "More scores to write to the ledger, for every sample.", metavar="NAMES"
+    )
     image: str = option(
-        IMAGES, "Fields that hold the image; the first that exists is used.", metavar="FIELDS", panel=SAMPLES
+        IMAGES,
+        "Fields that hold the image; the first that exists is used.",
+        metavar="FIELDS",
+        panel=SAMPLES,
     )
     caption: str = option(
         "txt",
@@ -57,9 +64,13 @@ class Recipe:
         metavar="FIELDS",
     )
     unknown: Unknowns = option(
-        "quarantine", "What to do with samples whose predicate is unknown because a score failed.", panel=SAMPLES
+        "quarantine",
+        "What to do with samples whose predicate is unknown because a score failed.",
+        panel=SAMPLES,
     )
-    empty: Empty = option("leave-out", "What to do with shards of which nothing is kept.", panel=OUTPUT)
+    empty: Empty = option(
+        "leave-out", "What to do with shards of which nothing is kept.", panel=OUTPUT
+    )
     hash_images: bool = option(
         False,
         "Write the xxh3 hash of each image's bytes to the ledger; this reads all their bytes.",
@@ -81,16 +92,21 @@ class Recipe:
     image_format: ImageFormat = option(
         "same", "With --resize: format of the images that are made smaller.", panel=OUTPUT
     )
-    quality: int = option(95, "With --resize: quality of JPEG and WebP.", metavar="N", panel=OUTPUT, least=1, most=100)
+    quality: int = option(
+        95, "With --resize: quality of JPEG and WebP.", metavar="N", panel=OUTPUT, least=1, most=100
+    )
     orientation: Orientation = option(
-        "apply", "With --resize: apply EXIF's orientation to the pixels, or keep it in the file.", panel=OUTPUT
+        "apply",
+        "With --resize: apply EXIF's orientation to the pixels, or keep it in the file.",
+        panel=OUTPUT,
     )
     resize_mode: ShrinkMode = option(
         "fast",
         "With --resize: fast decodes a JPEG at a half, a quarter or an eighth, while that is one and a half times the size wanted. exact: at full size.",
         panel=OUTPUT,
     )
-    # In the recipe because outcomes must not depend on the machine: "auto" is replaced before a run is recorded.
+    # In the recipe because outcomes must not depend on the machine: "auto" is replaced before a run
+    # is recorded.
     precision: Precision = option(
         "auto",
         "Precision of CLIPs and models of transformers, unless a score sets its own. auto: bf16 on GPUs of compute capability 8.0 or more, otherwise fp32.",
@@ -98,7 +114,10 @@ class Recipe:
     )
     # A part of the recipe because outcomes must not depend on the machine.
     image_memory: str = option(
-        "512MiB", "Memory limit for decoding one image. Larger images are quarantined.", metavar="SIZE", panel=MEMORY
+        "512MiB",
+        "Memory limit for decoding one image. Larger images are quarantined.",
+        metavar="SIZE",
+        panel=MEMORY,
     )
 
     def to_dict(self) -> dict[str, object]:
@@ -117,17 +136,25 @@ class Recipe:
 
 def recorded(recipe: Recipe) -> dict[str, object]:
     """Return a recipe as a run records it: fp32 is left out, the precision of all runs before there was a choice."""
-    return {name: value for name, value in recipe.to_dict().items() if (name, value) != ("precision", "fp32")}
+    return {
+        name: value
+        for name, value in recipe.to_dict().items()
+        if (name, value) != ("precision", "fp32")
+    }
 
 
 def shrinker_of(recipe: Recipe) -> Shrinker | None:
     """Return what makes the images of kept samples smaller, None if nothing does. Raises ValueError."""
     if recipe.resize:
         rule = SizeRule.parse(str(recipe.resize))
-        return Shrinker(rule, recipe.image_format, recipe.quality, recipe.orientation, recipe.resize_mode)
+        return Shrinker(
+            rule, recipe.image_format, recipe.quality, recipe.orientation, recipe.resize_mode
+        )
     for name in RESIZING[1:]:
         if getattr(recipe, name) != getattr(Recipe, name):
-            raise ValueError(f"--{name.replace('_', '-')} is for images that are made smaller: add --resize 512")
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for images that are made smaller: add --resize 512"
+            )
     return None
 
 
@@ -166,7 +193,9 @@ def differences(old: object, new: object, at: str = "") -> Iterator[str]:
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for name in [*old, *(name for name in new if name not in old)]:
-            yield from differences(old.get(name), new.get(name), f"{at}.{name}" if at else str(name))
+            yield from differences(
+                old.get(name), new.get(name), f"{at}.{name}" if at else str(name)
+            )
     elif canonical(old) != canonical(new):
         if isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) > 8:
             before, after = ({canonical(item) for item in each} for each in (old, new))

@@ -40,7 +40,9 @@ def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
     if not str(given.get("where", "1")).strip():
         raise ValueError("--where is empty: name what to keep, or all samples with --where True")
     if isinstance(scores := given.get("scores"), Iterable):
-        given["scores"] = tuple(part.strip() for text in scores for part in _parts(text) if part.strip())
+        given["scores"] = tuple(
+            part.strip() for text in scores for part in _parts(text) if part.strip()
+        )
     if path is not None:
         _check_scores(recipe, str(path), lines, given)
     return _checked({**recipe.to_dict(), **given}, "", {}) if given else recipe
@@ -63,13 +65,19 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _check_scores(recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, object]) -> None:
+def _check_scores(
+    recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, object]
+) -> None:
     """Raise RecipeError for invalid scores, unless a flag replaces them."""
     places: list[tuple[str, str, Callable[..., object]]] = [
         (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
     ]
-    places += [(f"keep.{number}", text, share_predicate) for number, text in enumerate(recipe.keep, 1)]
-    places += [(f"near.{number}", path, far_predicate) for number, path in enumerate(recipe.near, 1)]
+    places += [
+        (f"keep.{number}", text, share_predicate) for number, text in enumerate(recipe.keep, 1)
+    ]
+    places += [
+        (f"near.{number}", path, far_predicate) for number, path in enumerate(recipe.near, 1)
+    ]
     if recipe.where.strip():
         places.insert(0, ("where", recipe.where, parse))
     for name, text, check in places:
@@ -105,7 +113,9 @@ def _json(path: Path, text: str) -> tuple[object, dict[str, int]]:
         found = json.loads(text)
     except ValueError as error:
         raise RecipeError(f"{path}: {error}") from None
-    return found["recipe"] if isinstance(found, dict) and isinstance(found.get("recipe"), dict) else found, {}
+    return found["recipe"] if isinstance(found, dict) and isinstance(
+        found.get("recipe"), dict
+    ) else found, {}
 
 
 def _toml(path: Path, text: str) -> tuple[object, dict[str, int]]:
@@ -115,7 +125,9 @@ def _toml(path: Path, text: str) -> tuple[object, dict[str, int]]:
         try:
             import tomli as tomllib
         except ImportError:
-            raise RecipeError(f"{path}: TOML needs Python 3.11, or the package tomli; YAML does not") from None
+            raise RecipeError(
+                f"{path}: TOML needs Python 3.11, or the package tomli; YAML does not"
+            ) from None
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -138,7 +150,9 @@ def _yaml(path: Path, text: str) -> tuple[object, dict[str, int]]:
             for key, _ in node.value:
                 name, number = str(key.value), key.start_mark.line + 1
                 if name in lines:
-                    raise RecipeError(f"{path}, line {number}: {name!r} is given twice, first in line {lines[name]}")
+                    raise RecipeError(
+                        f"{path}, line {number}: {name!r} is given twice, first in line {lines[name]}"
+                    )
                 lines[name] = number
             lines |= dict(_lines_of(node))
         found = yaml.safe_load(text)
@@ -175,17 +189,28 @@ def _model() -> "type[BaseModel]":
 
     plain, parts = {**Recipe().to_dict(), "precision": Recipe.precision}, dict[str, object]()
     for each in fields(Recipe):
-        kind = list[object] if each.name == "stages" else list[str] if each.name in _LISTS else each.type
+        kind = (
+            list[object]
+            if each.name == "stages"
+            else list[str]
+            if each.name in _LISTS
+            else each.type
+        )
         about = each.metadata["option"].help if "option" in each.metadata else _STAGES
         parts[each.name] = (kind, Field(default=plain.get(each.name, []), description=about))
-    model: type[BaseModel] = create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
+    model: type[BaseModel] = create_model(
+        "Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts
+    )
     return model
 
 
 def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int]) -> Recipe:
     from pydantic import ValidationError
 
-    values = {str(name): list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    values = {
+        str(name): list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
+    }
     try:
         stages = read_stages(values.get("stages") or [])
     except StagesError as error:
@@ -197,7 +222,9 @@ def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int])
     try:
         checked = _model().model_validate(values)
     except ValidationError as error:
-        raise RecipeError("\n".join(_sentence(each, source, lines) for each in error.errors())) from None
+        raise RecipeError(
+            "\n".join(_sentence(each, source, lines) for each in error.errors())
+        ) from None
     recipe = Recipe()
     chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
     chosen |= {name: tuple(chosen[name]) for name in _LISTS if name in chosen}
@@ -228,7 +255,10 @@ def printed(recipe: Recipe) -> str:
 
 def schema() -> str:
     """Return the JSON Schema of recipes, for editors."""
-    tree = {"$schema": "https://json-schema.org/draft/2020-12/schema", **_model().model_json_schema()}
+    tree = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **_model().model_json_schema(),
+    }
     tree["title"] = "wdsflow filter recipe"
     tree["properties"]["stages"].update(schema_of_stages())
     tree["properties"]["resize"]["type"] = ["string", "integer"]

@@ -27,8 +27,8 @@ class StagesError(ValueError):
 def read_stages(found: object) -> tuple[SampleStage, ...]:
     """Return the stages in a list, such as ``[{"rename": {"image": "jpg;png"}}, "clean_text"]``.
 
-    A stage without settings is its name alone; the settings of rename may be the new names themselves. Raises
-    StagesError.
+    A stage without settings is its name alone; the settings of rename may be the new names
+    themselves. Raises StagesError.
     """
     if not isinstance(found, Sequence) or isinstance(found, str):
         raise StagesError("stages must be a list, such as [{rename: {image: jpg}}, clean_text]")
@@ -50,7 +50,8 @@ def _stage(number: int, item: object) -> SampleStage:
         item = {item: {}}
     if not isinstance(item, Mapping) or len(item) != 1:
         raise StagesError(
-            f"stage {number} must be a name with its settings, such as {{rename: {{image: jpg}}}}", f"{number}"
+            f"stage {number} must be a name with its settings, such as {{rename: {{image: jpg}}}}",
+            f"{number}",
         )
     ((name, settings),) = item.items()
     stage = IN_RECIPES.get(name)
@@ -63,7 +64,10 @@ def _stage(number: int, item: object) -> SampleStage:
     known = {each.name: each for each in fields(stage) if each.init}
     if stage is Rename and "fields" not in settings:
         names = {key: value for key, value in settings.items() if key not in known}
-        settings = {"fields": names, **{key: value for key, value in settings.items() if key in known}}
+        settings = {
+            "fields": names,
+            **{key: value for key, value in settings.items() if key in known},
+        }
     for key in settings:
         if key not in known:
             hint = instead_of(str(key), [*known])
@@ -101,7 +105,9 @@ def _value(place: str, at: str, value: object, kind: object) -> object:
     except ValidationError as error:
         message = error.errors()[0]["msg"]
         name = at.rpartition(".")[2]
-        raise StagesError(f"{place}: {name}: {message[:1].lower()}{message[1:]}, not {value!r}", at) from None
+        raise StagesError(
+            f"{place}: {name}: {message[:1].lower()}{message[1:]}, not {value!r}", at
+        ) from None
 
 
 def _check_names(place: str, at: str, stage: SampleStage) -> None:
@@ -111,7 +117,9 @@ def _check_names(place: str, at: str, stage: SampleStage) -> None:
         wanted = [stage.target]
     for name in wanted:
         if name != name.lower():
-            raise StagesError(f"{place}: readers see {name!r} in lower case: write {name.lower()!r}", at)
+            raise StagesError(
+                f"{place}: readers see {name!r} in lower case: write {name.lower()!r}", at
+            )
         if "/" in name or not name.isprintable() or name[:1] == ".":
             raise StagesError(f"{place}: {name!r} cannot end the name of a member", at)
 
@@ -135,10 +143,21 @@ def schema_of_stages() -> dict[str, object]:
     """Return the JSON Schema of the list."""
     every = {name: _schema_of(stage) for name, stage in IN_RECIPES.items()}
     names = {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
-    every["rename"] = {"description": every["rename"].pop("description"), "anyOf": [every["rename"], names]}
-    one = {"type": "object", "properties": every, "additionalProperties": False, "minProperties": 1, "maxProperties": 1}
+    every["rename"] = {
+        "description": every["rename"].pop("description"),
+        "anyOf": [every["rename"], names],
+    }
+    one = {
+        "type": "object",
+        "properties": every,
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
     alone = [
-        name for name, stage in IN_RECIPES.items() if all(each.default is not MISSING for each in _settings(stage))
+        name
+        for name, stage in IN_RECIPES.items()
+        if all(each.default is not MISSING for each in _settings(stage))
     ]
     return {"type": "array", "items": {"anyOf": [one, {"enum": alone}]}}
 
@@ -157,7 +176,12 @@ def _schema_of(stage: type[SampleStage]) -> dict[str, object]:
             properties[each.name]["default"] = _plain(each.default)
     required = [each.name for each in _settings(stage) if each.default is MISSING]
     summary = (stage.__doc__ or "").split("\n\n")[0].strip().split("\n")[0]
-    tree = {"type": "object", "description": summary, "properties": properties, "additionalProperties": False}
+    tree = {
+        "type": "object",
+        "description": summary,
+        "properties": properties,
+        "additionalProperties": False,
+    }
     return {**tree, "required": required} if required else tree
 
 

@@ -52,7 +52,9 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
                 small = view.shrunk(name, self._shrinker)
                 if small is None:
                     continue
-                new = small.field_for(name, {*view.fields, *(place.field for place in places.values())})
+                new = small.field_for(
+                    name, {*view.fields, *(place.field for place in places.values())}
+                )
                 resized.append(_about(name, new, view, small))
                 places[name] = _Place(new, self._end, len(small.data))
                 self._file.write(small.data)

@@ -24,7 +24,8 @@ _QUICK_SECONDS = 0.2
 class WindowSize:
     """How many samples of a recipe this process decides together.
 
-    It begins with few, so that scores which take long soon show progress, and grows fourfold while a window is quick.
+    It begins with few, so that scores which take long soon show progress, and grows fourfold while
+    a window is quick.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,13 @@ class SampleWindow:
         at = 0
         while at < len(samples):
             room = min(self._size.samples, self._most) - len(self._samples)
-            stop = bisect_right(samples, samples[at].start + _MOST_BYTES, at, min(at + room, len(samples)), key=_end_of)
+            stop = bisect_right(
+                samples,
+                samples[at].start + _MOST_BYTES,
+                at,
+                min(at + room, len(samples)),
+                key=_end_of,
+            )
             stop = max(stop, at + 1)
             yield samples[at:stop]
             at = stop
@@ -77,7 +84,8 @@ class SampleWindow:
         if self._decodes:
             self._bytes += sum(row.end - row.start for row, _ in samples)
             return
-        # Of images only the header is read; what else a score reads, such as captions and json, is held.
+        # Of images only the header is read; what else a score reads, such as captions and json, is
+        # held.
         for row, view in samples:
             for name in _text_fields(row.fields):
                 self._bytes += view.members[name][1]

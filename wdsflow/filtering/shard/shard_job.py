@@ -49,18 +49,23 @@ KILLED = "killed-worker"
 class KnownRows:
     """The samples of a ledger with fewer scores, whose values are reused.
 
-    ``calls``: the scores that need not be computed. ``for_all``: whether the ledger has its scores for all samples, not
-    only for those that needed them. Raises LedgerError if the ledger is of another shard.
+    ``calls``: the scores that need not be computed. ``for_all``: whether the ledger has its scores
+    for all samples, not only for those that needed them. Raises LedgerError if the ledger is of
+    another shard.
     """
 
-    def __init__(self, layout: Layout, record: ShardRecord, program: Program, *, for_all: bool) -> None:
+    def __init__(
+        self, layout: Layout, record: ShardRecord, program: Program, *, for_all: bool
+    ) -> None:
         path = layout.ledger(record.name)
         self._samples, about = read_ledger(path)
         same_shard(about, record, path)
         self.path, self.about = path, about
         there = set(about["identities"])
         compared = frozenset(program.dataset_calls)
-        self._columns = frozenset(call for call in program.scores if str(call) in there and call not in compared)
+        self._columns = frozenset(
+            call for call in program.scores if str(call) in there and call not in compared
+        )
         self.calls = self._columns if for_all else frozenset[ScoreCall]()
         self._gathered = frozenset(program.gathered_calls)
 
@@ -95,8 +100,9 @@ class KnownRows:
 def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
     """Process a shard. On return all its files are in place; before, none is partially visible.
 
-    Returns a failure if the shard cannot be read, or its ledger is missing or belongs to another shard. Raises OSError
-    if an output cannot be written, Unfit if installed libraries differ from those at the start of the run.
+    Returns a failure if the shard cannot be read, or its ledger is missing or belongs to another
+    shard. Raises OSError if an output cannot be written, Unfit if installed libraries differ from
+    those at the start of the run.
     """
     failure = partial(ShardFailure, task.shard, task.url, task.name)
     try:
@@ -118,8 +124,12 @@ class _Job:
         expected, found = task.about.get("identities"), self.program.score_identities
         if expected is not None and expected != found:
             what = "; ".join(differences(expected, found))
-            raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
-        self.record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url))
+            raise Unfit(
+                f"{platform.node()} would compute other values than the machine that started the run: {what}"
+            )
+        self.record = ShardRecord(
+            task.shard, task.url, task.name, task.identity, input_identity(task.url)
+        )
         self.known: KnownRows | None = None
         # The scores to compute.
         self.calls: tuple[ScoreCall, ...] = ()
@@ -160,10 +170,14 @@ class _Job:
         if task.known is not None:
             self.known = KnownRows(task.known, self.record, program, for_all=task.known_for_all)
         there = self.known.calls if self.known is not None else ()
-        self.calls = tuple(call for call in program.scores if call not in program.ranks and call not in there)
+        self.calls = tuple(
+            call for call in program.scores if call not in program.ranks and call not in there
+        )
         stored = own = spool = None
         if task.embedded is not None:
-            stored = stored_embeddings(program.models, task.recipe.stages, self.record, task.embedded)
+            stored = stored_embeddings(
+                program.models, task.recipe.stages, self.record, task.embedded
+            )
         if task.recipe.embeddings and task.write:
             if self.known is not None:
                 own = own_embeddings(program.models, self.known.about, self.known.path)
@@ -178,12 +192,16 @@ class _Job:
         path, stored = scored.ledger(task.name), None
         own = own_embeddings(program.models, read_about(path), path)
         if task.embedded is not None:
-            stored = stored_embeddings(program.models, task.recipe.stages, self.record, task.embedded)
+            stored = stored_embeddings(
+                program.models, task.recipe.stages, self.record, task.embedded
+            )
         return ShardEmbeddings(own=own, stored=stored)
 
     def _resized(self) -> AbstractContextManager[ResizedImages | None]:
         shrinker = self.program.shrinker if self.task.tars else None
-        return nullcontext() if shrinker is None else ResizedImages(shrinker, self.task.layout.spool)
+        return (
+            nullcontext() if shrinker is None else ResizedImages(shrinker, self.task.layout.spool)
+        )
 
     def _resize_rest(self, source: Source, rows: Sequence[Row], resized: ResizedImages) -> None:
         """Make the images of the kept samples smaller that were not decided when they were read.
@@ -191,7 +209,9 @@ class _Job:
         Raises SourceError; SourceChangedError if the shard has other samples than before.
         """
         kept = [row for row in rows if row.outcome == "kept"]
-        for row, view in self._views_of(source, {row.number: row for row in kept if not resized.has(row)}):
+        for row, view in self._views_of(
+            source, {row.number: row for row in kept if not resized.has(row)}
+        ):
             resized.add(row, view)
         resized.quarantine(kept)
 
@@ -199,8 +219,8 @@ class _Job:
         """Read the scores of all samples from a ledger, and compute those that it lacks and that are needed."""
         task, program = self.task, self.program
         table, path = read_scored(scored, task.name, self.record), scored.ledger(task.name)
-        # A shard of the same size and pieces may have been rewritten: its samples must match the ledger. For the output
-        # of a command, this is the only check.
+        # A shard of the same size and pieces may have been rewritten: its samples must match the
+        # ledger. For the output of a command, this is the only check.
         is_pipe, then = task.url.startswith("pipe:"), read_about(path)["input"].get("changed")
         if is_pipe or then != self.record.input.get("changed"):
             for row, sample in zip_longest(table.rows, Samples(source, contents=False)):
@@ -214,7 +234,9 @@ class _Job:
         self._add_lacking(source, table, path, embeddings)
         return table
 
-    def _add_lacking(self, source: Source, table: SampleTable, ledger: Path, embeddings: ShardEmbeddings) -> None:
+    def _add_lacking(
+        self, source: Source, table: SampleTable, ledger: Path, embeddings: ShardEmbeddings
+    ) -> None:
         """Compute the scores that a ledger lacks, for the samples that they may decide. Others are not read.
 
         Raises SourceError; SourceChangedError if the shard has other samples than the ledger.
@@ -226,7 +248,9 @@ class _Job:
         if not waiting:
             return
         there = set(read_about(ledger)["identities"])
-        self.calls = tuple(call for call in program.scores if call not in program.ranks and str(call) not in there)
+        self.calls = tuple(
+            call for call in program.scores if call not in program.ranks and str(call) not in there
+        )
         settled = Settled(self.mark, source.length)
         settled.add([row for row in table.rows if row.number not in waiting])
         with self._scorer(table, embeddings, settled) as scorer:
@@ -242,7 +266,9 @@ class _Job:
         if not waiting:
             return
         task = self.task
-        options = ViewOptions(images=task.recipe.image, captions=task.recipe.caption, budget=task.budget)
+        options = ViewOptions(
+            images=task.recipe.image, captions=task.recipe.caption, budget=task.budget
+        )
         samples = Samples(source, contents=False)
         views = Views(samples, options, task.url, task.recipe.stages)
         for sample in samples:
@@ -256,7 +282,9 @@ class _Job:
                 view = views.view(sample)
             # It existed when it was scored.
             except Gone as gone:
-                raise SourceChangedError(f"sample {row.number}: {gone.detail or gone.trouble}") from None
+                raise SourceChangedError(
+                    f"sample {row.number}: {gone.detail or gone.trouble}"
+                ) from None
             yield row, view
             if not waiting:
                 break
@@ -267,7 +295,9 @@ class _Job:
     def _score(self, source: Source, embeddings: ShardEmbeddings) -> SampleTable:
         """Read all samples and compute the scores that decide the predicate, except the known ones."""
         task, program, record, known = self.task, self.program, self.record, self.known
-        options = ViewOptions(images=task.recipe.image, captions=task.recipe.caption, budget=task.budget)
+        options = ViewOptions(
+            images=task.recipe.image, captions=task.recipe.caption, budget=task.budget
+        )
         contents = program.reads_contents(known.calls if known is not None else ())
         samples = Samples(source, contents=contents)
         views = Views(samples, options, task.url, task.recipe.stages)
@@ -286,7 +316,9 @@ class _Job:
             add_compared(program, table, task.layout, task.name)
         return table
 
-    def _scorer(self, table: SampleTable, embeddings: ShardEmbeddings, settled: Settled) -> SampleScorer:
+    def _scorer(
+        self, table: SampleTable, embeddings: ShardEmbeddings, settled: Settled
+    ) -> SampleScorer:
         return SampleScorer(
             self.program,
             table,
@@ -316,7 +348,9 @@ class _Job:
                 settled.add([row for row in rows if row.trouble])
                 scorer.add(seen)
 
-    def _rows_of(self, samples: Sequence[TarSample], views: Views, embeddings: ShardEmbeddings) -> list[Row]:
+    def _rows_of(
+        self, samples: Sequence[TarSample], views: Views, embeddings: ShardEmbeddings
+    ) -> list[Row]:
         """Return the rows of some samples. Raises SourceChangedError if a ledger has other ones."""
         rows = []
         for sample in samples:
@@ -333,7 +367,9 @@ class _Job:
                 row.trouble = KILLED
         return rows
 
-    def _viewed(self, samples: Sequence[TarSample], rows: Sequence[Row], views: Views) -> list[Seen]:
+    def _viewed(
+        self, samples: Sequence[TarSample], rows: Sequence[Row], views: Views
+    ) -> list[Seen]:
         """Return those of some samples that can be scored; the trouble of others is noted in their rows."""
         seen = []
         for sample, row in zip(samples, rows, strict=True):

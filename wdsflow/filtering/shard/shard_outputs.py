@@ -81,8 +81,8 @@ def kept_pieces(
 ) -> Iterator[Piece]:
     """Yield the pieces of a tar of the kept samples of a shard, in order, without end-of-archive blocks.
 
-    Stages run again on kept samples. ``headers``: the ranges of its global headers. ``resized``: images to replace.
-    Raises SourceError, OSError.
+    Stages run again on kept samples. ``headers``: the ranges of its global headers. ``resized``:
+    images to replace. Raises SourceError, OSError.
     """
     if not stages and resized is None:
         yield from with_headers([(row.start, row.end) for row in kept], headers)
@@ -116,13 +116,18 @@ def same_sample(row: Row, sample: TarSample | Row) -> bool:
 
 
 def write_quarantine(
-    layout: Layout, name: str, source: Source, url: str, samples: SampleTable, headers: Sequence[Range]
+    layout: Layout,
+    name: str,
+    source: Source,
+    url: str,
+    samples: SampleTable,
+    headers: Sequence[Range],
 ) -> dict[str, object] | None:
     """Write quarantined samples of a shard as a tar, and a file with their reasons next to it, one line each.
 
-    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail.
-    Returns the identity of the first. If no sample is quarantined, files of an earlier run are removed. Raises
-    OSError, SourceChangedError.
+    A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or
+    "tar"), detail. Returns the identity of the first. If no sample is quarantined, files of an
+    earlier run are removed. Raises OSError, SourceChangedError.
     """
     quarantined = [row for row in samples.rows if row.outcome == "quarantined"]
     path, reasons = layout.quarantine(name), layout.reasons(name)
@@ -185,17 +190,31 @@ def write_shard(
         "left_out": record.left_out,
         "damage": record.damage,
     }
-    write_ledger(ledger, samples, program.kinds, program.gathered_calls, about, vectors, layout.spool / ledger.stem)
+    write_ledger(
+        ledger,
+        samples,
+        program.kinds,
+        program.gathered_calls,
+        about,
+        vectors,
+        layout.spool / ledger.stem,
+    )
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return
-    record.quarantine = write_quarantine(layout, task.name, source, task.url, samples, record.headers)
+    record.quarantine = write_quarantine(
+        layout, task.name, source, task.url, samples, record.headers
+    )
     kept = [row for row in samples.rows if row.outcome == "kept"]
     _write_output(task, source, kept, record, resized)
 
 
 def _write_output(
-    task: ShardTask, source: Source, kept: Sequence[Row], record: ShardRecord, resized: ResizedImages | None
+    task: ShardTask,
+    source: Source,
+    kept: Sequence[Row],
+    record: ShardRecord,
+    resized: ResizedImages | None,
 ) -> None:
     target = task.layout.tar(task.name)
     if kept or task.recipe.empty == "write":

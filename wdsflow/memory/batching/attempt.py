@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 # Characters of an exception's text.
 _KEPT, _LOOKED_AT = 500, 10_000
 
-# In lower case; of PyTorch and its backends, cuBLAS and its kin, cuDNN, OpenCV, ONNX Runtime, CuPy, XLA, C++.
+# In lower case; of PyTorch and its backends, cuBLAS and its kin, cuDNN, OpenCV, ONNX Runtime, CuPy,
+# XLA, C++.
 _SHORT = re.compile(
     r"\b(?:cuda|hip|xpu|backend|gpu)[^\n]{0,40}\bout of memory|resource_exhausted"
     r"|cu[a-z]+_(?:status_)?[a-z_]*(?:alloc_failed|allocation_failed)"
@@ -33,7 +34,9 @@ _LOST = re.compile(
 _LOST_CODES = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999}
 _NO_MEMORY_CODE = 2
 _LIBRARIES = {"cv2", "onnxruntime", "tensorflow", "jax", "jaxlib", "cupy", "cupy_backends"}
-_ASKED = re.compile(r"(?:tried|unable|failed) to allocate ([\d.]+) ?([kmgtp]i?b|bytes|b)\b", re.IGNORECASE)
+_ASKED = re.compile(
+    r"(?:tried|unable|failed) to allocate ([\d.]+) ?([kmgtp]i?b|bytes|b)\b", re.IGNORECASE
+)
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
@@ -98,19 +101,30 @@ def chain(error: BaseException, outside: BaseException | None = None) -> Iterato
         heap.extend(more for more in (each.__context__, each.__cause__) if more is not None)
         # ExceptionGroup, Python 3.11 and later.
         group = getattr(each, "exceptions", None)
-        heap.extend(more for more in (group if isinstance(group, tuple) else ()) if isinstance(more, BaseException))
+        heap.extend(
+            more
+            for more in (group if isinstance(group, tuple) else ())
+            if isinstance(more, BaseException)
+        )
 
 
 def _is_short(error: BaseException) -> bool:
-    if isinstance(error, MemoryError) or type(error).__name__ in {"OutOfMemoryError", "ResourceExhaustedError"}:
+    if isinstance(error, MemoryError) or type(error).__name__ in {
+        "OutOfMemoryError",
+        "ResourceExhaustedError",
+    }:
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    return _is_technical(error) and (_code(error) == _NO_MEMORY_CODE or bool(_SHORT.search(_text(error))))
+    return _is_technical(error) and (
+        _code(error) == _NO_MEMORY_CODE or bool(_SHORT.search(_text(error)))
+    )
 
 
 def _is_lost(error: BaseException) -> bool:
-    return _is_technical(error) and (_code(error) in _LOST_CODES or bool(_LOST.search(_text(error))))
+    return _is_technical(error) and (
+        _code(error) in _LOST_CODES or bool(_LOST.search(_text(error)))
+    )
 
 
 def _is_technical(error: BaseException) -> bool:
@@ -120,7 +134,9 @@ def _is_technical(error: BaseException) -> bool:
 
 def _code(error: BaseException) -> int | None:
     """Return the number of an error of torch.AcceleratorError, PyTorch 2.9 and later."""
-    code = getattr(error, "error_code", None) if type(error).__name__ == "AcceleratorError" else None
+    code = (
+        getattr(error, "error_code", None) if type(error).__name__ == "AcceleratorError" else None
+    )
     return code if isinstance(code, int) else None
 
 
@@ -136,8 +152,9 @@ POISONED = "poisoned-device"
 class Failure:
     """The result of an item that failed on its own.
 
-    ``slug``: "out-of-memory", "poisoned-device" or "raised-" and the name of the exception's class. ``detail`` may contain
-    text from data, to be escaped. ``numbers``: the item's cost, and bytes of memory by name.
+    ``slug``: "out-of-memory", "poisoned-device" or "raised-" and the name of the exception's class.
+    ``detail`` may contain text from data, to be escaped. ``numbers``: the item's cost, and bytes of
+    memory by name.
     """
 
     slug: str
@@ -152,17 +169,22 @@ class OutputsError(ValueError):
 class PoisonedError(RuntimeError):
     """The process can no longer use its device; another process must do the rest.
 
-    ``done``: results by position in the items of the call. ``suspects``: positions of the batch that ran, to be run
-    ``alone`` next; empty if its only item ran alone, whose ``Failure`` is in ``done``. Picklable if the outputs are.
+    ``done``: results by position in the items of the call. ``suspects``: positions of the batch
+    that ran, to be run ``alone`` next; empty if its only item ran alone, whose ``Failure`` is in
+    ``done``. Picklable if the outputs are.
     """
 
-    def __init__(self, message: str, done: Mapping[int, Any], suspects: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, message: str, done: Mapping[int, Any], suspects: tuple[int, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.done = dict(done)
         self.suspects = suspects
 
-    def __reduce__(self) -> tuple[type["PoisonedError"], tuple[str, dict[int, Any], tuple[int, ...]]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type["PoisonedError"], tuple[str, dict[int, Any], tuple[int, ...]]]:
         return type(self), (self.message, self.done, self.suspects)
 
 
@@ -191,16 +213,21 @@ class AttemptTrouble(NamedTuple):
     detail: str
 
 
-def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]) -> list[Any] | AttemptTrouble:
+def attempt(
+    run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]
+) -> list[Any] | AttemptTrouble:
     """Return the outputs of a batch, or the trouble. Raises OutputsError if they are not one for each item, or ``run`` does.
 
-    When this returns, no exception is being handled and no frame of ``run`` is held: recovery can begin.
+    When this returns, no exception is being handled and no frame of ``run`` is held: recovery can
+    begin.
     """
     # Of the caller; every exception from here on has it in its chain.
     outside = sys.exc_info()[1]
     try:
         outputs: Any = run(batch)
-        unordered = isinstance(outputs, (str, bytes, Mapping, set, frozenset)) or not isinstance(outputs, Iterable)
+        unordered = isinstance(outputs, (str, bytes, Mapping, set, frozenset)) or not isinstance(
+            outputs, Iterable
+        )
         listed = None if unordered else list(outputs)
     except OutputsError:
         raise

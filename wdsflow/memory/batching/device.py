@@ -19,7 +19,8 @@ from wdsflow.memory.usage import forget_peak, host_memory, peak, resident
 from .attempt import Device, describe, drop_frames, is_out_of_memory, requested_bytes
 
 SETTING = "expandable_segments:True"
-# The second is the old name of the first. Both: one release ignored the new one for CUDA, and later ones may the old.
+# The second is the old name of the first. Both: one release ignored the new one for CUDA, and later
+# ones may the old.
 NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _HIP = "PYTORCH_HIP_ALLOC_CONF"
 _FRAMEWORKS = {
@@ -84,7 +85,8 @@ _DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap"
 _CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")
 # Compute capability of Ampere.
 _FIRST_BF16 = 8.0
-# PyTorch compares a request with its bound before it rounds it up to segments of at most 20 MiB, which it then maps.
+# PyTorch compares a request with its bound before it rounds it up to segments of at most 20 MiB,
+# which it then maps.
 _SEGMENT = 20 << 20
 _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 
@@ -92,8 +94,8 @@ _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 def choose(devices: str = "auto") -> list[str]:
     """Return device names: for "auto" all visible CUDA devices, otherwise "mps" or "cpu"; for "cuda" all visible ones.
 
-    A list such as "cuda:0,cuda:2" is returned as it is. Raises ValueError for a device that does not exist. It creates no
-    CUDA context, so that processes can still be forked.
+    A list such as "cuda:0,cuda:2" is returned as it is. Raises ValueError for a device that does
+    not exist. It creates no CUDA context, so that processes can still be forked.
     """
     named = [name.strip().lower() for name in devices.split(",")]
     if named == ["cpu"]:
@@ -118,32 +120,46 @@ def choose(devices: str = "auto") -> list[str]:
 
 def _visible() -> tuple[int, bool]:
     # Without a driver there is no device; importing PyTorch takes seconds and 200 MB.
-    drivers = sys.platform != "linux" or os.environ.get("CUDA_VISIBLE_DEVICES") or any(map(glob.glob, _DRIVERS))
+    drivers = (
+        sys.platform != "linux"
+        or os.environ.get("CUDA_VISIBLE_DEVICES")
+        or any(map(glob.glob, _DRIVERS))
+    )
     if not drivers or importlib.util.find_spec("torch") is None:
         return 0, False
     import torch
 
-    # By NVML if possible; torch.cuda.is_available() would start CUDA, and a forked child could not use it then.
+    # By NVML if possible; torch.cuda.is_available() would start CUDA, and a forked child could not
+    # use it then.
     return torch.cuda.device_count(), torch.backends.mps.is_available()
 
 
 def computes_bf16(devices: str) -> bool:
     """Return whether ``devices``, as for ``choose``, are CUDA devices that compute in bfloat16: capability 8.0 or more.
 
-    All visible GPUs must. NVIDIA's driver tells, through nvidia-smi: PyTorch would create a CUDA context to ask. False
-    without that command, as for AMD's GPUs. Raises ValueError for a device that does not exist.
+    All visible GPUs must. NVIDIA's driver tells, through nvidia-smi: PyTorch would create a CUDA
+    context to ask. False without that command, as for AMD's GPUs. Raises ValueError for a device
+    that does not exist.
     """
     if not all(name.startswith("cuda") for name in choose(devices)):
         return False
     command = ["nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+        rows = [
+            [cell.strip() for cell in line.split(",")]
+            for line in done.stdout.splitlines()
+            if line.strip()
+        ]
         capabilities = {uuid: float(capability) for uuid, capability in rows}
     except (OSError, subprocess.SubprocessError, ValueError):
         return False
     # Numbers are not looked up: CUDA may count GPUs in another order than nvidia-smi.
-    named = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    named = [
+        name.strip()
+        for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        if name.strip()
+    ]
     visible = [found for uuid, found in capabilities.items() if any(map(uuid.startswith, named))]
     found = visible if len(visible) == len(named) and visible else list(capabilities.values())
     return bool(found) and min(found) >= _FIRST_BF16
@@ -153,8 +169,8 @@ def computes_bf16(devices: str) -> bool:
 def current_device(name: str) -> Iterator[None]:
     """Make a CUDA device the one that this thread's calls of PyTorch use; do nothing for others.
 
-    Attention runs without cuDNN, which PyTorch prefers on some GPUs: it makes a new plan for each shape of a batch, which took
-    half of the time of a small CLIP whose captions have many lengths.
+    Attention runs without cuDNN, which PyTorch prefers on some GPUs: it makes a new plan for each
+    shape of a batch, which took half of the time of a small CLIP whose captions have many lengths.
     """
     if not name.startswith("cuda"):
         yield
@@ -215,8 +231,8 @@ def share(memory: str, total: int) -> int:
 def cap(device: str, memory: str) -> int:
     """Bound PyTorch's memory on a device in this process; return the bytes.
 
-    Beyond them, on CUDA up to 20 MiB earlier, it raises torch.OutOfMemoryError. The CUDA context, some hundred MiB, comes
-    on top.
+    Beyond them, on CUDA up to 20 MiB earlier, it raises torch.OutOfMemoryError. The CUDA context,
+    some hundred MiB, comes on top.
     """
     import torch
 
@@ -264,12 +280,16 @@ class TorchDevice:
     def memory(self) -> Mapping[str, int]:
         """Return bytes: free and total of the device, of all processes; reserved and allocated by this one.
 
-        "fragmented" is reserved less allocated; "available" is the limit for this process, also by "cap" if there is one.
+        "fragmented" is reserved less allocated; "available" is the limit for this process, also by
+        "cap" if there is one.
         """
         import torch
 
         if self._mps:
-            total, reserved = int(torch.mps.recommended_max_memory()), int(torch.mps.driver_allocated_memory())
+            total, reserved = (
+                int(torch.mps.recommended_max_memory()),
+                int(torch.mps.driver_allocated_memory()),
+            )
             free, allocated = max(0, total - reserved), int(torch.mps.current_allocated_memory())
         else:
             free, total = (int(size) for size in torch.cuda.mem_get_info(self.name))
@@ -304,7 +324,11 @@ class TorchDevice:
     def _allocated(self, torch: Any, *, most: bool) -> int:
         if self._mps:
             return int(torch.mps.current_allocated_memory())
-        return int(torch.cuda.max_memory_allocated(self.name) if most else torch.cuda.memory_allocated(self.name))
+        return int(
+            torch.cuda.max_memory_allocated(self.name)
+            if most
+            else torch.cuda.memory_allocated(self.name)
+        )
 
 
 class MeasuredDevice(Device, Protocol):
@@ -321,8 +345,8 @@ class MeasuredDevice(Device, Protocol):
 class Probe:
     """The memory of a single item of the largest cost.
 
-    ``took``: the peak in bytes above the start; if it does not fit, with the last request, so it needs at least as many.
-    ``memory``: bytes of the device by name, after all was freed.
+    ``took``: the peak in bytes above the start; if it does not fit, with the last request, so it
+    needs at least as many. ``memory``: bytes of the device by name, after all was freed.
     """
 
     fits: bool
@@ -343,17 +367,24 @@ class Probe:
     def message(self, model: str) -> str:
         """Return one sentence for users."""
         what = f"{model}: one item of the largest size, {self.cost:,} pixels or tokens,"
-        free = "an unknown number of bytes is" if self.free is None else f"{format_size(self.free)} are"
+        free = (
+            "an unknown number of bytes is"
+            if self.free is None
+            else f"{format_size(self.free)} are"
+        )
         cap = f" under the cap of {format_size(self.memory['cap'])}" if "cap" in self.memory else ""
         if self.fits:
             return f"{what} takes {format_size(self.took)}; {free} free{cap}"
         return f"{what} does not fit: it needs at least {format_size(self.took)}, {free} free{cap} ({self.detail})"
 
 
-def probe(run: Callable[[Sequence[Any]], Sequence[Any]], item: Any, cost: int, device: MeasuredDevice) -> Probe:
+def probe(
+    run: Callable[[Sequence[Any]], Sequence[Any]], item: Any, cost: int, device: MeasuredDevice
+) -> Probe:
     """Run one item, twice if the first time it does not fit, and return the measurement.
 
-    Other exceptions of ``run`` pass through: a model that cannot run its own largest item cannot run.
+    Other exceptions of ``run`` pass through: a model that cannot run its own largest item cannot
+    run.
     """
     took, detail = 0, ""
     for _ in range(2):

@@ -4,7 +4,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from .attempt import OUT_OF_MEMORY, POISONED, AttemptTrouble, Device, Failure, PoisonedError, attempt, lost, text_of
+from .attempt import (
+    OUT_OF_MEMORY,
+    POISONED,
+    AttemptTrouble,
+    Device,
+    Failure,
+    PoisonedError,
+    attempt,
+    lost,
+    text_of,
+)
 from .device import HostDevice
 
 Item = TypeVar("Item")
@@ -24,14 +34,18 @@ class Known(NamedTuple):
 class Ceiling:
     """The bound on the cost of a batch, moved by experience.
 
-    ``limit`` is None as long as nothing bounds it. A batch that does not fit lowers it by three tenths, or to the largest
-    cost that worked. ``patience`` clean batches in a row that it cut short raise it by a quarter, at most half of the way
-    to the known bad cost; as long as none is known, each doubles it. Where good and bad have met, the bad one is doubted
-    after 64 clean batches and counted a tenth higher, as another process may have left the device; each time that this was
-    wrong it waits twice as long. ``most`` is never passed, such as where passing it would end the process.
+    ``limit`` is None as long as nothing bounds it. A batch that does not fit lowers it by three
+    tenths, or to the largest cost that worked. ``patience`` clean batches in a row that it cut
+    short raise it by a quarter, at most half of the way to the known bad cost; as long as none is
+    known, each doubles it. Where good and bad have met, the bad one is doubted after 64 clean
+    batches and counted a tenth higher, as another process may have left the device; each time that
+    this was wrong it waits twice as long. ``most`` is never passed, such as where passing it would
+    end the process.
     """
 
-    def __init__(self, known: Known | None = None, *, most: int | None = None, patience: int = 8) -> None:
+    def __init__(
+        self, known: Known | None = None, *, most: int | None = None, patience: int = 8
+    ) -> None:
         self.known = known or Known()
         self.most = most
         self.patience = patience
@@ -92,7 +106,9 @@ class Ceiling:
 
     def _raise(self, limit: int) -> None:
         self._clean = 0
-        self.known = self.known._replace(limit=limit if self.most is None else min(limit, self.most))
+        self.known = self.known._replace(
+            limit=limit if self.most is None else min(limit, self.most)
+        )
 
 
 def order(costs: Sequence[int]) -> list[int]:
@@ -103,11 +119,14 @@ def order(costs: Sequence[int]) -> list[int]:
     return sorted(range(len(costs)), key=lambda index: (-costs[index], index))
 
 
-def cut(costs: Sequence[int], ceiling: int | None, most: int, waste: float | None) -> tuple[int, str]:
+def cut(
+    costs: Sequence[int], ceiling: int | None, most: int, waste: float | None
+) -> tuple[int, str]:
     """Return how many of the first items make the next batch, and its bound: "ceiling", "most", "waste" or "end" of items.
 
-    ``costs`` are falling, at least 1, and not empty. One item is always taken; more, while they and their padding cost at
-    most ``ceiling``, they are at most ``most``, and all cells are at most ``waste`` times the real ones.
+    ``costs`` are falling, at least 1, and not empty. One item is always taken; more, while they and
+    their padding cost at most ``ceiling``, they are at most ``most``, and all cells are at most
+    ``waste`` times the real ones.
     """
     real = 0
     for index, cost in enumerate(costs):
@@ -123,7 +142,9 @@ def cut(costs: Sequence[int], ceiling: int | None, most: int, waste: float | Non
     return len(costs), "end"
 
 
-def batches(costs: Sequence[int], ceiling: int | None, most: int, waste: float | None) -> list[list[int]]:
+def batches(
+    costs: Sequence[int], ceiling: int | None, most: int, waste: float | None
+) -> list[list[int]]:
     """Return the positions of each batch for a ceiling that does not change."""
     rest, made = order(costs), []
     while rest:
@@ -180,16 +201,19 @@ class _Window(Generic[Item, Output]):
         """Group the items: those that are run alone come last."""
         positions = [position for position in order(self.costs) if position not in self.done]
         together = [position for position in positions if position not in self.alone]
-        self.groups = [_ItemGroup([position]) for position in reversed(positions) if position in self.alone]
+        self.groups = [
+            _ItemGroup([position]) for position in reversed(positions) if position in self.alone
+        ]
         self.groups += [_ItemGroup(together)] if together else []
 
 
 class BatchRunner(Generic[Item, Output]):
     """Runs ``run`` on batches of a window of items. For one thread.
 
-    ``run`` returns an output for each item, in order, held off the device. ``cost`` is the size of an item before
-    padding; a batch costs its longest times its length. A batch has at most ``most_items`` items and at most ``waste``
-    padded cells for each real one (None: any number). ``on_cpu`` runs an item alone that does not fit on the device.
+    ``run`` returns an output for each item, in order, held off the device. ``cost`` is the size of
+    an item before padding; a batch costs its longest times its length. A batch has at most
+    ``most_items`` items and at most ``waste`` padded cells for each real one (None: any number).
+    ``on_cpu`` runs an item alone that does not fit on the device.
     """
 
     def __init__(
@@ -206,7 +230,9 @@ class BatchRunner(Generic[Item, Output]):
         if most_items < 1:
             raise ValueError(f"most_items must be at least 1, not {most_items}")
         if waste is not None and not waste >= 1:
-            raise ValueError(f"waste must be at least 1, not {waste}: padded cells are never fewer than the real ones")
+            raise ValueError(
+                f"waste must be at least 1, not {waste}: padded cells are never fewer than the real ones"
+            )
         self.run, self.cost, self.most_items, self.waste = run, cost, most_items, waste
         self.ceiling, self.device = ceiling or Ceiling(), device or HostDevice()
         self.on_cpu = on_cpu
@@ -215,8 +241,9 @@ class BatchRunner(Generic[Item, Output]):
     def map(self, items: Sequence[Item], alone: Collection[int] = ()) -> list[Output | Failure]:
         """Return an output or a Failure for each item, in input order.
 
-        The items at the positions ``alone`` are run last, each in its own batch. Raises OutputsError if ``run`` does not
-        return an output for each item, and PoisonedError, with the results so far, if the device is lost.
+        The items at the positions ``alone`` are run last, each in its own batch. Raises
+        OutputsError if ``run`` does not return an output for each item, and PoisonedError, with the
+        results so far, if the device is lost.
         """
         window: _Window[Item, Output] = _Window(items, alone)
         window.costs = [self._cost(window, position) for position in range(len(items))]
@@ -238,7 +265,12 @@ class BatchRunner(Generic[Item, Output]):
         return [window.done[position] for position in range(len(items))]
 
     def _worked(
-        self, window: "_Window[Item, Output]", batch: list[int], outputs: Sequence[Output], *, limited: bool
+        self,
+        window: "_Window[Item, Output]",
+        batch: list[int],
+        outputs: Sequence[Output],
+        *,
+        limited: bool,
     ) -> None:
         window.done.update(zip(batch, outputs, strict=True))
         cost = len(batch) * window.costs[batch[0]]
@@ -248,7 +280,11 @@ class BatchRunner(Generic[Item, Output]):
         self.tally.real += sum(window.costs[position] for position in batch)
 
     def _recover(
-        self, window: "_Window[Item, Output]", batch: list[int], trouble: AttemptTrouble, before: Known | None
+        self,
+        window: "_Window[Item, Output]",
+        batch: list[int],
+        trouble: AttemptTrouble,
+        before: Known | None,
     ) -> None:
         """Halve a batch that failed; of a single item, try more, or record its failure."""
         self._restore(window, batch, trouble)
@@ -277,7 +313,8 @@ class BatchRunner(Generic[Item, Output]):
         if again.kind == "raised":
             self._fail(window, position, Failure(again.slug, again.text, {"cost": cost}))
             return
-        # The batches with this item failed because of it; they say nothing about batches without it.
+        # The batches with this item failed because of it; they say nothing about batches without
+        # it.
         self.ceiling.restore(before)
         numbers: dict[str, int] = {}
         lost(lambda: numbers.update(self.device.memory()))
@@ -292,18 +329,24 @@ class BatchRunner(Generic[Item, Output]):
             detail = f"{detail}; on the CPU: {found.detail}"
         self._fail(window, position, Failure(OUT_OF_MEMORY, detail, {"cost": cost, **numbers}))
 
-    def _restore(self, window: "_Window[Item, Output]", batch: list[int], trouble: AttemptTrouble) -> None:
+    def _restore(
+        self, window: "_Window[Item, Output]", batch: list[int], trouble: AttemptTrouble
+    ) -> None:
         """Put the device in order after a failed attempt. Raises PoisonedError if it is lost."""
         self.tally.out_of_memory += trouble.kind == "out-of-memory"
         detail: str | None = trouble.detail
         # The device may still be lost: its errors come late.
         if trouble.kind != "poisoned":
-            detail = lost(self.device.release if trouble.kind == "out-of-memory" else self.device.check)
+            detail = lost(
+                self.device.release if trouble.kind == "out-of-memory" else self.device.check
+            )
         if detail is None:
             return
         suspects = tuple(batch)
         if batch[0] in window.alone:
-            self._fail(window, batch[0], Failure(POISONED, detail, {"cost": window.costs[batch[0]]}))
+            self._fail(
+                window, batch[0], Failure(POISONED, detail, {"cost": window.costs[batch[0]]})
+            )
             suspects = ()
         raise PoisonedError(f"the device is lost for this process: {detail}", window.done, suspects)
 

@@ -74,7 +74,9 @@ def own_parser(argv: Sequence[str]) -> argparse.Namespace:
     parser = _data_parser()
     known, others = parser.parse_known_args(list(argv))
     flags = _flags_in(parser.format_help())
-    if wrong := [word for word in others if word not in SINCE_4 and nearest_flag(word, flags, _SURE)]:
+    if wrong := [
+        word for word in others if word not in SINCE_4 and nearest_flag(word, flags, _SURE)
+    ]:
         parser.error(f"unrecognized arguments: {' '.join(wrong)}")
     if [word for word in others if word.endswith(".tar")]:
         parser.error("unrecognized arguments: " + " ".join(others))
@@ -82,7 +84,8 @@ def own_parser(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _data_parser() -> argparse.ArgumentParser:
-    # Without abbreviations: "--lr" must not be taken for the beginning of a flag that is known here.
+    # Without abbreviations: "--lr" must not be taken for the beginning of a flag that is known
+    # here.
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     for each in fields(Arguments):
         name, default = each.name, each.default
@@ -101,13 +104,24 @@ def _data_parser() -> argparse.ArgumentParser:
 
 _PROCESSES = ("world_size", "local_world_size", "parser")
 _SEVERAL = ("force_image_size", "json_text_key_probs")
-_TYPES: dict[str, Callable[[str], int | float | str]] = {"json_text_key_probs": float} | dict.fromkeys(
+_TYPES: dict[str, Callable[[str], int | float | str]] = {
+    "json_text_key_probs": float
+} | dict.fromkeys(
     ("train_num_samples", "val_num_samples", "force_image_size", "force_context_length"), int
 )
-_CHOICES = {"dataset_type": ("webdataset", "webdataset-audio", "csv", "synthetic", "synthetic-audio", "auto")}
+_CHOICES = {
+    "dataset_type": (
+        "webdataset",
+        "webdataset-audio",
+        "csv",
+        "synthetic",
+        "synthetic-audio",
+        "auto",
+    )
+}
 
-# The arguments are read by open_clip_train's own parser if that is installed and fits the requested version, otherwise
-# by a small one that knows the flags that decide about data.
+# The arguments are read by open_clip_train's own parser if that is installed and fits the requested
+# version, otherwise by a small one that knows the flags that decide about data.
 
 # Accelerators of a machine, unless the user says otherwise.
 _LOCAL_MOST = 8
@@ -172,7 +186,10 @@ class Arguments:
     def options(self, reader: str) -> Options:
         """Return the options for a reader of that name; 3.3 has no flags for fields, and ignores those values."""
         run = Options(
-            seed=self.seed, workers=self.workers, world_size=self.world_size, resampled=self.dataset_resampled
+            seed=self.seed,
+            workers=self.workers,
+            world_size=self.world_size,
+            resampled=self.dataset_resampled,
         )
         if reader != "open-clip-4":
             return run
@@ -186,7 +203,11 @@ class Arguments:
 
 
 def parse_arguments(
-    argv: Sequence[str], *, world_size: int = 1, local_world_size: int | None = None, readers: Sequence[str] = ()
+    argv: Sequence[str],
+    *,
+    world_size: int = 1,
+    local_world_size: int | None = None,
+    readers: Sequence[str] = (),
 ) -> Arguments:
     """Read open_clip_train's arguments.
 
@@ -201,9 +222,13 @@ def parse_arguments(
         ArgumentsError: open_clip_train would refuse them, or a number makes no sense.
     """
     if world_size < 1 or (local_world_size is not None and not 1 <= local_world_size <= world_size):
-        raise ArgumentsError("--world-size must be at least 1, and a machine's share of it between 1 and that")
+        raise ArgumentsError(
+            "--world-size must be at least 1, and a machine's share of it between 1 and that"
+        )
     if not {"-h", "--help"}.isdisjoint(argv):
-        raise ArgumentsError("they ask for OpenCLIP's help: run python -m open_clip_train.main --help")
+        raise ArgumentsError(
+            "they ask for OpenCLIP's help: run python -m open_clip_train.main --help"
+        )
     version = installed_openclip()
     wants_4 = "open-clip-4" in readers
     modern = [flag for word in argv if (flag := word.partition("=")[0]) in SINCE_4]
@@ -214,10 +239,20 @@ def parse_arguments(
         )
     own = version is None or (wants_4 and release(version) < (4,))
     parsed = parsed_by(own_parser if own else _openclip_parser, argv)
-    values = {field.name: getattr(parsed, field.name) for field in fields(Arguments) if hasattr(parsed, field.name)}
+    values = {
+        field.name: getattr(parsed, field.name)
+        for field in fields(Arguments)
+        if hasattr(parsed, field.name)
+    }
     for name in _SEVERAL:
         value = values.get(name)
-        values[name] = tuple(value) if isinstance(value, (list, tuple)) else value if value is None else (value,)
+        values[name] = (
+            tuple(value)
+            if isinstance(value, (list, tuple))
+            else value
+            if value is None
+            else (value,)
+        )
     arguments = Arguments(
         **values,
         world_size=world_size,
@@ -256,7 +291,10 @@ def parsed_by(parse: Callable[[Sequence[str]], T], argv: Sequence[str]) -> T:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
             return parse(argv)
     except SystemExit as exit_:
-        message = said.getvalue().strip().rpartition("error: ")[2] or f"open_clip_train exits with {exit_.code}"
+        message = (
+            said.getvalue().strip().rpartition("error: ")[2]
+            or f"open_clip_train exits with {exit_.code}"
+        )
     except (ValueError, TypeError) as error:
         message = str(error)
     loose = [word for word in argv if word.endswith(".tar")]
@@ -275,7 +313,9 @@ def check_numbers(arguments: object) -> None:
     for name, bound in least.items():
         value = getattr(arguments, name)
         if value is not None and value < bound:
-            raise ArgumentsError(f"--{name.replace('_', '-')} must be at least {bound}, not {value}")
+            raise ArgumentsError(
+                f"--{name.replace('_', '-')} must be at least {bound}, not {value}"
+            )
 
 
 def check_model(arguments: object) -> None:

@@ -41,7 +41,9 @@ def why_no_model(name: str, pretrained: str) -> str:
     if not tags:
         return f"--pretrained {pretrained}: no such file, and open_clip has no weights of {name}"
     near = difflib.get_close_matches(pretrained, sorted(tags), _NEAREST) or sorted(tags)[:_NEAREST]
-    return f"--pretrained {pretrained}: no such file, and no weights of {name}; it has {listed(near)}"
+    return (
+        f"--pretrained {pretrained}: no such file, and no weights of {name}; it has {listed(near)}"
+    )
 
 
 _LISTING = 'to list them: python -c "import open_clip; print(*open_clip.list_models())"'
@@ -51,7 +53,11 @@ _LISTING = 'to list them: python -c "import open_clip; print(*open_clip.list_mod
 def model_names() -> frozenset[str]:
     """Return the names of the models with a config in open_clip; empty if it is not installed."""
     folder = _package()
-    return frozenset(path.stem for path in folder.glob("model_configs/*.json")) if folder is not None else frozenset()
+    return (
+        frozenset(path.stem for path in folder.glob("model_configs/*.json"))
+        if folder is not None
+        else frozenset()
+    )
 
 
 @cache
@@ -59,7 +65,11 @@ def pretrained_tags() -> Mapping[str, frozenset[str]]:
     """Return the tags of the weights that open_clip can download, by the name of the model."""
     folder = _package()
     try:
-        tree = ast.parse((folder / "pretrained.py").read_text(encoding="utf-8")) if folder is not None else None
+        tree = (
+            ast.parse((folder / "pretrained.py").read_text(encoding="utf-8"))
+            if folder is not None
+            else None
+        )
     except (OSError, ValueError, SyntaxError):
         tree = None
     if tree is None:
@@ -74,7 +84,9 @@ def pretrained_tags() -> Mapping[str, frozenset[str]]:
     tags: dict[str, frozenset[str]] = {}
     models = values.get("_PRETRAINED")
     for name, config in _items(models) if models is not None else ():
-        configs = dict(_items(values.get(config.id, config) if isinstance(config, ast.Name) else config))
+        configs = dict(
+            _items(values.get(config.id, config) if isinstance(config, ast.Name) else config)
+        )
         tags[name] = frozenset(configs)
         if quick := {tag for tag, made in configs.items() if _is_quick(made)}:
             tags[name + _QUICK] = tags.get(name + _QUICK, frozenset()) | quick

@@ -36,7 +36,8 @@ from .arguments import Arguments
 
 # Files next to the shards with numbers of samples, and their faults.
 #
-# Only local folders are looked at, as OpenCLIP does. Every file is read up to a bound, and nothing in it is run.
+# Only local folders are looked at, as OpenCLIP does. Every file is read up to a bound, and nothing
+# in it is run.
 
 Url = TypeVar("Url", bound=str)
 
@@ -125,7 +126,9 @@ def _sizes(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence]) -> 
     return written_by(facts, path, files, *(_KINDS[each] for each in files))
 
 
-def _length(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence], *, alone: bool) -> list[SidecarFact]:
+def _length(
+    path: str, folder: FolderCounts, shards: Sequence[ShardEvidence], *, alone: bool
+) -> list[SidecarFact]:
     name, detail = os.path.join(path, "__len__"), ""
     try:
         text = read_text(name, _LEN_LARGEST)
@@ -135,7 +138,11 @@ def _length(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence], *,
         value = ast.literal_eval(text)
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
         folder.length_error = _raised(error)
-        detail = in_words(error) if isinstance(error, (OSError, UnicodeDecodeError)) else "it holds no number"
+        detail = (
+            in_words(error)
+            if isinstance(error, (OSError, UnicodeDecodeError))
+            else "it holds no number"
+        )
     else:
         if isinstance(value, (int, float)):
             folder.length = value
@@ -144,8 +151,16 @@ def _length(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence], *,
             folder.length_error = f"TypeError: {detail}"
     samples = sum(shard.samples for shard in shards)
     facts = [malformed(name, detail)] if detail else []
-    if not detail and alone and folder.sizes is None and folder.length != samples and not any(s.error for s in shards):
-        facts = [SidecarFact(escape(name), "stale", f"says {folder.length:,}; there are {samples:,}")]
+    if (
+        not detail
+        and alone
+        and folder.sizes is None
+        and folder.length != samples
+        and not any(s.error for s in shards)
+    ):
+        facts = [
+            SidecarFact(escape(name), "stale", f"says {folder.length:,}; there are {samples:,}")
+        ]
     return written_by(facts, path, COUNTS[1:], _KINDS[COUNTS[1]])
 
 
@@ -169,8 +184,9 @@ def _stats(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence]) -> 
     return facts + compare(os.path.join(path, "*_stats.json"), folder.stats, shards)
 
 
-# The steps of open_clip_train before the first batch, in the order in which they raise: get_data, get_dataset_fn,
-# expand_urls, get_dataset_size and get_wds_dataset of open_clip_train/data.py, which are alike in 3.3.0 and 4.x.
+# The steps of open_clip_train before the first batch, in the order in which they raise: get_data,
+# get_dataset_fn, expand_urls, get_dataset_size and get_wds_dataset of open_clip_train/data.py,
+# which are alike in 3.3.0 and 4.x.
 
 _MOST_URLS = 1_000_000
 # OpenCLIP divides it as a float.
@@ -242,13 +258,19 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
 def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, str]:
     """Return the number of samples that get_dataset_size reads next to the first shard, and its source."""
     folder = sidecars.folders.get(os.path.dirname(urls[0]))
-    if folder is None or (folder.sizes is None and not folder.sizes_error and folder.length is None):
+    if folder is None or (
+        folder.sizes is None and not folder.sizes_error and folder.length is None
+    ):
         if folder is not None and folder.length_error:
-            raise _CrashError(f"{folder.length_error}, reading __len__ next to the first shard", "samples")
+            raise _CrashError(
+                f"{folder.length_error}, reading __len__ next to the first shard", "samples"
+            )
         missing = "RuntimeError: no --train-num-samples, and neither sizes.json nor __len__ next to the first shard"
         raise _CrashError(missing, "samples")
     if folder.sizes_error:
-        raise _CrashError(f"{folder.sizes_error}, reading sizes.json next to the first shard", "samples")
+        raise _CrashError(
+            f"{folder.sizes_error}, reading sizes.json next to the first shard", "samples"
+        )
     if folder.sizes is None:
         if not folder.length:
             raise _CrashError("RuntimeError: __len__ next to the first shard says 0", "samples")
@@ -258,12 +280,17 @@ def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, 
     for name in map(os.path.basename, urls):
         shown = escape(name)
         if name not in folder.sizes:
-            raise _CrashError(f"KeyError '{shown}': sizes.json next to the first shard does not list it", "samples")
+            raise _CrashError(
+                f"KeyError '{shown}': sizes.json next to the first shard does not list it",
+                "samples",
+            )
         try:
             total += int(folder.sizes[name])  # type: ignore[call-overload]
         except (TypeError, ValueError, OverflowError) as error:
             raised = type(error).__name__
-            raise _CrashError(f"{raised}: the entry '{shown}' of sizes.json is no number", "samples") from error
+            raise _CrashError(
+                f"{raised}: the entry '{shown}' of sizes.json is no number", "samples"
+            ) from error
     if not total:
         raise _CrashError("RuntimeError: the entries of sizes.json add up to 0", "samples")
     return total, "sizes.json"
@@ -319,7 +346,11 @@ def _why_not_expanded(pattern: str) -> str:
     if not pattern or pattern.startswith("pipe:"):
         return ""
     if os.path.isfile(pattern):
-        return "OpenCLIP expands the braces also if a file has this name; rename the file" if _expands(pattern) else ""
+        return (
+            "OpenCLIP expands the braces also if a file has this name; rename the file"
+            if _expands(pattern)
+            else ""
+        )
     if _RANGES.search(pattern):
         return "two ranges with a space between them multiply; put :: between them"
     if " " in pattern.strip() and ".tar " in pattern:
@@ -346,7 +377,10 @@ def _expands(name: str) -> bool:
 def with_braces(data: str) -> str:
     """Return ``--train-data`` in a form that OpenCLIP expands to the local shards that wdsflow finds by it; "" if there is none."""
     try:
-        urls = expand(re.split(r"::|\s+(?=\S*\.tar)", data) if _RANGES.search(data) else [data], allow_pipe=False).urls
+        urls = expand(
+            re.split(r"::|\s+(?=\S*\.tar)", data) if _RANGES.search(data) else [data],
+            allow_pipe=False,
+        ).urls
     except NoShards:
         return ""
     if any(url.path is None for url in urls):
@@ -367,7 +401,9 @@ def _expanded(text: str | None) -> tuple[str, ...] | None:
         return _bounded(openclip_urls(text))
     except KeyError as error:
         name = escape(str(error.args[0]))
-        text = f"AssertionError: --train-data uses the environment variable {name}, which is not set"
+        text = (
+            f"AssertionError: --train-data uses the environment variable {name}, which is not set"
+        )
         raise _CrashError(text) from error
     except ValueError as error:
         raise _CrashError(f"{type(error).__name__}: --train-data has unbalanced braces") from error
@@ -378,12 +414,19 @@ def weighted_urls(
 ) -> tuple[list[Url], list[float]]:
     """Return the shards of several sources, and a weight for each.
 
-    Raises ValueError if a factor is not a number, or if there are more or fewer of them than sources.
+    Raises ValueError if a factor is not a number, or if there are more or fewer of them than
+    sources.
     """
     if len(sources) != len(factors):
-        raise ValueError(f"--train-data has {len(sources)} sources, --train-data-upsampling-factors {len(factors)}")
+        raise ValueError(
+            f"--train-data has {len(sources)} sources, --train-data-upsampling-factors {len(factors)}"
+        )
     weights = [float(factor) for factor in factors]
-    found = [(url, weight) for source, weight in zip(sources, weights, strict=True) for url in expand(source)]
+    found = [
+        (url, weight)
+        for source, weight in zip(sources, weights, strict=True)
+        for url in expand(source)
+    ]
     return [url for url, _ in found], [weight for _, weight in found]
 
 
@@ -396,17 +439,23 @@ def _weighted(text: str, factors: str) -> tuple[tuple[str, ...], tuple[float, ..
     except ValueError as error:
         if len(sources) != len(words):
             raise _CrashError(f"AssertionError: {error}", "weights") from error
-        text = f"ValueError: --train-data-upsampling-factors {escape(factors)}: {escape(str(error))}"
+        text = (
+            f"ValueError: --train-data-upsampling-factors {escape(factors)}: {escape(str(error))}"
+        )
         raise _CrashError(text, "weights") from error
     if not 0 < sum(weights) < math.inf:
-        raise _CrashError("ValueError: the sum of --train-data-upsampling-factors is no number above 0", "weights")
+        raise _CrashError(
+            "ValueError: the sum of --train-data-upsampling-factors is no number above 0", "weights"
+        )
     return tuple(urls), tuple(weights)
 
 
 def _bounded(urls: Iterator[str]) -> tuple[str, ...]:
     some = tuple(islice(urls, _MOST_URLS + 1))
     if len(some) > _MOST_URLS:
-        raise _CrashError(f"--train-data names more than {_MOST_URLS:,} shards: several ranges in one word multiply")
+        raise _CrashError(
+            f"--train-data names more than {_MOST_URLS:,} shards: several ranges in one word multiply"
+        )
     return some
 
 

@@ -1,7 +1,8 @@
 """OpenCLIP 3.3, OpenCLIP 4 and wdsflow's feed, as readers; and the shards of each rank and worker, in order.
 
-The arithmetic and the seeds are those of open_clip_train/data.py: detshuffle2 (with webdataset.filters._shuffle),
-split_by_node, split_by_worker, ResampledShards2, pytorch_worker_seed, and the rounding in get_wds_dataset.
+The arithmetic and the seeds are those of open_clip_train/data.py: detshuffle2 (with
+webdataset.filters._shuffle), split_by_node, split_by_worker, ResampledShards2, pytorch_worker_seed,
+and the rounding in get_wds_dataset.
 """
 
 import math
@@ -38,7 +39,17 @@ from wdsflow.readers.wanted_fields import (
     reason_for,
     refused,
 )
-from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, Shape, ShardEvidence
+from wdsflow.scan.evidence import (
+    BAD,
+    BIG,
+    BIG_BAD,
+    BLANK,
+    EMPTY,
+    NO_CAPTION,
+    NOT_UTF8,
+    Shape,
+    ShardEvidence,
+)
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
@@ -60,10 +71,18 @@ class Buffers:
     @classmethod
     def from_environment(cls) -> "Buffers":
         """Return the sizes of OpenCLIP 4's environment variables, or its defaults. Raises ValueError as it does."""
-        names = ("SHARD_SHUFFLE_SIZE", "SHARD_SHUFFLE_INITIAL", "SAMPLE_SHUFFLE_SIZE", "SAMPLE_SHUFFLE_INITIAL")
+        names = (
+            "SHARD_SHUFFLE_SIZE",
+            "SHARD_SHUFFLE_INITIAL",
+            "SAMPLE_SHUFFLE_SIZE",
+            "SAMPLE_SHUFFLE_INITIAL",
+        )
         usual = (cls.shards, cls.shards_initial, cls.samples, cls.samples_initial)
         return cls(
-            *(int(os.environ.get(f"OPENCLIP_WDS_{name}", each)) for name, each in zip(names, usual, strict=True))
+            *(
+                int(os.environ.get(f"OPENCLIP_WDS_{name}", each))
+                for name, each in zip(names, usual, strict=True)
+            )
         )
 
 
@@ -86,7 +105,9 @@ class EpochLength:
         return self.samples / self.asked if self.asked else math.inf
 
 
-def epoch_length(samples: float, batch_size: int, world_size: int, workers: int, *, floor: bool = False) -> EpochLength:
+def epoch_length(
+    samples: float, batch_size: int, world_size: int, workers: int, *, floor: bool = False
+) -> EpochLength:
     """Round as get_wds_dataset does: up, unless ``floor`` is given.
 
     >>> epoch_length(1000, batch_size=256, world_size=1, workers=8)
@@ -96,7 +117,9 @@ def epoch_length(samples: float, batch_size: int, world_size: int, workers: int,
     whole = batch_size * world_size
     split = max(1, workers)
     worker_batches = rounded(rounded(samples / whole) / split)
-    return EpochLength(samples, worker_batches, worker_batches * split, worker_batches * split * whole)
+    return EpochLength(
+        samples, worker_batches, worker_batches * split, worker_batches * split * whole
+    )
 
 
 def shuffled(items: Sequence[T], size: int, initial: int, rng: random.Random) -> Iterator[T]:
@@ -130,7 +153,9 @@ def epoch_order(items: Sequence[T], seed: int, buffers: Buffers) -> Iterator[T]:
     return shuffled(items, buffers.shards, buffers.shards_initial, random.Random(seed))
 
 
-def worker_share(items: Iterator[T], rank: int, world_size: int, worker: int, workers: int) -> Iterator[T]:
+def worker_share(
+    items: Iterator[T], rank: int, world_size: int, worker: int, workers: int
+) -> Iterator[T]:
     """Yield the shards of one worker: shards are dealt out to ranks in turn, then to a rank's workers."""
     return islice(islice(items, rank, None, max(1, world_size)), worker, None, max(1, workers))
 
@@ -205,7 +230,8 @@ class Loop:
         found = {
             "epoch": self.epoch,
             "name": args.name,
-            # The names in the state of a compiled model have a prefix; OpenCLIP saves the one inside.
+            # The names in the state of a compiled model have a prefix; OpenCLIP saves the one
+            # inside.
             "state_dict": getattr(model, "_orig_mod", model).state_dict(),
             "optimizer": self.arguments["optimizer"].state_dict(),
         }
@@ -236,13 +262,14 @@ _DECODED = IMAGES | TEXTS | OTHERS | PICKLES
 class OpenClip33(Reader):
     """OpenCLIP 3.3.0's training pipeline on webdataset 0.2.86 or older.
 
-    It keeps samples that have ``txt`` and one of jpg, png, jpeg, webp, then decodes *every* field: any field that does
-    not decode drops the sample. It drops silently, raises for nothing that a shard can hold, and starts over endlessly
-    where nothing passes. Nothing marks the end of a shard, so an open sample continues in the next one.
+    It keeps samples that have ``txt`` and one of jpg, png, jpeg, webp, then decodes *every* field:
+    any field that does not decode drops the sample. It drops silently, raises for nothing that a
+    shard can hold, and starts over endlessly where nothing passes. Nothing marks the end of a
+    shard, so an open sample continues in the next one.
 
-    Cannot be known here: what a pickled field does (taken as valid); with a negative ``--seed`` each worker shuffles
-    by a seed of its own (the given order is assumed); ``--dataset-resampled`` draws shards (one pass over all is
-    judged).
+    Cannot be known here: what a pickled field does (taken as valid); with a negative ``--seed``
+    each worker shuffles by a seed of its own (the given order is assumed); ``--dataset-resampled``
+    draws shards (one pass over all is judged).
 
     Source: open_clip_train/data.py 3.3.0, get_wds_dataset.
     """
@@ -261,7 +288,10 @@ class OpenClip33(Reader):
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample that the run is cut into; none of them is a crash."""
-        return tuple(MARKED_BAD if is_marked_bad(sample) else self.fate(sample) for sample in split_at_repeats(shape))
+        return tuple(
+            MARKED_BAD if is_marked_bad(sample) else self.fate(sample)
+            for sample in split_at_repeats(shape)
+        )
 
     def fate(self, sample: Sample) -> Fate:
         """Return the fate of one sample after the grouping stage."""
@@ -297,13 +327,14 @@ _JSON = "json"
 class OpenClip4(OpenClip33):
     """OpenCLIP 4's training pipeline: it decodes only the chosen image and the chosen caption.
 
-    The image is the first of ``--image-key``, the caption the first of ``--text-key``, or a string in ``json`` with
-    ``--json-text-key``. Captions of white space only are dropped, images over ``--max-image-pixels`` too. Grouping,
-    order of shards, silence and the endless loop are those of 3.3.0.
+    The image is the first of ``--image-key``, the caption the first of ``--text-key``, or a string
+    in ``json`` with ``--json-text-key``. Captions of white space only are dropped, images over
+    ``--max-image-pixels`` too. Grouping, order of shards, silence and the endless loop are those of
+    3.3.0.
 
-    Cannot be known here: with ``--max-image-pixels 0`` it decodes up to 256 megapixels, while the scan calls what is
-    beyond Pillow's own limit of 178 a bomb. With ``--json-text-key-probs`` every named key can serve, so that a sample
-    is usable if one of them holds a caption.
+    Cannot be known here: with ``--max-image-pixels 0`` it decodes up to 256 megapixels, while the
+    scan calls what is beyond Pillow's own limit of 178 a bomb. With ``--json-text-key-probs`` every
+    named key can serve, so that a sample is usable if one of them holds a caption.
 
     Source: open_clip_train/data.py of 2026-06-27 (4.2.0.dev0), get_wds_dataset.
     """
@@ -314,15 +345,27 @@ class OpenClip4(OpenClip33):
     def fate(self, sample: Sample) -> Fate:
         """Return the fate of one sample after the grouping stage."""
         options = self.options
-        image_key, text_key = options.image_key, _JSON if options.json_text_key else options.text_key
-        image, caption = first_of(split_keys(image_key), sample), first_of(split_keys(text_key), sample)
+        image_key, text_key = (
+            options.image_key,
+            _JSON if options.json_text_key else options.text_key,
+        )
+        image, caption = (
+            first_of(split_keys(image_key), sample),
+            first_of(split_keys(text_key), sample),
+        )
         if image is None or caption is None:
             return lacking(image, caption)
         # The filter strips names, webdataset's renaming asserts that it need not.
         if " " in image_key + text_key:
-            return Fate("crash", "filter", "spaced-key", image_key if " " in image_key else text_key)
-        # The filter overlooks an empty name such as the middle one of "txt;;caption"; the renaming does not.
-        image, caption = first_of(image_key.split(";"), sample), first_of(text_key.split(";"), sample)
+            return Fate(
+                "crash", "filter", "spaced-key", image_key if " " in image_key else text_key
+            )
+        # The filter overlooks an empty name such as the middle one of "txt;;caption"; the renaming
+        # does not.
+        image, caption = (
+            first_of(image_key.split(";"), sample),
+            first_of(text_key.split(";"), sample),
+        )
         assert image is not None
         assert caption is not None
         if options.json_text_key:
@@ -352,8 +395,9 @@ _LOST_CAPTION = TEXT_TROUBLE | {EMPTY, NO_CAPTION}
 class FeedReader(OpenClip33):
     """``wdsflow train``: the first image field of a sample and the first of its caption fields, nothing else.
 
-    Fields of different shards never make a sample. What cannot be read is counted and left out; where nothing is left
-    it fails within ``--stall-after``, so that it does not hang. The order of shards is OpenCLIP's.
+    Fields of different shards never make a sample. What cannot be read is counted and left out;
+    where nothing is left it fails within ``--stall-after``, so that it does not hang. The order of
+    shards is OpenCLIP's.
     """
 
     name = "wdsflow-train"
@@ -362,7 +406,9 @@ class FeedReader(OpenClip33):
     reports_losses = True
     joins = False
 
-    def __init__(self, options: Options, images: tuple[str, ...], captions: tuple[str, ...]) -> None:
+    def __init__(
+        self, options: Options, images: tuple[str, ...], captions: tuple[str, ...]
+    ) -> None:
         super().__init__(options)
         self.images, self.captions = images, captions
 

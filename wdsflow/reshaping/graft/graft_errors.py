@@ -23,7 +23,9 @@ def refuse_ambiguous(matches: "Matches", on: str) -> None:
     if matches.by_rows + matches.by_samples:
         parts = []
         if matches.by_rows:
-            parts.append(f"{how_many(matches.by_rows, 'sample')} with several rows of the table each")
+            parts.append(
+                f"{how_many(matches.by_rows, 'sample')} with several rows of the table each"
+            )
         if matches.by_samples:
             parts.append(f"{how_many(matches.by_samples, 'sample')} with the row of another sample")
         such = ", ".join(escape(each, 80) for each in matches.examples)
@@ -53,7 +55,9 @@ class NoMatch(ValueError):
         self.advice = list(advice)
 
 
-def no_match(samples: int, join: "SampleJoin", matches: "Matches", on: "JoinOn", named: str) -> NoMatch:
+def no_match(
+    samples: int, join: "SampleJoin", matches: "Matches", on: "JoinOn", named: str
+) -> NoMatch:
     """Return the error, with examples of both sides."""
     if not join.rows or not samples:
         return NoMatch(f"{named} has no rows" if not join.rows else "the shards have no samples")
@@ -62,8 +66,12 @@ def no_match(samples: int, join: "SampleJoin", matches: "Matches", on: "JoinOn",
     here, there = join.values_of_samples(_SHOWN), join.values_of_rows()[:_SHOWN]
     return NoMatch(
         f"none of {how_many(samples, 'sample')} has a row in {named}",
-        f"the samples have {_such(here)}" if here else f"no sample has {on.kind} {on.name}".rstrip(),
-        f"the table has {_such(there)} in column {on.column}" if there else f"column {on.column} has no values",
+        f"the samples have {_such(here)}"
+        if here
+        else f"no sample has {on.kind} {on.name}".rstrip(),
+        f"the table has {_such(there)} in column {on.column}"
+        if there
+        else f"column {on.column} has no values",
     )
 
 

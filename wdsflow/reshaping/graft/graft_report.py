@@ -27,8 +27,9 @@ _REASONS = (
 class ShardGraft(NewShard):
     """The outcome of one shard.
 
-    ``matched``: a row was found and its values were set; ``without``: no value to join on; ``impossible``: a row was
-    found, but nothing could be set. All but the damaged ones, and those of ``dropped``, are written.
+    ``matched``: a row was found and its values were set; ``without``: no value to join on;
+    ``impossible``: a row was found, but nothing could be set. All but the damaged ones, and those
+    of ``dropped``, are written.
     """
 
     samples: int = 0
@@ -61,7 +62,9 @@ class ShardGraft(NewShard):
         """Yield the counts of samples: by match, and as written."""
         yield _join_counts(self.samples, partial(getattr, self), partial(getattr, self))
         if self.output is not None:
-            yield Counts("samples", self.samples, self.written, {"dropped": self.dropped, **self.damaged})
+            yield Counts(
+                "samples", self.samples, self.written, {"dropped": self.dropped, **self.damaged}
+            )
 
 
 @dataclass
@@ -97,7 +100,9 @@ class GraftReport(OutputsReport[ShardGraft]):
     @property
     def refused(self) -> bool:
         """Whether samples or values could not be used; nulls in the table do not count."""
-        return bool(self.merged("impossible")) or not all(each.endswith(f": {NULL}") for each in self.merged("missed"))
+        return bool(self.merged("impossible")) or not all(
+            each.endswith(f": {NULL}") for each in self.merged("missed")
+        )
 
     def lines(self) -> Iterator[str]:
         """Yield the report."""
@@ -125,12 +130,22 @@ class GraftReport(OutputsReport[ShardGraft]):
             yield f"  all of them: {escape(self.listed, 300)}"
 
 
-def _join_counts(samples: int, total: Callable[[str], int], merged: Callable[[str], Counter[str]]) -> Counts:
-    left = {"unmatched": total("unmatched"), "ambiguous": total("ambiguous"), "without field": total("without")}
+def _join_counts(
+    samples: int, total: Callable[[str], int], merged: Callable[[str], Counter[str]]
+) -> Counts:
+    left = {
+        "unmatched": total("unmatched"),
+        "ambiguous": total("ambiguous"),
+        "without field": total("without"),
+    }
     left |= {"not possible": merged("impossible").total(), "damaged": merged("damaged").total()}
     return Counts("samples", samples, total("matched"), left)
 
 
 def _row_counts(rows: Matches) -> Counts:
-    left = {"unmatched": rows.unmatched_rows, "ambiguous": rows.ambiguous_rows, "without a value": rows.rows_without}
+    left = {
+        "unmatched": rows.unmatched_rows,
+        "ambiguous": rows.ambiguous_rows,
+        "without a value": rows.rows_without,
+    }
     return Counts("rows of the table", rows.rows, rows.used, left)

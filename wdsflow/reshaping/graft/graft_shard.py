@@ -65,7 +65,10 @@ def graft_shard(job: GraftJob, report: ShardGraft, stop: Event) -> None:
     written = (rows >= 0) if job.drop_unmatched else (rows != DAMAGED)
     if not written.any():
         report.samples, report.damaged = len(rows), Counter(job.look.troubles)
-        report.unmatched, report.ambiguous = int((rows == ABSENT).sum()), int((rows == AMBIGUOUS).sum())
+        report.unmatched, report.ambiguous = (
+            int((rows == ABSENT).sum()),
+            int((rows == AMBIGUOUS).sum()),
+        )
         report.without = int((rows == WITHOUT).sum())
         report.dropped = report.unmatched + report.ambiguous + report.without
         report.left_out += Counter(job.look.left_out)
@@ -75,7 +78,9 @@ def graft_shard(job: GraftJob, report: ShardGraft, stop: Event) -> None:
     report.output, report.uncounted = str(job.target), job.shard.uncounted(written)
 
 
-def grafted_pieces(job: GraftJob, source: Source, report: ShardGraft, stop: Event) -> Iterator[Piece]:
+def grafted_pieces(
+    job: GraftJob, source: Source, report: ShardGraft, stop: Event
+) -> Iterator[Piece]:
     """Yield the pieces of the grafted shard, without end-of-archive blocks; count its samples in ``report``.
 
     Raises SourceChangedError, also at the end, if the shard has changed; SourceError, OSError.
@@ -105,7 +110,10 @@ class _Pieces:
 
     def __init__(self, job: GraftJob, source: Source, report: ShardGraft) -> None:
         self._job, self._source, self._report = job, source, report
-        self.fields = [(each.field, each.name, str(each), job.columns.index(each.column)) for each in job.fields]
+        self.fields = [
+            (each.field, each.name, str(each), job.columns.index(each.column))
+            for each in job.fields
+        ]
         self.unset: Counter[str] = Counter()
         # Then new members need extended headers.
         self._extended = job.look.renaming
@@ -146,10 +154,13 @@ class _Pieces:
         if report.samples != len(outcomes) or self._job.shard.identity() != self._job.look.inputs:
             raise SourceChangedError
 
-    def _of_whole(self, notes: NotedSamples, first: int, values: Sequence[Values | None]) -> Sequence[Pieces | None]:
+    def _of_whole(
+        self, notes: NotedSamples, first: int, values: Sequence[Values | None]
+    ) -> Sequence[Pieces | None]:
         """Return the pieces of neighbouring samples in which all values are set, as whole fields; None for all others.
 
-        ``first``: the index of the first of them in ``notes``; ``values``: of the row of each, None if it has none.
+        ``first``: the index of the first of them in ``notes``; ``values``: of the row of each, None
+        if it has none.
         """
         pieces: list[Pieces | None] = [None] * len(values)
         if not self._quick:
@@ -159,7 +170,9 @@ class _Pieces:
         for at, found in enumerate(values, first):
             if found is None or notes.trouble[at] or "\0" in notes.keys[at]:
                 continue
-            new_contents = [data for _, _, index in columns if (data := _content(found[index])) is not None]
+            new_contents = [
+                data for _, _, index in columns if (data := _content(found[index])) is not None
+            ]
             if len(new_contents) < len(columns):
                 continue
             chosen.append(at)
@@ -191,8 +204,8 @@ class _Pieces:
     def _with_values(self, sample: TarSample, values: Values) -> Pieces:
         """Return the pieces of a sample in which the values of a row are set, or nothing if that is impossible.
 
-        Members that are not set are ranges of the tar. A replaced member keeps its place and name; a new one
-        follows the last. A null sets nothing.
+        Members that are not set are ranges of the tar. A replaced member keeps its place and name;
+        a new one follows the last. A null sets nothing.
         """
         contents: dict[str, bytes] = {}
         inside: list[tuple[str, str]] = []
@@ -222,13 +235,17 @@ class _Pieces:
             made.append((row, member(name, data, extended=self._extended)))
         return _merged(sample.start, sample.end, made)
 
-    def _set_inside(self, sample: TarSample, inside: Sequence[tuple[str, str]], contents: dict[str, bytes]) -> str:
+    def _set_inside(
+        self, sample: TarSample, inside: Sequence[tuple[str, str]], contents: dict[str, bytes]
+    ) -> str:
         """Add the new json to the contents; return the reason if impossible, otherwise ""."""
         row = sample.fields.get("json")
         if row is not None and row[1] > _MOST_JSON:
             return TOO_LARGE
         try:
-            contents["json"] = set_in_json(b"" if row is None else self._source.read_at(row[2], row[1]), inside)
+            contents["json"] = set_in_json(
+                b"" if row is None else self._source.read_at(row[2], row[1]), inside
+            )
         except BrokenJson:
             return BROKEN_JSON
         return ""
@@ -259,7 +276,9 @@ def _values_of(outcomes: Sequence[int], rows: Iterator[Values]) -> Iterator[list
         if outcome >= 0:
             row = next(rows, None)
             if row is None:
-                raise OSError("the rows of the samples are cut: they were changed while they were read")
+                raise OSError(
+                    "the rows of the samples are cut: they were changed while they were read"
+                )
             size += sum(len(data or b"") for _, data in row)
         values.append(row)
         if size >= _WINDOW:

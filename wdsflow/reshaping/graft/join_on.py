@@ -35,7 +35,11 @@ class FieldToSet:
     column: str
 
     def __str__(self) -> str:
-        return f"{self.field}:{self.name}={self.column}" if self.name else f"{self.field}={self.column}"
+        return (
+            f"{self.field}:{self.name}={self.column}"
+            if self.name
+            else f"{self.field}={self.column}"
+        )
 
 
 class WrongJoin(ValueError):
@@ -77,7 +81,9 @@ def parse_set(texts: Iterable[str]) -> list[FieldToSet]:
         if not (field and column) or bool(colon) != bool(name):
             raise ValueError(f"{text!r} is not of the form FIELD=COLUMN or json:NAME=COLUMN")
         if name and field.lower() != "json":
-            raise ValueError(f"{text!r}: only json has values with names; give {field}=COLUMN or json:{name}=COLUMN")
+            raise ValueError(
+                f"{text!r}: only json has values with names; give {field}=COLUMN or json:{name}=COLUMN"
+            )
         if not _FIELD.fullmatch(field) or not field.isprintable() or field.startswith("__"):
             raise ValueError(f"{field!r} is not a field name")
         if field.lower().rpartition(".")[2] in IMAGE_FIELDS:
@@ -107,7 +113,9 @@ def join_text(value: object, kind: str) -> str | None:
     elif isinstance(value, bool):
         value = "true" if value else "false"
     elif isinstance(value, float):
-        value = str(int(value)) if value.is_integer() else None if math.isnan(value) else repr(value)
+        value = (
+            str(int(value)) if value.is_integer() else None if math.isnan(value) else repr(value)
+        )
     elif isinstance(value, int):
         value = f"{value & (1 << 64) - 1:016x}" if kind == "xxh3" else str(value)
     if not isinstance(value, str) or not value:

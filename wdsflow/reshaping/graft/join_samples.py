@@ -16,9 +16,11 @@ from .table_rows import TableFiles
 from .table_values import KINDS, stored_value
 from .value_lines import LINES_AT_ONCE, Lines
 
-# In place of a row: none has the value, no value to join on, a sample next to damage, see Ambiguous.
+# In place of a row: none has the value, no value to join on, a sample next to damage, see
+# Ambiguous.
 ABSENT, WITHOUT, DAMAGED, AMBIGUOUS = -1, -2, -3, -4
-# Endings of the files of a shard: the row of each sample, 8 bytes each, and the values of those that have one, in Parquet.
+# Endings of the files of a shard: the row of each sample, 8 bytes each, and the values of those
+# that have one, in Parquet.
 ROWS, VALUES = ".rows", ".values"
 _EXAMPLES = 3
 # Characters of an example.
@@ -30,9 +32,10 @@ _LINE = 2 << 10
 # Bytes of a value that is never split, however many there are in a line.
 _SHORT = 128
 
-# The sample `number` of shard `shard` has the position shard << 32 | number. A row of the table is one line of `rows`, or
-# several if it has long values: the one with rest = 0 has its value to join on. `pairs` has the values on both sides,
-# with the first row of each, how many rows have it, and how many samples, the first of which is at `position`.
+# The sample `number` of shard `shard` has the position shard << 32 | number. A row of the table is
+# one line of `rows`, or several if it has long values: the one with rest = 0 has its value to join
+# on. `pairs` has the values on both sides, with the first row of each, how many rows have it, and
+# how many samples, the first of which is at `position`.
 _PAIRS = """
 CREATE TABLE pairs AS
 SELECT value, min(row) AS row, count(*) AS rows, any_value(samples) AS samples, any_value(position) AS position
@@ -105,19 +108,30 @@ class SampleJoin:
         columns: those whose values samples get.
         checked: columns that show whether keys still mean the samples of the table.
 
-    ``rows``: how many rows there are; ``valued``: how many have a value to join on. Raises TablesError if the folder is full.
+    ``rows``: how many rows there are; ``valued``: how many have a value to join on. Raises
+    TablesError if the folder is full.
     """
 
-    def __init__(self, folder: Path, on: JoinOn, columns: Sequence[str], checked: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, on: JoinOn, columns: Sequence[str], checked: Sequence[str] = ()
+    ) -> None:
         self._on, self._columns, self._checked = on, list(columns), list(checked)
-        self._cells = [f"{name}{number}" for number in range(len(self._columns)) for name in ("kind", "data")]
+        self._cells = [
+            f"{name}{number}" for number in range(len(self._columns)) for name in ("kind", "data")
+        ]
         self._tables = Tables(folder)
         self.rows = self.valued = 0
-        cells = "".join(f", kind{number} kind, data{number} BLOB" for number in range(len(self._columns)))
+        cells = "".join(
+            f", kind{number} kind, data{number} BLOB" for number in range(len(self._columns))
+        )
         checks = "".join(f", check{number} VARCHAR" for number in range(len(self._checked)))
         self._tables.run(f"CREATE TYPE kind AS ENUM {KINDS}")
-        self._tables.run(f"CREATE TABLE rows (row BIGINT, rest INTEGER, value VARCHAR{cells}{checks})")
-        self._tables.run(f"CREATE TABLE samples (position BIGINT, value VARCHAR, damaged BOOLEAN{checks})")
+        self._tables.run(
+            f"CREATE TABLE rows (row BIGINT, rest INTEGER, value VARCHAR{cells}{checks})"
+        )
+        self._tables.run(
+            f"CREATE TABLE samples (position BIGINT, value VARCHAR, damaged BOOLEAN{checks})"
+        )
 
     def read(self, table: TableFiles) -> None:
         """Add the rows of a table. Raises TableError."""
@@ -157,7 +171,12 @@ class SampleJoin:
             texts = [join_text(cell, column) for cell in columns[width + number]]
             checks[f"check{number}"] = lines.at_end(texts)
         self._tables.add(
-            "rows", row=lines.rows + self.rows, rest=lines.rests, value=lines.at_end(values), **cells, **checks
+            "rows",
+            row=lines.rows + self.rows,
+            rest=lines.rests,
+            value=lines.at_end(values),
+            **cells,
+            **checks,
         )
         self.rows += len(rows)
 
@@ -175,12 +194,16 @@ class SampleJoin:
             damaged = np.zeros(count, np.bool_)
             damaged[part.damaged] = True
             positions = np.arange(position, position + count, dtype=np.int64)
-            self._tables.add("samples", position=positions, value=part.values, damaged=damaged, **checks)
+            self._tables.add(
+                "samples", position=positions, value=part.values, damaged=damaged, **checks
+            )
             position += count
 
     def values_of_rows(self) -> list[str]:
         """Return the join values of the first 100 rows."""
-        found = self._tables.rows("SELECT value FROM rows WHERE value IS NOT NULL AND row < ? ORDER BY row", _FIRST)
+        found = self._tables.rows(
+            "SELECT value FROM rows WHERE value IS NOT NULL AND row < ? ORDER BY row", _FIRST
+        )
         return [_shown(value) for (value,) in found]
 
     def values_of_samples(self, most: int) -> list[str]:
@@ -213,21 +236,27 @@ class SampleJoin:
         for number, column in enumerate(self._checked):
             check = f"check{number}"
             source, differ = _COMPARED.format(check), f"samples.{check} <> rows.{check}"
-            compared, count = self._tables.one(f"SELECT count(*), count(*) FILTER ({differ}) FROM {source}")
+            compared, count = self._tables.one(
+                f"SELECT count(*), count(*) FILTER ({differ}) FROM {source}"
+            )
             if count and (found is None or count > found.samples):
                 evidence = self._tables.rows(
                     f"SELECT value, rows.{check}, samples.{check} FROM {source} AND {differ} ORDER BY samples.position LIMIT ?",
                     _EXAMPLES,
                 )
-                texts = [(_shown(value), there[:_SHOWN], here[:_SHOWN]) for value, there, here in evidence]
+                texts = [
+                    (_shown(value), there[:_SHOWN], here[:_SHOWN])
+                    for value, there, here in evidence
+                ]
                 found = Contradiction(column, count, compared, texts)
         return found
 
     def give(self, matches: Matches, shards: Sequence[Path | None], ambiguous: Ambiguous) -> None:
         """Assign rows to samples, count in the ``matches`` of ``join``, and write ``ROWS`` and ``VALUES`` of each shard.
 
-        ``shards``: the path of the files of each, without ending; None if it could not be read. ``ambiguous``: the policy
-        for samples that share a value, and for samples whose value is in several rows.
+        ``shards``: the path of the files of each, without ending; None if it could not be read.
+        ``ambiguous``: the policy for samples that share a value, and for samples whose value is in
+        several rows.
         """
         from xxhash import xxh3_64_hexdigest
 
@@ -252,7 +281,9 @@ class SampleJoin:
     def _write(self, shard: int, path: Path) -> bytes:
         """Write the files of a shard: the row of each sample, which is returned as well, and the values of those rows."""
         inside = f"position >= {shard << 32} AND position < {shard + 1 << 32}"
-        rows = self._tables.arrays(f"SELECT row FROM outcomes WHERE {inside} ORDER BY position")["row"].tobytes()
+        rows = self._tables.arrays(f"SELECT row FROM outcomes WHERE {inside} ORDER BY position")[
+            "row"
+        ].tobytes()
         path.with_suffix(ROWS).write_bytes(rows)
         target = str(path.with_suffix(VALUES)).replace("'", "''")
         self._tables.run(

@@ -43,7 +43,9 @@ class JoinValues(NamedTuple):
             yield from (JoinValues(*orjson.loads(line)) for line in lines)
 
 
-def join_value(samples: Samples, on: JoinOn, scope: str, digits: int) -> Callable[[TarSample], str | None]:
+def join_value(
+    samples: Samples, on: JoinOn, scope: str, digits: int
+) -> Callable[[TarSample], str | None]:
     """Return the function from a sample to its value.
 
     ``scope`` precedes its key; ``digits``: hexadecimal digits of the table's hashes.

@@ -30,8 +30,8 @@ KEYS = ".keys"
 class LookRequest:
     """The data to look for.
 
-    ``checked``: the columns of ``CHECKED`` that the table has, or ``CHECKED_IMAGE``; ``digits``: hexadecimal digits
-    of the table's hashes; ``touched``: the fields that will be set.
+    ``checked``: the columns of ``CHECKED`` that the table has, or ``CHECKED_IMAGE``; ``digits``:
+    hexadecimal digits of the table's hashes; ``touched``: the fields that will be set.
     """
 
     on: JoinOn
@@ -113,8 +113,16 @@ def look_at(job: LookJob, stop: Event, *, request: LookRequest) -> ShardLook:
 
 
 class _Look:
-    def __init__(self, look: ShardLook, job: LookJob, request: LookRequest, notes: BinaryIO, joins: BinaryIO) -> None:
-        self._look, self._job, self._request, self._notes_file, self._joins_file = look, job, request, notes, joins
+    def __init__(
+        self, look: ShardLook, job: LookJob, request: LookRequest, notes: BinaryIO, joins: BinaryIO
+    ) -> None:
+        self._look, self._job, self._request, self._notes_file, self._joins_file = (
+            look,
+            job,
+            request,
+            notes,
+            joins,
+        )
         self._notes, self._joins = NotedSamples(request.touched), JoinValues([], [], [])
         self.keys = array("Q")
 
@@ -122,7 +130,9 @@ class _Look:
         from xxhash import xxh3_64_intdigest
 
         request, look = self._request, self._look
-        samples = Samples(source, contents=False, keep=request.on.kind == "json" or bool(request.checked))
+        samples = Samples(
+            source, contents=False, keep=request.on.kind == "json" or bool(request.checked)
+        )
         value_of = join_value(samples, request.on, self._job.scope, request.digits)
         troubles = Counter[str]()
         for number, sample in enumerate(samples):
@@ -135,7 +145,9 @@ class _Look:
                 troubles[sample.trouble] += 1
             joins.values.append(None if sample.trouble else value_of(sample))
             if request.checked:
-                joins.checked.append([] if sample.trouble else checked_values(samples, sample, request.checked))
+                joins.checked.append(
+                    [] if sample.trouble else checked_values(samples, sample, request.checked)
+                )
             if not number & 63 and stop.is_set():
                 raise InterruptedError("given up")
             if len(joins.values) >= AT_ONCE:

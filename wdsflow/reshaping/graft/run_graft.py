@@ -68,11 +68,13 @@ class GraftOptions:
 
 
 @keywords(GraftRequest)
-def graft_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request: GraftRequest) -> GraftReport:
+def graft_shards(
+    urls: str | Iterable[str], out: str | os.PathLike[str], request: GraftRequest
+) -> GraftReport:
     """Write each shard into the folder ``out`` with fields from a table, with ``sizes.json`` and ``__len__`` next to them.
 
-    All other members are copied byte for byte; the inputs never change. Samples without a row are not changed. Memory
-    does not grow with the table. The same call resumes an interrupted run.
+    All other members are copied byte for byte; the inputs never change. Samples without a row are
+    not changed. Memory does not grow with the table. The same call resumes an interrupted run.
 
     Args:
         urls: shards, as for ``check``.
@@ -97,7 +99,12 @@ def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> Gra
         raise ValueError("jobs must be at least 1")
     asked = options_of(request)
     found, restart = expand_existing(urls, allow_pipe=request.allow_pipe), request.restart
-    names = [path.name for path in output_paths(found, folder, *[Shard.file(str(path)) for path in asked.table.files])]
+    names = [
+        path.name
+        for path in output_paths(
+            found, folder, *[Shard.file(str(path)) for path in asked.table.files]
+        )
+    ]
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
         if not restart:
             record.refuse_other(asked.flags())
@@ -132,7 +139,9 @@ class GraftRun:
     Raises NoColumn if the table lacks a column.
     """
 
-    def __init__(self, asked: GraftOptions, folder: Path, urls: Sequence[Shard], begin: Begin | None) -> None:
+    def __init__(
+        self, asked: GraftOptions, folder: Path, urls: Sequence[Shard], begin: Begin | None
+    ) -> None:
         self.asked, self.begin = asked, begin
         self.work, self.listed = folder / INSIDE / _WORK, folder / INSIDE / _UNMATCHED
         self.matches, self.identity = Matches(), list[object]()
@@ -143,7 +152,8 @@ class GraftRun:
         scopes = asked.table.scope(urls) if asked.on.kind == "key" else None
         each = zip(urls, scopes or [""] * len(urls), strict=True)
         self._shards = [
-            LookJob(url, self.work / str(number), scope, asked.allow_pipe) for number, (url, scope) in enumerate(each)
+            LookJob(url, self.work / str(number), scope, asked.allow_pipe)
+            for number, (url, scope) in enumerate(each)
         ]
 
     @contextmanager
@@ -163,7 +173,9 @@ class GraftRun:
             self._decide(join, self.looks)
             each = zip(self._shards, self.looks, self._targets, self.matches.digests, strict=True)
             self.jobs = [
-                GraftJob(shard, look, target, asked.fields, self._columns, asked.drop_unmatched, digest)
+                GraftJob(
+                    shard, look, target, asked.fields, self._columns, asked.drop_unmatched, digest
+                )
                 for shard, look, target, digest in each
             ]
             yield join
@@ -192,13 +204,20 @@ class GraftRun:
             raise ContradictedJoin(contradiction)
         if asked.ambiguous == "refuse":
             refuse_ambiguous(matches, str(asked.on))
-        there = [None if look.unread else job.files for job, look in zip(self._shards, looks, strict=True)]
+        there = [
+            None if look.unread else job.files
+            for job, look in zip(self._shards, looks, strict=True)
+        ]
         join.give(matches, there, asked.ambiguous)
         if not matches.matched and not all(look.unread for look in looks):
-            raise no_match(sum(look.samples for look in looks), join, matches, asked.on, asked.named)
+            raise no_match(
+                sum(look.samples for look in looks), join, matches, asked.on, asked.named
+            )
 
 
-def _graft(run: GraftRun, record: OutputRecord[ShardGraft], ready: Callable[[], object]) -> GraftReport:
+def _graft(
+    run: GraftRun, record: OutputRecord[ShardGraft], ready: Callable[[], object]
+) -> GraftReport:
     """Graft into a folder that is locked; ``ready`` is called before anything is written. Raises as ``graft_shards``."""
     asked = run.asked
     with scratch_folder(run.work):
@@ -206,14 +225,25 @@ def _graft(run: GraftRun, record: OutputRecord[ShardGraft], ready: Callable[[], 
             ready()
             unmatched = _list_unmatched(run, join)
         matches = run.matches
-        report = GraftReport(matches, list(map(str, asked.fields)), unmatched, str(run.listed) * bool(unmatched))
+        report = GraftReport(
+            matches, list(map(str, asked.fields)), unmatched, str(run.listed) * bool(unmatched)
+        )
         if asked.ambiguous != "refuse" and matches.by_rows + matches.by_samples:
-            several, shared = how_many(matches.by_rows, "sample"), how_many(matches.by_samples, "sample")
+            several, shared = (
+                how_many(matches.by_rows, "sample"),
+                how_many(matches.by_samples, "sample"),
+            )
             report.resolved = f"--ambiguous {asked.ambiguous}: {several} with several rows, {shared} with a shared row"
 
         work, origin = [(record, job) for job in run.jobs], partial(_made_from, run.identity)
         report.shards = run_outputs(
-            work, graft_shard, origin, report, jobs=asked.jobs, begin=run.begin, runner=run_on_shards
+            work,
+            graft_shard,
+            origin,
+            report,
+            jobs=asked.jobs,
+            begin=run.begin,
+            runner=run_on_shards,
         )
         record.finish()
     report.check()
@@ -230,7 +260,10 @@ def _list_unmatched(run: GraftRun, join: SampleJoin) -> list[str]:
     if not run.matches.unmatched_rows:
         run.listed.unlink(missing_ok=True)
         return []
-    with writing(run.listed) as file, open(file, "w", encoding="utf-8", newline="", closefd=False) as stream:
+    with (
+        writing(run.listed) as file,
+        open(file, "w", encoding="utf-8", newline="", closefd=False) as stream,
+    ):
         stream.writelines(join.unmatched_lines())
     return join.unmatched(_SHOWN)
 

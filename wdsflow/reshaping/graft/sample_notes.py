@@ -38,7 +38,9 @@ class NotedSamples:
         """Return one of them, with the fields that were noted, and without its number."""
         sample = TarSample(0, self.keys[index], self.start[index])
         sample.end, sample.trouble = self.end[index], self.trouble[index]
-        sample.fields = {name: row for name, rows in self.fields.items() if (row := rows[index]) is not None}
+        sample.fields = {
+            name: row for name, rows in self.fields.items() if (row := rows[index]) is not None
+        }
         return sample
 
     @staticmethod

@@ -27,8 +27,9 @@ class _Member(NamedTuple):
 def set_in_json(data: bytes, values: Sequence[tuple[str, str]]) -> bytes:
     r"""Return the json with values, which are JSON, set in its own encoding; empty bytes are an empty object.
 
-    A name with dots is a path through objects, unless an object has a member of exactly that name. An existing value
-    is replaced in place, a new one is added after the last; missing objects on a path are created.
+    A name with dots is a path through objects, unless an object has a member of exactly that name.
+    An existing value is replaced in place, a new one is added after the last; missing objects on a
+    path are created.
 
     Raises BrokenJson if it, or a value on the path, is not an object.
 

@@ -20,7 +20,8 @@ from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
 from .join_on import INTEGERS, JoinOn, join_query, join_text
 from .table_values import BYTES, JSON, TEXT
 
-# Modules of filtering are loaded for ledgers only: they take longer to load than all others together.
+# Modules of filtering are loaded for ledgers only: they take longer to load than all others
+# together.
 if TYPE_CHECKING:
     from wdsflow.filtering.run_folder import ShardRecord
 
@@ -61,7 +62,9 @@ class TableFiles:
         if self.kind in {"parquet", "ledger"}:
             return _parquet(path).names
         if self.kind == "jsonl":
-            return list(dict.fromkeys(name for row, _ in islice(json_objects(path), _FIRST) for name in row))
+            return list(
+                dict.fromkeys(name for row, _ in islice(json_objects(path), _FIRST) for name in row)
+            )
         return next((row for row, _ in csv_cells(path, self.kind)), [])
 
     def text(self, path: Path) -> str:
@@ -71,9 +74,9 @@ class TableFiles:
     def query(self, path: Path, on: JoinOn, columns: Columns, checked: Columns) -> str:
         """Return the query by which DuckDB reads a file of Parquet; "" if that could give other values.
 
-        Its parameter is a number that is added to that of each row. Its columns are those of ``SampleJoin``: the number
-        of the row, 0, the value to join on, kind and data of the others, and those of ``checked`` as they are compared.
-        It fails if a value is long.
+        Its parameter is a number that is added to that of each row. Its columns are those of
+        ``SampleJoin``: the number of the row, 0, the value to join on, kind and data of the others,
+        and those of ``checked`` as they are compared. It fails if a value is long.
         """
         if self.kind not in {"parquet", "ledger"}:
             return ""
@@ -102,16 +105,17 @@ class TableFiles:
         if self.kind == "jsonl":
             found = json_objects(path)
             return _in_batches(
-                (join_text(row.get(on.column), on.kind), tuple(map(row.get, columns)), size) for row, size in found
+                (join_text(row.get(on.column), on.kind), tuple(map(row.get, columns)), size)
+                for row, size in found
             )
         return _of_csv(path, self.kind, on, columns)
 
     def scope(self, urls: Sequence[Shard]) -> list[str] | None:
         """Return the prefix of keys for each shard, if keys of the table are per shard, as in a ledger.
 
-        A shard is that of the ledger with its url or path, or that was written next to the ledger, or otherwise the one
-        of the same name. Raises TableError if several have that name, or if the shard is not the one that was
-        scored; SourceError if it cannot be read.
+        A shard is that of the ledger with its url or path, or that was written next to the ledger,
+        or otherwise the one of the same name. Raises TableError if several have that name, or if
+        the shard is not the one that was scored; SourceError if it cannot be read.
         """
         if self.kind != "ledger":
             return None
@@ -142,7 +146,8 @@ class TableFiles:
     def _refuse_other(self, url: Shard, path: Path) -> None:
         """Raise TableError if a shard is not the one that was scored, nor written by that run.
 
-        If the ledger has hashes of images, these are compared instead: the shard may have been rewritten since.
+        If the ledger has hashes of images, these are compared instead: the shard may have been
+        rewritten since.
         """
         from wdsflow.filtering.ledger.ledger_metadata import LedgerError, same_shard
         from wdsflow.filtering.recipe.recipe import recorded_recipe
@@ -190,9 +195,15 @@ def find_table(given: str | Path) -> TableFiles:
     files = sorted(found, key=lambda each: natural(str(each)))
     kinds = {kind_of(each) for each in files}
     if len(kinds) != 1 or None in kinds:
-        what = f"{text} holds no table" if not files else f"{text}: the kind of {files[0].name} is not known"
+        what = (
+            f"{text} holds no table"
+            if not files
+            else f"{text}: the kind of {files[0].name} is not known"
+        )
         what = what if len(kinds) < 2 else f"{text} holds tables of several kinds"
-        raise TableError(f"{what}: tables end in .parquet, .csv, .tsv or .jsonl, or are folders of wdsflow measure")
+        raise TableError(
+            f"{what}: tables end in .parquet, .csv, .tsv or .jsonl, or are folders of wdsflow measure"
+        )
     return TableFiles(str(kinds.pop()), files)
 
 
@@ -248,7 +259,10 @@ def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Bat
         return
     _require(path, names, [on.column, *columns], str(path))
     key, places = names.index(on.column), [names.index(name) for name in columns]
-    cells = ((join_text(row[key], on.kind), tuple(row[at] or None for at in places), size) for row, size in rows)
+    cells = (
+        (join_text(row[key], on.kind), tuple(row[at] or None for at in places), size)
+        for row, size in rows
+    )
     yield from _in_batches(cells)
 
 

@@ -1,6 +1,7 @@
 """Values of rows in lines: DuckDB sorts rows of any size, because long values are split into parts.
 
-A row without long values is one line. Otherwise it has several, which follow each other: each has a part of every value.
+A row without long values is one line. Otherwise it has several, which follow each other: each has a
+part of every value.
 """
 
 import errno
@@ -63,14 +64,16 @@ class Lines:
     def at_end(self, column: Sequence[str | None]) -> list[str | None]:
         """Return the value of a row in the last of its lines, and None in the others."""
         return [
-            None if rest else column[row] for row, rest in zip(self.rows.tolist(), self.rests.tolist(), strict=True)
+            None if rest else column[row]
+            for row, rest in zip(self.rows.tolist(), self.rests.tolist(), strict=True)
         ]
 
 
 def read_rows(path: Path) -> Iterator[Sequence[StoredValue]]:
     """Yield the values of each row in a Parquet file of lines.
 
-    Its columns: how many lines of the row follow, then the kind and the data of each value. Raises OSError.
+    Its columns: how many lines of the row follow, then the kind and the data of each value. Raises
+    OSError.
     """
     lines: list[Sequence[object]] = []
     try:

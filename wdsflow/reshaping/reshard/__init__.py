@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
 
-__all__ = ["InterleavedMembers", "NothingRead", "RepeatedKeys", "ReshardReport", "ReshardRequest", "reshard_shards"]
+__all__ = [
+    "InterleavedMembers",
+    "NothingRead",
+    "RepeatedKeys",
+    "ReshardReport",
+    "ReshardRequest",
+    "reshard_shards",
+]
 
 if TYPE_CHECKING:
     from .interleaved import InterleavedMembers

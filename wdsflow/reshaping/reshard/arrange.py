@@ -16,14 +16,17 @@ from .reshard_options import HASHES, ReshardOptions, SplitPart
 from .row_file import KEY, PIECE, RowFile, Rows
 
 _OUTSIDE = "in no part of the split"
-# Bytes of a key by which it is sorted: DuckDB cannot sort many rows of several KiB in little memory.
+# Bytes of a key by which it is sorted: DuckDB cannot sort many rows of several KiB in little
+# memory.
 _SORTED_PREFIX = 1000
 
 # Values by which rows are sorted, and the rows.
 _Sortable = tuple[NDArray[np.uint64] | Sequence[object], Rows]
 
 
-def arrange(inputs: Sequence[InputJob], options: ReshardOptions, scratch: Path) -> tuple[list[RowFile], Counter[str]]:
+def arrange(
+    inputs: Sequence[InputJob], options: ReshardOptions, scratch: Path
+) -> tuple[list[RowFile], Counter[str]]:
     """Return a file for each part, with the rows of its samples in final order, and counts of omitted ones by reason.
 
     Args:
@@ -51,7 +54,9 @@ def arrange(inputs: Sequence[InputJob], options: ReshardOptions, scratch: Path) 
     return parts, left_out
 
 
-def _append_to_parts(files: Sequence[RowFile], rows: Rows, parts: Sequence[SplitPart], left_out: Counter[str]) -> None:
+def _append_to_parts(
+    files: Sequence[RowFile], rows: Rows, parts: Sequence[SplitPart], left_out: Counter[str]
+) -> None:
     """Add rows to the files of their parts.
 
     The hash of the key alone decides, so a sample stays in its part when others are added.
@@ -75,7 +80,9 @@ def _shuffled(tables: Tables, part: RowFile, seed: int, number: int) -> RowFile:
     for rows in _sorted(tables, "UBIGINT", _with_random_numbers(part, seed, number)):
         shuffled.append(rows)
     if shuffled.count != part.count:
-        raise RuntimeError(f"{part.count} samples were to be shuffled, and there are {shuffled.count}")
+        raise RuntimeError(
+            f"{part.count} samples were to be shuffled, and there are {shuffled.count}"
+        )
     if part.count:
         shuffled.path = shuffled.path.replace(part.path)
     return shuffled
@@ -83,7 +90,9 @@ def _shuffled(tables: Tables, part: RowFile, seed: int, number: int) -> RowFile:
 
 def _sorted(tables: Tables, kind: str, sortable: Iterable[_Sortable]) -> Iterator[Rows]:
     """Yield all rows by their values, which have the SQL type ``kind``; equal ones in the order of the inputs."""
-    tables.run(f"CREATE OR REPLACE TABLE rows (value {kind}, key UBIGINT, first UBIGINT, past UBIGINT, origin UBIGINT)")
+    tables.run(
+        f"CREATE OR REPLACE TABLE rows (value {kind}, key UBIGINT, first UBIGINT, past UBIGINT, origin UBIGINT)"
+    )
     count = 0
     for values, rows in sortable:
         key, first, past, origin = np.ascontiguousarray(rows.T)
@@ -96,7 +105,9 @@ def _sorted(tables: Tables, kind: str, sortable: Iterable[_Sortable]) -> Iterato
     tables.run("DROP TABLE rows")
     for start in range(0, count, PIECE):
         columns = tables.arrays(
-            "SELECT * FROM ordered WHERE rowid >= ? AND rowid < ? ORDER BY rowid", start, start + PIECE
+            "SELECT * FROM ordered WHERE rowid >= ? AND rowid < ? ORDER BY rowid",
+            start,
+            start + PIECE,
         )
         yield np.stack(list(columns.values()), axis=1)
 

@@ -21,7 +21,9 @@ _HEADER_GROWTH = 3 * BLOCK
 _MOST_SHARDS = 10_000_000
 
 
-def bounds_of(rows: RowFile, options: ReshardOptions, usual_count: float, part: str = "") -> list[Bounds]:
+def bounds_of(
+    rows: RowFile, options: ReshardOptions, usual_count: float, part: str = ""
+) -> list[Bounds]:
     """Return the bounds of the outputs of a part, in order; every row is in one of them.
 
     Args:
@@ -38,7 +40,11 @@ def bounds_of(rows: RowFile, options: ReshardOptions, usual_count: float, part: 
         return list(_bounds_by_bytes(rows, options.size))
     count = _count_of_outputs(rows.count, options, usual_count)
     if count > rows.count:
-        flag = f"--shards {options.shards}" if options.shards else f"--divisible-by {options.divisible_by}"
+        flag = (
+            f"--shards {options.shards}"
+            if options.shards
+            else f"--divisible-by {options.divisible_by}"
+        )
         samples = how_many(rows.count, "sample") + (f" of {part}" if part else "")
         raise ValueError(f"{flag}: {how_many(count, 'shard')} cannot be made of {samples}")
     if count > _MOST_SHARDS:

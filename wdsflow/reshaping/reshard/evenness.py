@@ -27,7 +27,9 @@ def evenness(samples: Sequence[int], grid: Grid) -> str:
     shares = assign(samples, *grid)
     idle = sum(not share for share in shares)
     if idle:
-        return f"uneven: {subject}; {how_many(idle, 'worker')} of {grid.readers:,} would get no shard"
+        return (
+            f"uneven: {subject}; {how_many(idle, 'worker')} of {grid.readers:,} would get no shard"
+        )
     totals = [sum(share) for share in shares]
     least, most = min(totals), max(totals)
     most_shards = max(len(share) for share in shares)

@@ -56,7 +56,9 @@ class _InputReader:
         is_random, has_global_headers = self._record()
         if self.report.lost and not is_random:
             # Whether the samples of a damaged stream are valid is only known at its end.
-            self.report = InputReport(self._job.number, self._job.url, identity=self.report.identity)
+            self.report = InputReport(
+                self._job.number, self._job.url, identity=self.report.identity
+            )
             self._copy()
             _, has_global_headers = self._record()
         if has_global_headers:
@@ -76,7 +78,10 @@ class _InputReader:
     def _copy(self) -> None:
         """Copy the input into the scratch folder, unpacked."""
         path = self._job.copies / f"{self._job.number}.tar"
-        with open_source(self._job.url, allow_pipe=self._job.allow_pipe) as source, writing(path) as file:
+        with (
+            open_source(self._job.url, allow_pipe=self._job.allow_pipe) as source,
+            writing(path) as file,
+        ):
             unpack(source, file, self._job.copies)
         self._packing = Packing.of(source)
         self.report.path = path
@@ -87,7 +92,8 @@ class _InputReader:
     def _record(self) -> tuple[bool, bool]:
         """Record the samples of the input or its copy.
 
-        Returns whether it can be read in any order, and whether global headers changed names or sizes.
+        Returns whether it can be read in any order, and whether global headers changed names or
+        sizes.
         """
         with open_source(self.report.location) as source:
             if self.report.path is not None:
@@ -111,7 +117,8 @@ class _InputReader:
             record_samples(copy, self._job, copy_report, self._stop)
         if copy_report.rows != self.report.rows:
             raise SourceError(
-                "io", f"{self.report.rows:,} samples were found, and {copy_report.rows:,} with plain headers"
+                "io",
+                f"{self.report.rows:,} samples were found, and {copy_report.rows:,} with plain headers",
             )
         self.report.path = path
 

@@ -14,7 +14,10 @@ from .reshard_report import InputReport
 from .row_file import COLUMNS, PIECE, origin_of
 
 # Samples that cannot be copied: what the walk calls them, and the reason in the report.
-UNUSABLE = {"beside-damage": "next to damage: it may have lost members", "sparse-member": "it has a sparse member"}
+UNUSABLE = {
+    "beside-damage": "next to damage: it may have lost members",
+    "sparse-member": "it has a sparse member",
+}
 
 
 def key_bytes(key: str) -> bytes:
@@ -53,7 +56,8 @@ class _Recorder:
         self._rows = job.rows
         self._rows.remove()
         job.key_file.unlink(missing_ok=True)
-        # Of the samples that are not yet in the files: four numbers each, and the entries of the file of keys.
+        # Of the samples that are not yet in the files: four numbers each, and the entries of the
+        # file of keys.
         self._numbers = array("Q")
         self._keys: list[bytes] = []
         self._keys_and_fields = KeysAndFields()

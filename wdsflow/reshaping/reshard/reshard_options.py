@@ -100,15 +100,21 @@ class ReshardOptions:
 class ReshardRequest:
     """The arguments of a reshard. ``begin`` is called with a pass's number of shards; its result is called after each."""
 
-    samples: int | None = option(None, "At most N samples in a shard; all shards equal.", metavar="N")
-    size: int | str | None = option(None, "At most so many bytes in a shard, such as 1GB.", metavar="SIZE")
+    samples: int | None = option(
+        None, "At most N samples in a shard; all shards equal.", metavar="N"
+    )
+    size: int | str | None = option(
+        None, "At most so many bytes in a shard, such as 1GB.", metavar="SIZE"
+    )
     shards: int | None = option(None, "N shards of equal size.", metavar="N")
     divisible_by: str | None = option(
         None,
         "A number of shards that all loader workers can share, such as 8x4: a multiple of 32.",
         metavar="RANKSxWORKERS",
     )
-    shuffle: int | None = option(None, "Shuffle all samples; the same seed gives the same order.", metavar="SEED")
+    shuffle: int | None = option(
+        None, "Shuffle all samples; the same seed gives the same order.", metavar="SEED"
+    )
     split: str | None = option(
         None,
         "Parts in folders of their own, by a hash of the key: train=0.9,val=0.1; --shards counts for each.",
@@ -149,7 +155,9 @@ def checked(request: ReshardRequest) -> ReshardOptions:
         raise ValueError("--size must be at least 1 byte")
     if request.repeated_keys not in ("number", "refuse"):
         raise ValueError(f"--repeated-keys is number or refuse, not {request.repeated_keys!r}")
-    divisible_by = None if request.divisible_by is None else parse_grid(request.divisible_by, "--divisible-by")
+    divisible_by = (
+        None if request.divisible_by is None else parse_grid(request.divisible_by, "--divisible-by")
+    )
     return ReshardOptions(
         samples=request.samples,
         size=size,

@@ -166,7 +166,9 @@ class ReshardReport(OutputsReport[OutputReport]):
 
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
-        Counts("samples", self.samples, self.samples_written, self.left_out).check(str(dict(self.left_out)))
+        Counts("samples", self.samples, self.samples_written, self.left_out).check(
+            str(dict(self.left_out))
+        )
 
     def lines(self) -> Iterable[str]:
         """Yield the report."""

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 # An array of shape (samples, 4), whose columns are KEY, START, END and ORIGIN.
 Rows = NDArray[np.uint64]
 
-# KEY: xxh3 of the key. START, END: the first byte of the sample in its input, and the byte after its last one.
-# ORIGIN: the number of the input, and in its lowest bits the number of fields.
+# KEY: xxh3 of the key. START, END: the first byte of the sample in its input, and the byte after
+# its last one. ORIGIN: the number of the input, and in its lowest bits the number of fields.
 KEY, START, END, ORIGIN = range(4)
 COLUMNS = 4
 FIELDS_BITS = 16

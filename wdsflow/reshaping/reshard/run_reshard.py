@@ -26,7 +26,16 @@ from .open_inputs import OpenInputs
 from .output_job import OutputShardJob
 from .read_inputs import read_input
 from .repeated_keys import refuse_repeated
-from .reshard_options import USUAL_GRID, Grid, ReshardOptions, ReshardRequest, SplitPart, checked, parse_grid, parts_of
+from .reshard_options import (
+    USUAL_GRID,
+    Grid,
+    ReshardOptions,
+    ReshardRequest,
+    SplitPart,
+    checked,
+    parse_grid,
+    parts_of,
+)
 from .reshard_report import InputReport, OutputReport, PartReport, ReshardReport
 from .row_file import RowFile
 from .write_output import made_from, write_output
@@ -45,12 +54,15 @@ class NothingRead(ValueError):
 
 
 @keywords(ReshardRequest)
-def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], request: ReshardRequest) -> ReshardReport:
+def reshard_shards(
+    urls: str | Iterable[str], out: str | os.PathLike[str], request: ReshardRequest
+) -> ReshardReport:
     """Write the samples of shards into other shards, with ``sizes.json`` and ``__len__`` next to them.
 
-    Samples are copied byte for byte, with their headers; nothing is decoded. The inputs never change. Memory does not
-    grow with the data. The same call resumes an interrupted run: finished shards are kept. By default there are as
-    many shards as inputs, with equal numbers of samples, in the same order.
+    Samples are copied byte for byte, with their headers; nothing is decoded. The inputs never
+    change. Memory does not grow with the data. The same call resumes an interrupted run: finished
+    shards are kept. By default there are as many shards as inputs, with equal numbers of samples,
+    in the same order.
 
     Args:
         urls: shards, as for ``check``.
@@ -125,7 +137,9 @@ def _refuse_inputs_inside(urls: Iterable[Shard], folders: Iterable[Path]) -> Non
     for url in urls:
         path = url.path
         if path is not None and os.path.dirname(os.path.realpath(path)) in output_folders:
-            raise FileExistsError(f"{path} is an input, and in a folder for outputs: choose another folder for them")
+            raise FileExistsError(
+                f"{path} is an input, and in a folder for outputs: choose another folder for them"
+            )
 
 
 def _record(folder: Path) -> _Record:
@@ -196,7 +210,10 @@ def _arrange_and_write(
 
 
 def _plan(
-    parts: Sequence[_Part], rows_of_parts: Sequence[RowFile], options: ReshardOptions, report: ReshardReport
+    parts: Sequence[_Part],
+    rows_of_parts: Sequence[RowFile],
+    options: ReshardOptions,
+    report: ReshardReport,
 ) -> None:
     """Plan the outputs of each part. Raises ValueError."""
     samples = sum(rows.count for rows in rows_of_parts)

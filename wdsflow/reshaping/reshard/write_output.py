@@ -30,10 +30,13 @@ _EXAMPLES = 3
 _SHOWN = 80
 
 
-def write_output(inputs: OpenInputs, job: OutputShardJob, report: OutputReport, stop: Event) -> None:
+def write_output(
+    inputs: OpenInputs, job: OutputShardJob, report: OutputReport, stop: Event
+) -> None:
     """Write an output atomically.
 
-    Raises SourceError if an input changed, OSError if the output cannot be written, InterruptedError after ``stop``.
+    Raises SourceError if an input changed, OSError if the output cannot be written,
+    InterruptedError after ``stop``.
     """
     source = inputs.source()
     report.samples = job.end - job.start
@@ -58,10 +61,13 @@ def made_from(inputs: OpenInputs, job: OutputShardJob) -> dict[str, object]:
     return {"code": _CODE, "samples": samples.hexdigest(), "inputs": identities.hexdigest()}
 
 
-def _pieces(job: OutputShardJob, inputs: JoinedSource, report: OutputReport, stop: Event) -> Iterator[Piece]:
+def _pieces(
+    job: OutputShardJob, inputs: JoinedSource, report: OutputReport, stop: Event
+) -> Iterator[Piece]:
     """Yield the pieces of an output in order, without end-of-archive blocks.
 
-    Raises SourceError if an input changed, OSError if it cannot be read, InterruptedError after ``stop``.
+    Raises SourceError if an input changed, OSError if it cannot be read, InterruptedError after
+    ``stop``.
     """
     numbers = repeated_keys(job)
     renamer = None
@@ -128,7 +134,9 @@ class _Renamer:
                 yield base + entry.header, base + entry.next
         self._report.renamed += 1
         if len(self._report.examples) < _EXAMPLES:
-            self._report.examples.append(f"{both_ends(key, _SHOWN)} -> {both_ends(new_key, _SHOWN)}")
+            self._report.examples.append(
+                f"{both_ends(key, _SHOWN)} -> {both_ends(new_key, _SHOWN)}"
+            )
 
     def _free_key(self, key: str, number: int) -> str:
         while True:
@@ -147,6 +155,8 @@ def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:
         try:
             entry = read_entry(source.read_at, offset, {})
         except Ending as ending:
-            raise SourceError("io", f"it changed while it was read: at byte {offset:,} {ending}") from None
+            raise SourceError(
+                "io", f"it changed while it was read: at byte {offset:,} {ending}"
+            ) from None
         yield entry
         offset = max(entry.next, offset + BLOCK)

@@ -11,10 +11,11 @@ _CANDIDATES = ("utf-16", "cp1252", "latin-1")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Bytes 0x80 to 0x9f are control characters in latin-1, which no caption has.
 _CONTROL = re.compile(rb"[\x80-\x9f]")
-# Languages that are written in cp1252 do not put three accented letters in a row. Cyrillic, Greek and Chinese in
-# encodings of their own look like that, if they are taken for cp1252.
+# Languages that are written in cp1252 do not put three accented letters in a row. Cyrillic, Greek
+# and Chinese in encodings of their own look like that, if they are taken for cp1252.
 _FOREIGN = re.compile(r"[\u00c0-\u024f]{3}")
-# Of all characters of the captions; accented letters and signs are at most a fifth of such a language.
+# Of all characters of the captions; accented letters and signs are at most a fifth of such a
+# language.
 _MOST_ACCENTED = 0.3
 # Characters that no caption has: bytes of UTF-16 taken for single letters have many.
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -72,7 +73,9 @@ class EncodingGuess:
         if is_utf8(caption) or len(caption) > LARGEST:
             return
         self.captions += 1
-        self.candidates = [encoding for encoding in self.candidates if self._makes_sense(caption, encoding)]
+        self.candidates = [
+            encoding for encoding in self.candidates if self._makes_sense(caption, encoding)
+        ]
 
     def merge(self, other: "EncodingGuess") -> None:
         """Take the captions of another guess."""
@@ -93,7 +96,10 @@ class EncodingGuess:
     def encoding(self) -> str:
         """The encoding, "" if there is none, or if all captions are UTF-8."""
         for encoding in self.candidates if self.captions else ():
-            if encoding == "utf-16" or self.accented[encoding] <= _MOST_ACCENTED * self.characters[encoding]:
+            if (
+                encoding == "utf-16"
+                or self.accented[encoding] <= _MOST_ACCENTED * self.characters[encoding]
+            ):
                 return encoding
         return ""
 

@@ -30,7 +30,8 @@ _MANY = 1 << 16
 class Kind(NamedTuple):
     """The type of a column, or of a part of it.
 
-    ``tag`` is "struct", "list", "bool", "int", "float", "string", or "any" for one that accepts all values.
+    ``tag`` is "struct", "list", "bool", "int", "float", "string", or "any" for one that accepts all
+    values.
     """
 
     tag: str
@@ -91,11 +92,15 @@ def value_of(suffix: str, data: bytes) -> object:
     loaded = np.load(io.BytesIO(data), allow_pickle=False)
     # An array without a dimension becomes a scalar.
     arrays = {"": loaded} if kind == "npy" else dict(loaded)
-    found = {name: array if getattr(array, "ndim", 1) else array[()] for name, array in arrays.items()}
+    found = {
+        name: array if getattr(array, "ndim", 1) else array[()] for name, array in arrays.items()
+    }
     return found[""] if kind == "npy" else found
 
 
-def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = False) -> InferredColumns:
+def infer(
+    url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = False
+) -> InferredColumns:
     """Return the columns that decoded first samples give; each row has the values of one sample by field name.
 
     Args:
@@ -110,7 +115,9 @@ def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = Fals
         return InferredColumns(url)
     # It comes with the reader; nothing else has its rules.
     if not has_library("pyarrow"):
-        raise UnknownColumns(f"pyarrow is not installed; to install it: {install_packages('pyarrow')}")
+        raise UnknownColumns(
+            f"pyarrow is not installed; to install it: {install_packages('pyarrow')}"
+        )
     import pyarrow as pa
 
     kinds: dict[str, Kind] = {}
@@ -136,7 +143,8 @@ def first_line(error: Exception) -> str:
 def as_lists(value: Any, most: int = _MANY) -> Any:
     """Return a value as the reader gives it to Arrow: arrays of several dimensions as lists of arrays.
 
-    Of an array with more than ``most`` elements the first rows are enough: they have the type of all.
+    Of an array with more than ``most`` elements the first rows are enough: they have the type of
+    all.
     """
     if isinstance(value, dict):
         return {name: as_lists(item, most) for name, item in value.items()}
@@ -160,29 +168,43 @@ def _kind_of_arrow(arrow: Any, left: list[int], depth: int = 0) -> Kind:
         return Kind("struct", parts, tuple(item.name for item in inner))
     if types.is_list(arrow):
         return Kind("list", (_kind_of_arrow(arrow.value_type, left, depth + 1),))
-    tests = {"bool": types.is_boolean, "int": types.is_integer, "float": types.is_floating, "string": types.is_string}
+    tests = {
+        "bool": types.is_boolean,
+        "int": types.is_integer,
+        "float": types.is_floating,
+        "string": types.is_string,
+    }
     return Kind(next((tag for tag, test in tests.items() if test(arrow)), "any"))
 
 
-# Every value is converted to the type of its column in plain Python, leniently: ``int("7")`` passes, and a missing name
-# becomes None. An exception there ends the reader.
+# Every value is converted to the type of its column in plain Python, leniently: ``int("7")``
+# passes, and a missing name becomes None. An exception there ends the reader.
 #
 # Source: datasets 5.2, features/features.py (``encode_nested_example``).
 
 _PLAIN_ARRAYS = {"int": "iu", "float": "f", "bool": "b", "string": "U"}
-_SCALARS: dict[str, Callable[[Any], object]] = {"bool": bool, "int": int, "float": float, "string": str}
+_SCALARS: dict[str, Callable[[Any], object]] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "string": str,
+}
 
 
 def encode(kind: Kind, value: Any) -> Any:
     """Convert a value to the type of its column, as the reader does; an exception ends the reader.
 
-    Only the first element of a list that is not empty is checked: if conversion does not change it, it changes none.
+    Only the first element of a list that is not empty is checked: if conversion does not change it,
+    it changes none.
     """
     tag = kind.tag
     if value is None or tag == "any":
         return value
     if tag == "struct":
-        return {name: encode(part, value.get(name)) for name, part in zip(kind.names, kind.parts, strict=True)}
+        return {
+            name: encode(part, value.get(name))
+            for name, part in zip(kind.names, kind.parts, strict=True)
+        }
     if tag != "list":
         return _SCALARS[tag](value)
     inner = kind.parts[0]
@@ -213,7 +235,9 @@ def _surely_fits(kind: Kind, value: object) -> bool:
     tag = kind.tag
     if tag == "struct" and isinstance(value, dict):
         get = value.get
-        return all(_surely_fits(part, get(name)) for name, part in zip(kind.names, kind.parts, strict=True))
+        return all(
+            _surely_fits(part, get(name)) for name, part in zip(kind.names, kind.parts, strict=True)
+        )
     if tag == "list" and isinstance(value, list):
         return all(_surely_fits(kind.parts[0], item) for item in value)
     if tag == "float" and value.__class__ is int:
@@ -263,7 +287,9 @@ class ColumnCheck:
 
         try:
             made = pa.array([_plain(value)])
-            self.other_type = made.type != self.arrow and kind_of(self.suffix.removesuffix(".gz")) in ("npy", "npz")
+            self.other_type = made.type != self.arrow and kind_of(
+                self.suffix.removesuffix(".gz")
+            ) in ("npy", "npz")
             made.cast(self.arrow)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             self.unwritable = first_line(error)

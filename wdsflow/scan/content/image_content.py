@@ -40,17 +40,36 @@ _TRAILERS = (b"SEFT",)
 def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int) -> tuple[str, ...]:
     """Return the names of the tallies that an image adds to, by its header.
 
-    ``suffix`` is the field name in lower case, ``head`` the first bytes, ``size`` the whole file's. An image that Pillow
-    refuses by its header alone gets "image.undecodable", or "image.cut" where the file ends too early for it.
+    ``suffix`` is the field name in lower case, ``head`` the first bytes, ``size`` the whole file's.
+    An image that Pillow refuses by its header alone gets "image.undecodable", or "image.cut" where
+    the file ends too early for it.
     """
     if header is None:
         if not size:
             return ("image.empty",)
         start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         return ("image.html",) if start.startswith(_MARKUP) else ("image.not-image",)
-    name, width, height, mode, bits, orientation, animated, _progressive, alpha, _icc, needs, length = header
+    (
+        name,
+        width,
+        height,
+        mode,
+        bits,
+        orientation,
+        animated,
+        _progressive,
+        alpha,
+        _icc,
+        needs,
+        length,
+    ) = header
     notes = _traits(name, mode, bits, orientation, animated, alpha, suffix.rpartition(".")[2])
-    odd = width < TINY_SIDE or height < TINY_SIDE or width * height > LARGE_PIXELS or not 0.1 <= width / height <= 10
+    odd = (
+        width < TINY_SIDE
+        or height < TINY_SIDE
+        or width * height > LARGE_PIXELS
+        or not 0.1 <= width / height <= 10
+    )
     if odd and width and height:
         notes += _measures(width, height)
     if length > size:
@@ -91,15 +110,17 @@ def _measures(width: int, height: int) -> tuple[str, ...]:
 def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) -> str:
     """Return the status of the image by its header: OK, BAD, BOMB or BIG.
 
-    BAD: no image, or one that Pillow refuses to open or has no decoder for. BOMB: more than twice Pillow's limit. BIG:
-    more pixels than ``max_image_pixels``, if that is over 0.
+    BAD: no image, or one that Pillow refuses to open or has no decoder for. BOMB: more than twice
+    Pillow's limit. BIG: more pixels than ``max_image_pixels``, if that is over 0.
     """
     if header is None or not size:
         return BAD
     if header.needs:
         return BAD if header.length > size else OK
     name, cut = header.format, header.length > size
-    if name in UNREADABLE or (name in _READ_IN_FULL and (not header.mode or (cut and name in _CUT_IS_BAD))):
+    if name in UNREADABLE or (
+        name in _READ_IN_FULL and (not header.mode or (cut and name in _CUT_IS_BAD))
+    ):
         return BAD
     pixels = header.width * header.height
     return BOMB if pixels > BOMB_PIXELS else BIG if 0 < max_image_pixels < pixels else OK
@@ -113,7 +134,12 @@ def is_told_by_header(header: ImageHeader | None) -> bool:
     return header is not None and not header.needs and header.format in _TOLD_BY_HEADER
 
 
-_CAUSES = {"image.cut": CUT, "image.empty": EMPTY, "image.html": MARKUP, "image.not-image": NOT_IMAGE}
+_CAUSES = {
+    "image.cut": CUT,
+    "image.empty": EMPTY,
+    "image.html": MARKUP,
+    "image.not-image": NOT_IMAGE,
+}
 
 
 def with_cause(status: str, notes: tuple[str, ...]) -> str:
@@ -126,8 +152,8 @@ def with_cause(status: str, notes: tuple[str, ...]) -> str:
 def ends_early(tail: bytes, header: ImageHeader) -> bool:
     """Return whether the end mark of a JPEG, PNG or GIF seems to be missing, by its last bytes.
 
-    A hint, not a proof: appended bytes hide an end mark, which ``has_end`` finds. Zeros, line ends, and a trailer of
-    text or of a phone are skipped.
+    A hint, not a proof: appended bytes hide an end mark, which ``has_end`` finds. Zeros, line ends,
+    and a trailer of text or of a phone are skipped.
     """
     if header.format not in _END_MARKS or _END_MARKS[header.format] in tail:
         return False
@@ -164,19 +190,22 @@ def decode_jpeg_strictly(
 ) -> tuple[str, bool, bool]:
     """Decode a JPEG at 1/8 of its size, which reads every entropy-coded byte all the same.
 
-    Returns libjpeg's warning or error, "" if it has none; whether the pixels show damage even so; and whether all pixels
-    may be one colour.
+    Returns libjpeg's warning or error, "" if it has none; whether the pixels show damage even so;
+    and whether all pixels may be one colour.
 
-    libjpeg notices damage only where the number of blocks comes out wrong. If it comes out right by chance, the brightness
-    of all later blocks is still off by some amount, as each is stored as a difference from the last one. A mean
-    brightness that no 8-bit picture has is proof: a smaller quantization step for the mean shows it without clipping.
+    libjpeg notices damage only where the number of blocks comes out wrong. If it comes out right by
+    chance, the brightness of all later blocks is still off by some amount, as each is stored as a
+    difference from the last one. A mean brightness that no 8-bit picture has is proof: a smaller
+    quantization step for the mean shows it without clipping.
     """
     place, wide, step = tables.mean if tables is not None else (0, False, 0)
     visible, limit = _visible_step(step) if place else (0, 0.0)
     changed = data
     if visible:
         width = 2 if wide else 1
-        changed = b"".join((data[:place], visible.to_bytes(width, "big"), memoryview(data)[place + width :]))
+        changed = b"".join(
+            (data[:place], visible.to_bytes(width, "big"), memoryview(data)[place + width :])
+        )
     try:
         pixels = decode(changed, strict=True)
     except ValueError as exception:
@@ -190,9 +219,10 @@ def decode_jpeg_strictly(
 def _visible_step(step: int) -> tuple[int, float]:
     """Return a step of the mean that shows impossible means without clipping them, and the limit of possible means.
 
-    A block's mean coefficient is within -1024 and 1016 for 8-bit samples (ITU T.81, annex A.3.3, less the level
-    shift). Two steps and 4 grey levels of slack are left for encoders that round in their own way. The limit is in
-    grey levels of the changed picture, at 1/8 level a step; (0, 0.0) where there is no room.
+    A block's mean coefficient is within -1024 and 1016 for 8-bit samples (ITU T.81, annex A.3.3,
+    less the level shift). Two steps and 4 grey levels of slack are left for encoders that round in
+    their own way. The limit is in grey levels of the changed picture, at 1/8 level a step; (0, 0.0)
+    where there is no room.
     """
     possible = (1024 + 32) / step + 2 if step >= 1 else _MOST_VISIBLE * 8
     limits = ((visible, possible * visible / 8 + 1) for visible in range(8, 0, -1))
@@ -236,7 +266,10 @@ def check_png(data: bytes) -> Strict:
         return "cut"
 
 
-_NOTES: dict[Strict, tuple[str, ...]] = {"damaged": ("image.damaged",), "cut": ("image.damaged", "image.cut")}
+_NOTES: dict[Strict, tuple[str, ...]] = {
+    "damaged": ("image.damaged",),
+    "cut": ("image.damaged", "image.cut"),
+}
 _PROBES = (0.0, 0.13, 0.31, 0.5, 0.67, 0.83, 0.99)
 _TIFF = (b"II", b"MM")
 
@@ -244,12 +277,14 @@ _TIFF = (b"II", b"MM")
 def decode_image(data: bytes, max_image_pixels: int) -> tuple[str, tuple[str, ...]]:
     """Return ``(status, notes)`` of an image decoded in full.
 
-    Status is the verdict of Pillow's ``open``, ``load`` and ``convert("RGB")`` under its default settings: OK or
-    BAD; BOMB for more than twice its limit of pixels; BIG or BIG_BAD for more than ``max_image_pixels``, if that is over
+    Status is the verdict of Pillow's ``open``, ``load`` and ``convert("RGB")`` under its default
+    settings: OK or BAD; BOMB for more than twice its limit of pixels; BIG or BIG_BAD for more than
+    ``max_image_pixels``, if that is over
     0. Bytes that are no image at all get BAD without a note: ``image_notes`` has a better one.
 
-    A JPEG is decoded strictly at 1/8 size first: where that succeeds Pillow's decoder does too, as both are libjpeg.
-    Pillow itself decodes only where it fails, or where simplejpeg is not installed.
+    A JPEG is decoded strictly at 1/8 size first: where that succeeds Pillow's decoder does too, as
+    both are libjpeg. Pillow itself decodes only where it fails, or where simplejpeg is not
+    installed.
     """
     header = read_header(data[:MAX_HEADER])
     if header is None:
@@ -264,7 +299,9 @@ def decode_image(data: bytes, max_image_pixels: int) -> tuple[str, tuple[str, ..
     return status, notes
 
 
-def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tuple[str, tuple[str, ...]]:
+def _decode_jpeg(
+    data: bytes, header: ImageHeader, max_image_pixels: int
+) -> tuple[str, tuple[str, ...]]:
     pixels = header.width * header.height
     big = 0 < max_image_pixels < pixels
     if header.progressive and keeps_busy(data, pixels):
@@ -280,7 +317,8 @@ def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tup
     warning, damaged, uniform = decode_jpeg_strictly(decode, data, tables)
     if not warning and not uniform:
         return BIG if big else OK, _NOTES["damaged"] if damaged else ()
-    # One grey may still be many colours: only a full decode shows. After a warning, Pillow's verdict is open.
+    # One grey may still be many colours: only a full decode shows. After a warning, Pillow's
+    # verdict is open.
     status, notes = _decode_with_pillow(data, max_image_pixels)
     if warning and status in (OK, BIG):
         notes = _NOTES.get(judge_warning(warning, decode, data), ()) + notes
@@ -314,7 +352,9 @@ def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[
             return BOMB, ()
         except Exception as exception:  # noqa: BLE001 - Pillow's plugins raise whatever their parsers raise
             cut = "truncated" in str(exception).lower()
-            return BIG_BAD if big else BAD, ("image.undecodable", "image.cut") if cut else ("image.undecodable",)
+            return BIG_BAD if big else BAD, ("image.undecodable", "image.cut") if cut else (
+                "image.undecodable",
+            )
     return BIG if big else OK, notes
 
 
@@ -330,4 +370,6 @@ def _is_uniform(image: "Image") -> bool:
     if len(seen) > 1:
         return False
     extremes = (image.convert(image.mode[:-1]) if with_alpha else image).getextrema()
-    return all(low == high for low, high in (extremes if isinstance(extremes[0], tuple) else (extremes,)))
+    return all(
+        low == high for low, high in (extremes if isinstance(extremes[0], tuple) else (extremes,))
+    )

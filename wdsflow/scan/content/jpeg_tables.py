@@ -14,7 +14,8 @@ _SKIPPED = frozenset((0xC4, 0xDD, 0xFE)) | frozenset(range(0xE3, 0xF0))
 _MOST_SEGMENTS = 10_000
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _JFIF, _ADOBE, _MULTI_PICTURE = b"JFIF\0", b"Adobe", b"MPF\0"
-# Pillow reads into these segments without asking for their length, and gives up where they are shorter.
+# Pillow reads into these segments without asking for their length, and gives up where they are
+# shorter.
 _SHORTEST = {_APP0: 14, _APP2: 16, _APP14: 14}
 
 # Place in the file, stored in two bytes?, value.
@@ -26,14 +27,16 @@ class JpegTables(NamedTuple):
 
     # Nothing at which Pillow's ``open`` could fail, but not libjpeg.
     plain: bool
-    # Quantization step of the mean of a luminance block; its place is 0 where there is no luminance.
+    # Quantization step of the mean of a luminance block; its place is 0 where there is no
+    # luminance.
     mean: Step
 
 
 def read_tables(data: bytes) -> JpegTables | None:
     """Return the tables of a JPEG, None if anything is unusual: then ask Pillow.
 
-    ``plain`` is false where Pillow would read EXIF or multi-picture data, or a segment is too short for it.
+    ``plain`` is false where Pillow would read EXIF or multi-picture data, or a segment is too short
+    for it.
     """
     position = 2
     plain = True
@@ -69,7 +72,11 @@ def _read_steps(data: bytes, position: int, end: int, steps: dict[int, Step]) ->
     """Note the first step of each table of a segment."""
     while position < end:
         wide, table, first = data[position] >> 4, data[position] & 15, data[position + 1]
-        steps[table] = (position + 1, bool(wide), first << 8 | data[position + 2] if wide else first)
+        steps[table] = (
+            position + 1,
+            bool(wide),
+            first << 8 | data[position + 2] if wide else first,
+        )
         position += 129 if wide else 65
 
 
@@ -77,5 +84,7 @@ def _mean_of_luminance(seen: dict[int, bytes], steps: dict[int, Step]) -> Step:
     """Return the step for the first component, if libjpeg takes that for luminance."""
     frame, adobe = seen[_FRAME], seen.get(_APP14, b"")
     rgb = frame[6:15:3] == b"RGB" or (adobe.startswith(_ADOBE) and adobe[11] == 0)
-    luminance = frame[5] == 1 or (frame[5] == 3 and (not rgb or seen.get(_APP0, b"").startswith(_JFIF)))
+    luminance = frame[5] == 1 or (
+        frame[5] == 3 and (not rgb or seen.get(_APP0, b"").startswith(_JFIF))
+    )
     return steps[frame[8]] if luminance else (0, False, 0)

@@ -12,7 +12,16 @@ from struct import Struct, error, unpack
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
-from wdsflow.media import HEAD, Read, format_title, is_cut, least_size, media_format, promised_format, tag_length
+from wdsflow.media import (
+    HEAD,
+    Read,
+    format_title,
+    is_cut,
+    least_size,
+    media_format,
+    promised_format,
+    tag_length,
+)
 from wdsflow.scan.evidence import BAD, NO_LIBRARY, NOT_ZIPPED, OK, OPAQUE, PARTLY, SUSPECT
 
 from .image_content import decode_image
@@ -45,7 +54,8 @@ EXTENSIONS: dict[str, frozenset[str]] = {
 }
 _KINDS = {extension: kind for kind, extensions in EXTENSIONS.items() for extension in extensions}
 
-# webdataset's own expression: the dot stops at a newline, so "a.jpg\nb" is not a jpg, and neither is ".jpg\n".
+# webdataset's own expression: the dot stops at a newline, so "a.jpg\nb" is not a jpg, and neither
+# is ".jpg\n".
 _BEFORE_EXTENSION = re.compile(r".*[.]")
 
 
@@ -53,10 +63,10 @@ _BEFORE_EXTENSION = re.compile(r".*[.]")
 def kind_of(suffix: str) -> str:
     """Return which of webdataset's decoders gets a field of this name.
 
-    One of ``EXTENSIONS``, "gz" (decompressed first, then decoded by the name before ``.gz``: call again without it)
-    or "opaque" (left as bytes). Case does not matter, and only the part after the last dot counts, as in
-    ``webdataset.autodecode`` with ``decode("pilrgb")``. Versions differ in one name: 0.2.86 leaves ``pkl`` as bytes,
-    1.x unpickles it; here it is always "pickle".
+    One of ``EXTENSIONS``, "gz" (decompressed first, then decoded by the name before ``.gz``: call
+    again without it) or "opaque" (left as bytes). Case does not matter, and only the part after the
+    last dot counts, as in ``webdataset.autodecode`` with ``decode("pilrgb")``. Versions differ in
+    one name: 0.2.86 leaves ``pkl`` as bytes, 1.x unpickles it; here it is always "pickle".
 
     >>> kind_of("jpg"), kind_of("seg.PNG"), kind_of("json.gz"), kind_of("mp4")
     ('image', 'image', 'gz', 'opaque')
@@ -91,7 +101,9 @@ def _npy_header(stream: BytesIO) -> "tuple[tuple[int, ...], dtype[generic]]":
 def npy_rank(data: bytes) -> int:
     """Return the number of dimensions of a valid npy field; -1 for elements of a type that Arrow's tensors lack."""
     shape, dtype = _npy_header(BytesIO(data))
-    return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
+    return (
+        len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
+    )
 
 
 # Bytes that hold the header of any array: numpy takes none beyond 10,000 bytes.
@@ -112,7 +124,8 @@ def npy_is_valid(start: bytes, size: int) -> bool:
 def _npz_status(data: bytes) -> str:
     """Return OK for a zip of npy files, BAD if ``numpy.load`` refuses it, PARTLY if only an array in it does not load.
 
-    Arrays are unpacked in small pieces and not kept; of those beyond 256 MiB only the headers are compared.
+    Arrays are unpacked in small pieces and not kept; of those beyond 256 MiB only the headers are
+    compared.
     """
     # Which numpy.load takes for an npy, whatever its name.
     if data.startswith(_NPY_MAGIC):
@@ -149,8 +162,8 @@ def _arrays_status(archive: ZipFile) -> str:
 def _tenbin_is_valid(data: bytes) -> bool:
     """Return whether ``webdataset.tenbin.decode_buffer`` takes the bytes.
 
-    Chunks of magic, length and contents padded to 64 bytes; in turn a header (type, name, rank, sizes, each eight
-    bytes) and the array that it describes.
+    Chunks of magic, length and contents padded to 64 bytes; in turn a header (type, name, rank,
+    sizes, each eight bytes) and the array that it describes.
     """
     chunks: list[memoryview] = []
     position = 0
@@ -162,7 +175,10 @@ def _tenbin_is_valid(data: bytes) -> bool:
             position += 16
             chunks.append(memoryview(data)[position : position + length])
             position += (length + 63) // 64 * 64
-        return all(_tenbin_array_fits(head, array) for head, array in zip(chunks[::2], chunks[1::2], strict=False))
+        return all(
+            _tenbin_array_fits(head, array)
+            for head, array in zip(chunks[::2], chunks[1::2], strict=False)
+        )
     except (error, ValueError):
         return False
 
@@ -205,7 +221,8 @@ _INDEFINITE, _BREAK = 31, 0xFF
 def cbor_is_valid(data: bytes) -> bool:
     """Return whether the bytes start with one well-formed CBOR item (RFC 8949).
 
-    Walked here, not by the library: that one recurses in C without a limit, and deep nesting ends the process.
+    Walked here, not by the library: that one recurses in C without a limit, and deep nesting ends
+    the process.
     """
     # Items still to come in each open array, map or tag; -1 without a known number.
     open_items: list[int] = [1]
@@ -264,16 +281,23 @@ _LONGEST_INTEGER = 4300
 Outcome = tuple[str, tuple[str, ...]]
 _REFUSED: Outcome = (BAD, ("field.bad",))
 _HUGE: Outcome = (SUSPECT, ("field.huge",))
-_LIBRARIES = {"msgpack": "msgpack", "cbor": "cbor", "npy": "numpy", "npz": "numpy", "tenbin": "numpy"}
+_LIBRARIES = {
+    "msgpack": "msgpack",
+    "cbor": "cbor",
+    "npy": "numpy",
+    "npz": "numpy",
+    "tenbin": "numpy",
+}
 
 
 def decode_other(kind: str, suffix: str, data: bytes) -> Outcome:
     """Return ``(status, notes)`` of a field that ``kind_of`` calls neither image nor text nor json.
 
-    OK; BAD with "field.bad" where webdataset's decoder would raise; NO_LIBRARY with "field.needs-library" if that is
-    because a library is missing here; PARTLY for an npz with an array that does not load. Pickles are never run: UNSAFE
-    with "field.unsafe" is the best that is said of them. OPAQUE for fields that stay bytes. A gzipped field is unzipped,
-    up to 64 MiB, and judged by its contents, NOT_ZIPPED if that fails. SUSPECT with "field.huge" beyond all limits.
+    OK; BAD with "field.bad" where webdataset's decoder would raise; NO_LIBRARY with
+    "field.needs-library" if that is because a library is missing here; PARTLY for an npz with an
+    array that does not load. Pickles are never run: UNSAFE with "field.unsafe" is the best that is
+    said of them. OPAQUE for fields that stay bytes. A gzipped field is unzipped, up to 64 MiB, and
+    judged by its contents, NOT_ZIPPED if that fails. SUSPECT with "field.huge" beyond all limits.
     """
     if kind in ("pickle", "torch"):
         status = pickle_status(data) if kind == "pickle" else torch_status(data)
@@ -342,7 +366,8 @@ _SLOPPY = 12
 def media_notes(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], str]:
     """Return the names of the tallies that an audio or video member adds to, and the format that was found instead.
 
-    ``suffix`` is the field name in lower case; ``read`` returns bytes by offset and number, none if it cannot.
+    ``suffix`` is the field name in lower case; ``read`` returns bytes by offset and number, none if
+    it cannot.
     """
     if not size:
         return ("media.empty",), ""
@@ -362,6 +387,8 @@ def media_notes(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], st
         return ((), "") if tagged else (("media.not-media",), "")
     notes: tuple[str, ...] = ("media.wrong-format",) if found != promised_format(suffix) else ()
     slack = _SLOPPY if found == "wav" else 0
-    if least_size(head) > size - tagged + slack or (found == "mp4" and not tagged and is_cut(size, read)):
+    if least_size(head) > size - tagged + slack or (
+        found == "mp4" and not tagged and is_cut(size, read)
+    ):
         notes += ("media.cut",)
     return notes, format_title(found)

@@ -19,10 +19,15 @@ _TORCH_MODULES = frozenset(
     "torch torch._utils torch._tensor torch.nn.parameter torch.serialization torch.storage collections _codecs "
     "builtins __builtin__".split()
 )
-_TEXTS = frozenset("SHORT_BINUNICODE BINUNICODE BINUNICODE8 UNICODE STRING SHORT_BINSTRING BINSTRING".split())
+_TEXTS = frozenset(
+    "SHORT_BINUNICODE BINUNICODE BINUNICODE8 UNICODE STRING SHORT_BINSTRING BINSTRING".split()
+)
 # Bytes of the instruction before a frame.
 _FRAME = 9
-_PUTS, _GETS = frozenset(("PUT", "BINPUT", "LONG_BINPUT")), frozenset(("GET", "BINGET", "LONG_BINGET"))
+_PUTS, _GETS = (
+    frozenset(("PUT", "BINPUT", "LONG_BINPUT")),
+    frozenset(("GET", "BINGET", "LONG_BINGET")),
+)
 
 
 class _Nowhere:
@@ -33,8 +38,8 @@ class _Nowhere:
 def pickle_status(data: bytes) -> str:
     """Return what ``pickle.loads`` would make of bytes, as far as that is known without running them.
 
-    BAD: it is cut, or no pickle. SUSPECT: its instructions do not fit together, or it needs a module that is not
-    installed here. UNSAFE: nothing speaks against it.
+    BAD: it is cut, or no pickle. SUSPECT: its instructions do not fit together, or it needs a
+    module that is not installed here. UNSAFE: nothing speaks against it.
     """
     if len(data) > _LONGEST:
         return UNSAFE
@@ -71,7 +76,9 @@ def _is_damaged(data: bytes) -> bool:
 def _modules_in_zip(data: bytes) -> set[str]:
     """Return the modules that the object in a file of torch 1.6 and later needs. Raises errors of zipfile."""
     with ZipFile(BytesIO(data)) as archive:
-        found = next((member for member in archive.infolist() if member.filename.endswith("/data.pkl")), None)
+        found = next(
+            (member for member in archive.infolist() if member.filename.endswith("/data.pkl")), None
+        )
     if found is None:
         raise BadZipFile("no data.pkl")
     # Not by zipfile: it compares checksums, which torch does not.

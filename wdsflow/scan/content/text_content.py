@@ -10,8 +10,9 @@ import orjson
 from wdsflow.scan.evidence import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK
 from wdsflow.shards.caption_field import caption_in
 
-# orjson accepts, but Python's json refuses: numbers beyond Python's limit of digits, and nesting close to
-# Python's recursion limit. Both need some length, so short documents are not searched for them.
+# orjson accepts, but Python's json refuses: numbers beyond Python's limit of digits, and nesting
+# close to Python's recursion limit. Both need some length, so short documents are not searched for
+# them.
 _LONG = 1000
 _MANY_DIGITS = re.compile(rb"[0-9]{600}")
 _DEEP = 200
@@ -21,13 +22,15 @@ _CAPTION_DEPTH = 3
 _MOST_OBJECTS = 16
 
 
-def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, object] | None]:
+def look_at_json(
+    data: bytes, wanted: tuple[str, ...]
+) -> tuple[str, tuple[str, ...], dict[str, object] | None]:
     """Return ``(status, notes, object)`` of a json field; object is None unless it is a json object.
 
-    Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's --json-text-key, in the
-    order of its alternatives) it is NO_CAPTION where none of these holds a string with more than white space.
-    Notes: "json.bad", or "json.deep" where only the depth is at fault, or "json.not-object". Integers of more
-    than 64 bits may come as floats.
+    Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's
+    --json-text-key, in the order of its alternatives) it is NO_CAPTION where none of these holds a
+    string with more than white space. Notes: "json.bad", or "json.deep" where only the depth is at
+    fault, or "json.not-object". Integers of more than 64 bits may come as floats.
     """
     try:
         value = _loads(data)
@@ -43,11 +46,14 @@ def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, 
     return OK, (), value
 
 
-def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH) -> list[tuple[str, str, bool]]:
+def texts_in(
+    value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH
+) -> list[tuple[str, str, bool]]:
     """Return ``(path, text, plain)`` of each name in a json object; text is "" where it holds no caption.
 
-    Paths and captions are those of the stage JsonText: names of objects within objects are joined by dots, and of a
-    list the first string counts. ``plain``: no list, and not within another object; OpenCLIP 4 takes only these.
+    Paths and captions are those of the stage JsonText: names of objects within objects are joined
+    by dots, and of a list the first string counts. ``plain``: no list, and not within another
+    object; OpenCLIP 4 takes only these.
     """
     found: list[tuple[str, str, bool]] = []
     for name, item in value.items():
@@ -58,7 +64,9 @@ def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH)
         if kind is str:
             # As in caption_in, without its call: a call per name would take as long as the parser.
             text = item.strip()
-            found.append((path + name, text if text.isascii() else caption_in(text) or "", not path))
+            found.append(
+                (path + name, text if text.isascii() else caption_in(text) or "", not path)
+            )
             continue
         found.append((path + name, (kind is list and caption_in(item)) or "", False))
         inner = _first_values(item) if kind is list else item
@@ -79,7 +87,9 @@ def _first_values(items: list[Any]) -> dict[str, Any]:
 
 def _loads(data: bytes) -> object:
     """Do what ``json.loads`` does, through orjson where both surely agree."""
-    if len(data) < _LONG or not (data.count(b"[") + data.count(b"{") > _DEEP or _MANY_DIGITS.search(data)):
+    if len(data) < _LONG or not (
+        data.count(b"[") + data.count(b"{") > _DEEP or _MANY_DIGITS.search(data)
+    ):
         # NaN, byte-order marks, UTF-16, lone surrogates: json may take them.
         with suppress(ValueError):
             return orjson.loads(data)
@@ -112,24 +122,34 @@ _FILE_NAME = re.compile(
 )
 _LONGEST_NAME = 300
 _NONE = frozenset(("nan", "none", "null"))
-# Every caption that gets a note for its characters has at least one of these; most captions have none.
-_SUSPICIOUS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f<&\ufeff\u00c2\u00c3\u00ce-\u00d1\u00e2\u00ef\u00f0]")
-# UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, the next bytes as signs
-# that never follow such a letter. Cyrillic and Greek need two pairs, for one could be a coincidence.
+# Every caption that gets a note for its characters has at least one of these; most captions have
+# none.
+_SUSPICIOUS = re.compile(
+    r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f<&\ufeff\u00c2\u00c3\u00ce-\u00d1\u00e2\u00ef\u00f0]"
+)
+# UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, the next bytes as
+# signs that never follow such a letter. Cyrillic and Greek need two pairs, for one could be a
+# coincidence.
 _AFTER = "\x80-\xbf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018-\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178"
 _MOJIBAKE = re.compile(
     rf"[\u00c2\u00c3][\x80-\xbf]|\u00c3[{_AFTER}]|\u00e2\u20ac[{_AFTER}]|\u00e2[\x80-\x9f][\x80-\xbf]"
     rf"|\u00f0\u0178[{_AFTER}]|\u00f0\x9f[\x80-\xbf]|(?:[\u00ce\u00cf\u00d0\u00d1][{_AFTER}]){{2}}|\u00ef\u00bb\u00bf"
 )
 
-_PATTERNS = {"text.nul": re.compile("\0"), "text.control": _CONTROL, "text.html": _HTML, "text.mojibake": _MOJIBAKE}
+_PATTERNS = {
+    "text.nul": re.compile("\0"),
+    "text.control": _CONTROL,
+    "text.html": _HTML,
+    "text.mojibake": _MOJIBAKE,
+}
 
 
 def look_at_text(data: bytes) -> tuple[str, tuple[str, ...], str | None]:
     """Return ``(status, notes, text)`` of a caption's bytes; text is None where they are not UTF-8.
 
-    Status is OK, EMPTY, BLANK (``str.strip`` leaves nothing) or NOT_UTF8. Notes are names of tallies. A byte-order
-    mark is a character like any other for ``bytes.decode``, so a caption of a mark alone is not blank.
+    Status is OK, EMPTY, BLANK (``str.strip`` leaves nothing) or NOT_UTF8. Notes are names of
+    tallies. A byte-order mark is a character like any other for ``bytes.decode``, so a caption of a
+    mark alone is not blank.
     """
     if not data:
         return EMPTY, ("text.empty",), ""

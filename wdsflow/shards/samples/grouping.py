@@ -1,12 +1,14 @@
 """The rule by which neighbouring members become samples, for code that looks at members individually.
 
-A walk (``shards/tar/walk.py``) turns the bytes of a tar into members. Neighbours with the same key are one sample; the
-key is a name up to the first dot of its last component. Programs differ in details, which a ``Grouping`` holds:
+A walk (``shards/tar/walk.py``) turns the bytes of a tar into members. Neighbours with the same key
+are one sample; the key is a name up to the first dot of its last component. Programs differ in
+details, which a ``Grouping`` holds:
 
     for begins, key, field, row in grouped(Walk(source), WEBDATASET): ...
 
-``Samples`` (``tar_samples.py``) follows the same rule with ranges of bytes, and judges the effect of damage on a sample.
-Nearly all samples of a shard have the fields of the one before: ``Repeats`` finds many of them at a time.
+``Samples`` (``tar_samples.py``) follows the same rule with ranges of bytes, and judges the effect
+of damage on a sample. Nearly all samples of a shard have the fields of the one before: ``Repeats``
+finds many of them at a time.
 """
 
 import re
@@ -101,8 +103,8 @@ class Repeats:
     def keys(self, rows: Sequence[Row], at: int, endings: Sequence[str]) -> list[str]:
         """Return the keys of samples from ``at`` on; maybe none, even where there are some.
 
-        Each has files whose names are its key and one of the endings (such as ".jpg"), all of them, in their order.
-        Others may follow the last one.
+        Each has files whose names are its key and one of the endings (such as ".jpg"), all of them,
+        in their order. Others may follow the last one.
         """
         width = len(endings)
         most = min(self._most, (len(rows) - at) // width)
@@ -111,11 +113,16 @@ class Repeats:
         names = [row[0] if row[4] == "file" else "" for row in rows[at : at + width * most]]
         keys = [name[: -len(endings[0])] for name in names[::width]]
         for place, ending in enumerate(endings):
-            expected, found = [key + ending for key in keys], names[place : width * len(keys) : width]
+            expected, found = (
+                [key + ending for key in keys],
+                names[place : width * len(keys) : width],
+            )
             if expected != found:
                 del keys[next(n for n, name in enumerate(found) if name != expected[n]) :]
         if _ODD.search("\n".join(("", *keys, ""))):
-            del keys[next((n for n, key in enumerate(keys) if _ODD.search(f"\n{key}\n")), len(keys)) :]
+            del keys[
+                next((n for n, key in enumerate(keys) if _ODD.search(f"\n{key}\n")), len(keys)) :
+            ]
         if len(keys) == self._most:
             self._next_pause = 1 if self._most > _FEWEST else self._next_pause
             self._most = min(4 * self._most, _MOST)

@@ -11,7 +11,15 @@ from itertools import chain
 
 from wdsflow.shards.source.base import Range, Source, SourceError
 from wdsflow.shards.tar.damaged_headers import HeaderGap
-from wdsflow.shards.tar.members import Behind, Piece, PieceReader, is_junk, is_meta, split_name, why_junk
+from wdsflow.shards.tar.members import (
+    Behind,
+    Piece,
+    PieceReader,
+    is_junk,
+    is_meta,
+    split_name,
+    why_junk,
+)
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
@@ -46,7 +54,9 @@ def damage_of(walk: Walk) -> list[str]:
             damage.append(seen.detail)
             continue
         more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
-        damage.append(f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}")
+        damage.append(
+            f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}"
+        )
     if walk.stop is not None and walk.stop.kind in {"unreadable", "error"} and not damage:
         damage.append(f"at byte {walk.stop.offset:,}: {walk.stop.detail}")
     return damage
@@ -85,24 +95,34 @@ class NearDamage:
     after: TarSample | None = None
 
 
-def losers(damages: Sequence[NearDamage], known: AbstractSet[tuple[str, ...]], least: int) -> set[int]:
+def losers(
+    damages: Sequence[NearDamage], known: AbstractSet[tuple[str, ...]], least: int
+) -> set[int]:
     """Return the numbers of the samples that have lost a member, or may have.
 
-    Readable parts of damaged headers come first. Otherwise a sample is whole if others have the same fields in the same
-    order, and none has these and more where the damage is. ``known`` are the fields of all samples that are not next to
-    damage, ``least`` the bytes of the smallest of them.
+    Readable parts of damaged headers come first. Otherwise a sample is whole if others have the
+    same fields in the same order, and none has these and more where the damage is. ``known`` are
+    the fields of all samples that are not next to damage, ``least`` the bytes of the smallest of
+    them.
     """
-    seen = known | {tuple(each.fields) for damage in damages for each in (damage.before, damage.after) if each}
+    seen = known | {
+        tuple(each.fields) for damage in damages for each in (damage.before, damage.after) if each
+    }
     found: set[int] = set()
     for damage in damages:
         gap, sides = damage.gap, (damage.before, damage.after)
         lost = gap.hurts(*sides)
-        shorter = [sample is not None and _is_shorter(sample, seen, at_end=sample is damage.before) for sample in sides]
+        shorter = [
+            sample is not None and _is_shorter(sample, seen, at_end=sample is damage.before)
+            for sample in sides
+        ]
         # If the gap is too small for a whole sample, one of the two has lost its contents.
         either = lost == (None, None) and not any(shorter) and 0 < gap.size < least
         for sample, is_lost, less in zip(sides, lost, shorter, strict=True):
             if sample is not None and (
-                is_lost or either or (is_lost is None and (less or tuple(sample.fields) not in known))
+                is_lost
+                or either
+                or (is_lost is None and (less or tuple(sample.fields) not in known))
             ):
                 found.add(sample.number)
     return found
@@ -112,7 +132,9 @@ def _is_shorter(sample: TarSample, seen: AbstractSet[tuple[str, ...]], *, at_end
     """Return whether another sample has the same fields and more of them, at the end or at the start."""
     fields = tuple(sample.fields)
     longer = (each for each in seen if len(each) > len(fields))
-    return any((each[: len(fields)] if at_end else each[-len(fields) :]) == fields for each in longer)
+    return any(
+        (each[: len(fields)] if at_end else each[-len(fields) :]) == fields for each in longer
+    )
 
 
 # No name begins with this.
@@ -126,11 +148,13 @@ _LARGEST_GAP = 1 << 20
 class Samples:
     """Iterate over the samples of a tar, once; counts of other members are complete when the iteration ends.
 
-    A range begins at the first header of the first member, extended headers included, and ends after the padding of the
-    last. As in OpenCLIP, a repeated field begins another sample. Members that belong to no sample (folders, links,
-    names without extension, metadata) are counted in ``left_out``, unless they are inside a sample. Files of macOS and
-    dot-files in folders (``is_junk``) end a sample, as they do for readers, but are not samples. The iteration raises
-    SourceError if the file is not a tar, OSError if the disk fails. Without ``keep``, less is read: for ranges alone.
+    A range begins at the first header of the first member, extended headers included, and ends
+    after the padding of the last. As in OpenCLIP, a repeated field begins another sample. Members
+    that belong to no sample (folders, links, names without extension, metadata) are counted in
+    ``left_out``, unless they are inside a sample. Files of macOS and dot-files in folders
+    (``is_junk``) end a sample, as they do for readers, but are not samples. The iteration raises
+    SourceError if the file is not a tar, OSError if the disk fails. Without ``keep``, less is read:
+    for ranges alone.
     """
 
     def __init__(self, source: Source, *, contents: bool, keep: bool = True) -> None:
@@ -194,7 +218,11 @@ class Samples:
         In place of the iteration, for callers that do a step for many samples at once.
         """
         groups = self._groups()
-        return groups if self.source.fault is None else self._distrusted(groups, self.source.fault.trusted)
+        return (
+            groups
+            if self.source.fault is None
+            else self._distrusted(groups, self.source.fault.trusted)
+        )
 
     @staticmethod
     def _distrusted(groups: Iterator[list[TarSample]], trusted: int) -> Iterator[list[TarSample]]:
@@ -213,7 +241,12 @@ class Samples:
             pieces = batch.pieces or ((batch.base, batch.window),)
             while at < len(rows):
                 current = self._current
-                if current is None or waiting or batch.beyond or len(current.fields) != len(self._names):
+                if (
+                    current is None
+                    or waiting
+                    or batch.beyond
+                    or len(current.fields) != len(self._names)
+                ):
                     pass
                 elif repeats.pause:
                     repeats.pause -= 1
@@ -232,8 +265,14 @@ class Samples:
                         break
                 name, size, data, header, kind = row = rows[at]
                 at += 1
-                # Most members have the key of the one before: this saves a fifth of the time where fields vary.
-                if current is not None and header == self._end and kind == "file" and name.startswith(self._prefix):
+                # Most members have the key of the one before: this saves a fifth of the time where
+                # fields vary.
+                if (
+                    current is not None
+                    and header == self._end
+                    and kind == "file"
+                    and name.startswith(self._prefix)
+                ):
                     field = name[self._length :].lower()
                     if field not in current.fields and "/" not in field:
                         current.fields[field] = row
@@ -296,7 +335,11 @@ class Samples:
     def _learn(self, sample: TarSample) -> None:
         """Remember the endings of a sample's member names: nearly all samples are like the one before."""
         rows = sample.fields.values()
-        if len(rows) <= _MOST_ALIKE and not sample.trouble and all(row[4] == "file" for row in rows):
+        if (
+            len(rows) <= _MOST_ALIKE
+            and not sample.trouble
+            and all(row[4] == "file" for row in rows)
+        ):
             endings = tuple(row[0][len(sample.key) :] for row in rows)
             if endings != self._endings:
                 self._names, self._endings = tuple(sample.fields), endings
@@ -305,7 +348,11 @@ class Samples:
     def _repeated(self, current: TarSample, rows: list[Row], at: int) -> list[TarSample]:
         """Return the samples from ``at`` on that repeat the fields of the current one, each directly after the one before."""
         names, width = self._names, len(self._names)
-        if current.trouble or self._hurt or (current.names is not names and tuple(current.fields) != names):
+        if (
+            current.trouble
+            or self._hurt
+            or (current.names is not names and tuple(current.fields) != names)
+        ):
             return []
         current.names = names
         if not (keys := self._repeats.keys(rows, at, self._endings)):
@@ -378,7 +425,9 @@ class Samples:
             self._damages.append(NearDamage(self._walk.gap, sample))
         if (hurt or near is not None) and self._has_lost(sample):
             sample.trouble = "beside-damage"
-            self._left_out = self._left_out or f"at byte {sample.start:,} a sample lacks members: {sample.key}"
+            self._left_out = (
+                self._left_out or f"at byte {sample.start:,} a sample lacks members: {sample.key}"
+            )
         if not sample.trouble:
             self._before = tuple(sample.fields)
         self._current = self._after = None

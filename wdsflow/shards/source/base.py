@@ -23,7 +23,9 @@ Piece = Range | bytes
 # Bytes of a tar's blocks.
 _BLOCK = 512
 _HIDDEN_USER = re.compile(r"(?<=://)\*\*\*@")
-_HIDDEN_SIGNATURE = re.compile(r"[?&](X-Amz-Signature|X-Goog-Signature|Signature|sig)=\*\*\*$", re.IGNORECASE)
+_HIDDEN_SIGNATURE = re.compile(
+    r"[?&](X-Amz-Signature|X-Goog-Signature|Signature|sig)=\*\*\*$", re.IGNORECASE
+)
 _COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
 
 
@@ -45,7 +47,9 @@ class SourceChangedError(SourceError):
     """A file that changed after it was opened: its bytes may be of two versions."""
 
     def __init__(self, how: str = "") -> None:
-        super().__init__("io", f"it changed while it was read: {how}" if how else "it changed while it was read")
+        super().__init__(
+            "io", f"it changed while it was read: {how}" if how else "it changed while it was read"
+        )
 
     @staticmethod
     def short(end: int, missing: int) -> "SourceChangedError":
@@ -53,7 +57,9 @@ class SourceChangedError(SourceError):
         return SourceChangedError(f"it ends at byte {end:,}, {missing:,} too early")
 
 
-def _same_error(kind_of_error: type[SourceError], kind: Trouble, detail: str, fix: str) -> SourceError:
+def _same_error(
+    kind_of_error: type[SourceError], kind: Trouble, detail: str, fix: str
+) -> SourceError:
     """Return the error of another process."""
     error = kind_of_error.__new__(kind_of_error)
     SourceError.__init__(error, kind, detail, fix)
@@ -128,7 +134,8 @@ class Source:
     def parts(self, start: int, stop: int) -> Iterator[tuple["Source", Piece]]:
         """Yield the parts of a range: new bytes, and ranges of sources, each open until the next part.
 
-        If a tar lacks the padding of its last member, that follows. Raises SourceChangedError if it lacks more.
+        If a tar lacks the padding of its last member, that follows. Raises SourceChangedError if it
+        lacks more.
         """
         end = stop if self.length is None else min(stop, self.length)
         if start < end:
@@ -317,4 +324,6 @@ class SourcePart(Source):
         """Return bytes from an offset of the part; fewer at its end. Raises ``SourceError``."""
         head = self._before[offset : offset + size]
         rest = size - len(head)
-        return head + self._whole.read_at(self._start + offset + len(head), rest) if rest > 0 else head
+        return (
+            head + self._whole.read_at(self._start + offset + len(head), rest) if rest > 0 else head
+        )

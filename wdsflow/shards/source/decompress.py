@@ -59,16 +59,20 @@ def follows(rest: bytes, kind: str) -> bool:
 def _kind(start: bytes, least: int) -> str | None:
     for kind, pattern in _MAGIC:
         length = min(len(start), len(pattern))
-        if length >= least and all(byte in allowed for byte, allowed in zip(start, pattern, strict=False)):
+        if length >= least and all(
+            byte in allowed for byte, allowed in zip(start, pattern, strict=False)
+        ):
             return kind
     return None
 
 
-# Python's tarfile reads 512 and then 10,240 compressed bytes at a time. Its readers lose the contents of a damaged buffer;
-# so they are lost here, too, or members would be counted that no reader gets.
+# Python's tarfile reads 512 and then 10,240 compressed bytes at a time. Its readers lose the
+# contents of a damaged buffer; so they are lost here, too, or members would be counted that no
+# reader gets.
 #
-# Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a frame. Bytes unpacked
-# since the last checksum may be wrong. ``proven`` is how far the checksums reach.
+# Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a
+# frame. Bytes unpacked since the last checksum may be wrong. ``proven`` is how far the checksums
+# reach.
 
 # Bytes handed on at once at most.
 PIECE = 1 << 20
@@ -216,7 +220,10 @@ class Gzip(Stream):
         while len(rest) < 8 and (data := self.raw()):
             rest += data
         self.complete = len(rest) >= 8
-        found, expected = rest[:8], self._sum.to_bytes(4, "little") + (self.given & 0xFFFFFFFF).to_bytes(4, "little")
+        found, expected = (
+            rest[:8],
+            self._sum.to_bytes(4, "little") + (self.given & 0xFFFFFFFF).to_bytes(4, "little"),
+        )
         if found != expected[: len(found)]:
             self.proven, self.wrong = 0, "its checksum or length does not match its contents"
         return rest[8:] or self.raw()
@@ -233,7 +240,9 @@ def _gzip_header(head: bytes) -> int | None:
         return None
     flags, at = head[3], 10
     if flags & 4:
-        raise NotStreamed("the gzip header has an extra field, as bgzip writes: Python's tarfile cannot stream that")
+        raise NotStreamed(
+            "the gzip header has an extra field, as bgzip writes: Python's tarfile cannot stream that"
+        )
     for flag in (8, 16):
         if flags & flag:
             end = head.find(0, at)

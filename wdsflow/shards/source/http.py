@@ -13,7 +13,14 @@ from wdsflow.text.secrets import redact
 
 from .base import SourceChangedError, SourceError, Trouble
 from .hub import SCHEME
-from .limits import VARIABLE, AbandonedTimeoutError, is_silence, reported, silence_limit, within_limit
+from .limits import (
+    VARIABLE,
+    AbandonedTimeoutError,
+    is_silence,
+    reported,
+    silence_limit,
+    within_limit,
+)
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -30,7 +37,9 @@ _LIBRARY = re.compile(r"^Install (\S+) to ")
 WAITS: tuple[float, ...] = (0.2, 1.0, 4.0)
 # Where S3 asks for fewer requests.
 _MORE_WAITS = (8.0, 16.0, 32.0)
-_THROTTLED = frozenset(("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled"))
+_THROTTLED = frozenset(
+    ("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled")
+)
 # Seconds that a busy server may ask for.
 _LONGEST = 300.0
 # In a RateLimit header: seconds until it is reset.
@@ -44,7 +53,8 @@ _UNSIGNED = frozenset(("NoCredentialsError", "PartialCredentialsError", "Credent
 def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
     """Return the result of ``action``, with retries if a fault may pass. Raises ``SourceError``.
 
-    What is waited for is reported after some seconds. ``size``: bytes that it sends or gets, which take a while.
+    What is waited for is reported after some seconds. ``size``: bytes that it sends or gets, which
+    take a while.
     """
     begun = time.monotonic()
     for tries in itertools.count():
@@ -69,7 +79,8 @@ def _next_wait(error: Exception, tries: int, elapsed: float) -> float | None:
     asked = _asked_wait(error)
     if tries >= len(waits) or asked > _LONGEST or not _may_pass(error):
         return None
-    # Each try of a silent server takes long: there are two, and one where the library has tried again by itself.
+    # Each try of a silent server takes long: there are two, and one where the library has tried
+    # again by itself.
     if is_silence(error) and (tries > 0 or elapsed >= 4 * silence_limit()):
         return None
     return max(waits[tries], asked)
@@ -78,18 +89,35 @@ def _next_wait(error: Exception, tries: int, elapsed: float) -> float | None:
 def _may_pass(error: Exception) -> bool:
     """Return whether a fault of a file system may pass: of the connection, or of a busy server."""
     if isinstance(
-        error, (PermissionError, FileNotFoundError, ImportError, ValueError, TypeError, AbandonedTimeoutError)
+        error,
+        (
+            PermissionError,
+            FileNotFoundError,
+            ImportError,
+            ValueError,
+            TypeError,
+            AbandonedTimeoutError,
+        ),
     ):
         return False
     if type(error).__name__ in {*_UNSIGNED, "FileExpired"}:
         return False
     status = _status(error)
-    return status is None or status in (408, 429) or status >= 500 or _code(error) in {"RequestTimeout", *_THROTTLED}
+    return (
+        status is None
+        or status in (408, 429)
+        or status >= 500
+        or _code(error) in {"RequestTimeout", *_THROTTLED}
+    )
 
 
 def _said(error: BaseException, header: str) -> str:
     """Return a header of the server's response, "" if there is none."""
-    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
+    headers = (
+        getattr(getattr(error, "response", None), "headers", None)
+        or getattr(error, "headers", None)
+        or {}
+    )
     return str(headers.get(header) or "")
 
 
@@ -97,14 +125,20 @@ def _asked_wait(error: Exception) -> float:
     """Return the seconds after which a busy server wants the next request, 0 if it does not say."""
     if _status(error) not in (429, 503):
         return 0.0
-    after = _said(error, "Retry-After") or (_LIMITED.search(_said(error, "RateLimit")) or ["", ""])[1]
+    after = (
+        _said(error, "Retry-After") or (_LIMITED.search(_said(error, "RateLimit")) or ["", ""])[1]
+    )
     return float(after) if after.isdigit() else 0.0
 
 
 def _reason(error: Exception) -> Exception:
     """Return the cause of an exception: fsspec reports every fault at opening a url as a missing file."""
     cause = error.__cause__
-    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _status(cause) not in (404, 410):
+    if (
+        isinstance(error, FileNotFoundError)
+        and isinstance(cause, Exception)
+        and _status(cause) not in (404, 410)
+    ):
         return cause
     return error
 
@@ -143,15 +177,26 @@ def source_error(error: Exception, url: str) -> SourceError:
     if isinstance(error, PermissionError) or status in (401, 403):
         return SourceError("denied", f"status {status}: {text}" if status else text)
     if type(error).__name__ in _UNSIGNED:
-        return SourceError("denied", f"{text}: set credentials, or FSSPEC_S3='{{\"anon\": true}}' for a public bucket")
+        return SourceError(
+            "denied",
+            f"{text}: set credentials, or FSSPEC_S3='{{\"anon\": true}}' for a public bucket",
+        )
     if isinstance(error, FileNotFoundError) or status == 404:
         return SourceError("missing", f"no such file: {text}")
     if isinstance(error, ImportError):
         scheme = url.partition(":")[0]
         # fsspec's words.
         named = _LIBRARY.search(text)
-        fix = install_extras("remote") if scheme in _REMOTE else install_packages(named[1]) if named else ""
-        return SourceError("needs-library", f"{scheme}: urls need a library that is not installed ({text})", fix)
+        fix = (
+            install_extras("remote")
+            if scheme in _REMOTE
+            else install_packages(named[1])
+            if named
+            else ""
+        )
+        return SourceError(
+            "needs-library", f"{scheme}: urls need a library that is not installed ({text})", fix
+        )
     if is_silence(error):
         longer = f"{VARIABLE}={5 * silence_limit():g} waits longer"
         return SourceError("io", f"no answer from the server for {silence_limit():g} s; {longer}")
@@ -165,11 +210,17 @@ def source_error(error: Exception, url: str) -> SourceError:
 _UNKNOWN = "the repository does not exist, or it is private and your token cannot read it: check its name, or log in"
 # By the hub's code or status.
 _REFUSALS: dict[str | int | None, tuple[Trouble, str]] = {
-    "GatedRepo": ("denied", "access is gated: ask for it on the page of the repository, then log in"),
+    "GatedRepo": (
+        "denied",
+        "access is gated: ask for it on the page of the repository, then log in",
+    ),
     401: ("denied", _UNKNOWN),
     "RepoNotFound": ("missing", _UNKNOWN),
     403: ("denied", "your token may not read it (status 403): log in with another"),
-    429: ("io", "the hub limits requests (status 429): try again later, or log in for a higher limit"),
+    429: (
+        "io",
+        "the hub limits requests (status 429): try again later, or log in for a higher limit",
+    ),
     "RevisionNotFound": ("missing", "the repository has no such branch, tag or commit"),
     "EntryNotFound": ("missing", "the repository has no such file at this revision"),
 }
@@ -182,7 +233,11 @@ def _hub_error(error: Exception, status: int | None) -> SourceError | None:
         kind, why = _REFUSALS[known]
         return SourceError(kind, why, "hf auth login" if "log in" in why else "")
     if status is None and not isinstance(error, (FileNotFoundError, ImportError, ValueError)):
-        return SourceError("io", f"the hub cannot be reached ({error}): check the network, and HF_ENDPOINT", "hf env")
+        return SourceError(
+            "io",
+            f"the hub cannot be reached ({error}): check the network, and HF_ENDPOINT",
+            "hf env",
+        )
     return None
 
 
@@ -196,11 +251,12 @@ _MARKS = ("ETag", "Last-Modified")
 class HttpFile:
     """A file on a server, in parts or as a stream of bytes, as they are stored.
 
-    fsspec makes the connection, so that its settings hold (headers, credentials, proxies). An answer with other bytes
-    than requested, or of another file than the first answer, is a fault of the server: the request is made
-    again, and then it is an error. ``size`` is known after ``first``. Where the server redirects to another, that one
-    gets the later requests, without credentials: the hub counts requests, and each would take twice as long. ``name`` is
-    the shard, for messages.
+    fsspec makes the connection, so that its settings hold (headers, credentials, proxies). An
+    answer with other bytes than requested, or of another file than the first answer, is a fault of
+    the server: the request is made again, and then it is an error. ``size`` is known after
+    ``first``. Where the server redirects to another, that one gets the later requests, without
+    credentials: the hub counts requests, and each would take twice as long. ``name`` is the shard,
+    for messages.
     """
 
     def __init__(self, system: Any, url: str, name: str) -> None:
@@ -224,7 +280,9 @@ class HttpFile:
         data = b""
         # Servers may send less than they are asked for.
         while start + len(data) < stop:
-            data += trying(partial(self._sync, partial(self._part, start + len(data), stop)), self.url)
+            data += trying(
+                partial(self._sync, partial(self._part, start + len(data), stop)), self.url
+            )
         return data
 
     def stream(self) -> "HttpStream":
@@ -265,7 +323,11 @@ class HttpFile:
         """Send a request; ``identity``: bytes that are packed on the way are not those that are stored."""
         system = self._system
         settings = {"timeout": system.client_kwargs["timeout"], **system.kwargs}
-        headers = {**(settings.pop("headers", None) or {}), "Accept-Encoding": "identity", **headers}
+        headers = {
+            **(settings.pop("headers", None) or {}),
+            "Accept-Encoding": "identity",
+            **headers,
+        }
         session = await system.set_session()
         get = partial(session.get, auto_decompress=False)
         if (target := self._target) is not None:
@@ -287,7 +349,9 @@ class HttpFile:
         try:
             answer.raise_for_status()
             if answer.status != 200:
-                raise SourceError("io", f"the server answered with status {answer.status} instead of the file")
+                raise SourceError(
+                    "io", f"the server answered with status {answer.status} instead of the file"
+                )
             length = answer.headers.get("Content-Length")
             self._must_be_the_file(answer, int(length) if length is not None else None)
         except BaseException:
@@ -299,12 +363,16 @@ class HttpFile:
         """Return the bytes of a part. Raises SourceError unless they are from ``start`` on, of this very file."""
         answer.raise_for_status()
         if answer.status == 200:
-            raise SourceError("io", f"the server sent the whole file instead of bytes {start}-{stop - 1}")
+            raise SourceError(
+                "io", f"the server sent the whole file instead of bytes {start}-{stop - 1}"
+            )
         sent = answer.headers.get("Content-Range", "")
         found = _PART.fullmatch(sent.strip())
         if found is None or int(found[1]) != start or not start <= int(found[2]) < stop:
             answered = f"with {sent!r}" if sent else "without a Content-Range"
-            raise SourceError("io", f"the server answered {answered} to a request for bytes {start}-{stop - 1}")
+            raise SourceError(
+                "io", f"the server answered {answered} to a request for bytes {start}-{stop - 1}"
+            )
         self._must_be_the_file(answer, None if found[3] == "*" else int(found[3]))
         data: bytes = await answer.read()
         if len(data) != int(found[2]) + 1 - start:
@@ -315,7 +383,11 @@ class HttpFile:
         """Compare an answer with the first one. Raises SourceError."""
         if size is not None and size != self.size is not None:
             raise SourceChangedError(f"it had {self.size:,} bytes, now {size:,}")
-        marks = {name: answer.headers[name].removeprefix("W/") for name in _MARKS if name in answer.headers}
+        marks = {
+            name: answer.headers[name].removeprefix("W/")
+            for name in _MARKS
+            if name in answer.headers
+        }
         for name in _MARKS:
             if name in marks and name in self._marks:
                 if marks[name] != self._marks[name]:

@@ -1,7 +1,8 @@
 """Shards on the Hugging Face hub: ``hf://`` urls become those of files that its web server sends, at a fixed commit.
 
-huggingface_hub's own files would list the folder of a shard in each process, and ask the hub again for each range; here a
-shard costs one request to the hub, and its ranges go to the storage behind it. Folders are listed by huggingface_hub.
+huggingface_hub's own files would list the folder of a shard in each process, and ask the hub again
+for each range; here a shard costs one request to the hub, and its ranges go to the storage behind
+it. Folders are listed by huggingface_hub.
 """
 
 import re
@@ -38,7 +39,10 @@ class HubUrl(NamedTuple):
         """Take a url apart. Raises SourceError."""
         found = _URL.fullmatch(url)
         if found is None:
-            raise SourceError("refused", f"{url} is not a url of the hub: write hf://datasets/ORGANIZATION/NAME/FILE")
+            raise SourceError(
+                "refused",
+                f"{url} is not a url of the hub: write hf://datasets/ORGANIZATION/NAME/FILE",
+            )
         kind, name, revision, path = found.groups("")
         return HubUrl(kind, name, unquote(revision or "main"), path)
 
@@ -50,7 +54,8 @@ class HubUrl(NamedTuple):
     def pinned(self) -> str:
         """Return the url at the commit to which its revision leads now. Raises errors of huggingface_hub.
 
-        A bucket has no commits. All urls of a process get the same commit of a revision, and so do its workers.
+        A bucket has no commits. All urls of a process get the same commit of a revision, and so do
+        its workers.
         """
         at = ""
         if self.kind != "buckets":
@@ -70,7 +75,11 @@ class HubUrl(NamedTuple):
             raise FileNotFoundError(self.path)
         known = vars(found[0])
         lfs = known.get("lfs")
-        marks = {"sha256": lfs and lfs.sha256, "xet_hash": known.get("xet_hash"), "blob_id": known.get("blob_id")}
+        marks = {
+            "sha256": lfs and lfs.sha256,
+            "xet_hash": known.get("xet_hash"),
+            "blob_id": known.get("blob_id"),
+        }
         return {"size": known["size"], **dict([next(mark for mark in marks.items() if mark[1])])}
 
     def web(self) -> tuple[Any, str]:
@@ -97,7 +106,9 @@ def _hub() -> "HfFileSystem":
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        raise SourceError("io", "the hub is not asked, because HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE")
+        raise SourceError(
+            "io", "the hub is not asked, because HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE"
+        )
     return hub
 
 
@@ -110,5 +121,7 @@ def _api() -> "HfApi":
 @lru_cache(maxsize=1024)
 def _commit(kind: str, name: str, revision: str) -> str:
     api, limit = _api(), silence_limit()
-    found = api.repo_info(name, revision=revision, repo_type=kind[:-1] or None, expand=["sha"], timeout=limit)
+    found = api.repo_info(
+        name, revision=revision, repo_type=kind[:-1] or None, expand=["sha"], timeout=limit
+    )
     return str(found.sha)

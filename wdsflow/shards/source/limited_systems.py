@@ -7,7 +7,8 @@ from typing import Any
 
 from .limits import silence_limit
 
-# File systems of the web: fsspec gives the same one to all who ask for it, also after the limit has changed.
+# File systems of the web: fsspec gives the same one to all who ask for it, also after the limit has
+# changed.
 _limited_by_us: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
@@ -17,11 +18,15 @@ def limited(system: Any) -> Any:
     protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
     if "s3" in protocols:
         _limit_s3(system, limit)
-    elif "https" in protocols and ("timeout" not in system.client_kwargs or system in _limited_by_us):
+    elif "https" in protocols and (
+        "timeout" not in system.client_kwargs or system in _limited_by_us
+    ):
         from aiohttp import ClientTimeout
 
         # By default a response as a whole has five minutes.
-        system.client_kwargs["timeout"] = ClientTimeout(total=None, sock_connect=limit, sock_read=limit)
+        system.client_kwargs["timeout"] = ClientTimeout(
+            total=None, sock_connect=limit, sock_read=limit
+        )
         _limited_by_us.add(system)
     elif "hf" in protocols:
         _limit_hub(limit)

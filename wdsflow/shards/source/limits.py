@@ -1,7 +1,8 @@
 """Limits of requests to servers: how long one may be silent, and messages about those that take long.
 
-The limit is ``WDSFLOW_REMOTE_TIMEOUT``, in seconds. It holds for connecting, and for each time in which nothing comes
-from the server. A request as a whole may take any time, unless it sends a body: see ``sending_limit``.
+The limit is ``WDSFLOW_REMOTE_TIMEOUT``, in seconds. It holds for connecting, and for each time in
+which nothing comes from the server. A request as a whole may take any time, unless it sends a body:
+see ``sending_limit``.
 """
 
 import logging
@@ -43,7 +44,10 @@ def silence_limit() -> float:
     with suppress(ValueError):
         if 0 < (seconds := float(text)) < math.inf:
             return seconds
-    raise SourceError("refused", f"{VARIABLE} is {text!r}: it is how many seconds a server may be silent, such as 60")
+    raise SourceError(
+        "refused",
+        f"{VARIABLE} is {text!r}: it is how many seconds a server may be silent, such as 60",
+    )
 
 
 def sending_limit(size: int) -> float:
@@ -58,8 +62,9 @@ class AbandonedTimeoutError(TimeoutError):
 def within_limit(action: Callable[[], T], url: str, size: int = 0) -> T:
     """Return the result of a request; ``size``: bytes that it sends or gets.
 
-    Most file systems of fsspec wait without end. Their request is made in a thread, which is left alone if it takes
-    longer than the limit. Raises AbandonedTimeoutError, and what the action raises.
+    Most file systems of fsspec wait without end. Their request is made in a thread, which is left
+    alone if it takes longer than the limit. Raises AbandonedTimeoutError, and what the action
+    raises.
     """
     if url.startswith(_LIMITED):
         return action()

@@ -21,10 +21,14 @@ def open_source(shard: Shard, *, allow_pipe: bool = False) -> Source:
     Compression is recognized by the first bytes, not by the name. Raises ``SourceError``.
     """
     if shard.lacks_secret:
-        raise SourceError("denied", "its password or signature is not stored: name it by its whole url")
+        raise SourceError(
+            "denied", "its password or signature is not stored: name it by its whole url"
+        )
     if shard.is_pipe:
         if not allow_pipe:
-            raise SourceError("refused", "pipe: urls run shell commands: allow that with --allow-pipe")
+            raise SourceError(
+                "refused", "pipe: urls run shell commands: allow that with --allow-pipe"
+            )
         return open_pipe(shard)
     if shard.path is not None:
         return _open_local(shard, shard.path)
@@ -41,7 +45,13 @@ def _open_local(shard: Shard, path: str) -> Source:
     if compression_of(start) is None:
         return LocalSource(shard, fd)
     os.lseek(fd, len(start), os.SEEK_SET)
-    return ForwardSource(shard, lambda: os.read(fd, NEXT), start, size=os.fstat(fd).st_size, close=lambda: os.close(fd))
+    return ForwardSource(
+        shard,
+        lambda: os.read(fd, NEXT),
+        start,
+        size=os.fstat(fd).st_size,
+        close=lambda: os.close(fd),
+    )
 
 
 _STEP = 4 << 20
@@ -67,11 +77,13 @@ class Packing(NamedTuple):
 
 
 @contextmanager
-def seekable(url: Shard, folder: Path, *, allow_pipe: bool = False, here: bool = True) -> Iterator[tuple[Source, str]]:
+def seekable(
+    url: Shard, folder: Path, *, allow_pipe: bool = False, here: bool = True
+) -> Iterator[tuple[Source, str]]:
     """Open a shard for reading in any order, and report faults of its compression; a cut or a fault is set on the source.
 
-    A source that can only be read forward is first unpacked into ``folder``, for the block. With ``here`` a remote one
-    is copied, too.
+    A source that can only be read forward is first unpacked into ``folder``, for the block. With
+    ``here`` a remote one is copied, too.
 
     Raises SourceError if it cannot be read, OSError if ``folder`` cannot take it.
     """
@@ -98,7 +110,10 @@ def unpack(source: Source, file: int, folder: Path) -> None:
     while (data := source.read_at(at, _STEP)) or source.lift():
         at += len(data)
         if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
-            raise SourceError("refused", f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")
+            raise SourceError(
+                "refused",
+                f"expands to more than {_BOMB_RATIO} times its size: not unpacked further",
+            )
         view = memoryview(data)
         with naming(folder):
             while view:

@@ -18,8 +18,8 @@ from .hub import SCHEME, HubUrl
 from .limited_systems import limited
 from .streams import ForwardSource
 
-# Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped without that it
-# counts as a jump. A request takes about as long as half a megabyte.
+# Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped
+# without that it counts as a jump. A request takes about as long as half a megabyte.
 _START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 8 << 20, 512 << 10
 # Bytes of a request from which on the next one is sent ahead.
 _STEADY = 1 << 20
@@ -33,11 +33,14 @@ Fetch = Callable[[int, int], bytes]
 class RemoteSource(Source):
     """A shard on a server that sends any part of it.
 
-    While bytes are read in sequence it requests more and more of them at once, and the next ones in a thread before they
-    are wanted; after a jump it requests only the wanted bytes. A request that fails is repeated; see ``trying``.
+    While bytes are read in sequence it requests more and more of them at once, and the next ones in
+    a thread before they are wanted; after a jump it requests only the wanted bytes. A request that
+    fails is repeated; see ``trying``.
     """
 
-    def __init__(self, url: Shard, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b"") -> None:
+    def __init__(
+        self, url: Shard, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b""
+    ) -> None:
         self.url, self._fetch, self._close = url, fetch, close
         self.size: int = size
         self.length: int = size
@@ -79,7 +82,10 @@ class RemoteSource(Source):
         self.bytes_read += len(data)
         self._held, self._from = kept + data, offset
         if self._ahead >= _STEADY and after < self.length:
-            self._next = after, self._thread.submit(self._fetch, after, min(self.length, after + self._ahead))
+            self._next = (
+                after,
+                self._thread.submit(self._fetch, after, min(self.length, after + self._ahead)),
+            )
 
     def _arrived(self, start: int) -> bytes:
         """Return bytes from ``start`` on if they were requested ahead. Raises ``SourceError``."""
@@ -96,7 +102,9 @@ class RemoteSource(Source):
 class _Stream:
     """A shard on a server that sends all of it, from the start; resumed after the connection fails."""
 
-    def __init__(self, url: Shard, open_file: Callable[[], _File], file: _File | None = None) -> None:
+    def __init__(
+        self, url: Shard, open_file: Callable[[], _File], file: _File | None = None
+    ) -> None:
         self.url, self._open, self._file = url, open_file, file
         self._held, self._at, self._sum = b"", 0, 0
         self._failed: SourceError | None = None
@@ -139,7 +147,9 @@ class _Stream:
         while left:
             data = file.read(min(left, _PIECE))
             if not data:
-                raise EOFError(f"the server sent {self._at - left:,} bytes; before, it sent {self._at:,}")
+                raise EOFError(
+                    f"the server sent {self._at - left:,} bytes; before, it sent {self._at:,}"
+                )
             left -= len(data)
             seen = crc32(data, seen)
         if seen != self._sum:
@@ -200,7 +210,9 @@ def _parts_of(file: IO[bytes], shard: Shard) -> Fetch:
             file.seek(start)
             data = file.read(stop - start)
         if len(data) != stop - start:
-            raise EOFError(f"the server sent {len(data):,} bytes instead of {stop - start:,} from byte {start:,} on")
+            raise EOFError(
+                f"the server sent {len(data):,} bytes instead of {stop - start:,} from byte {start:,} on"
+            )
         return data
 
     return lambda start, stop: trying(lambda: fetch(start, stop), shard, stop - start)
@@ -226,7 +238,9 @@ def _unpacked(source: RemoteSource) -> Source:
 def _onwards(stream: _Stream, size: int | None) -> Source:
     with _closed_on_error(stream):
         start = stream.read(FIRST)
-    return ForwardSource(stream.url, lambda: stream.read(NEXT), start, size=size, close=stream.close)
+    return ForwardSource(
+        stream.url, lambda: stream.read(NEXT), start, size=size, close=stream.close
+    )
 
 
 @contextmanager

@@ -35,8 +35,9 @@ _TAIL = 8
 class ForwardSource(Source):
     """A stream of bytes, decompressed if necessary, which keeps the latest bytes.
 
-    It ends where Python's tarfile would end: after the first of several compressed streams, and before a damaged
-    buffer. ``lift`` continues after the first stream. ``close`` is called once; it may return why the sender failed.
+    It ends where Python's tarfile would end: after the first of several compressed streams, and
+    before a damaged buffer. ``lift`` continues after the first stream. ``close`` is called once; it
+    may return why the sender failed.
     """
 
     random = False
@@ -55,7 +56,9 @@ class ForwardSource(Source):
         self._raw, self._close = raw, close
         if self.compression == "zst" and find_spec("zstandard") is None:
             self.close()
-            raise SourceError("needs-library", "zstd shards need zstandard", install_packages("zstandard"))
+            raise SourceError(
+                "needs-library", "zstd shards need zstandard", install_packages("zstandard")
+            )
         # Bytes, and the offset of the first.
         self._held, self._from = bytearray(), 0
         self._more = self._stream(start)
@@ -149,15 +152,23 @@ class ForwardSource(Source):
             if another and not stream.wrong:
                 yield from self._stream(after)
                 return
-            self.damage, self.breaks = stream.wrong or "the stream is cut, or bytes follow that are none", True
+            self.damage, self.breaks = (
+                stream.wrong or "the stream is cut, or bytes follow that are none",
+                True,
+            )
             return
         if stream.raises:
-            self.damage, self.breaks = f"bytes after the {self.compression} stream make tarfile raise EOFError", True
+            self.damage, self.breaks = (
+                f"bytes after the {self.compression} stream make tarfile raise EOFError",
+                True,
+            )
         if not stream.complete:
             self.damage, self.cut = f"the {self.compression} stream is cut", True
         elif another:
             self._next = after
-            self.damage = f"another {self.compression} stream follows, which Python's tarfile does not read"
+            self.damage = (
+                f"another {self.compression} stream follows, which Python's tarfile does not read"
+            )
             return
         if not after:
             self._ended()
@@ -167,10 +178,14 @@ class ForwardSource(Source):
         if stream.wrong:
             self._doubt(f"damaged {stream.name} stream: {stream.wrong}", stream.proven)
         elif not stream.complete and stream.hides_end(self._tail):
-            self._doubt(f"damaged {stream.name} stream: it does not end where the file ends", stream.proven)
+            self._doubt(
+                f"damaged {stream.name} stream: it does not end where the file ends", stream.proven
+            )
         self._proven += stream.proven
         if after and not another:
-            self._doubt(f"damaged {stream.name} file: the bytes after the stream are not another stream")
+            self._doubt(
+                f"damaged {stream.name} file: the bytes after the stream are not another stream"
+            )
 
     def _past_padding(self, after: bytes) -> bytes:
         """Return the bytes after zero padding: at least the start of another stream."""
@@ -195,7 +210,8 @@ class ForwardSource(Source):
 
 # By number, with the thread that started it.
 _running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}
-# Runs before the command, in its group, and kills all of it when the other end of its input is closed, however this process ends.
+# Runs before the command, in its group, and kills all of it when the other end of its input is
+# closed, however this process ends.
 GUARD = "exec 3<&0 </dev/null; (read _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec 3<&-\n"
 # Threads that may no longer run commands.
 _stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
@@ -210,7 +226,11 @@ def open_pipe(shard: Shard) -> Source:
     command = shard.exact.removeprefix(PIPE)
     try:
         process = subprocess.Popen(  # noqa: S602 - a shell command is what the user asked for, by flag
-            GUARD + command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            GUARD + command,
+            shell=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
         )
     except OSError as error:
         raise SourceError("io", str(error)) from None

@@ -91,7 +91,9 @@ class LostMember(NamedTuple):
 
     def is_of(self, sample: "Neighbour", *, exactly: bool) -> bool:
         """Return whether it is a further field of a sample; unless ``exactly``, with one byte corrected."""
-        start, name = (text.encode("utf-8", "surrogateescape") for text in (f"{sample.key}.", self.name))
+        start, name = (
+            text.encode("utf-8", "surrogateescape") for text in (f"{sample.key}.", self.name)
+        )
         wrong = [right - found for right, found in zip(start, name, strict=False) if right != found]
         if len(name) <= len(start) or wrong != ([] if exactly else [self.missing]):
             return False
@@ -122,7 +124,9 @@ class HeaderGap(NamedTuple):
         """Whether the member after it has lost its name."""
         return bool(self.lost) and self.lost[-1].extended and self.lost[-1].next_name != _SAME
 
-    def hurts(self, before: Neighbour | None, after: Neighbour | None) -> tuple[bool | None, bool | None]:
+    def hurts(
+        self, before: Neighbour | None, after: Neighbour | None
+    ) -> tuple[bool | None, bool | None]:
         """Return whether the samples before and after it have lost a member; None where that is not known."""
         if before is not None and after is not None and before.key == after.key:
             return True, True
@@ -159,11 +163,15 @@ def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
         if member is None:
             return HeaderGap(tuple(lost), size=size)
         if member.extended and 0 <= member.size <= LONGEST:
-            member = member._replace(next_name=_next_name(block[156:157], read(at + BLOCK, member.size)))
+            member = member._replace(
+                next_name=_next_name(block[156:157], read(at + BLOCK, member.size))
+            )
         # Its own name may be a stand-in.
         if lost and lost[-1].extended and lost[-1].next_name != _SAME:
             name = lost[-1].next_name
-            member = member._replace(name=member.name if name is None else name, named=name is not None)
+            member = member._replace(
+                name=member.name if name is None else name, named=name is not None
+            )
         lost.append(member)
         if member.size < 0:
             return HeaderGap(tuple(lost), size=size)
@@ -174,8 +182,8 @@ def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
 def with_damaged_times(read: Read, start: int, stop: int | None) -> list[Member]:
     """Return the members from ``start`` to ``stop``, or to the end mark, of which only the times in headers are damaged.
 
-    They fill that part of the tar exactly; if they do not, there are none. A name may have a wrong byte, too, but only
-    if that is hidden by those of the time in the checksum.
+    They fill that part of the tar exactly; if they do not, there are none. A name may have a wrong
+    byte, too, but only if that is hidden by those of the time in the checksum.
     """
     found: list[Member] = []
     at = start
@@ -194,13 +202,16 @@ def with_damaged_times(read: Read, start: int, stop: int | None) -> list[Member]
 def _time_repaired(block: bytes) -> Header | None:
     """Return a header of which digits of the time are damaged, and most likely nothing else; None if there is other damage.
 
-    Bytes that are no digits show where the damage is; with digits in their place the checksum has to hold.
+    Bytes that are no digits show where the damage is; with digits in their place the checksum has
+    to hold.
     """
     digits = block[_TIME]
     wrong = [at for at, byte in enumerate(digits) if byte not in _OCTAL]
     total = sum(block) - sum(block[148:156]) + 8 * ord(" ")
     try:
-        rest = number(block[148:156]) - total + sum(digits[at] for at in wrong) - len(wrong) * ord("0")
+        rest = (
+            number(block[148:156]) - total + sum(digits[at] for at in wrong) - len(wrong) * ord("0")
+        )
     except BadHeader:
         return None
     if not wrong or not 0 <= rest <= 7 * len(wrong):
@@ -250,5 +261,7 @@ def _is_elsewhere(block: bytes, missing: int) -> bool:
     """Return whether the wrong byte is known: one after the name, or one of the magic number."""
     wrong = [-byte for byte in block[:100][block.index(0) :] if byte] if 0 in block[:100] else []
     near = min(_MAGIC, key=lambda magic: sum(map(int.__ne__, magic, block[257:265])))
-    wrong += [right - found for right, found in zip(near, block[257:265], strict=True) if right != found]
+    wrong += [
+        right - found for right, found in zip(near, block[257:265], strict=True) if right != found
+    ]
     return bool(missing) and wrong == [missing]

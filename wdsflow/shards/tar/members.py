@@ -7,11 +7,13 @@ from typing import Literal, NamedTuple
 from .plain_entries import Row
 from .tar_header import padded
 
-# WebDataset's ``base_plus_ext``: the key is the path up to the first dot of its last component, the field is all that follows.
-# Hugging Face datasets, Ray Data and Energon use the same rule, corner cases included ("d/._a.jpg": key "d/", field "_a.jpg").
+# WebDataset's ``base_plus_ext``: the key is the path up to the first dot of its last component, the
+# field is all that follows. Hugging Face datasets, Ray Data and Energon use the same rule, corner
+# cases included ("d/._a.jpg": key "d/", field "_a.jpg").
 _SPLIT = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
 _META = re.compile(r"__[^/]*__($|/)")
-# Names such as ``000000/.jpg`` are samples of a writer that joined folder and extension; ``000000/.DS_Store`` is none.
+# Names such as ``000000/.jpg`` are samples of a writer that joined folder and extension;
+# ``000000/.DS_Store`` is none.
 _PLAIN_FIELDS = frozenset(
     "jpg jpeg png webp gif bmp tif tiff jp2 avif txt caption text transcript json jsn cls npy npz mp4 wav mp3 flac".split()
 )
@@ -37,7 +39,9 @@ def is_meta(name: str) -> bool:
     >>> is_meta("__info__"), is_meta("__MACOSX/a.jpg"), is_meta("__keys__/a.jpg")
     (True, False, True)
     """
-    return bool(_META.match(name)) or ("/" not in name and name.startswith("__") and name.endswith("__"))
+    return bool(_META.match(name)) or (
+        "/" not in name and name.startswith("__") and name.endswith("__")
+    )
 
 
 def is_junk(key: str, suffix: str) -> bool:
@@ -176,9 +180,9 @@ class PieceReader:
 class Stop(NamedTuple):
     """How the archive ends for Python's tarfile in stream mode, which all readers use.
 
-    ``kind``: "end" (zero block), "eof" (ends at a member's border without a zero block), "silent" (damaged or cut
-    header: tarfile takes it for the end), "error" (cut inside data: ReadError), "unreadable" (ReadError or OSError at
-    the first byte).
+    ``kind``: "end" (zero block), "eof" (ends at a member's border without a zero block), "silent"
+    (damaged or cut header: tarfile takes it for the end), "error" (cut inside data: ReadError),
+    "unreadable" (ReadError or OSError at the first byte).
     """
 
     kind: StopKind = "end"

@@ -1,8 +1,9 @@
 """The quick way through the plain entries of a tar; all others are left to ``tar_entry``.
 
-Shards are written by one program from end to end, so that nearly all header bytes repeat from member to member.
-Repeated bytes are checked in full at first and compared afterwards; changing ones (name, size, time, checksum) are
-checked each time. So all bytes are verified, at a few comparisons a member.
+Shards are written by one program from end to end, so that nearly all header bytes repeat from
+member to member. Repeated bytes are checked in full at first and compared afterwards; changing ones
+(name, size, time, checksum) are checked each time. So all bytes are verified, at a few comparisons
+a member.
 """
 
 import re
@@ -26,8 +27,8 @@ _MTIME = re.compile(rb"(\d+) mtime=")
 class Sums(dict[bytes, int]):
     """Maps end of size, time and checksum fields to the low half of ``adler32`` of the first 156 bytes.
 
-    The low half of Adler-32 is 1 plus the sum of the bytes, modulo 65521, and 156 bytes cannot reach that. A field
-    that tarfile would not accept maps to -1.
+    The low half of Adler-32 is 1 plus the sum of the bytes, modulo 65521, and 156 bytes cannot
+    reach that. A field that tarfile would not accept maps to -1.
     """
 
     def __init__(self, rest: int):
@@ -103,14 +104,16 @@ class Skimmer:
         self.times, self.tails, self.owners = {}, {}, set()
         self.latest = _NOTHING
 
-    # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a tenth.
+    # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a
+    # tenth.
     def run(  # noqa: C901, PLR0912, PLR0915
         self, rows: list[Row], refill: Callable[[int], bytes] | None, full: int, length: int
     ) -> bool:
         """Append plain entries to ``rows``, from the current position on; return whether the next one needs care.
 
-        With ``refill`` (offset -> window) windows are fetched until there are ``full`` rows; a last row whose data end
-        after ``length`` needs care. Without, the last row may reach out of the window, and ``at`` with it.
+        With ``refill`` (offset -> window) windows are fetched until there are ``full`` rows; a last
+        row whose data end after ``length`` needs care. Without, the last row may reach out of the
+        window, and ``at`` with it.
         """
         window, base, at, lead = self.window, self.base, self.at, self.lead
         time, end, tail, sums, owner = self.latest
@@ -145,7 +148,15 @@ class Skimmer:
                     size = int(head[124:135], 8)
                     if size < 0:
                         break
-                    append((head.split(b"\0", 1)[0].decode(), size, base + header + BLOCK, base + at, "file"))
+                    append(
+                        (
+                            head.split(b"\0", 1)[0].decode(),
+                            size,
+                            base + header + BLOCK,
+                            base + at,
+                            "file",
+                        )
+                    )
                 except ValueError:
                     break
                 at = header + BLOCK + (size + 511 & -512)

@@ -34,11 +34,17 @@ _SIZES = frozenset(("GNU.sparse.size", "GNU.sparse.realsize"))
 class Ending(Exception):
     """No entry can be read here.
 
-    ``why``: "end" (zero block), "eof" (nothing left), "cut" (part of a header), "bad" (no header), "error"
-    (tarfile raises). ``resume``: where a search for further headers may start.
+    ``why``: "end" (zero block), "eof" (nothing left), "cut" (part of a header), "bad" (no header),
+    "error" (tarfile raises). ``resume``: where a search for further headers may start.
     """
 
-    def __init__(self, why: Literal["end", "eof", "cut", "bad", "error"], offset: int, detail: str, resume: int):
+    def __init__(
+        self,
+        why: Literal["end", "eof", "cut", "bad", "error"],
+        offset: int,
+        detail: str,
+        resume: int,
+    ):
         super().__init__(detail)
         self.why, self.offset, self.detail, self.resume = why, offset, detail, resume
 
@@ -97,7 +103,9 @@ class _Reading:
         block = self.read(offset, BLOCK)
         if len(block) < BLOCK:
             self.at += len(block)
-            raise Ending("cut" if block else "eof", offset, "the file ends inside a header", self.at)
+            raise Ending(
+                "cut" if block else "eof", offset, "the file ends inside a header", self.at
+            )
         if block == ZEROS:
             raise Ending("end", offset, "", offset)
         try:
@@ -110,7 +118,9 @@ class _Reading:
         if length < 0:
             raise RefusedRecord(f"an extended header claims {header.size:,} bytes")
         if length > LONGEST:
-            raise RefusedRecord(f"an extended header has {header.size:,} bytes; the limit is {LONGEST:,}")
+            raise RefusedRecord(
+                f"an extended header has {header.size:,} bytes; the limit is {LONGEST:,}"
+            )
         body = self.read(self.at, length) if length else b""
         self.at += len(body)
         self.budget -= len(body)
@@ -158,7 +168,9 @@ class _Reading:
             return
         # tarfile takes a map of the member from these records, or from its contents.
         new = values.get("GNU.sparse.major") == "1" and values.get("GNU.sparse.minor") == "0"
-        self.sparse = self.sparse or new or "GNU.sparse.map" in values or "GNU.sparse.size" in values
+        self.sparse = (
+            self.sparse or new or "GNU.sparse.map" in values or "GNU.sparse.size" in values
+        )
         # tarfile reads it all the same.
         if self.type not in REGULAR and "GNU.sparse.map" in values:
             try:
@@ -217,7 +229,9 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         detail = end.detail or "an extended header without a member"
         raise Ending("error", start, detail, end.resume) from None
     except (BadHeader, RefusedRecord) as error:
-        why: Literal["error", "bad"] = "error" if depth or isinstance(error, RefusedRecord) else "bad"
+        why: Literal["error", "bad"] = (
+            "error" if depth or isinstance(error, RefusedRecord) else "bad"
+        )
         raise Ending(why, start, str(error), max(state.at, here + BLOCK)) from None
     kind = _KINDS.get(state.type, "special")
     if state.type in REGULAR:

@@ -64,7 +64,13 @@ def number(field: bytes) -> int:
 def checksum_holds(block: bytes, declared: int) -> bool:
     """Compare with the sum of unsigned and, as some old tars wrote, of signed bytes."""
     # The low half of Adler-32 is 1 plus the sum modulo 65521, which 256 bytes cannot reach.
-    total = (adler32(block[:256]) & 65535) + (adler32(block[256:]) & 65535) - 2 + 256 - sum(block[148:156])
+    total = (
+        (adler32(block[:256]) & 65535)
+        + (adler32(block[256:]) & 65535)
+        - 2
+        + 256
+        - sum(block[148:156])
+    )
     if total == declared:
         return True
     return total - 256 * sum(byte > 127 for byte in block[:148] + block[156:]) == declared
@@ -87,7 +93,11 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
     _check_numbers(block[100:124] + block[329:345])
     number(block[136:148])
     size = number(block[124:136])
-    name, kind, prefix = text(block[:100]), block[156:157], text(block[345:500]) if block[345] else ""
+    name, kind, prefix = (
+        text(block[:100]),
+        block[156:157],
+        text(block[345:500]) if block[345] else "",
+    )
     sparse = None
     # The oldest format knows no directories.
     if kind == b"\0" and name.endswith("/") and (first or not _KEEPS_TYPE):

@@ -1,7 +1,8 @@
 """Our own walk over a tar: names, sizes and offsets, reading as little else as its source allows.
 
-Up to the place where Python's ``tarfile.open(mode="r|*")`` stops, the walk delivers what tarfile delivers, and reports
-how tarfile ends there. Then it continues: it looks for further headers, so that losses of readers can be counted.
+Up to the place where Python's ``tarfile.open(mode="r|*")`` stops, the walk delivers what tarfile
+delivers, and reports how tarfile ends there. Then it continues: it looks for further headers, so
+that losses of readers can be counted.
 """
 
 from collections.abc import Iterator
@@ -30,13 +31,15 @@ _SEARCH = 64 << 20
 class Walk:
     """Iterate over a tar in batches, once. ``stop``, ``seen``, ``lost`` and ``ended`` are complete when the iteration has ended.
 
-    With ``contents``, members of up to 512 KiB are wholly in the window of their batch, and larger ones can be read by
-    ``read`` until the next batch is asked for. Without, and with ``keep``, a batch has the pieces that were read to
-    find its members: small ones are in them, and of others the first few KiB; with ``ends``, nearly always the first
-    4 KiB and the last 32 bytes.
+    With ``contents``, members of up to 512 KiB are wholly in the window of their batch, and larger
+    ones can be read by ``read`` until the next batch is asked for. Without, and with ``keep``, a
+    batch has the pieces that were read to find its members: small ones are in them, and of others
+    the first few KiB; with ``ends``, nearly always the first 4 KiB and the last 32 bytes.
     """
 
-    def __init__(self, source: Source, *, contents: bool = False, keep: bool = False, ends: bool = False) -> None:
+    def __init__(
+        self, source: Source, *, contents: bool = False, keep: bool = False, ends: bool = False
+    ) -> None:
         self.stop: Stop | None = None
         self.seen: dict[str, Seen] = {}
         # Names of members with incomplete contents.
@@ -66,11 +69,13 @@ class Walk:
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
         """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
 
-        Of members over 32 MiB in compressed shards only the first MiB can be had; holes are left out.
-        Raises ``OSError``.
+        Of members over 32 MiB in compressed shards only the first MiB can be had; holes are left
+        out. Raises ``OSError``.
         """
         rest = member[1] - start
-        return self._windows.contents_at(member[2] + start, max(0, rest if size is None else min(rest, size)))
+        return self._windows.contents_at(
+            member[2] + start, max(0, rest if size is None else min(rest, size))
+        )
 
     def __iter__(self) -> Iterator[MemberBatch]:
         yield from self._read_all()
@@ -146,7 +151,9 @@ class Walk:
         if rows:
             self._rows = []
             self._some = True
-            yield MemberBatch(rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind)
+            yield MemberBatch(
+                rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind
+            )
             self._behind = ""
             self._windows.pieces = self._windows.pieces[-1:]
 
@@ -154,7 +161,8 @@ class Walk:
         """Deliver an entry; return where to search on if tarfile cannot continue after it."""
         reaches, end = self._windows.reaches, entry.next
         self._learn(entry)
-        # webdataset reads files only: nothing of other kinds can be lost, but sparse ones must be complete.
+        # webdataset reads files only: nothing of other kinds can be lost, but sparse ones must be
+        # complete.
         if entry.kind == "sparse":
             delivered, stands = reaches(end), entry.tell
         else:
@@ -169,9 +177,18 @@ class Walk:
         if end == stands or (end > stands and reaches(end)):
             return None
         if end and not reaches(end):
-            what = f"the padding of its {entry.size:,} bytes" if delivered else f"its {entry.size:,} bytes"
+            what = (
+                f"the padding of its {entry.size:,} bytes"
+                if delivered
+                else f"its {entry.size:,} bytes"
+            )
             detail = self._source.damage or f"the file ends inside {what}"
-            self._see("tar.no-padding" if delivered else "tar.truncated-data", entry.header, entry.name, detail)
+            self._see(
+                "tar.no-padding" if delivered else "tar.truncated-data",
+                entry.header,
+                entry.name,
+                detail,
+            )
             self._halt("error", entry.header, detail)
             return entry.tell if self._source.random else max(entry.tell, self._windows.end())
         problem = "a size sends the reader backwards" if end else _BACK_TO_START
@@ -190,7 +207,12 @@ class Walk:
             skim.forget()
         elif entry.kind == "file" and entry.size >= 0 and not entry.depth:
             skim.learn(last)
-        elif entry.kind == "file" and entry.depth == 1 and entry.only_times and entry.data - entry.header == SPAN:
+        elif (
+            entry.kind == "file"
+            and entry.depth == 1
+            and entry.only_times
+            and entry.data - entry.header == SPAN
+        ):
             skim.learn(last)
             skim.learn_time(view(entry.header, BLOCK), view(entry.header + BLOCK, BLOCK))
 
@@ -222,13 +244,22 @@ class Walk:
         if source.breaks and why in ("eof", "cut", "error"):
             self._halt("error", offset, source.damage or "damaged")
         elif why == "eof":
-            self._see("tar.cut-stream" if source.cut else "tar.no-end-blocks", offset, None, source.damage or "")
+            self._see(
+                "tar.cut-stream" if source.cut else "tar.no-end-blocks",
+                offset,
+                None,
+                source.damage or "",
+            )
             self._halt("eof", offset, source.damage or "no end mark")
         elif why == "cut":
             self._see("tar.truncated-header", offset, None, source.damage or detail)
             self._halt("silent", offset, source.damage or detail)
         else:
-            name = "tar.bad-header" if self._windows.reaches(ending.resume + 1) else "tar.truncated-header"
+            name = (
+                "tar.bad-header"
+                if self._windows.reaches(ending.resume + 1)
+                else "tar.truncated-header"
+            )
             self._see(name, offset, None, detail)
             self._halt("silent" if why == "bad" else "error", offset, detail)
         return ending.resume
@@ -244,11 +275,17 @@ class Walk:
         more = lost_between(view, self._hole, found.header) if self._source.random else HeaderGap()
         # Its name was in a header before it.
         if found.header is not None and more.unnamed:
-            after = found.header + BLOCK + padded(max(0, number(view(found.header, BLOCK)[124:136])))
+            after = (
+                found.header + BLOCK + padded(max(0, number(view(found.header, BLOCK)[124:136])))
+            )
             found = search(view, after, old=not self._magic, until=until)
             more = lost_between(view, self._hole, found.header)
         # If no member was found since the damage before, it is one with this.
-        self.gap = HeaderGap(self.gap.lost + more.lost, size=self.gap.size + more.size) if self._behind else more
+        self.gap = (
+            HeaderGap(self.gap.lost + more.lost, size=self.gap.size + more.size)
+            if self._behind
+            else more
+        )
         ended = self._end_mark
         self._end_mark = False
         if found.header is None:
@@ -256,11 +293,15 @@ class Walk:
             if ended and not self.ended:
                 self._see_zeros()
             if ended and found.junk is not None:
-                self._see("tar.trailing-data", found.junk, None, looks_like(view(found.junk, BLOCK)))
+                self._see(
+                    "tar.trailing-data", found.junk, None, looks_like(view(found.junk, BLOCK))
+                )
             return False
         # Zeros in the place of members are seldom two blocks, and seldom end where a record would.
         zeros = (found.header - self._hole) // BLOCK if ended and found.junk == found.header else 0
-        whole = zeros == 2 or (zeros > 2 and any((found.header - self._archive) % size == 0 for size in _RECORDS))
+        whole = zeros == 2 or (
+            zeros > 2 and any((found.header - self._archive) % size == 0 for size in _RECORDS)
+        )
         self._behind = "archive" if whole and self._behind != "damage" else "damage"
         if ended and not whole:
             self._see_zeros()

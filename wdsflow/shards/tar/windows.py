@@ -34,13 +34,19 @@ _BATCH = 4 << 20
 class Windows:
     """Chooses by the mean size of members how to read, and keeps the skimmer supplied.
 
-    Reading 20 KB members header by header from a cold disk is ten times slower than reading all; reading 1.6 MB members
-    as a whole is five times slower than hopping. Between the two, without contents, the kernel is advised to read
-    ahead and only the clusters of headers are copied.
+    Reading 20 KB members header by header from a cold disk is ten times slower than reading all;
+    reading 1.6 MB members as a whole is five times slower than hopping. Between the two, without
+    contents, the kernel is advised to read ahead and only the clusters of headers are copied.
     """
 
     def __init__(
-        self, source: Source, skim: Skimmer, *, contents: bool, keep: bool = False, ends: bool = False
+        self,
+        source: Source,
+        skim: Skimmer,
+        *,
+        contents: bool,
+        keep: bool = False,
+        ends: bool = False,
     ) -> None:
         self.source, self.skim, self.contents = source, skim, contents
         self.keep = keep and not contents
@@ -86,13 +92,19 @@ class Windows:
             # A stream cannot be read later.
             wanted = 0 if self.source.random else _STREAM
         start = entry.header if entry.data - entry.header <= HISTORY // 2 else entry.data - BLOCK
-        short = not self.skim.base <= start <= entry.data + wanted <= self.skim.base + len(self.skim.window)
+        short = (
+            not self.skim.base
+            <= start
+            <= entry.data + wanted
+            <= self.skim.base + len(self.skim.window)
+        )
         return (start, entry.data + wanted - start) if short else None
 
     def cut_back(self, rows: list[Row]) -> bool:
         """Take back the last row if its contents are not in the window and should be, or are not there at all.
 
-        Sets ``least`` for the next window; returns whether the row has to be read with care instead.
+        Sets ``least`` for the next window; returns whether the row has to be read with care
+        instead.
         """
         skim, self.least = self.skim, 0
         if skim.at <= len(skim.window):
@@ -148,7 +160,11 @@ class Windows:
         """Learn from the number of members of a batch how large they are, and choose how to continue."""
         if members and position > self._since:
             local = (position - self._since) / members
-            self.mean = local if not self.mean else self.mean + (local - self.mean) * members / (members + 12)
+            self.mean = (
+                local
+                if not self.mean
+                else self.mean + (local - self.mean) * members / (members + 12)
+            )
             self._choose()
         self._since = position
         if self.source.fd >= 0 and not self._hopping and position + 2 * _BATCH > self._advised:
@@ -171,7 +187,9 @@ class Windows:
             self.step = _HOP if far else cluster if mean >= _SMALL else _MANY
         if not self.contents:
             self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
-            self.refill = self._read if self.keep or source.fd < 0 else partial(pread, source.fd, self.step)
+            self.refill = (
+                self._read if self.keep or source.fd < 0 else partial(pread, source.fd, self.step)
+            )
         if far != self._hopping and source.hop(far):
             self._hopping = far
 

@@ -40,7 +40,9 @@ class Assembler:
         try:
             return joined([task.made.more[0] for task in samples])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise SampleError(f"map returned samples that make no batch: {error!r}, among {at(samples)}") from error
+            raise SampleError(
+                f"map returned samples that make no batch: {error!r}, among {at(samples)}"
+            ) from error
 
     def _column(self, number: int, samples: Sequence[Task]) -> object:
         if number == IMAGE:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 class BatchPool:
     """Lends float32 memory for batches: new pages for each batch would cost as much as resizing the images.
 
-    Memory is reused once no tensor or view shares it, so a batch that the user keeps does not change. For a process that
-    uses CUDA, it is pinned: copies to the GPU then take a sixth of the time. PyTorch lends that, because it knows which
-    copies are still in flight.
+    Memory is reused once no tensor or view shares it, so a batch that the user keeps does not
+    change. For a process that uses CUDA, it is pinned: copies to the GPU then take a sixth of the
+    time. PyTorch lends that, because it knows which copies are still in flight.
     """
 
     def __init__(self, spare: int = 3) -> None:

@@ -14,7 +14,8 @@ _FETCH = "torch.utils.data._utils.fetch"
 def check_caller(frame: FrameType | None) -> None:
     """Raise FeedError if a DataLoader that would join batches to batches of batches has called the function of a frame."""
     caller = frame.f_back if frame is not None else None
-    # Of no other caller: a frame whose locals were read keeps them, such as a batch or the feed, until it ends.
+    # Of no other caller: a frame whose locals were read keeps them, such as a batch or the feed,
+    # until it ends.
     if caller is None or caller.f_globals.get("__name__") != _FETCH:
         return
     if getattr(caller.f_locals.get("self"), "auto_collation", False):

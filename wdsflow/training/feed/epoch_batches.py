@@ -7,8 +7,9 @@ from typing import Any
 class EpochBatches(Iterator[Any]):
     """Iterates over the batches of one pass. ``last_given``: returns whether the last of them has been given.
 
-    Its state is for torchdata's StatefulDataLoader, which stores it beside that of the feed. The feed's state after the
-    last batch of an epoch continues with the next epoch: only the state of the pass says that this one has no more.
+    Its state is for torchdata's StatefulDataLoader, which stores it beside that of the feed. The
+    feed's state after the last batch of an epoch continues with the next epoch: only the state of
+    the pass says that this one has no more.
     """
 
     def __init__(self, batches: Generator[Any, None, None], last_given: Callable[[], bool]) -> None:

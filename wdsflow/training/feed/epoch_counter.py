@@ -13,8 +13,9 @@ _COUNTS = 2
 class EpochCounter:
     """Counts the epochs of one loader. Without ``advances``, as for evaluation, the epoch changes only on request.
 
-    An iteration counts as an epoch once it yields its second or last batch. Before that it is a look, as by
-    ``next(iter(loader))``, and the next iteration begins the same epoch: not all ranks may have looked.
+    An iteration counts as an epoch once it yields its second or last batch. Before that it is a
+    look, as by ``next(iter(loader))``, and the next iteration begins the same epoch: not all ranks
+    may have looked.
     """
 
     def __init__(self, epoch: int, *, advances: bool) -> None:

@@ -20,7 +20,8 @@ from .planner import Planner
 
 # Seconds between two checks of the other ranks.
 _LOOK = 0.5
-# Seconds without an answer of a decoder, after which it is checked whether the run has been stopped.
+# Seconds without an answer of a decoder, after which it is checked whether the run has been
+# stopped.
 _ANSWER = 0.2
 # Seconds that a thread has to end when Python does.
 _AT_EXIT = 3.0
@@ -62,8 +63,9 @@ class EpochRun:
         assemble: Callable[[Sequence[Task]], Batch],
     ) -> None:
         self._plan, self._assemble = plan, assemble
-        # An abandoned iterator is closed during garbage collection, maybe inside these calls: closing must not take a
-        # lock that they hold. queue.Queue and threading.Event have one, SimpleQueue does not.
+        # An abandoned iterator is closed during garbage collection, maybe inside these calls:
+        # closing must not take a lock that they hold. queue.Queue and threading.Event have one,
+        # SimpleQueue does not.
         self._ready: queue.SimpleQueue[Ready | _End] = queue.SimpleQueue()
         # One item for each free place.
         self._room: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -77,7 +79,8 @@ class EpochRun:
         for run in list(_living):
             if run.stopped:
                 run.close(_AT_EXIT)
-        # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
+        # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its
+        # own.
         self.decoders = begin_decoding()
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
         try:
@@ -95,11 +98,15 @@ class EpochRun:
         Raises errors of the work or of ``look``, and RuntimeError once this pass has been closed.
         """
         if self.owner != os.getpid():
-            raise RuntimeError(f"process {self.owner} began this pass over the loader: call iter() in this one")
+            raise RuntimeError(
+                f"process {self.owner} began this pass over the loader: call iter() in this one"
+            )
         started = time.monotonic()
         while True:
             if self.stopped:
-                raise RuntimeError("this pass over the loader was ended: by another pass, a loaded state or close()")
+                raise RuntimeError(
+                    "this pass over the loader was ended: by another pass, a loaded state or close()"
+                )
             try:
                 item = self._ready.get(timeout=_LOOK)
             except queue.Empty:
@@ -149,20 +156,27 @@ class EpochRun:
             self._put(_End(error))
 
     def _make_all(self) -> None:
-        with contextlib.closing(self.decoders), contextlib.closing(self._plan(self._look)) as planner:
+        with (
+            contextlib.closing(self.decoders),
+            contextlib.closing(self._plan(self._look)) as planner,
+        ):
             self.planner = planner
-            # Results are taken in the order of their chunks: batches do not depend on who is done first.
+            # Results are taken in the order of their chunks: batches do not depend on who is done
+            # first.
             pending: deque[Chunk] = deque()
             while not planner.finished:
                 self._look()
                 sent = self._send_next(planner, pending)
                 if pending and not pending[0].done:
-                    # After a chunk was sent there may be work for others: drawing it goes before waiting.
+                    # After a chunk was sent there may be work for others: drawing it goes before
+                    # waiting.
                     self.decoders.wait(0 if sent else _ANSWER)
                 # Also without results: lost samples may need others, which are drawn next.
                 given = self._give_ready(planner)
                 if not (pending or given or planner.finished):
-                    raise RuntimeError("the order of this epoch names no next sample, and the epoch has not ended")
+                    raise RuntimeError(
+                        "the order of this epoch names no next sample, and the epoch has not ended"
+                    )
                 while pending and pending[0].done and not planner.finished:
                     planner.take(pending.popleft().results())
                     self._give_ready(planner)

@@ -54,7 +54,9 @@ class Feed:
         # Of raw content, for each stream. The order of samples depends on it: it is in states.
         self.shuffle_bytes = recipe.order.stream_bytes or self._shares.shuffle
         self.limit(self._shares.decode)
-        self._assemble = Assembler([source.images for source in recipe.sources], recipe.sources[0].columns)
+        self._assemble = Assembler(
+            [source.images for source in recipe.sources], recipe.sources[0].columns
+        )
         self._tokens = [TokenizedCaptions(source.tokenizer) for source in recipe.sources]
         for source in recipe.sources:
             source.catalog.hurt = self.tally.hurt
@@ -77,7 +79,11 @@ class Feed:
 
     def start(self, epoch: int, begin: EpochPosition) -> EpochRun:
         """Begin at a position of an epoch."""
-        return EpochRun(partial(self._begin_decoding, epoch), partial(self._planner, epoch, begin), self._assemble)
+        return EpochRun(
+            partial(self._begin_decoding, epoch),
+            partial(self._planner, epoch, begin),
+            self._assemble,
+        )
 
     def cpu(self) -> float:
         """Return the seconds of processor time that the decoders of this epoch have taken."""
@@ -95,7 +101,9 @@ class Feed:
         samples = self._shares.ahead + recipe.batch_size
         most_chunks = -(-samples // self._chunk)
         if method is None:
-            return DecodingThreads(self.decoders, most_chunks, self._work(epoch, Budget(self._shares.decode)))
+            return DecodingThreads(
+                self.decoders, most_chunks, self._work(epoch, Budget(self._shares.decode))
+            )
         if method != "fork":
             # A budget cannot be sent to them.
             work = self._work(epoch, None)
@@ -139,7 +147,8 @@ class Feed:
 
     def _planner(self, epoch: int, begin: EpochPosition, idle: Callable[[], None]) -> Planner:
         options, order = self.recipe.options, self.recipe.order
-        # Samples lost in a row that count as starvation. A stream that begins again is judged at the end of its round.
+        # Samples lost in a row that count as starvation. A stream that begins again is judged at
+        # the end of its round.
         judged_later = not (order.endless or order.keeps_places)
         return Planner(
             order,

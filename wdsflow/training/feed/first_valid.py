@@ -12,15 +12,18 @@ from wdsflow.training.stalls.loss_tally import FeedLoss
 from .losses import Losses
 from .stream import Stream
 
-# Opens a stream at a position, with the function that it calls with samples lost while listing, and with their round.
-OpenStream: TypeAlias = Callable[[StreamKey, StreamPosition, Callable[[FeedLoss, int], None]], Stream]
+# Opens a stream at a position, with the function that it calls with samples lost while listing, and
+# with their round.
+OpenStream: TypeAlias = Callable[
+    [StreamKey, StreamPosition, Callable[[FeedLoss, int], None]], Stream
+]
 
 
 class FirstValid:
     """Searches an epoch from its beginning for samples that can be used.
 
-    A rank gives them if all its own samples from some position on are lost. The order of the epoch alone decides which
-    samples they are: they are the same on all ranks, and after any resume.
+    A rank gives them if all its own samples from some position on are lost. The order of the epoch
+    alone decides which samples they are: they are the same on all ranks, and after any resume.
 
     ``samples``: those found so far. ``exhausted``: there are no others.
 
@@ -30,7 +33,9 @@ class FirstValid:
         losses: counts the samples that cannot be used. They are not of this rank, so it must have a count of its own.
     """
 
-    def __init__(self, streams: Iterable[StreamKey], open_stream: OpenStream, losses: Losses) -> None:
+    def __init__(
+        self, streams: Iterable[StreamKey], open_stream: OpenStream, losses: Losses
+    ) -> None:
         self.samples: list[Task] = []
         self.exhausted = False
         self._in_progress: Sequence[Task] | None = None
@@ -66,7 +71,9 @@ class FirstValid:
         self._tasks.close()
 
 
-def _all_tasks(streams: Iterable[StreamKey], open_stream: OpenStream) -> Generator[Task, None, None]:
+def _all_tasks(
+    streams: Iterable[StreamKey], open_stream: OpenStream
+) -> Generator[Task, None, None]:
     for key in streams:
         with closing(open_stream(key, StreamPosition(), _uncounted)) as stream:
             while (task := stream.next()) is not None:

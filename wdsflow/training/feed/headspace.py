@@ -1,6 +1,7 @@
 """How fast training would be if data cost nothing: a few batches are kept and given again. Imports torch.
 
-The idea is that of "headspace analysis" in SPDL (Hira et al., 2025), which replaces the loader by a cache.
+The idea is that of "headspace analysis" in SPDL (Hira et al., 2025), which replaces the loader by a
+cache.
 """
 
 import math
@@ -28,8 +29,9 @@ _BUSY = 0.7
 class Headspace:
     """The result, for one rank.
 
-    ``fed``, ``free``: seconds of a batch with the feed, and without its cost. ``cpu``: seconds of processor time that
-    decoders take for a batch. ``decoders``: how many there are, of ``cores`` for this rank.
+    ``fed``, ``free``: seconds of a batch with the feed, and without its cost. ``cpu``: seconds of
+    processor time that decoders take for a batch. ``decoders``: how many there are, of ``cores``
+    for this rank.
     """
 
     batches: int
@@ -74,7 +76,8 @@ def measured(
 ) -> Iterator[Any]:
     """Yield ``count`` batches, then as many that are some of them again; then call ``done`` with the result.
 
-    ``cpu`` returns the processor time of the decoders so far. Of an epoch that is shorter, all batches are measured.
+    ``cpu`` returns the processor time of the decoders so far. Of an epoch that is shorter, all
+    batches are measured.
     """
     kept: list[Any] = []
     seen, begun, work = 0, 0.0, 0.0
@@ -88,7 +91,9 @@ def measured(
     fed, work = _now() - begun, cpu() - work
     counted = seen - _WARM
     if counted < 1:
-        raise ValueError(f"the epoch has {seen} batches, too few to measure: at least {_WARM + 1} are needed")
+        raise ValueError(
+            f"the epoch has {seen} batches, too few to measure: at least {_WARM + 1} are needed"
+        )
     for number, batch in enumerate(islice(cycle(kept), counted + _WARM)):
         if number == _WARM:
             begun = _now()

@@ -24,7 +24,9 @@ def stack(items: Sequence[object]) -> object:
     first = items[0]
     if isinstance(first, np.ndarray) and first.dtype.kind in "biuf":
         arrays = [item for item in items if isinstance(item, np.ndarray)]
-        if len(arrays) == len(items) and {(item.shape, item.dtype) for item in arrays} == {(first.shape, first.dtype)}:
+        if len(arrays) == len(items) and {(item.shape, item.dtype) for item in arrays} == {
+            (first.shape, first.dtype)
+        }:
             return torch.from_numpy(np.stack(arrays))
     items = [as_tensor(item) for item in items]
     tensors = [item for item in items if isinstance(item, torch.Tensor)]

@@ -31,7 +31,12 @@ class Wanted:
     """
 
     def __init__(
-        self, images: Sequence[str], texts: Sequence[str], needed: Sequence[Sequence[str]], *, everything: bool
+        self,
+        images: Sequence[str],
+        texts: Sequence[str],
+        needed: Sequence[Sequence[str]],
+        *,
+        everything: bool,
     ) -> None:
         self.images, self.texts, self.needed, self.everything = images, texts, needed, everything
         # In this order, besides the image.
@@ -61,7 +66,13 @@ class Wanted:
             lacks.append("caption")
         lacks += [group[0] for group in self.needed if not any(name in fields for name in group)]
         if lacks:
-            return FeedLoss("select", f"no-{'-or-'.join(lacks)}", key, shard, ", ".join(sorted(fields)[:_FIELDS]))
+            return FeedLoss(
+                "select",
+                f"no-{'-or-'.join(lacks)}",
+                key,
+                shard,
+                ", ".join(sorted(fields)[:_FIELDS]),
+            )
         read = fields if self.everything else [name for name in self.read if name in fields]
         return SampleRef(shard, key, image or NO_IMAGE, tuple(fields[name] for name in read))
 
@@ -92,7 +103,9 @@ def list_samples(
             continue
         name = suffix.lower()
         read = contents and wanted.reads(name) and (source.random or size <= _INSIDE_STREAM)
-        fields[name] = Blob(name, size, offset(data) if later else -1, walk.read(row) if read else None)
+        fields[name] = Blob(
+            name, size, offset(data) if later else -1, walk.read(row) if read else None
+        )
     if key is not None:
         yield wanted.sample(shard, key, fields)
     damage = _damage(shard, source, walk)

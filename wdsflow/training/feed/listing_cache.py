@@ -17,8 +17,8 @@ _MOST = 200_000
 # References whose memory the list of a shard takes.
 _LIST = 8
 
-# The garbage collector traverses containers, but not plain tuples of numbers and strings: lists of references would stop
-# training for a second.
+# The garbage collector traverses containers, but not plain tuples of numbers and strings: lists of
+# references would stop training for a second.
 _Row: TypeAlias = FeedLoss | tuple[str | int, ...]
 
 

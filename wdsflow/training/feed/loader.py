@@ -35,14 +35,16 @@ from .state import VERSION, OtherSubset, check_state
 class Loader(torch.utils.data.IterableDataset[Any]):
     """Iterates over one epoch at a time, as OpenCLIP's training and evaluation do.
 
-    Each iteration over training data begins the next epoch, with other shards first, other batches and other crops.
-    ``set_epoch`` selects the epoch, as OpenCLIP's loop does. An iteration from which one batch was taken is a look and
-    does not count. An iteration that ends early, after two batches or more, counts.
+    Each iteration over training data begins the next epoch, with other shards first, other batches
+    and other crops. ``set_epoch`` selects the epoch, as OpenCLIP's loop does. An iteration from
+    which one batch was taken is a look and does not count. An iteration that ends early, after two
+    batches or more, counts.
 
-    ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: counts of samples kept and
-    lost. ``waited``: seconds that training waited for batches. Batches are views of memory that is reused once nothing
-    references them. Raises StallError if training would hang, SampleError if the user's transform or tokenizer fails,
-    and DecoderError if a decoding process is killed: all are ``FeedStopped``.
+    ``num_batches`` and ``num_samples``: of an epoch, as OpenCLIP counts them. ``tally``: counts of
+    samples kept and lost. ``waited``: seconds that training waited for batches. Batches are views
+    of memory that is reused once nothing references them. Raises StallError if training would hang,
+    SampleError if the user's transform or tokenizer fails, and DecoderError if a decoding process
+    is killed: all are ``FeedStopped``.
     """
 
     def __init__(self, recipe: FeedRecipe, epoch: int, identity: Mapping[str, object]) -> None:
@@ -60,8 +62,14 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self.tally = self._feed.tally
         self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
         # Evaluation prints no lines of its own, and must not overwrite training's metrics.
-        spoken = recipe.options if recipe.trains else replace(recipe.options, status_every=0.0, metrics=None)
-        self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
+        spoken = (
+            recipe.options
+            if recipe.trains
+            else replace(recipe.options, status_every=0.0, metrics=None)
+        )
+        self._progress = Progress(
+            spoken, rank=recipe.place.rank, world_size=recipe.place.world_size
+        )
         # Of a loader that is not closed: no thread and no process refers to it.
         for abandon in (self._watchdog.abandon, self._feed.abandon):
             weakref.finalize(self, abandon).atexit = False
@@ -131,7 +139,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def __reduce__(self) -> tuple[object, ...]:
         """Copy or pickle the feed: it is made again, and continues after the last yielded batch."""
         if self.again is None:
-            raise TypeError("this loader cannot be copied or pickled: call get_data in the process that iterates")
+            raise TypeError(
+                "this loader cannot be copied or pickled: call get_data in the process that iterates"
+            )
         return self.again, (), (self._recipe.found, self.state_dict())
 
     def __setstate__(self, state: tuple[bool, Mapping[str, Any]]) -> None:
@@ -147,13 +157,17 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after a state's last batch with the next ``iter()``; after an epoch's last batch, begin the next epoch.
 
-        The number of decoders may differ; of a balanced schedule also the ranks and the batch size. Raises ValueError if
-        this is no state, or, with the differences, if shards or other settings of the state differ, OtherSubset if a
-        ledger keeps other samples.
+        The number of decoders may differ; of a balanced schedule also the ranks and the batch size.
+        Raises ValueError if this is no state, or, with the differences, if shards or other settings
+        of the state differ, OtherSubset if a ledger keeps other samples.
         """
         try:
             # The command of a run has its own advice.
-            advice = "" if self._recipe.options.argv else ". Make the feed as it was then, or load no state"
+            advice = (
+                ""
+                if self._recipe.options.argv
+                else ". Make the feed as it was then, or load no state"
+            )
             check_state(state, self._identity, advice)
         except OtherSubset as error:
             error.fixes = resume_fixes(self._recipe.options, error)
@@ -180,8 +194,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def headspace(self, batches: int = 50) -> Iterator[Any]:
         """Yield batches of the next epoch, then a few of them again as often, and log how much training waits for data.
 
-        It is for a trial: the same loop as for training, over this instead of the feed. ``headroom`` has the result then.
-        Raises ValueError for an epoch of fewer than three batches.
+        It is for a trial: the same loop as for training, over this instead of the feed.
+        ``headroom`` has the result then. Raises ValueError for an epoch of fewer than three
+        batches.
         """
 
         def done(found: Headspace) -> None:
@@ -190,7 +205,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
         given = iter(self)
         try:
-            yield from measured(given, batches, self._feed.cpu, self._feed.decoders, cores_for_rank(), done)
+            yield from measured(
+                given, batches, self._feed.cpu, self._feed.decoders, cores_for_rank(), done
+            )
         finally:
             if self._run is not None:
                 self._run.close()
@@ -302,12 +319,20 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._watchdog.check()
         self._progress.wait(waited, self.tally, self.waited)
 
-    def _stall(self, run: EpochRun, *, waited: float | None = None, starved: StarvedError | None = None) -> StallError:
-        return stall_error(self._recipe, run, self._running, self.tally.copy(), waited=waited, starved=starved)
+    def _stall(
+        self, run: EpochRun, *, waited: float | None = None, starved: StarvedError | None = None
+    ) -> StallError:
+        return stall_error(
+            self._recipe, run, self._running, self.tally.copy(), waited=waited, starved=starved
+        )
 
     def _position(self, epoch: int, after: EpochPosition) -> dict[str, Any]:
         order = self._recipe.order
-        state: dict[str, Any] = {"version": VERSION, "epoch": epoch, "identity": dict(self._identity)}
+        state: dict[str, Any] = {
+            "version": VERSION,
+            "epoch": epoch,
+            "identity": dict(self._identity),
+        }
         state |= order.state(after)
         if order.keeps_places:
             return {**state, "lane_bytes": self._feed.shuffle_bytes}

@@ -26,9 +26,9 @@ class TooLittleFeedMemory(ValueError):
 class Shares(NamedTuple):
     """How the memory of a feed is divided, in bytes.
 
-    ``shuffle``: raw content in the shuffle buffer of a stream. ``raw``: of samples that are being made. Only compressed
-    and remote shards have raw content; other shards are read when a sample is made. ``ahead``: samples that are made
-    before their batch.
+    ``shuffle``: raw content in the shuffle buffer of a stream. ``raw``: of samples that are being
+    made. Only compressed and remote shards have raw content; other shards are read when a sample is
+    made. ``ahead``: samples that are made before their batch.
     """
 
     decode: int
@@ -38,13 +38,20 @@ class Shares(NamedTuple):
 
 
 def shares(
-    memory: int | None, *, batch: int, sample: int, made: int, decoders: int, chunk: int, streams: int
+    memory: int | None,
+    *,
+    batch: int,
+    sample: int,
+    made: int,
+    decoders: int,
+    chunk: int,
+    streams: int,
 ) -> Shares:
     """Divide ``memory`` bytes; None selects a sensible amount, at most half of this machine's share.
 
-    ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits for its batch.
-    The share of shuffling does not depend on ``decoders``, because the order of samples depends on it. Raises
-    TooLittleFeedMemory.
+    ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that
+    waits for its batch. The share of shuffling does not depend on ``decoders``, because the order
+    of samples depends on it. Raises TooLittleFeedMemory.
     """
     batches = _BATCHES * batch * sample
     wanted = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))

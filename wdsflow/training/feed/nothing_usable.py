@@ -16,7 +16,9 @@ from .sample_catalog import Catalog
 _LOOKED_AT = 100
 
 
-def nothing_usable(catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions) -> ShardsError:
+def nothing_usable(
+    catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions
+) -> ShardsError:
     """Return the error for shards without a usable sample; it lists other fields that may hold what is asked for."""
     tally = LossTally()
     catalog.hurt = tally.hurt
@@ -31,5 +33,7 @@ def nothing_usable(catalog: Catalog, urls: Sequence[Shard], place: RankPlace, op
         first = next(iter(tally.fields))
         what += f"; the first has {', '.join(first)}"
     return ShardsError(
-        stall_message(tally=tally, rank=place.rank, world_size=place.world_size, options=options, what=what)
+        stall_message(
+            tally=tally, rank=place.rank, world_size=place.world_size, options=options, what=what
+        )
     )

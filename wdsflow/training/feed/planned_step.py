@@ -42,8 +42,8 @@ class PlannedStep:
 class PlannedRun:
     """The samples of one run of a step, as they come.
 
-    It does not know its step: in a circle of references, samples would keep their shared memory until the garbage
-    collector comes.
+    It does not know its step: in a circle of references, samples would keep their shared memory
+    until the garbage collector comes.
     """
 
     def __init__(self, samples: int) -> None:
@@ -76,13 +76,14 @@ class PlannedRun:
 class StreamInUse:
     """A stream, and where its samples go.
 
-    ``runs``: those that lack samples of it, in the order of batches. ``in_progress``: tasks without results.
-    ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``: its position after the last
-    sample that is in a batch.
+    ``runs``: those that lack samples of it, in the order of batches. ``in_progress``: tasks without
+    results. ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``:
+    its position after the last sample that is in a batch.
 
-    Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round so far, whether it is
-    ``whole``, read from its beginning, rather than from the position of a loaded state, and whether the stream has
-    ``starved``: a whole round has fewer samples than a batch.
+    Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round
+    so far, whether it is ``whole``, read from its beginning, rather than from the position of a
+    loaded state, and whether the stream has ``starved``: a whole round has fewer samples than a
+    batch.
     """
 
     def __init__(self, stream: Stream, position: StreamPosition) -> None:

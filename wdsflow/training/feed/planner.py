@@ -30,8 +30,8 @@ class BatchSamples(NamedTuple):
 class Planner:
     """Hands out chunks of tasks in the order in which batches need them, and puts batches together from the results.
 
-    Used by one thread. What is in a batch depends only on the order and on the results, never on timing: results come in
-    the order of their tasks.
+    Used by one thread. What is in a batch depends only on the order and on the results, never on
+    timing: results come in the order of their tasks.
 
     Args:
         order: the batches of each epoch.
@@ -63,7 +63,9 @@ class Planner:
         self._order, self._epoch, self._open_stream, self._tally = order, epoch, open_stream, tally
         self._ahead, self._most_bytes, self._chunk = ahead, most_bytes, chunk
         self._losses = Losses(tally, most_lost, idle)
-        self._first_valid = FirstValid(order.first_round(epoch), open_stream, Losses(tally, most_lost, idle))
+        self._first_valid = FirstValid(
+            order.first_round(epoch), open_stream, Losses(tally, most_lost, idle)
+        )
         self._replacements = Replacements(self._first_valid, self._losses)
         self._next_number = order.batches_before(begin)
         self._steps = order.steps(epoch, begin)
@@ -180,7 +182,9 @@ class Planner:
         """Open all streams: they last for the whole epoch."""
         for number, key in enumerate(self._order.first_round(self._epoch)):
             position = positions[number] if positions else StreamPosition()
-            self._streams[key] = StreamInUse(self._open_stream(key, position, self._losses.lose), position)
+            self._streams[key] = StreamInUse(
+                self._open_stream(key, position, self._losses.lose), position
+            )
 
     def _plan(self) -> None:
         """Plan steps until enough samples are planned, and the next ones to draw are known."""
@@ -259,7 +263,9 @@ class Planner:
         """Open the stream of a run at its first sample, and close those that are no longer needed."""
         key = run.stream
         passed = [
-            used for other, used in self._streams.items() if other.source == key.source and other.round < key.round
+            used
+            for other, used in self._streams.items()
+            if other.source == key.source and other.round < key.round
         ]
         if passed:
             needed = {waiting.stream for waiting, _ in self._to_draw}
@@ -270,7 +276,9 @@ class Planner:
                     if not used.in_progress:
                         self._settle(used)
         position = StreamPosition(key.round, run.first or 0)
-        used = self._streams[key] = StreamInUse(self._open_stream(key, position, self._losses.lose), position)
+        used = self._streams[key] = StreamInUse(
+            self._open_stream(key, position, self._losses.lose), position
+        )
         return used
 
     def _next_task(self, stream: Stream) -> Task | None:

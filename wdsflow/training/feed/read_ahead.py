@@ -23,11 +23,16 @@ class _End(NamedTuple):
 class ReadAhead(Generic[T]):
     """Iterates in a thread, at most ``most_bytes`` by ``weigh`` ahead of the caller, in order.
 
-    While the caller waits, it calls ``idle`` periodically, which may raise. The thread closes ``items``.
+    While the caller waits, it calls ``idle`` periodically, which may raise. The thread closes
+    ``items``.
     """
 
     def __init__(
-        self, items: Generator[T, None, None], weigh: Callable[[T], int], most_bytes: int, idle: Callable[[], None]
+        self,
+        items: Generator[T, None, None],
+        weigh: Callable[[T], int],
+        most_bytes: int,
+        idle: Callable[[], None],
     ) -> None:
         self._items, self._weigh, self._most, self._idle = items, weigh, most_bytes, idle
         self._ready: queue.Queue[T | _End] = queue.Queue(_MOST_WAITING)
@@ -65,7 +70,11 @@ class ReadAhead(Generic[T]):
                 for item in items:
                     size = self._weigh(item)
                     with self._changed:
-                        while self._held and self._held + size > self._most and not self._stop.is_set():
+                        while (
+                            self._held
+                            and self._held + size > self._most
+                            and not self._stop.is_set()
+                        ):
                             self._changed.wait(_POLL)
                         self._held += size
                     if not self._put(item):

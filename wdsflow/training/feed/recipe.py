@@ -36,7 +36,9 @@ class FeedSource:
         images = None
         if columns.image:
             limit = max_pixels or BOMB_PIXELS
-            images = image_work(transform, mode=options.decode, k=options.k, max_pixels=limit, budget=None)
+            images = image_work(
+                transform, mode=options.decode, k=options.k, max_pixels=limit, budget=None
+            )
         catalog = Catalog(
             columns.image,
             columns.captions.members if columns.captions else (),
@@ -44,7 +46,9 @@ class FeedSource:
             needed=columns.needed,
             everything=columns.map is not None,
         )
-        return cls(images=images, columns=columns, catalog=catalog, tokenizer=tokenizer or no_tokenizer)
+        return cls(
+            images=images, columns=columns, catalog=catalog, tokenizer=tokenizer or no_tokenizer
+        )
 
     @property
     def known(self) -> bool:
@@ -61,9 +65,9 @@ class FeedSource:
 class FeedRecipe:
     """Everything that determines a feed.
 
-    ``trains``: not for evaluation. ``shuffle``: None keeps the order of shards. ``processes``: for code of the user that
-    must run in processes. ``data``: the shards as the user named them. ``found``: whether ``place`` was found, instead of
-    given by the user.
+    ``trains``: not for evaluation. ``shuffle``: None keeps the order of shards. ``processes``: for
+    code of the user that must run in processes. ``data``: the shards as the user named them.
+    ``found``: whether ``place`` was found, instead of given by the user.
     """
 
     order: Order

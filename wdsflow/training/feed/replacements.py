@@ -13,10 +13,10 @@ from .planned_step import PlannedStep
 class Replacements:
     """Fills the places of lost samples.
 
-    The first samples of the next batch that has some fill them: within a batch no sample is there twice, which losses that
-    compare the samples of a batch would take for a pair of different ones. At the end of the epoch other samples of the
-    same batch fill them, and if there are none, the first valid ones of the epoch. So what fills a place does not depend
-    on where a run was resumed.
+    The first samples of the next batch that has some fill them: within a batch no sample is there
+    twice, which losses that compare the samples of a batch would take for a pair of different ones.
+    At the end of the epoch other samples of the same batch fill them, and if there are none, the
+    first valid ones of the epoch. So what fills a place does not depend on where a run was resumed.
 
     Args:
         first_valid: searches the epoch from its beginning.
@@ -34,7 +34,9 @@ class Replacements:
             return []
         return self._first_valid.draw(count)
 
-    def fill(self, planned: PlannedStep, later: Iterable[PlannedStep], *, all_planned: bool) -> list[Task] | None:
+    def fill(
+        self, planned: PlannedStep, later: Iterable[PlannedStep], *, all_planned: bool
+    ) -> list[Task] | None:
         """Return the samples of a complete step with others in the places of lost ones; None while these are not known.
 
         Args:
@@ -53,7 +55,9 @@ class Replacements:
         endless = cycle(others)
         return [next(endless) if task is None else task for task in planned.samples()]
 
-    def _others(self, planned: PlannedStep, later: Iterable[PlannedStep], *, all_planned: bool) -> list[Task]:
+    def _others(
+        self, planned: PlannedStep, later: Iterable[PlannedStep], *, all_planned: bool
+    ) -> list[Task]:
         lost = planned.lost
         for step in later:
             following = step.valid()[:lost]

@@ -20,7 +20,10 @@ def resume_fixes(options: FeedOptions, other: OtherSubset) -> list[str]:
         same = command(options, ledger=other.ledger, where=other.where)
         fixes.append(f"to resume with the samples of the checkpoint: {same}")
     argv = _without_resume(options.argv)
-    return [*fixes, f"to begin a new run with these samples: {command(replace(options, argv=tuple(argv)))}"]
+    return [
+        *fixes,
+        f"to begin a new run with these samples: {command(replace(options, argv=tuple(argv)))}",
+    ]
 
 
 def _without_resume(argv: Sequence[str]) -> list[str]:

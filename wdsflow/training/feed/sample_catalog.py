@@ -25,9 +25,9 @@ _LARGEST_SIZES = 64 << 20
 class Catalog:
     """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
 
-    A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to ``hurt``; samples after it are
-    listed too. ``view`` returns the part of a shard that is read. ``expected``: how many samples shards must have;
-    listing another number raises FeedError.
+    A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to ``hurt``;
+    samples after it are listed too. ``view`` returns the part of a shard that is read.
+    ``expected``: how many samples shards must have; listing another number raises FeedError.
 
     Args:
         images: fields; the first one wins. Without them a sample needs no image.
@@ -84,7 +84,11 @@ class Catalog:
         try:
             with open_source(wait.shard) as source:
                 counts = json.loads(source.read_at(0, _LARGEST_SIZES))
-            return {name: count for name, count in counts.items() if isinstance(count, int) and count >= 0}
+            return {
+                name: count
+                for name, count in counts.items()
+                if isinstance(count, int) and count >= 0
+            }
         except (OSError, ValueError, AttributeError, RecursionError):
             return {}
         finally:
@@ -143,7 +147,9 @@ class Catalog:
                 self._report(damage)
             yield from cached
 
-    def _listed(self, shard: Shard, source: Source, *, contents: bool, later: bool) -> Iterator[Listed]:
+    def _listed(
+        self, shard: Shard, source: Source, *, contents: bool, later: bool
+    ) -> Iterator[Listed]:
         """Yield the samples, and report the damage."""
         for item in list_samples(shard, source, self._wanted, contents=contents, later=later):
             if isinstance(item, Damage):

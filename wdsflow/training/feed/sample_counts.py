@@ -31,22 +31,34 @@ class ShardCount(NamedTuple):
 
 
 def count_samples(
-    catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions, *, exact: bool = True
+    catalog: Catalog,
+    urls: Sequence[Shard],
+    place: RankPlace,
+    options: FeedOptions,
+    *,
+    exact: bool = True,
 ) -> list[int]:
     """Return how many samples of each shard have an image and a caption, judged by names. Ranks share the work.
 
-    For shards on a server ``sizes.json`` next to them is used if it is right about the first of them, on which all ranks
-    look: the counts do not depend on the number of ranks. With ``exact`` the catalog then compares each shard with it
-    when it is read, and raises FeedError if it is wrong. Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
+    For shards on a server ``sizes.json`` next to them is used if it is right about the first of
+    them, on which all ranks look: the counts do not depend on the number of ranks. With ``exact``
+    the catalog then compares each shard with it when it is read, and raises FeedError if it is
+    wrong. Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
     """
     counts = shared_out(len(urls), place, partial(_count_some, catalog, urls, place, options))
     if exact:
-        catalog.expected = {url: count.samples for url, count in zip(urls, counts, strict=True) if count.listed}
+        catalog.expected = {
+            url: count.samples for url, count in zip(urls, counts, strict=True) if count.listed
+        }
     return [count.samples for count in counts]
 
 
 def _count_some(
-    catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions, numbers: Iterable[int]
+    catalog: Catalog,
+    urls: Sequence[Shard],
+    place: RankPlace,
+    options: FeedOptions,
+    numbers: Iterable[int],
 ) -> dict[int, ShardCount]:
     """Count the shards of this rank."""
     counting = _Counting(catalog, urls, list(dict.fromkeys(numbers)))
@@ -74,7 +86,8 @@ class _Counting:
         self._catalog, self._urls, self._own = catalog, urls, own
         # The part of a shard that a ledger keeps has other numbers than sizes.json.
         self._first = {} if catalog.view is not None else _first_of_folders(urls)
-        # Shards of this rank that sizes.json may know, by folder. The first of each folder is always read.
+        # Shards of this rank that sizes.json may know, by folder. The first of each folder is
+        # always read.
         self._others: dict[str, list[int]] = {}
         for number in own:
             folder = _folder(urls[number])
@@ -98,7 +111,10 @@ class _Counting:
         damage = [one for one in damage if one.what != MISSING or one.shard.path is None]
         if damage:
             shard, why = escape(damage[0].shard, 200), escape(damage[0].detail, 200)
-            say(logging.WARNING, f"feed: {how_many(len(damage), 'shard')} left out, first: {shard}: {why}")
+            say(
+                logging.WARNING,
+                f"feed: {how_many(len(damage), 'shard')} left out, first: {shard}: {why}",
+            )
 
     def _use_sizes(self, folder: str) -> None:
         """Take the numbers of a folder from its ``sizes.json``, if that is right about the first shard."""

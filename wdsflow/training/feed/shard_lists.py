@@ -20,8 +20,8 @@ from wdsflow.training.stalls.loss_tally import say
 def shard_list(data: str | Sequence[str], options: FeedOptions) -> list[Shard]:
     """Return the shards that a training command or a feed names, in this order.
 
-    Raises ShardsError if a pattern matches nothing, cannot be expanded, or is a command that ``options`` do not allow;
-    warns of single shards that are missing.
+    Raises ShardsError if a pattern matches nothing, cannot be expanded, or is a command that
+    ``options`` do not allow; warns of single shards that are missing.
     """
     try:
         shards = expand(data, allow_pipe=options.allow_pipe).urls
@@ -47,7 +47,8 @@ def weighted_list(
 ) -> tuple[list[Shard], list[float] | None]:
     """Return shards, and their weights if ``train_data_upsampling_factors`` are given.
 
-    Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above 0.
+    Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above
+    0.
     """
     if factors is None:
         return shard_list(data, options), None
@@ -55,7 +56,9 @@ def weighted_list(
     drawn = argument(options, "dataset_resampled")
     if not resampled:
         set_it = f"add {drawn}" if options.argv else f"set {drawn} = True"
-        raise ValueError(f"{name} is given without {drawn}: only shards that are drawn have weights; {set_it}")
+        raise ValueError(
+            f"{name} is given without {drawn}: only shards that are drawn have weights; {set_it}"
+        )
     sources = _parts(data)
     given = [factors] if isinstance(factors, float | int) else _parts(factors)
     if len(given) != len(sources):

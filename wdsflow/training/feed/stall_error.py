@@ -54,7 +54,9 @@ def stall_error(
     return StallError(message)
 
 
-def _facts(recipe: FeedRecipe, run: EpochRun, epoch: int, starved: StarvedError | None) -> WorkerFacts | None:
+def _facts(
+    recipe: FeedRecipe, run: EpochRun, epoch: int, starved: StarvedError | None
+) -> WorkerFacts | None:
     """Return the shards of the stream that has too few samples, or that the next batch comes from; None if several."""
     order = recipe.order
     usable = 0

@@ -2,10 +2,13 @@
 
 A state is the position of a feed in an epoch, as JSON values:
 
-* ``version`` of this form, ``epoch``, and ``identity``: what determines the order of the feed, from its settings and its shards.
-* Of a balanced schedule ``samples``, given so far by all ranks, and ``lane_bytes``: the same on all ranks.
-* Of other schedules ``batch``, and ``lanes``, the round and the position of each stream, which is empty at the beginning of an
-  epoch; ``base_seed``, ``shuffle_bytes`` and ``largest``: on what the samples of a batch depend besides.
+* ``version`` of this form, ``epoch``, and ``identity``: what determines the order of the feed, from
+  its settings and its shards.
+* Of a balanced schedule ``samples``, given so far by all ranks, and ``lane_bytes``: the same on all
+  ranks.
+* Of other schedules ``batch``, and ``lanes``, the round and the position of each stream, which is
+  empty at the beginning of an epoch; ``base_seed``, ``shuffle_bytes`` and ``largest``: on what the
+  samples of a batch depend besides.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +19,17 @@ from wdsflow.text.words import listed
 
 VERSION = 1
 # Those of its parts that are shown where something else was given.
-_SHOWN = ("version", "epoch", "samples", "lane_bytes", "batch", "lanes", "base_seed", "shuffle_bytes", "largest")
+_SHOWN = (
+    "version",
+    "epoch",
+    "samples",
+    "lane_bytes",
+    "batch",
+    "lanes",
+    "base_seed",
+    "shuffle_bytes",
+    "largest",
+)
 # Differences that are shown.
 _MOST = 3
 # Characters of a value that are shown.
@@ -53,7 +66,9 @@ def check_state(state: object, identity: Mapping[str, Any], advice: str = "") ->
     if not isinstance(other, Mapping) or not _whole(state.get("version")):
         raise _no_state(state)
     if state["version"] != VERSION:
-        raise ValueError(f"the state has version {state['version']}; this wdsflow reads version {VERSION}{advice}")
+        raise ValueError(
+            f"the state has version {state['version']}; this wdsflow reads version {VERSION}{advice}"
+        )
     _check_identity(other, identity, advice)
     balanced = identity.get("schedule") == "balanced"
     numbers = ("epoch", "samples", "lane_bytes") if balanced else ("epoch", "batch")
@@ -99,7 +114,9 @@ def _no_state(state: object) -> ValueError:
     if isinstance(state, Mapping):
         own = [f"{name}={state[name]!r}" for name in _SHOWN if name in state]
         given = f"a dict with {_shown(own or list(map(str, state)))}" if state else "an empty dict"
-    return ValueError(f"this is not the state of a feed, but {given}: load what feed.state_dict() returned")
+    return ValueError(
+        f"this is not the state of a feed, but {given}: load what feed.state_dict() returned"
+    )
 
 
 def _differences(other: Mapping[str, Any], own: Mapping[str, Any], of: str = "") -> Iterator[str]:

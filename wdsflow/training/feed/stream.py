@@ -109,7 +109,9 @@ class Stream:
     def _begin_round(self) -> None:
         self._refs = self._shuffled(self._counted(self._listed()))
         # The beginning of all texts that samples of this round draw their seeds from.
-        self._round_digest = blake2b(f"{self._seed} {self._epoch} {self.round} ".encode(), digest_size=8)
+        self._round_digest = blake2b(
+            f"{self._seed} {self._epoch} {self.round} ".encode(), digest_size=8
+        )
 
     def _listed(self) -> Iterator[Listed]:
         first = next(self._shards(), None)
@@ -160,7 +162,8 @@ def mixed(
 ) -> Iterator[SampleRef]:
     """Yield references in an order drawn by ``rng``; begin when the buffer is full or has ``initial``.
 
-    The buffer is full at ``size`` references or about ``most_bytes`` bytes of content; local shards have none.
+    The buffer is full at ``size`` references or about ``most_bytes`` bytes of content; local shards
+    have none.
     """
     waiting: list[SampleRef] = []
     held = 0

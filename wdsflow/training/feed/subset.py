@@ -34,12 +34,17 @@ class _Share(NamedTuple):
 class Subset:
     """Samples that a predicate keeps by the scores in ledgers.
 
-    ``urls``: the shards to train on, without those of which nothing is kept, as with ``filter``; ``weights``
-    belong to them. ``digest``: of all kept samples. Raises SubsetError.
+    ``urls``: the shards to train on, without those of which nothing is kept, as with ``filter``;
+    ``weights`` belong to them. ``digest``: of all kept samples. Raises SubsetError.
     """
 
     def __init__(
-        self, urls: Sequence[Shard], weights: Sequence[float] | None, place: RankPlace, options: FeedOptions, data: str
+        self,
+        urls: Sequence[Shard],
+        weights: Sequence[float] | None,
+        place: RankPlace,
+        options: FeedOptions,
+        data: str,
     ) -> None:
         self._options, self._data = options, data
         self._held: OrderedDict[str, tuple[tuple[int, ...], KeptSamples]] = OrderedDict()

@@ -35,7 +35,11 @@ def kept_text(kept: int, samples: int, with_some: int, shards: int) -> str:
     'the ledger keeps 30 of 100 samples (30.0%), in 4 of 5 shards'
     """
     share = f"{kept / samples:.1%}" if samples else "0%"
-    where = how_many(shards, "shard") if with_some == shards else f"{with_some:,} of {how_many(shards, 'shard')}"
+    where = (
+        how_many(shards, "shard")
+        if with_some == shards
+        else f"{with_some:,} of {how_many(shards, 'shard')}"
+    )
     return f"the ledger keeps {kept:,} of {how_many(samples, 'sample')} ({share}), in {where}"
 
 

@@ -29,7 +29,9 @@ class _KeptScan:
         try:
             kept = self.shard.kept()
         except LedgerError as error:
-            return ShardEvidence(url, error=_LEDGER, error_detail=str(error), error_fix=getattr(error, "call", ""))
+            return ShardEvidence(
+                url, error=_LEDGER, error_detail=str(error), error_fix=getattr(error, "call", "")
+            )
         except SourceError:
             # Reports the error.
             return scan_shard(url, options)
@@ -61,15 +63,22 @@ def scan_kept(
     """
     try:
         ledger = LedgerSubset.of(str(options.ledger), str(options.where))
-        shards = {shard.url: shard for shard in ledger.shards(list(every) if ledger.compares else list(some))}
+        shards = {
+            shard.url: shard
+            for shard in ledger.shards(list(every) if ledger.compares else list(some))
+        }
         samples = ledger.samples(some)
     except (LedgerError, SourceError) as error:
         raise explained(error, options, data) from None
-    found = scan_shards(some, asked, progress=progress, how=[_KeptScan(shards[url]) for url in some])
+    found = scan_shards(
+        some, asked, progress=progress, how=[_KeptScan(shards[url]) for url in some]
+    )
     for shard in found:
         if shard.error == _LEDGER:
             lacks, what = shard.error_fix, shard.error_detail
-            raise explained(MissingScore(lacks, what) if lacks else LedgerError(what), options, data)
+            raise explained(
+                MissingScore(lacks, what) if lacks else LedgerError(what), options, data
+            )
     left = [shard for shard in found if shard.error is not None or shard.members]
     if not left:
         raise nothing_kept(options, data, samples, len(some))

@@ -25,7 +25,9 @@ class Hanging(Exception):
         self.reading = reading
 
 
-def run_watched(do: Callable[[T], None], jobs: Sequence[T], threads: int, catalog: Catalog, patience: float) -> None:
+def run_watched(
+    do: Callable[[T], None], jobs: Sequence[T], threads: int, catalog: Catalog, patience: float
+) -> None:
     """Call ``do`` with each job, in so many threads; raise the first error.
 
     Raises Hanging if a shard that ``catalog`` lists yields nothing for ``patience`` seconds.
@@ -37,7 +39,9 @@ def run_watched(do: Callable[[T], None], jobs: Sequence[T], threads: int, catalo
     for _ in jobs[:threads]:
         end: Future[None] = Future()
         # Daemons, so that one that hangs does not keep Python from ending.
-        thread = threading.Thread(target=_run, args=(do, waiting, end), name="wdsflow-count", daemon=True)
+        thread = threading.Thread(
+            target=_run, args=(do, waiting, end), name="wdsflow-count", daemon=True
+        )
         thread.start()
         ends.append(end)
         started.append(thread)

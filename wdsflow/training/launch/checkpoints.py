@@ -29,7 +29,13 @@ def capture(device: str | None = None) -> dict[str, Any]:
     name, key, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002 - others draw from it
     states: dict[str, Any] = {
         "python": [list(numbers), normal],
-        "numpy": [str(name), [int(word) for word in key], int(position), int(has_gauss), float(gauss)],
+        "numpy": [
+            str(name),
+            [int(word) for word in key],
+            int(position),
+            int(has_gauss),
+            float(gauss),
+        ],
         "torch": torch.get_rng_state(),
     }
     if device is not None and _is_cuda(device):
@@ -78,7 +84,9 @@ class Saved:
         """Return the states of a rank. Raises ResumeError if the number of ranks differs."""
         if len(self.ranks) != world_size:
             written = how_many(len(self.ranks), "rank")
-            raise ResumeError(f"the checkpoint was written by {written}; now there are {world_size}")
+            raise ResumeError(
+                f"the checkpoint was written by {written}; now there are {world_size}"
+            )
         return self.ranks[rank]
 
     def entry(self) -> dict[str, Any]:
@@ -92,7 +100,9 @@ def saved_in(checkpoint: object) -> Saved | None:
     if entry is None:
         return None
     if entry.get("version") != 1:
-        raise ResumeError(f"the checkpoint is of a newer wdsflow (version {entry.get('version')} of its entry)")
+        raise ResumeError(
+            f"the checkpoint is of a newer wdsflow (version {entry.get('version')} of its entry)"
+        )
     return Saved(CheckpointPosition(**entry["position"]), list(entry["ranks"]))
 
 

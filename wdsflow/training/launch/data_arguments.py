@@ -19,8 +19,8 @@ _NAMES = ("train_data", "val_data")
 class DataArguments:
     """The data arguments of a run of open_clip_train.main, which gets them redacted.
 
-    It writes all its arguments to ``out.log`` and ``params.txt``, and sends them to Weights & Biases. Of these two it
-    uses only whether they are given: the feed opens the shards.
+    It writes all its arguments to ``out.log`` and ``params.txt``, and sends them to Weights &
+    Biases. Of these two it uses only whether they are given: the feed opens the shards.
     """
 
     def __init__(self) -> None:

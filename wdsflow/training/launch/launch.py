@@ -124,7 +124,9 @@ def shared(main: ModuleType, refused: bool) -> Iterator[None]:
     def init_distributed_device(args: Namespace) -> Any:
         device = original(args)
         if _decision(refused):
-            raise Refused("" if refused else "the first rank refuses to train on these shards; it says why")
+            raise Refused(
+                "" if refused else "the first rank refuses to train on these shards; it says why"
+            )
         return device
 
     with replaced(main, "init_distributed_device", init_distributed_device):

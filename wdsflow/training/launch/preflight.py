@@ -6,7 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
-from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, names_shards, parse_arguments
+from wdsflow.readers.open_clip.arguments import (
+    Arguments,
+    ArgumentsError,
+    names_shards,
+    parse_arguments,
+)
 from wdsflow.readers.open_clip.startup import Sidecars, has_size, read_sidecars, start
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
@@ -122,19 +127,29 @@ def preflight(
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
             other = _look(shards, options, progress, trains=False)
-            mine = [_refused(each, other.why) for each in result.reports] if other.refused else result.reports
+            mine = (
+                [_refused(each, other.why) for each in result.reports]
+                if other.refused
+                else result.reports
+            )
             reports = (*mine, *other.reports)
-            result = Preflight((*result.lines, *other.lines), other.refused, other.nothing_read, reports)
+            result = Preflight(
+                (*result.lines, *other.lines), other.refused, other.nothing_read, reports
+            )
     return result
 
 
-def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *, trains: bool = True) -> Preflight:
+def _look(
+    arguments: Arguments, options: FeedOptions, progress: Found | None, *, trains: bool = True
+) -> Preflight:
     """Check the shards that ``arguments.train_data`` names."""
     started, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
 
     def refusal(why: str, *hints: str, nothing_read: bool = True) -> Preflight:
         why = f"{title}: {why}"
-        return Preflight((*why.split("\n"), *hints), refused=True, nothing_read=nothing_read, why=why)
+        return Preflight(
+            (*why.split("\n"), *hints), refused=True, nothing_read=nothing_read, why=why
+        )
 
     assert arguments.train_data is not None
     try:
@@ -143,11 +158,14 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
         return refusal(str(error), *(f"  {fix}" for fix in pipe_fixes(options)))
     except NoShards as error:
         return refusal(escape(str(error)), *([f"  {escape(error.hint)}"] if error.hint else []))
-    begun = start(replace(arguments, train_num_samples=1, dataset_type="webdataset"), expansion.urls, None)
+    begun = start(
+        replace(arguments, train_num_samples=1, dataset_type="webdataset"), expansion.urls, None
+    )
     if trains and begun.crash is not None and begun.crash_kind == "weights":
         drawn = command(_with(options, ("--dataset-resampled",)))
         return refusal(
-            begun.crash.partition(": ")[2], *([] if arguments.dataset_resampled else [f"  with it: {drawn}"])
+            begun.crash.partition(": ")[2],
+            *([] if arguments.dataset_resampled else [f"  with it: {drawn}"]),
         )
     # Those of OpenCLIP 3.3 are at their defaults.
     captions = captions_for(options.caption, arguments, keep_empty=False)
@@ -181,19 +199,32 @@ def _reads_shards(arguments: Arguments) -> bool:
 
 
 def _judge(
-    evidence: Evidence, arguments: Arguments, options: FeedOptions, captions: Captions, *, whole: bool, sidecars: bool
+    evidence: Evidence,
+    arguments: Arguments,
+    options: FeedOptions,
+    captions: Captions,
+    *,
+    whole: bool,
+    sidecars: bool,
 ) -> Context:
     """Run the rules for our feed, and the forecast if workers fill batches from their own shards only.
 
     ``sidecars``: files next to the shards describe the scanned samples.
     """
     urls = [shard.url for shard in evidence.shards]
-    images = tuple(name.strip().lower() for name in (options.image or arguments.image_key).split(";") if name.strip())
+    images = tuple(
+        name.strip().lower()
+        for name in (options.image or arguments.image_key).split(";")
+        if name.strip()
+    )
     reads = Options(
         image_key=";".join(images),
         text_key=";".join(captions.members),
         json_text_key=";".join(
-            name for source in captions.sources if isinstance(source, JsonText) for name in source.json_text_key
+            name
+            for source in captions.sources
+            if isinstance(source, JsonText)
+            for name in source.json_text_key
         ),
         seed=arguments.seed,
         workers=arguments.workers,
@@ -211,8 +242,8 @@ def _judge(
         environment=versions(),
     )
     if whole and options.schedule == "openclip":
-        # Unlike OpenCLIP, the feed expands globs, and counts samples if no file next to the shards has the count.
-        # Without weights they are the scanned shards, whose names are no patterns.
+        # Unlike OpenCLIP, the feed expands globs, and counts samples if no file next to the shards
+        # has the count. Without weights they are the scanned shards, whose names are no patterns.
         named = arguments.train_data if arguments.train_data_upsampling_factors else None
         given, verdict = arguments.train_num_samples, context.verdicts[0]
         counted = given is None and not has_size(urls, context.sidecars or Sidecars())
@@ -220,19 +251,28 @@ def _judge(
         if counted:
             unreached = sum(shard.unreached for shard in evidence.shards)
             given = max(1, (verdict.usable or verdict.samples) + unreached)
-        trained = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
+        trained = replace(
+            arguments, train_data=named, train_num_samples=given, dataset_type="webdataset"
+        )
         found = forecast(evidence, reader, replace(trained, val_data=None), context.sidecars)
         if counted:
             found = replace(found, length_source="counted by name")
         if _unreached(evidence):
             note = "the feed also reads what follows damage in a shard, which is not counted here"
-            found = replace(found, stalled=(), epochs_checked=0, exact=False, notes=(*found.notes, note))
+            found = replace(
+                found, stalled=(), epochs_checked=0, exact=False, notes=(*found.notes, note)
+            )
         context = replace(context, arguments=trained, forecasts=(found,))
     return context
 
 
 def _result(
-    context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float, subset: str
+    context: Context,
+    options: FeedOptions,
+    captions: Captions,
+    head: str,
+    seconds: float,
+    subset: str,
 ) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
@@ -241,7 +281,9 @@ def _result(
     repairs: list[Advice] = []
     if (fatal or options.dry_run) and verdict.usable < verdict.samples:
         scan = ScanOptions("names", allow_pipe=options.allow_pipe)
-        repairs = advise_repair(context, RepairForecast(context.evidence, context.readers, scan, scan_shards)).advice
+        repairs = advise_repair(
+            context, RepairForecast(context.evidence, context.readers, scan, scan_shards)
+        ).advice
     findings, repairs = settle(findings, repairs, asked)
     shown = Report(context.urls, context.evidence, context.verdicts, findings, advice=repairs)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
@@ -251,10 +293,16 @@ def _result(
         funnel = None if verdict.funnel is None else replace(verdict.funnel, decoded=0, usable=0)
         verdict = replace(verdict, usable=0, funnel=funnel)
         report = replace(report, verdicts=[verdict])
-    summary = f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
+    summary = (
+        f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
+    )
     if not fatal and not wrong:
         found = f"; {totals(group(findings))}" if findings else ""
-        others = f"{found}, see: {command(options, '--dry-run')}" if found and not options.dry_run else found
+        others = (
+            f"{found}, see: {command(options, '--dry-run')}"
+            if found and not options.dry_run
+            else found
+        )
         return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
@@ -272,7 +320,9 @@ def _result(
 
 def _refused(report: Report, why: str) -> Report:
     """Return the report on a run that does not start, without the forecast."""
-    return replace(report, verdicts=[verdict.refused(why) for verdict in report.verdicts], forecasts=())
+    return replace(
+        report, verdicts=[verdict.refused(why) for verdict in report.verdicts], forecasts=()
+    )
 
 
 def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
@@ -300,22 +350,39 @@ def _unreached(evidence: Evidence) -> bool:
     return any(shard.unreached for shard in evidence.shards)
 
 
-def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Sequence[str]) -> list[ShardEvidence]:
+def _peek(
+    context: Context, options: FeedOptions, captions: Captions, codes: Sequence[str]
+) -> list[ShardEvidence]:
     """Read the JSON of a few shards if it should or may have captions."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
     only_json = not any(isinstance(source, str) and source in fields for source in captions.sources)
     if "F101" not in codes and (codes or not only_json):
         return []
     having = [shard for shard in context.evidence.shards if {"json", "jsn"} & set(shard.fields)]
-    few = [having[index] for index in sorted({0, len(having) // 2, len(having) - 1})] if having else []
+    few = (
+        [having[index] for index in sorted({0, len(having) // 2, len(having) - 1})]
+        if having
+        else []
+    )
     if few and "://" in few[0].url:
         few = few[:1]
-    return scan_shards([shard.url for shard in few], ScanOptions("headers", allow_pipe=options.allow_pipe), jobs=1)
+    return scan_shards(
+        [shard.url for shard in few], ScanOptions("headers", allow_pipe=options.allow_pipe), jobs=1
+    )
 
 
-def _fixes(context: Context, options: FeedOptions, report: Report, peeked: Sequence[ShardEvidence]) -> list[str]:
+def _fixes(
+    context: Context, options: FeedOptions, report: Report, peeked: Sequence[ShardEvidence]
+) -> list[str]:
     fatal = _fatal(context, report.findings)
-    names = sorted({name for shard in context.evidence.shards for name in shard.fields if not name.startswith("*.")})
+    names = sorted(
+        {
+            name
+            for shard in context.evidence.shards
+            for name in shard.fields
+            if not name.startswith("*.")
+        }
+    )
     absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
     fixes: list[str] = []
     image = likely_image(names) if "image" in absent else ""

@@ -58,10 +58,13 @@ def _read(process: psutil.Process) -> int:
 
 
 @contextmanager
-def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None]) -> Iterator[Begin]:
+def ended_if_idle(
+    options: FeedOptions, begin: Begin, show: Callable[[str], None]
+) -> Iterator[Begin]:
     """Yield ``begin`` for the preflight. Ends this process with status 1, after ``show(message)``, if it is idle.
 
-    Idle means that for ``options.stall_after`` seconds no shard is finished, nothing computed and nothing read.
+    Idle means that for ``options.stall_after`` seconds no shard is finished, nothing computed and
+    nothing read.
     """
     total = done = 0
     over = threading.Event()

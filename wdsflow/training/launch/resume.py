@@ -17,7 +17,15 @@ from wdsflow.text.shell import quote_path
 from wdsflow.training.feed.state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
-from wdsflow.training.launch.checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, save, saved_in, tidy
+from wdsflow.training.launch.checkpoints import (
+    ENTRY,
+    LATEST,
+    CheckpointPosition,
+    Saved,
+    save,
+    saved_in,
+    tidy,
+)
 from wdsflow.training.ranks import gathered
 
 from .replaced_names import replaced
@@ -33,12 +41,17 @@ class HeadspaceDone(FeedStopped):
 class ResumedRun:
     """One run of open_clip_train.main with some of its parts replaced.
 
-    ``every``: optimizer steps between checkpoints within epochs; None for none. ``headspace``: the run is a trial, see
-    ``Loader.headspace``, which HeadspaceDone ends.
+    ``every``: optimizer steps between checkpoints within epochs; None for none. ``headspace``: the
+    run is a trial, see ``Loader.headspace``, which HeadspaceDone ends.
     """
 
     def __init__(
-        self, main: ModuleType, get_data: GetData, every: int | None = None, *, headspace: bool = False
+        self,
+        main: ModuleType,
+        get_data: GetData,
+        every: int | None = None,
+        *,
+        headspace: bool = False,
     ) -> None:
         self._main, self._get_data, self._every, self._headspace = main, get_data, every, headspace
         self._loop: Callable[..., object] = main.train_one_epoch
@@ -98,14 +111,18 @@ class ResumedRun:
         except (ValueError, AssertionError, OSError) as error:
             if not _is_ours(error):
                 raise
-            raise FeedError("\n  ".join(filter(None, [str(error), getattr(error, "hint", "")]))) from error
+            raise FeedError(
+                "\n  ".join(filter(None, [str(error), getattr(error, "hint", "")]))
+            ) from error
         self._infos = list(data.values())
         if "train" in data:
             self.loader = data["train"].dataloader
             if self._headspace and not hasattr(self.loader, "headspace"):
                 raise FeedError("--headspace works only with shards (--dataset-type webdataset)")
             if self._every is not None and not hasattr(self.loader, "state_dict"):
-                raise ResumeError("--checkpoint-every works only with shards (--dataset-type webdataset)")
+                raise ResumeError(
+                    "--checkpoint-every works only with shards (--dataset-type webdataset)"
+                )
             if self._resumed is not None:
                 self._go_on(self._resumed)
         return data
@@ -116,14 +133,20 @@ class ResumedRun:
         try:
             state = saved.of_rank(int(self._args.rank), int(self._args.world_size))
             if (state["feed"] is None) == hasattr(self.loader, "load_state_dict"):
-                then, now = ("other data", "shards") if state["feed"] is None else ("shards", "other data")
-                raise ResumeError(f"the run that wrote the checkpoint read {then}, and this one reads {now}")
+                then, now = (
+                    ("other data", "shards") if state["feed"] is None else ("shards", "other data")
+                )
+                raise ResumeError(
+                    f"the run that wrote the checkpoint read {then}, and this one reads {now}"
+                )
             if state["feed"] is not None:
                 self.loader.load_state_dict(state["feed"])
         except ValueError as error:
             # Continuing would silently change the set of samples.
             if isinstance(error, OtherSubset):
-                raise ResumeError(f"cannot resume at epoch {saved.position.epoch}: {error}") from error
+                raise ResumeError(
+                    f"cannot resume at epoch {saved.position.epoch}: {error}"
+                ) from error
             if within:
                 whole = Path(str(self._args.resume)).with_name(f"epoch_{saved.position.epoch}.pt")
                 fix = "To fix it, continue with the ranks and arguments of that run"
@@ -132,9 +155,13 @@ class ResumedRun:
                     if whole.is_file()
                     else ""
                 )
-                raise ResumeError(f"cannot resume within epoch {saved.position.epoch}: {error}\n{fix}") from error
+                raise ResumeError(
+                    f"cannot resume within epoch {saved.position.epoch}: {error}\n{fix}"
+                ) from error
             _log.warning(
-                "The feed differs from that of the checkpoint; resuming at epoch %d: %s", saved.position.epoch, error
+                "The feed differs from that of the checkpoint; resuming at epoch %d: %s",
+                saved.position.epoch,
+                error,
             )
             self._resumed = None
 
@@ -178,7 +205,9 @@ class ResumedRun:
             return
         step = (length // accumulated) * loop.epoch + batches // accumulated
         if step % self._every == 0:
-            self._write(loop, CheckpointPosition(loop.epoch, batches, step), gathered(self._state()))
+            self._write(
+                loop, CheckpointPosition(loop.epoch, batches, step), gathered(self._state())
+            )
 
     def _end(self, loop: Loop) -> None:
         """Keep the state of the feed for OpenCLIP's checkpoint of this epoch; if it saves none, save one."""
@@ -192,11 +221,15 @@ class ResumedRun:
         ):
             self._write(loop, self._position, self._states)
 
-    def _write(self, loop: Loop, position: CheckpointPosition, states: list[dict[str, Any]]) -> None:
+    def _write(
+        self, loop: Loop, position: CheckpointPosition, states: list[dict[str, Any]]
+    ) -> None:
         checkpoint = loop.checkpoint()
         if checkpoint is None:
             return
-        path = Path(loop.args.checkpoint_path) / (LATEST if loop.args.save_most_recent else position.file_name)
+        path = Path(loop.args.checkpoint_path) / (
+            LATEST if loop.args.save_most_recent else position.file_name
+        )
         save({**checkpoint, "epoch": position.epoch, ENTRY: Saved(position, states).entry()}, path)
         tidy(path)
         _log.info("Saved %s after %d steps, in epoch %d", path, position.step, position.epoch)
@@ -217,7 +250,13 @@ class _Saving:
 
     def save(self, value: object, file: object, *words: object, **named: object) -> None:
         """Save a checkpoint, or anything else as torch does."""
-        if words or named or not isinstance(file, str) or not isinstance(value, dict) or "epoch" not in value:
+        if (
+            words
+            or named
+            or not isinstance(file, str)
+            or not isinstance(value, dict)
+            or "epoch" not in value
+        ):
             torch.save(value, file, *words, **named)  # type: ignore[arg-type]
             return
         save(self._run.with_state(value), Path(file))
@@ -236,9 +275,10 @@ def _is_ours(error: BaseException) -> bool:
 class Steps:
     """Replaces ``enumerate`` in OpenCLIP's loop: counts the batches of one loader from ``first``.
 
-    The loop computes the step, the learning rate and its log lines from this number, so a resumed epoch continues.
-    ``begun`` is called before the first batch is given, ``done`` with the number of finished batches each time the loop
-    asks for the next one. ``batches``: returns the batches, if they are not those of the loader itself.
+    The loop computes the step, the learning rate and its log lines from this number, so a resumed
+    epoch continues. ``begun`` is called before the first batch is given, ``done`` with the number
+    of finished batches each time the loop asks for the next one. ``batches``: returns the batches,
+    if they are not those of the loader itself.
     """
 
     def __init__(
@@ -263,7 +303,8 @@ class Steps:
         number = self._first
         while True:
             try:
-                # Not in a variable: a reference would keep the loader from reusing the memory of the batch.
+                # Not in a variable: a reference would keep the loader from reusing the memory of
+                # the batch.
                 yield number, self._take(batches, number)
             except StopIteration:
                 return
@@ -287,4 +328,6 @@ def counted(function: Callable[..., object], steps: Steps) -> Iterator[None]:
     finally:
         del names["enumerate"]
     if not steps.used:
-        raise RuntimeError(f"{function.__module__}.{function.__qualname__} does not enumerate its batches any more")
+        raise RuntimeError(
+            f"{function.__module__}.{function.__qualname__} does not enumerate its batches any more"
+        )

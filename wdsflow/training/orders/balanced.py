@@ -31,7 +31,8 @@ _WEIGHTS = 1 << 26
 class MixedSource:
     """One source of an epoch: its shards with their numbers of usable samples, and its weight.
 
-    ``ends``: the epoch ends when all samples of this source have been given, instead of giving them again.
+    ``ends``: the epoch ends when all samples of this source have been given, instead of giving them
+    again.
     """
 
     shards: tuple[tuple[Shard, int], ...]
@@ -47,21 +48,24 @@ class MixedSource:
 class BalancedOrder(Order):
     """Each sample of an epoch once, for any number of ranks, decoders and batch size, and however often it is resumed.
 
-    The shuffled shards of a source are dealt to at most ``most_streams`` streams; each stream shuffles its own samples.
-    Streams are merged in proportion to their lengths, sources in proportion to their weights: see ``shares_of``. The
-    next samples of this order are the next step, of which each rank takes streams that lie side by side. So a position
-    is one number, how many samples of the epoch have been given, and any number of ranks can continue from it.
+    The shuffled shards of a source are dealt to at most ``most_streams`` streams; each stream
+    shuffles its own samples. Streams are merged in proportion to their lengths, sources in
+    proportion to their weights: see ``shares_of``. The next samples of this order are the next
+    step, of which each rank takes streams that lie side by side. So a position is one number, how
+    many samples of the epoch have been given, and any number of ranks can continue from it.
 
-    ``last``: "exact" gives all samples, so that batches of the last step may differ by one sample between ranks; "even"
-    leaves out the remainder, less than one per rank, because losses that gather all ranks need equal batches; "drop"
-    leaves out the last incomplete batches. Steps have ``batch_size`` samples for each rank; the last two share what is
-    left for them. If fewer samples than ranks are left, which only a resume by more ranks or batches of one sample
-    cause, ranks that train ``together`` still need a batch each: some get one that another rank gets too. Otherwise the
-    others' epoch has ended.
+    ``last``: "exact" gives all samples, so that batches of the last step may differ by one sample
+    between ranks; "even" leaves out the remainder, less than one per rank, because losses that
+    gather all ranks need equal batches; "drop" leaves out the last incomplete batches. Steps have
+    ``batch_size`` samples for each rank; the last two share what is left for them. If fewer samples
+    than ranks are left, which only a resume by more ranks or batches of one sample cause, ranks
+    that train ``together`` still need a batch each: some get one that another rank gets too.
+    Otherwise the others' epoch has ended.
 
-    ``length``: samples of an epoch; None: until each source that ends, or of several that repeat each one, has been
-    given once. ``memory``: of the feed; an eighth of it is for raw content that is shuffled. ``shuffled``: False gives
-    shards and samples in their order. Raises ValueError if there are fewer samples than ranks.
+    ``length``: samples of an epoch; None: until each source that ends, or of several that repeat
+    each one, has been given once. ``memory``: of the feed; an eighth of it is for raw content that
+    is shuffled. ``shuffled``: False gives shards and samples in their order. Raises ValueError if
+    there are fewer samples than ranks.
     """
 
     name = "balanced"
@@ -85,7 +89,8 @@ class BalancedOrder(Order):
         self.sources = [_without_empty_shards(source) for source in sources]
         self.place, self.batch_size, self.last, self.shuffled = place, batch_size, last, shuffled
         self.together = together
-        # Of raw content in the shuffle buffer of a stream. The order of samples depends on it: it is in states.
+        # Of raw content in the shuffle buffer of a stream. The order of samples depends on it: it
+        # is in states.
         self.stream_bytes = max(_LEAST_STREAM_BYTES, (memory or _MEMORY) // 8 // most_streams)
         self.seed = seed
         if len(sources) > 1:
@@ -100,12 +105,15 @@ class BalancedOrder(Order):
         self.length = self._length() if length is None else length
         ranks = place.world_size
         if self.length < ranks:
-            raise ValueError(f"an epoch of {self.length:,} samples with all fields is too short for {ranks} ranks")
+            raise ValueError(
+                f"an epoch of {self.length:,} samples with all fields is too short for {ranks} ranks"
+            )
         self.streams = max(1, min(self.most_streams, self.shards))
         self.num_batches = self.steps_left(0)
         whole_number_of = {"exact": 1, "even": ranks, "drop": ranks * batch_size}[last]
         self.num_samples = self.length // whole_number_of * whole_number_of
-        # A step begins where the step before has ended, in the one or two rounds of each source that it takes from.
+        # A step begins where the step before has ended, in the one or two rounds of each source
+        # that it takes from.
         latest = 4 * len(self.sources)
         self._dealt = lru_cache(maxsize=latest)(self._deal)
         self._of_sources = lru_cache(maxsize=2)(self._shares_of_sources)
@@ -192,7 +200,9 @@ class BalancedOrder(Order):
 
     def _left(self, start: int) -> int:
         left = self.length - start
-        return left // self.place.world_size * self.place.world_size if self.last == "even" else left
+        return (
+            left // self.place.world_size * self.place.world_size if self.last == "even" else left
+        )
 
     def _between(self, epoch: int, start: int, stop: int) -> list[Run]:
         """Return the samples ``start`` to ``stop`` of an epoch, side by side what is read side by side."""
@@ -229,11 +239,16 @@ class BalancedOrder(Order):
         lengths = []
         for number in ending or range(len(self.sources)):
             rate, samples = int(self._rates[number]), self._samples[number]
-            # The last sample comes at (samples - 1/2) / rate; each source has given what comes until then.
-            lengths.append(sum((int(each) * (2 * samples - 1) + rate) // (2 * rate) for each in self._rates))
+            # The last sample comes at (samples - 1/2) / rate; each source has given what comes
+            # until then.
+            lengths.append(
+                sum((int(each) * (2 * samples - 1) + rate) // (2 * rate) for each in self._rates)
+            )
         return min(lengths) if ending else max(lengths)
 
-    def _deal(self, source: int, epoch: int, round_: int) -> tuple[list[list[tuple[Shard, int]]], Counts]:
+    def _deal(
+        self, source: int, epoch: int, round_: int
+    ) -> tuple[list[list[tuple[Shard, int]]], Counts]:
         """Return the shards of each stream in one pass over a source, and the length of each stream in samples."""
         order = list(self.sources[source].shards)
         if self.shuffled:
@@ -257,5 +272,10 @@ def _slice(runs: Sequence[Run], start: int, stop: int) -> Iterator[Run]:
         skipped = max(start - at, 0)
         until = min(stop - at, run.samples)
         if skipped < until:
-            yield Run(run.stream, run.first + skipped, until - skipped, ends=run.ends and until == run.samples)
+            yield Run(
+                run.stream,
+                run.first + skipped,
+                until - skipped,
+                ends=run.ends and until == run.samples,
+            )
         at += run.samples

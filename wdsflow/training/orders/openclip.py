@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
-from wdsflow.readers.open_clip.versions import Buffers, epoch_length, epoch_order, resampled, worker_seed, worker_share
+from wdsflow.readers.open_clip.versions import (
+    Buffers,
+    epoch_length,
+    epoch_order,
+    resampled,
+    worker_seed,
+    worker_share,
+)
 from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many
 from wdsflow.training.ranks import RankPlace
@@ -22,8 +29,8 @@ from .order import EpochPosition, Order, OrderStep, Run, StreamPosition
 class Workload:
     """The length of an epoch of training, in OpenCLIP's terms.
 
-    ``workers`` and ``batch_size``: of one rank; 0 workers are one stream. ``samples``: of all ranks, an epoch. ``floor``:
-    round the number of batches down.
+    ``workers`` and ``batch_size``: of one rank; 0 workers are one stream. ``samples``: of all
+    ranks, an epoch. ``floor``: round the number of batches down.
     """
 
     place: RankPlace
@@ -69,7 +76,9 @@ class EvaluationOrder(WorkerOrder):
     name = "in-order"
     at_end = "stop"
 
-    def __init__(self, urls: Sequence[Shard], *, workers: int, batch_size: int, samples: int) -> None:
+    def __init__(
+        self, urls: Sequence[Shard], *, workers: int, batch_size: int, samples: int
+    ) -> None:
         self._urls = list(urls)
         self.shards = len(urls)
         self.streams = max(1, workers)
@@ -91,7 +100,9 @@ class _TrainingOrder(WorkerOrder):
         self.shards = len(urls)
         self.streams = max(1, work.workers)
         self.batch_size = work.batch_size
-        length = epoch_length(work.samples, work.batch_size, work.place.world_size, work.workers, floor=work.floor)
+        length = epoch_length(
+            work.samples, work.batch_size, work.place.world_size, work.workers, floor=work.floor
+        )
         self.num_batches = length.batches
         self.num_samples = length.samples
 
@@ -108,7 +119,8 @@ class _TrainingOrder(WorkerOrder):
 class OpenClipOrder(_TrainingOrder):
     """Shards shuffled again each epoch, dealt to ranks and to their workers: open_clip_train's default.
 
-    Source: open_clip_train/data.py, get_wds_dataset; its order of shards for equal seed, epoch, ranks and workers.
+    Source: open_clip_train/data.py, get_wds_dataset; its order of shards for equal seed, epoch,
+    ranks and workers.
     """
 
     name = "openclip"
@@ -127,7 +139,9 @@ class OpenClipOrder(_TrainingOrder):
         work = self._work
         seed = work.seed + epoch if work.seed >= 0 else self.worker_seed(epoch, stream)
         shuffled = epoch_order(self._urls, seed, work.buffers)
-        return worker_share(shuffled, work.place.rank, work.place.world_size, stream.number, self.streams)
+        return worker_share(
+            shuffled, work.place.rank, work.place.world_size, stream.number, self.streams
+        )
 
 
 class ResampledOrder(_TrainingOrder):
@@ -139,7 +153,9 @@ class ResampledOrder(_TrainingOrder):
     name = "resampled"
     endless = True
 
-    def __init__(self, urls: Sequence[Shard], weights: Sequence[float] | None, work: Workload) -> None:
+    def __init__(
+        self, urls: Sequence[Shard], weights: Sequence[float] | None, work: Workload
+    ) -> None:
         super().__init__(urls, work)
         self._weights = weights
 

@@ -27,8 +27,9 @@ class Run(NamedTuple):
 class OrderStep(NamedTuple):
     """The batch of one rank.
 
-    ``stop``: samples of the epoch that all ranks together have been given after this step; 0 if the order does not count
-    them. ``repeated``: another rank gets the same samples, because fewer samples than ranks are left.
+    ``stop``: samples of the epoch that all ranks together have been given after this step; 0 if the
+    order does not count them. ``repeated``: another rank gets the same samples, because fewer
+    samples than ranks are left.
     """
 
     runs: Sequence[Run]
@@ -60,11 +61,13 @@ class EpochPosition(NamedTuple):
 class Order(ABC):
     """The batches of one rank, epoch by epoch. All methods are functions of their arguments and of ``base_seed`` alone.
 
-    ``keeps_places``: a lost sample keeps its place in the batch, and a sample from elsewhere fills it, so that other
-    ranks need not know of it. Otherwise the next sample of the same stream moves up.
+    ``keeps_places``: a lost sample keeps its place in the batch, and a sample from elsewhere fills
+    it, so that other ranks need not know of it. Otherwise the next sample of the same stream moves
+    up.
 
-    ``at_end``: what a stream does after the last sample of its shards: it begins again ("restart"), and what it has for an
-    incomplete batch is dropped; or it stops. ``endless``: the shards of a stream never end.
+    ``at_end``: what a stream does after the last sample of its shards: it begins again ("restart"),
+    and what it has for an incomplete batch is dropped; or it stops. ``endless``: the shards of a
+    stream never end.
 
     ``base_seed``: drawn as a DataLoader draws it, when the first epoch begins.
     """

@@ -44,12 +44,13 @@ def image_work(
 ) -> "ImageWork":
     """Return the work for a preprocessing of PIL images; the options are those of ``Decode``.
 
-    Recognised are the transforms of ``open_clip.image_transform``, except timm's and those with colour jitter or grey.
-    In mode "reference" their results equal OpenCLIP's in every bit, given the same random numbers; only if a picture
-    would grow beyond 67 million pixels before its centre is cut out, levels may differ by one. In mode "exact" they
-    differ by at most 2 of 255 levels. Mode "fast" decodes JPEGs smaller, as long as the wanted part stays ``k`` times
-    as large as the result, and scales images of more than 8 bits to 0..255, where the other modes clip them as OpenCLIP
-    does. For any other preprocessing images are decoded in full, as in mode "exact".
+    Recognised are the transforms of ``open_clip.image_transform``, except timm's and those with
+    colour jitter or grey. In mode "reference" their results equal OpenCLIP's in every bit, given
+    the same random numbers; only if a picture would grow beyond 67 million pixels before its centre
+    is cut out, levels may differ by one. In mode "exact" they differ by at most 2 of 255 levels.
+    Mode "fast" decodes JPEGs smaller, as long as the wanted part stays ``k`` times as large as the
+    result, and scales images of more than 8 bits to 0..255, where the other modes clip them as
+    OpenCLIP does. For any other preprocessing images are decoded in full, as in mode "exact".
     """
     transform = recognise(preprocess)
     high_depth: HighDepth = "scale" if mode == "fast" else "clip"
@@ -57,7 +58,13 @@ def image_work(
         mode = "exact"
     output: Literal["pil", "numpy"] = "pil" if transform is None or mode == "reference" else "numpy"
     decode = Decode(
-        mode=mode, k=k, max_pixels=max_pixels, high_depth=high_depth, budget=budget, output=output, on_error="raise"
+        mode=mode,
+        k=k,
+        max_pixels=max_pixels,
+        high_depth=high_depth,
+        budget=budget,
+        output=output,
+        on_error="raise",
     )
     return ImageWork(decode, preprocess if transform is None else None, transform)
 
@@ -72,16 +79,21 @@ def as_rgb(image: Any) -> NDArray[np.uint8]:
 class ImageWork:
     """Decodes and preprocesses images individually, and joins them into batches. Picklable.
 
-    ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, with its own random
-    generator for each image. ``shape``: (3, height, width) of the results, None if unknown in advance.
-    ``keeps_size``: the user gave no preprocessing, and images stay as large as they are.
+    ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, with
+    its own random generator for each image. ``shape``: (3, height, width) of the results, None if
+    unknown in advance. ``keeps_size``: the user gave no preprocessing, and images stay as large as
+    they are.
     """
 
-    def __init__(self, decode: Decode, preprocess: Preprocess | None, transform: Whole | RandomCrop | None) -> None:
+    def __init__(
+        self, decode: Decode, preprocess: Preprocess | None, transform: Whole | RandomCrop | None
+    ) -> None:
         self._decode, self._preprocess, self._transform = decode, preprocess, transform
         self.known = transform is not None
         self.keeps_size = preprocess is as_rgb
-        self.shape: tuple[int, int, int] | None = None if transform is None else (3, *transform.size)
+        self.shape: tuple[int, int, int] | None = (
+            None if transform is None else (3, *transform.size)
+        )
 
     def limit(self, budget: int) -> None:
         """Refuse images that take more than ``budget`` bytes while they are decoded."""
@@ -90,8 +102,8 @@ class ImageWork:
     def import_all(self) -> None:
         """Import the modules that ``run`` needs for most images, by running it on a small one.
 
-        Forked processes then import nothing: one would hang at a module that another thread of its parent was
-        importing during the fork.
+        Forked processes then import nothing: one would hang at a module that another thread of its
+        parent was importing during the fork.
         """
         from PIL import Image
 
@@ -107,10 +119,11 @@ class ImageWork:
     def run(self, data: bytes, seed: int, hold: Hold | None = None) -> Any:
         """Return an item for ``collate``: a uint8 array (3, height, width), or the result of the preprocessing.
 
-        A known transform draws as after ``torch.manual_seed(seed)``; otherwise the global generators of Python, numpy
-        and torch are seeded. ``hold`` returns a context for a number of bytes, the most that the image takes until it
-        is small. Raises Dropped and StageError for faults of the image, TransformError if the user's preprocessing
-        raises, or returns None, or numbers that are NaN or infinite.
+        A known transform draws as after ``torch.manual_seed(seed)``; otherwise the global
+        generators of Python, numpy and torch are seeded. ``hold`` returns a context for a number of
+        bytes, the most that the image takes until it is small. Raises Dropped and StageError for
+        faults of the image, TransformError if the user's preprocessing raises, or returns None, or
+        numbers that are NaN or infinite.
         """
         if hold is None:
             return self._run(data, seed, None)
@@ -140,8 +153,12 @@ class ImageWork:
         made, wrong, error = self._try(image)
         if wrong:
             # A picture of noise shows whether the code or the image is faulty.
-            again = self._try(Image.fromarray(np.random.default_rng(0).integers(0, 256, _NOISE, np.uint8)))
-            always = again[1].partition(":")[0] == wrong.partition(":")[0] and not isinstance(error, OSError)
+            again = self._try(
+                Image.fromarray(np.random.default_rng(0).integers(0, 256, _NOISE, np.uint8))
+            )
+            always = again[1].partition(":")[0] == wrong.partition(":")[0] and not isinstance(
+                error, OSError
+            )
             raise TransformError(f"it {wrong}", always=always) from error
         return made
 
@@ -159,7 +176,8 @@ class ImageWork:
     def collate(self, items: Sequence[Any], out: "torch.Tensor | None" = None) -> Any:
         """Join results of ``run`` into a batch: normalised floats (n, 3, height, width), in ``out`` if given.
 
-        Tensors of an unknown preprocessing are stacked, in ``out`` if it fits; other values form a list.
+        Tensors of an unknown preprocessing are stacked, in ``out`` if it fits; other values form a
+        list.
         """
         import torch
 
@@ -168,7 +186,11 @@ class ImageWork:
             items = [as_tensor(item) for item in items]
             if not items or not all(isinstance(item, torch.Tensor) for item in items):
                 return list(items)
-            fits = out is not None and out.shape == (len(items), *items[0].shape) and out.dtype == items[0].dtype
+            fits = (
+                out is not None
+                and out.shape == (len(items), *items[0].shape)
+                and out.dtype == items[0].dtype
+            )
             return torch.stack(list(items), out=out if fits else None)
         from .openclip_pixels import normalise
 
@@ -176,8 +198,16 @@ class ImageWork:
         if out is None:
             out = torch.empty(shape, dtype=torch.float32)
         elif out.shape != shape or out.dtype != torch.float32:
-            raise ValueError(f"out is {out.dtype} of {tuple(out.shape)}; it must be float32 of {shape}")
-        normalise(items, transform.mean, transform.std, out.numpy(), exact=self._decode.mode == "reference")
+            raise ValueError(
+                f"out is {out.dtype} of {tuple(out.shape)}; it must be float32 of {shape}"
+            )
+        normalise(
+            items,
+            transform.mean,
+            transform.std,
+            out.numpy(),
+            exact=self._decode.mode == "reference",
+        )
         return out
 
 
@@ -197,7 +227,8 @@ def as_tensor(item: object) -> Any:
     import torch
 
     if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
-        # A tensor of memory that cannot be written, such as that of a PIL image, would make torch warn.
+        # A tensor of memory that cannot be written, such as that of a PIL image, would make torch
+        # warn.
         return torch.as_tensor(item if item.flags.writeable else item.copy())
     return item
 

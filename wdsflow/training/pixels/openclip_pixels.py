@@ -1,7 +1,8 @@
 """OpenCLIP's transforms on single images, up to the last pixel. Imports torch: import this module where it is needed.
 
-Everything runs in several threads at once. It must not call torch on more than 32,768 values, except for the resize,
-which stays in its thread: torch would start a pool of OpenMP threads for each of our threads.
+Everything runs in several threads at once. It must not call torch on more than 32,768 values,
+except for the resize, which stays in its thread: torch would start a pool of OpenMP threads for
+each of our threads.
 """
 
 import math
@@ -18,7 +19,15 @@ from PIL import Image
 from wdsflow.stages.base import Dropped
 from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.decoders import scale_of
-from wdsflow.stages.imaging.resample import Kernel, box_of, centre, resize, resize_part, resize_with_pillow, span
+from wdsflow.stages.imaging.resample import (
+    Kernel,
+    box_of,
+    centre,
+    resize,
+    resize_part,
+    resize_with_pillow,
+    span,
+)
 
 from .transforms import RandomCrop, Size, Whole
 
@@ -61,7 +70,9 @@ def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admit: Admit | None) -> Pixels:
+def run_crop(
+    transform: RandomCrop, decode: Decode, data: bytes, seed: int, admit: Admit | None
+) -> Pixels:
     """Return an array (3, height, width) of a random part of an image. Raises Dropped and StageError."""
     part, full = (0, 0, 0, 0), 0
 
@@ -91,7 +102,8 @@ def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admi
 def _whole_target(part: Part, whole: Size, size: Size, decode: Decode) -> Size:
     """Return the size of the whole image that makes the part as large as ``size``, or larger if that is too coarse.
 
-    In images that are decoded smaller, parts may begin between two pixels: not every position is possible.
+    In images that are decoded smaller, parts may begin between two pixels: not every position is
+    possible.
     """
     left, top, right, bottom = part
     height, width = whole
@@ -128,17 +140,22 @@ def _padded(pixels: Pixels, size: Size, fill: int) -> Pixels:
     return padded
 
 
-def random_part(width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float], seed: int) -> Part:
+def random_part(
+    width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float], seed: int
+) -> Part:
     """Return the part that ``RandomResizedCrop.get_params`` draws after ``torch.manual_seed(seed)``.
 
-    The numbers equal torch's, draw by draw and bit by bit; torch's global generator is not changed. They come from
-    numpy's generator, the same Mersenne twister: each of torch's thirty small calls would release Python's lock, and
-    threads would spend more time waiting for it than working.
+    The numbers equal torch's, draw by draw and bit by bit; torch's global generator is not changed.
+    They come from numpy's generator, the same Mersenne twister: each of torch's thirty small calls
+    would release Python's lock, and threads would spend more time waiting for it than working.
     """
     draws = _draws(seed)
     area = height * width
     low, high = _logarithms(ratio)
-    wanted, shapes = _uniform(draws[0:-2:2], *scale).tolist(), np.exp(_uniform(draws[1:-2:2], low, high)).tolist()
+    wanted, shapes = (
+        _uniform(draws[0:-2:2], *scale).tolist(),
+        np.exp(_uniform(draws[1:-2:2], low, high)).tolist(),
+    )
     numbers = draws.tolist()
     for attempt in range(_TRIES):
         target, shape = area * wanted[attempt], shapes[attempt]
@@ -189,12 +206,17 @@ def _logarithms(ratio: tuple[float, float]) -> tuple[float, float]:
 
 
 def normalise(
-    items: Sequence[Pixels], mean: Sequence[float], std: Sequence[float], out: NDArray[np.float32], *, exact: bool
+    items: Sequence[Pixels],
+    mean: Sequence[float],
+    std: Sequence[float],
+    out: NDArray[np.float32],
+    *,
+    exact: bool,
 ) -> None:
     """Write (level / 255 - mean) / std of arrays (3, height, width) into ``out`` (n, 3, height, width).
 
-    ``exact``: in the three steps of torchvision's ``ToTensor`` and ``Normalize``, equal to theirs in every bit.
-    Otherwise in two steps of float32, at most 1e-6 from theirs.
+    ``exact``: in the three steps of torchvision's ``ToTensor`` and ``Normalize``, equal to theirs
+    in every bit. Otherwise in two steps of float32, at most 1e-6 from theirs.
     """
     for item, place in zip(items, out, strict=True):
         for levels, plane, middle, deviation in zip(item, place, mean, std, strict=True):

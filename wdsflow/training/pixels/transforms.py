@@ -37,8 +37,9 @@ class Transform:
 class Whole(Transform):
     """Resize the whole picture, then cut its centre out, or pad it with ``fill``, to ``size``.
 
-    ``fit`` "short": the short side becomes ``size[0]``; "both": both sides become ``size``, regardless of shape;
-    "ratio": as timm's ResizeKeepRatio with ``longest``, 1 to show all of the picture, 0 to fill the size.
+    ``fit`` "short": the short side becomes ``size[0]``; "both": both sides become ``size``,
+    regardless of shape; "ratio": as timm's ResizeKeepRatio with ``longest``, 1 to show all of the
+    picture, 0 to fill the size.
     """
 
     fit: Literal["short", "both", "ratio"]

@@ -48,7 +48,9 @@ def command(options: FeedOptions, *flags: str, **changed: str | bool | None) -> 
         flags: further flags.
         changed: other values of options; None omits one.
     """
-    asked = ((item, changed.get(item.name, getattr(options, item.name))) for item in fields(options))
+    asked = (
+        (item, changed.get(item.name, getattr(options, item.name))) for item in fields(options)
+    )
     values = {item.name: value for item, value in asked if value != item.default}
     if options.fields:
         return _call(options, values)
@@ -61,7 +63,10 @@ def command(options: FeedOptions, *flags: str, **changed: str | bool | None) -> 
         if value is True:
             words.append(f"--{name.replace('_', '-')}")
         else:
-            words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
+            words += [
+                f"--{name.replace('_', '-')}",
+                f"{value:g}" if isinstance(value, float) else str(value),
+            ]
     argv = join(options.argv)
     world = rank_and_world()[1]
     as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
@@ -92,8 +97,12 @@ def _call(options: FeedOptions, values: dict[str, object]) -> str:
             fields[columns.order.index(number)] = str(values[name])
     words = ["..."]
     if fields != list(options.fields):
-        words.append(f"fields=({', '.join(_literal('fields', field) for field in fields)}{',' * (len(fields) == 1)})")
-    words += [f"{name}={_literal(name, values[name])}" for name in ("ledger", "where") if name in values]
+        words.append(
+            f"fields=({', '.join(_literal('fields', field) for field in fields)}{',' * (len(fields) == 1)})"
+        )
+    words += [
+        f"{name}={_literal(name, values[name])}" for name in ("ledger", "where") if name in values
+    ]
     rest = {name: value for name, value in values.items() if name not in _OF_CALL}
     return f"wdsflow.feed({', '.join([*words, f'options={_settings(rest)}'] if rest else words)})"
 
@@ -132,10 +141,16 @@ def resumed(options: FeedOptions) -> str:
     """Return the command that resumes training at its last checkpoint."""
     if options.fields:
         return "feed.load_state_dict(state)"
-    return f"{command(options)} --resume latest" if options.argv else "dataloader.load_state_dict(state)"
+    return (
+        f"{command(options)} --resume latest"
+        if options.argv
+        else "dataloader.load_state_dict(state)"
+    )
 
 
-def caption_fixes(options: FeedOptions, names: Sequence[str], peeked: Sequence[ShardEvidence]) -> Iterator[str]:
+def caption_fixes(
+    options: FeedOptions, names: Sequence[str], peeked: Sequence[ShardEvidence]
+) -> Iterator[str]:
     """Yield commands that find captions elsewhere: in JSON, or in a member of another name.
 
     ``names``: fields of the shards. ``peeked``: shards whose JSON was read.
@@ -181,7 +196,12 @@ def asked_captions(options: FeedOptions) -> Captions | None:
 def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
     """Return the problem if none of the JSON names for captions has text, with the names that are there; "" if one has."""
     held = json_names(peeked)
-    looked = [name for source in captions.sources if not isinstance(source, str) for name in source.json_text_key]
+    looked = [
+        name
+        for source in captions.sources
+        if not isinstance(source, str)
+        for name in source.json_text_key
+    ]
     for name in looked:
         top = name.partition(".")[0]
         found = held.get(name) or held.get(top)
@@ -194,7 +214,11 @@ def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
     if with_text:
         return f"{problem}; it has text in {_most_frequent(with_text)}"
     without_text = {name: key.count for name, key in held.items()}
-    return f"{problem}; it has {_most_frequent(without_text)}, without text" if without_text else problem
+    return (
+        f"{problem}; it has {_most_frequent(without_text)}, without text"
+        if without_text
+        else problem
+    )
 
 
 def _most_frequent(counts: Mapping[str, int]) -> str:
@@ -205,7 +229,9 @@ def _most_frequent(counts: Mapping[str, int]) -> str:
 
 
 def _likeliest(names: Sequence[str], known: Sequence[str]) -> str:
-    ranked = [(known.index(last), name) for name in names if (last := name.rpartition(".")[2]) in known]
+    ranked = [
+        (known.index(last), name) for name in names if (last := name.rpartition(".")[2]) in known
+    ]
     return min(ranked)[1] if ranked else ""
 
 
@@ -269,14 +295,18 @@ def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[st
         how = "has been stopped by a signal" if each.stopped else "has been"
         yield f"{each.who} {how} {where} for {each.seconds:,.0f} s{f', in {frames}' if frames else ''}."
     for item in reading[:_SHOWN]:
-        last = f" after {how_many(item.samples, 'sample')}, the last of them '{escape(item.key, 60)}'"
+        last = (
+            f" after {how_many(item.samples, 'sample')}, the last of them '{escape(item.key, 60)}'"
+        )
         yield f"{escape(item.shard, 300)} has given nothing for {item.seconds:,.0f} s{last if item.samples else ''}."
     more = len(busy[_SHOWN:]) + len(reading[_SHOWN:])
     if more:
         yield f"{more:,} more decoders or shards hang."
 
 
-def hanging_fixes(busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions) -> Iterator[str]:
+def hanging_fixes(
+    busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions
+) -> Iterator[str]:
     """Yield fixes for decoders and shards that hang."""
     if any(each.stopped for each in busy):
         yield f"do not stop decoders; from the last checkpoint: {resumed(options)}"

@@ -55,8 +55,9 @@ class Damage(NamedTuple):
 class LossTally:
     """Counts of one rank: ``seen`` is kept, lost and left-over samples together.
 
-    ``kept``: samples given in batches. ``noted``: left-over samples, which fill no batch, and repeated ones, which are
-    read again in the same epoch to fill its batches, and are counted only there.
+    ``kept``: samples given in batches. ``noted``: left-over samples, which fill no batch, and
+    repeated ones, which are read again in the same epoch to fill its batches, and are counted only
+    there.
 
     One thread writes. Other threads read valid numbers, possibly of different moments.
     """
@@ -103,8 +104,12 @@ class LossTally:
 
     def copy(self) -> "LossTally":
         """Return a copy."""
-        losses = {key: LossReason(reason.count, reason.first) for key, reason in list(self.losses.items())}
-        return LossTally(self.kept, losses, Counter(self.noted), dict(self.damage), Counter(self.fields))
+        losses = {
+            key: LossReason(reason.count, reason.first) for key, reason in list(self.losses.items())
+        }
+        return LossTally(
+            self.kept, losses, Counter(self.noted), dict(self.damage), Counter(self.fields)
+        )
 
     def since(self, before: "LossTally") -> "LossTally":
         """Return the difference to ``before``, an earlier copy."""
@@ -115,7 +120,11 @@ class LossTally:
                 losses[key] = LossReason(count, reason.first)
         damage = {key: item for key, item in list(self.damage.items()) if key not in before.damage}
         return LossTally(
-            self.kept - before.kept, losses, self.noted - before.noted, damage, self.fields - before.fields
+            self.kept - before.kept,
+            losses,
+            self.noted - before.noted,
+            damage,
+            self.fields - before.fields,
         )
 
 
@@ -148,7 +157,10 @@ def _write(text: str) -> None:
 def _reaches_stderr() -> bool:
     logger: logging.Logger | None = _log
     while logger is not None:
-        if any(isinstance(each, logging.StreamHandler) and each.stream is sys.stderr for each in logger.handlers):
+        if any(
+            isinstance(each, logging.StreamHandler) and each.stream is sys.stderr
+            for each in logger.handlers
+        ):
             return True
         logger = logger.parent if logger.propagate else None
     return False

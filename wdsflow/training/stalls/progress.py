@@ -52,9 +52,10 @@ class Facts(NamedTuple):
 class Progress:
     """Status lines, the table and metrics of one rank.
 
-    Rank 0 logs. The others log one line at the end of an epoch, and only if they lost one sample in a hundred, found
-    a damaged shard, or training waited for them for a tenth of the time: the slowest rank sets the pace of all. Any
-    rank logs if no batch came for half a minute. With ``status_every=0`` only such losses and damage are logged.
+    Rank 0 logs. The others log one line at the end of an epoch, and only if they lost one sample in
+    a hundred, found a damaged shard, or training waited for them for a tenth of the time: the
+    slowest rank sets the pace of all. Any rank logs if no batch came for half a minute. With
+    ``status_every=0`` only such losses and damage are logged.
     """
 
     def __init__(self, options: FeedOptions, *, rank: int = 0, world_size: int = 1) -> None:
@@ -62,7 +63,9 @@ class Progress:
         self._quiet = not options.status_every
         self._speaks = rank == 0 and not self._quiet
         self._every = options.status_every or _METRICS_EVERY
-        self._metrics = Metrics(options.metrics, rank=rank, world_size=world_size) if options.metrics else None
+        self._metrics = (
+            Metrics(options.metrics, rank=rank, world_size=world_size) if options.metrics else None
+        )
         self._due = inf
         self._epoch = self._num_batches = self._batch = self._samples = self._batches = 0
         # Time, samples, seconds waited, when the epoch began.
@@ -85,7 +88,11 @@ class Progress:
 
     def step(self, samples: int, batch: int, tally: LossTally, waited: float) -> None:
         """Count a batch of so many samples, ``batch`` being its number (from 1) in its epoch; log if it is time."""
-        self._samples, self._batch, self._batches = self._samples + samples, batch, self._batches + 1
+        self._samples, self._batch, self._batches = (
+            self._samples + samples,
+            batch,
+            self._batches + 1,
+        )
         self._next_wait = self._first_wait
         now = time.monotonic()
         if now < self._due:
@@ -104,7 +111,10 @@ class Progress:
         self._next_wait = 2 * seconds
         facts = self._facts(self._first, tally, waited + seconds, done=False)
         level = logging.WARNING if seconds >= _LONG_WAIT else logging.INFO
-        say(level, f"{self._where(facts)}: no batch for {seconds:,.0f} s, {_loss(facts.tally)}{_damaged(facts.tally)}")
+        say(
+            level,
+            f"{self._where(facts)}: no batch for {seconds:,.0f} s, {_loss(facts.tally)}{_damaged(facts.tally)}",
+        )
 
     def end(self, tally: LossTally, waited: float) -> None:
         """End an epoch."""
@@ -128,7 +138,9 @@ class Progress:
             self._metrics.write(facts)
         return facts
 
-    def _facts(self, since: tuple[float, int, float], tally: LossTally, waited: float, *, done: bool) -> Facts:
+    def _facts(
+        self, since: tuple[float, int, float], tally: LossTally, waited: float, *, done: bool
+    ) -> Facts:
         seconds = max(time.monotonic() - since[0], 1e-9)
         # Another thread writes it.
         total = tally.copy()
@@ -206,15 +218,19 @@ def _share(count: int, seen: int) -> str:
 class Metrics:
     """A file of facts: ``.prom`` is rewritten each time; ``.jsonl`` gets a line.
 
-    With several ranks each has its own file, "feed-rank3.prom". Raises ValueError for other names. A file that cannot
-    be written is reported once and stops nothing.
+    With several ranks each has its own file, "feed-rank3.prom". Raises ValueError for other names.
+    A file that cannot be written is reported once and stops nothing.
     """
 
     def __init__(self, path: str, *, rank: int = 0, world_size: int = 1) -> None:
         name = Path(path)
         if name.suffix not in (".prom", ".jsonl"):
-            raise ValueError(f"metrics is {path!r}; name a file *.prom (Prometheus) or *.jsonl (JSON lines)")
-        self.path = name.with_name(f"{name.stem}-rank{rank}{name.suffix}") if world_size > 1 else name
+            raise ValueError(
+                f"metrics is {path!r}; name a file *.prom (Prometheus) or *.jsonl (JSON lines)"
+            )
+        self.path = (
+            name.with_name(f"{name.stem}-rank{rank}{name.suffix}") if world_size > 1 else name
+        )
         self.rank, self.world_size = rank, world_size
         self._failed = False
 
@@ -228,7 +244,10 @@ class Metrics:
                     stream.write(f"{json.dumps(_record(facts, self.rank, self.world_size))}\n")
         except OSError as error:
             if not self._failed:
-                say(logging.WARNING, f"feed: metrics cannot be written, training continues: {escape(str(error), 200)}")
+                say(
+                    logging.WARNING,
+                    f"feed: metrics cannot be written, training continues: {escape(str(error), 200)}",
+                )
             self._failed = True
 
     def _replace(self, text: str) -> None:
@@ -255,17 +274,34 @@ def _families(facts: Facts, rank: str) -> Iterator[str]:
     for (stage, reason), item in total.losses.items():
         labels = f'{rank},stage="{_label(stage)}",reason="{_label(reason)}"'
         yield f"wdsflow_samples_lost_total{{{labels}}} {item.count}"
-    yield from _family("samples_noted_total", "counter", "Samples that were not lost, by what is noted of them.")
+    yield from _family(
+        "samples_noted_total", "counter", "Samples that were not lost, by what is noted of them."
+    )
     for note, count in total.noted.items():
         yield f'wdsflow_samples_noted_total{{{rank},note="{_label(note)}"}} {count}'
     single: tuple[tuple[str, str, str, float], ...] = (
-        ("damaged_shards", "gauge", "Damaged shards.", len({item.shard for item in total.damage.values()})),
+        (
+            "damaged_shards",
+            "gauge",
+            "Damaged shards.",
+            len({item.shard for item in total.damage.values()}),
+        ),
         ("batches_total", "counter", "Batches delivered.", facts.batches),
-        ("wait_seconds_total", "counter", "Seconds that training waited for batches.", facts.waited),
+        (
+            "wait_seconds_total",
+            "counter",
+            "Seconds that training waited for batches.",
+            facts.waited,
+        ),
         ("epoch", "gauge", "The current epoch, from 0.", facts.epoch),
         ("epoch_batch", "gauge", "Batches delivered in this epoch.", facts.batch),
         ("epoch_batches", "gauge", "Batches of this epoch.", facts.num_batches),
-        ("samples_per_second", "gauge", "Samples per second delivered by this rank, recently.", facts.rate),
+        (
+            "samples_per_second",
+            "gauge",
+            "Samples per second delivered by this rank, recently.",
+            facts.rate,
+        ),
         ("wait_ratio", "gauge", "Share of the time that training waited, recently.", facts.share),
     )
     for name, kind, text, value in single:
@@ -294,7 +330,9 @@ def _record(facts: Facts, rank: int, world_size: int) -> dict[str, object]:
         }
         for item in tally.losses.values()
     ]
-    damage = [[escape(item.shard, 500), item.what, escape(item.detail)] for item in tally.damage.values()]
+    damage = [
+        [escape(item.shard, 500), item.what, escape(item.detail)] for item in tally.damage.values()
+    ]
     return {
         "event": "epoch" if facts.done else "status",
         "time": round(time.time(), 3),

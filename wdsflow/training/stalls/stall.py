@@ -32,7 +32,9 @@ _LARGEST_JSON = 1 << 20
 _MOST_SHOWN = 4
 # Least share of lost samples that needs a fix.
 _MUCH = 0.05
-_NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
+_NO_CAPTION = frozenset(
+    {"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"}
+)
 _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
 _JSON = ("json", "jsn")
 
@@ -40,7 +42,9 @@ _JSON = ("json", "jsn")
 def peek(url: Shard, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
     """Return the JSON names in the first hundred members of that name, in ``json_keys``; None if none came in two seconds."""
     found = ShardEvidence(url)
-    thread = threading.Thread(target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True)
+    thread = threading.Thread(
+        target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True
+    )
     thread.start()
     # Abandoned if storage hangs.
     thread.join(_PEEK_SECONDS + 0.5)
@@ -132,7 +136,9 @@ def rank_name(rank: int, world_size: int) -> str:
 
 
 def _starves(worker: WorkerFacts | None) -> bool:
-    return worker is not None and (not worker.shards or (worker.passes > 0 and worker.usable < worker.batch_size))
+    return worker is not None and (
+        not worker.shards or (worker.passes > 0 and worker.usable < worker.batch_size)
+    )
 
 
 def _what(worker: WorkerFacts | None, waited: float | None, lost_in_a_row: int | None) -> str:
@@ -146,7 +152,9 @@ def _what(worker: WorkerFacts | None, waited: float | None, lost_in_a_row: int |
     elif worker is not None and _starves(worker):
         shards = "its only shard" if worker.shards == 1 else f"its {worker.shards:,} shards"
         usable = how_many(worker.usable, "usable sample")
-        parts.append(f"a whole pass over {shards} gave {usable}, a batch needs {worker.batch_size:,}")
+        parts.append(
+            f"a whole pass over {shards} gave {usable}, a batch needs {worker.batch_size:,}"
+        )
     ever = ". OpenCLIP's own loader would hang" if _starves(worker) else ""
     return f"{'; '.join(parts) or 'no batch comes'}{ever}."
 
@@ -184,7 +192,8 @@ def _where(tally: LossTally) -> Iterator[str]:
 class _NamesInJson(NamedTuple):
     """What the json of some samples has, if captions are or may be in it.
 
-    ``member``: of the json; "" if there is none. ``wrong``: the problem if it has none of the names that are asked for.
+    ``member``: of the json; "" if there is none. ``wrong``: the problem if it has none of the names
+    that are asked for.
     """
 
     member: str = ""
@@ -240,8 +249,17 @@ def _fixes(
     if slugs & _NO_IMAGE:
         yield from image_fixes(options, names)
     missing = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
-    lost = [item for item in tally.damage.values() if item.what in {MISSING, UNREADABLE} or item.shard.is_pipe]
-    if worker is not None and _starves(worker) and not (much and not tally.kept) and not (lost and not worker.usable):
+    lost = [
+        item
+        for item in tally.damage.values()
+        if item.what in {MISSING, UNREADABLE} or item.shard.is_pipe
+    ]
+    if (
+        worker is not None
+        and _starves(worker)
+        and not (much and not tally.kept)
+        and not (lost and not worker.usable)
+    ):
         yield from _worker_fixes(worker, options)
     if missing:
         yield f"bring the missing shards back, or leave them out of {argument(options, 'train_data')}"
@@ -293,8 +311,18 @@ def _caption_fixes(names: Sequence[str], json: _NamesInJson, options: FeedOption
 def _worker_fixes(worker: WorkerFacts, options: FeedOptions) -> Iterator[str]:
     if options.schedule != "balanced":
         yield f"one share for all workers: {command(options, schedule='balanced')}"
-    fewer = [f"fewer workers than {worker.workers} ({argument(options, 'workers')})"] if worker.workers > 1 else []
-    smaller = (
-        [f"{argument(options, 'batch_size')}{' ' if options.argv else ' = '}{worker.usable}"] if worker.usable else []
+    fewer = (
+        [f"fewer workers than {worker.workers} ({argument(options, 'workers')})"]
+        if worker.workers > 1
+        else []
     )
-    yield f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}" if fewer or smaller else "more shards"
+    smaller = (
+        [f"{argument(options, 'batch_size')}{' ' if options.argv else ' = '}{worker.usable}"]
+        if worker.usable
+        else []
+    )
+    yield (
+        f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}"
+        if fewer or smaller
+        else "more shards"
+    )

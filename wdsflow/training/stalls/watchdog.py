@@ -32,7 +32,11 @@ _GRACE = 6.0
 _HEARING = 3.0
 # Of a message.
 _LINES, _WIDE = 40, 1000
-_WRITERS = ("torch.serialization", "safetensors.torch", "torch.distributed.checkpoint.state_dict_saver")
+_WRITERS = (
+    "torch.serialization",
+    "safetensors.torch",
+    "torch.distributed.checkpoint.state_dict_saver",
+)
 
 # Messages that this process has printed.
 _shown: set[str] = set()
@@ -41,10 +45,11 @@ _shown: set[str] = set()
 class Watchdog:
     """Brings a stall of one rank to all ranks.
 
-    The rank that stalls calls ``failed``, or ``check`` inside ``waiting``. On the others ``check`` raises StallError. A
-    rank that does not call it, because it waits in a collective, prints the message. After a failure all ranks have six
-    seconds to end by themselves, or to call ``stop``; then their processes are ended with exit status 1, but not while
-    they write a checkpoint. ``kill`` ends this rank's decoders. A process without other ranks is never ended.
+    The rank that stalls calls ``failed``, or ``check`` inside ``waiting``. On the others ``check``
+    raises StallError. A rank that does not call it, because it waits in a collective, prints the
+    message. After a failure all ranks have six seconds to end by themselves, or to call ``stop``;
+    then their processes are ended with exit status 1, but not while they write a checkpoint.
+    ``kill`` ends this rank's decoders. A process without other ranks is never ended.
     """
 
     def __init__(self, stall_after: float, kill: Callable[[], None] = lambda: None) -> None:
@@ -87,7 +92,11 @@ class Watchdog:
         self._stopped.set()
         atexit.unregister(self._leave)
         thread = self._thread
-        if thread is not None and thread is not threading.current_thread() and self._pid == os.getpid():
+        if (
+            thread is not None
+            and thread is not threading.current_thread()
+            and self._pid == os.getpid()
+        ):
             thread.join(timeout=2)
 
     def abandon(self) -> None:
@@ -124,14 +133,19 @@ class Watchdog:
     def failed(self, error: BaseException) -> None:
         """Send the reason to the other ranks; return when all have read it, or after three seconds.
 
-        Call it before raising: this process may hold the store, and torchrun ends all ranks when the first one ends.
+        Call it before raising: this process may hold the store, and torchrun ends all ranks when
+        the first one ends.
         """
         self._known = True
         if self._pid != os.getpid() or not self._post(error):
             return
         until = time.monotonic() + _HEARING
         with suppress(RuntimeError):
-            while self._board is not None and time.monotonic() < until and not self._board.known_to_all():
+            while (
+                self._board is not None
+                and time.monotonic() < until
+                and not self._board.known_to_all()
+            ):
                 time.sleep(0.05)
 
     def explain(self, error: BaseException) -> StallError | None:
@@ -139,7 +153,11 @@ class Watchdog:
 
         A rank in a collective gets "Connection closed by peer" when another rank ends.
         """
-        if isinstance(error, FeedStopped) or not isinstance(error, Exception) or self._pid != os.getpid():
+        if (
+            isinstance(error, FeedStopped)
+            or not isinstance(error, Exception)
+            or self._pid != os.getpid()
+        ):
             return None
         self._listen(urgent=True)
         return None if self._message is None else self._heard(self._message)
@@ -154,7 +172,12 @@ class Watchdog:
     def _leave(self) -> None:
         self.stop()
         board = self._board
-        if board is not None and self._message is None and not self._known and self._pid == os.getpid():
+        if (
+            board is not None
+            and self._message is None
+            and not self._known
+            and self._pid == os.getpid()
+        ):
             with suppress(RuntimeError):
                 if board.is_open():
                     board.leave()
@@ -173,11 +196,15 @@ class Watchdog:
         board = self._board
         if board is None or self._message is not None:
             return False
-        reason = str(error) if isinstance(error, FeedStopped) else f"{type(error).__name__}: {error}"
+        reason = (
+            str(error) if isinstance(error, FeedStopped) else f"{type(error).__name__}: {error}"
+        )
         lines = [escape(line, _WIDE) for line in reason.splitlines()[:_LINES]]
         message = "\n".join(lines)
         try:
-            board.post(message if message.startswith("rank ") else f"rank {board.rank} failed: {message}")
+            board.post(
+                message if message.startswith("rank ") else f"rank {board.rank} failed: {message}"
+            )
         except RuntimeError:
             return False
         return True
@@ -209,7 +236,10 @@ class Watchdog:
             if self._known:
                 self._end("")
                 return
-            if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after + 2 * _EVERY:
+            if (
+                wait is not None
+                and (waited := time.monotonic() - wait[0]) >= self.stall_after + 2 * _EVERY
+            ):
                 # The main thread hangs without calling check.
                 error = wait[1](waited)
                 self._post(error)
@@ -227,8 +257,8 @@ class Watchdog:
         while _saving():
             if self._stopped.wait(_EVERY):
                 return
-        # Aborting the process group would be gentler, but gloo ignores it, and after NCCL's abort the main thread
-        # continues with garbage, perhaps into a checkpoint.
+        # Aborting the process group would be gentler, but gloo ignores it, and after NCCL's abort
+        # the main thread continues with garbage, perhaps into a checkpoint.
         cry(f"rank {self._board.rank} did not end: its process is killed now")
         end_commands()
         self._kill()

@@ -37,8 +37,9 @@ class DecoderSetup(NamedTuple):
 class _Answer(NamedTuple):
     """The results of a chunk, column by column: sample by sample they would take three times as long to pickle.
 
-    ``lost``: by the number of the task; the columns have the others. ``images``: a ``HeldSlot`` if it is in a slot.
-    ``texts``: an array with a row for each, or a list. ``trace``: if ``error`` does not explain itself.
+    ``lost``: by the number of the task; the columns have the others. ``images``: a ``HeldSlot`` if
+    it is in a slot. ``texts``: an array with a row for each, or a list. ``trace``: if ``error``
+    does not explain itself.
     """
 
     lost: dict[int, FeedLoss]
@@ -50,7 +51,11 @@ class _Answer(NamedTuple):
 
 
 def serve(
-    chunks: Connection, answers: Connection, others: Sequence[Connection], work: ChunkWork, setup: DecoderSetup
+    chunks: Connection,
+    answers: Connection,
+    others: Sequence[Connection],
+    work: ChunkWork,
+    setup: DecoderSetup,
 ) -> None:
     """Answer chunks until the last one, or until the parent has died. ``others``: the parent's ends of pipes."""
     # The parent ends this process.
@@ -68,7 +73,9 @@ def serve(
     gc.enable()
     _be_a_worker(setup)
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(chunks, waiting), name="wdsflow-chunks", daemon=True).start()
+    threading.Thread(
+        target=_receive, args=(chunks, waiting), name="wdsflow-chunks", daemon=True
+    ).start()
     number = 0
     while True:
         tasks: Sequence[Task] = pickle.loads(waiting.get())  # noqa: S301 - by the parent
@@ -88,7 +95,9 @@ def read_answer(data: bytes, tasks: Sequence[Task], slots: Slots) -> None:
     answer: _Answer = pickle.loads(data)  # noqa: S301 - by a child of ours
     if answer.error is not None:
         slots.give_back(*(task.slot for task in tasks))
-        raise answer.error from (RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None)
+        raise answer.error from (
+            RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None
+        )
     columns = zip(answer.images, answer.texts, answer.more, strict=True)
     for number, task in enumerate(tasks):
         if number in answer.lost:
@@ -151,7 +160,9 @@ def _answer(tasks: Sequence[Task], number: int, work: ChunkWork, setup: DecoderS
         note(len(tasks) + 1)
         texts = [sample.text for sample in made]
         rows = joined_rows(texts)
-        return _Answer(lost, images, texts if rows is None else rows, [sample.more for sample in made])
+        return _Answer(
+            lost, images, texts if rows is None else rows, [sample.more for sample in made]
+        )
     except BaseException as error:  # noqa: BLE001 - raised where training waits
         return _failed(error)
 

@@ -8,7 +8,14 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import host_memory
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Task
-from wdsflow.training.stalls.field_fixes import argument, at, command, processes_named, resumed, without
+from wdsflow.training.stalls.field_fixes import (
+    argument,
+    at,
+    command,
+    processes_named,
+    resumed,
+    without,
+)
 
 from .slots import more_shared, shared_memory_state
 
@@ -56,7 +63,10 @@ def _how(code: int | None) -> tuple[str, str]:
         return "closed its pipe", ""
     name = killed_by(code)
     if not name:
-        return f"ended by itself with exit status {code}", "The image transform or the tokenizer called exit."
+        return (
+            f"ended by itself with exit status {code}",
+            "The image transform or the tokenizer called exit.",
+        )
     cause = ""
     if name == "SIGKILL":
         memory = host_memory()

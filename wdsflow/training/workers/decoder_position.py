@@ -30,8 +30,9 @@ _OURS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), tokenize.
 class Position(NamedTuple):
     """The position of a process.
 
-    ``chunk``: how many it has begun. ``task``: in the latest; the number of its tasks while captions are tokenized, one
-    more when all is done. ``since``: by ``time.monotonic``, comparable across processes.
+    ``chunk``: how many it has begun. ``task``: in the latest; the number of its tasks while
+    captions are tokenized, one more when all is done. ``since``: by ``time.monotonic``, comparable
+    across processes.
     """
 
     chunk: int
@@ -46,7 +47,8 @@ class SharedPosition:
         self._fd = nameless_file(_TEXT)
         self._cell = Note(_CELL, self._fd)
         self._end = weakref.finalize(self, _close, self._fd, self._cell)
-        # Held while the stack is read: closed meanwhile, the number of the file might be that of another file.
+        # Held while the stack is read: closed meanwhile, the number of the file might be that of
+        # another file.
         self._in_use = threading.RLock()
         self.write(0, 0)
 

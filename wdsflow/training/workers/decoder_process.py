@@ -36,10 +36,13 @@ _living: "weakref.WeakSet[DecoderProcess]" = weakref.WeakSet()
 class DecoderProcess:
     """One process and its chunks.
 
-    Raises OSError if the system cannot start more processes, SampleError if the transform cannot be sent.
+    Raises OSError if the system cannot start more processes, SampleError if the transform cannot be
+    sent.
     """
 
-    def __init__(self, setup: DecoderSetup, method: str, work: ChunkWork, others: Sequence[Connection]) -> None:
+    def __init__(
+        self, setup: DecoderSetup, method: str, work: ChunkWork, others: Sequence[Connection]
+    ) -> None:
         context = multiprocessing.get_context(method)
         theirs, self.chunks = context.Pipe(duplex=False)
         self.answers, answering = context.Pipe(duplex=False)
@@ -59,7 +62,8 @@ class DecoderProcess:
         # Processor time, and since when it has not changed.
         self._cpu, self._cpu_since = -1.0, inf
         collects = gc.isenabled()
-        # In the child, too: a finalizer would wait there for a lock that a thread of the parent holds.
+        # In the child, too: a finalizer would wait there for a lock that a thread of the parent
+        # holds.
         gc.disable()
         try:
             self.process.start()
@@ -103,10 +107,14 @@ class DecoderProcess:
     def does_not_begin(self, seconds: float) -> bool:
         """Return whether it has had work for ``seconds`` without starting any, and is not using the processor.
 
-        A forked process hangs this way if it needs a lock that another thread of its parent held during the fork.
-        Each call compares the processor time with that of the last call.
+        A forked process hangs this way if it needs a lock that another thread of its parent held
+        during the fork. Each call compares the processor time with that of the last call.
         """
-        if self._position is None or time.monotonic() < self._first_sent + seconds or self._position.read().chunk:
+        if (
+            self._position is None
+            or time.monotonic() < self._first_sent + seconds
+            or self._position.read().chunk
+        ):
             return False
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self._pid)
@@ -137,8 +145,15 @@ class DecoderProcess:
             waited = time.monotonic() - position.since
             if waited < seconds:
                 return None
-            stopped = psutil.Process(self._pid).status() in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
-            stack = self._position.stack(self._pid) if self._position is not None and not stopped else ()
+            stopped = psutil.Process(self._pid).status() in {
+                psutil.STATUS_STOPPED,
+                psutil.STATUS_TRACING_STOP,
+            }
+            stack = (
+                self._position.stack(self._pid)
+                if self._position is not None and not stopped
+                else ()
+            )
             return BusyWith(self.name, tasks, waited, stack, stopped=stopped, tokens=tokens)
         return None
 

@@ -56,7 +56,13 @@ class DecodingProcesses(Decoders):
         options: FeedOptions,
     ) -> None:
         self.most_chunks = max(most_chunks, 2 * count)
-        self._count, self._work, self._method, self._known, self._options = count, work, method, known, options
+        self._count, self._work, self._method, self._known, self._options = (
+            count,
+            work,
+            method,
+            known,
+            options,
+        )
         forks = method == "fork"
         self._slots = Slots(room, size) if forks else Slots(0, 0)
         self._processes: list[DecoderProcess] = []
@@ -132,7 +138,9 @@ class DecodingProcesses(Decoders):
         forks = self._method == "fork"
         try:
             position = SharedPosition() if forks else None
-            setup = DecoderSetup(number, self._count, slots=self._slots if forks else None, position=position)
+            setup = DecoderSetup(
+                number, self._count, slots=self._slots if forks else None, position=position
+            )
             return DecoderProcess(setup, self._method, self._work, others)
         except OSError as error:
             message = not_started_message(number, error, self._options, known=self._known)
@@ -151,7 +159,10 @@ class DecodingProcesses(Decoders):
         """Replace a process that has not started to work; the new one gets the same work."""
         old = self._processes[number]
         self._restarted.add(number)
-        say(logging.WARNING, f"feed: {old.name} did not begin its work for {DECODER_BEGINS:g} s: it is started again")
+        say(
+            logging.WARNING,
+            f"feed: {old.name} did not begin its work for {DECODER_BEGINS:g} s: it is started again",
+        )
         old.kill()
         # Then it no longer writes into slots.
         old.process.join()

@@ -80,7 +80,9 @@ def read_members(
     if image.data is not None or (not image.name and _is_held(ref)):
         return image.data or b"", {blob.name: _held(blob, most(blob)) for blob in ref.texts}
     if image.at < 0 and image.name:
-        raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes and cannot be read later")
+        raise StageError(
+            "huge-image", f"its {image.name} has {image.size:,} bytes and cannot be read later"
+        )
     try:
         with shards.use(ref.shard) as fd:
             if len(ref.texts) == 1 and (pair := _together(fd, image, ref.texts[0])) is not None:
@@ -118,6 +120,7 @@ def _exactly(fd: int, blob: Blob) -> bytes:
     data = read_fully(fd, blob.size, blob.at)
     if len(data) < blob.size:
         raise StageError(
-            "truncated", f"its {blob.name} ends after {len(data):,} of {blob.size:,} bytes: has the shard changed?"
+            "truncated",
+            f"its {blob.name} ends after {len(data):,} of {blob.size:,} bytes: has the shard changed?",
         )
     return data

@@ -31,8 +31,8 @@ _DETAIL = 300
 class SampleWork:
     """Makes the samples of one source. Thread-safe and picklable.
 
-    ``images``: None if samples have none. ``largest``: bytes of an encoded image. ``processes``: the user's name of the
-    number of decoding processes.
+    ``images``: None if samples have none. ``largest``: bytes of an encoded image. ``processes``:
+    the user's name of the number of decoding processes.
     """
 
     images: ImageWork | None
@@ -41,7 +41,9 @@ class SampleWork:
     largest: int
     processes: str = 'args["workers"]'
     shards: OpenShards = field(default_factory=OpenShards, compare=False, repr=False)
-    hold: Callable[[int], AbstractContextManager[None]] | None = field(default=None, compare=False, repr=False)
+    hold: Callable[[int], AbstractContextManager[None]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def __reduce__(self) -> Any:
         # Open files and a budget of threads stay in their process.
@@ -55,7 +57,9 @@ class SampleWork:
             data, members = read_members(ref, self.shards, self.largest, self._most_bytes)
             if columns.map is not None:
                 stage = "map"
-                return MadeSample(None, "", (columns.mapped(ref.key, ref.shard, members, task.seed),))
+                return MadeSample(
+                    None, "", (columns.mapped(ref.key, ref.shard, members, task.seed),)
+                )
             stage = "caption"
             text = "" if columns.captions is None else columns.captions.read(ref.key, members)
             stage = "member"
@@ -88,7 +92,11 @@ class SampleWork:
         except CaptionFailure as failure:
             cause = failure.__cause__
             assert cause is not None
-            alone = [task for task, text in zip(tasks, texts, strict=True) if [text] == list(failure.texts)]
+            alone = [
+                task
+                for task, text in zip(tasks, texts, strict=True)
+                if [text] == list(failure.texts)
+            ]
             code = "the tokenizer" if alone else "the tokenizer, for several captions at once,"
             raise code_failure(code, alone[:1] or tasks, cause, self.processes) from cause
         for task, row in zip(tasks, rows, strict=True):
@@ -109,8 +117,8 @@ class ChunkWork:
     def __call__(self, tasks: Sequence[Task], note: Callable[[int], None]) -> None:
         """Set the results of all tasks. Raises SampleError.
 
-        ``note`` is called with the number of each task before it is begun, and with the number of tasks before the
-        captions are tokenized.
+        ``note`` is called with the number of each task before it is begun, and with the number of
+        tasks before the captions are tokenized.
         """
         for number, task in enumerate(tasks):
             note(number)

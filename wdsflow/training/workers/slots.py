@@ -26,7 +26,11 @@ def shared_memory_notes(error: BaseException, processes: str) -> list[str]:
 
     ``processes``: the user's name of the number of decoding processes.
     """
-    if _SHARED in str(error) or "shared memory" in str(error) or getattr(error, "errno", 0) == errno.ENOSPC:
+    if (
+        _SHARED in str(error)
+        or "shared memory" in str(error)
+        or getattr(error, "errno", 0) == errno.ENOSPC
+    ):
         return [f"  {shared_memory_state()}; {more_shared(processes)}"]
     return []
 
@@ -42,7 +46,9 @@ def shared_memory_state() -> str:
         found = os.statvfs(_SHARED)
     except OSError as error:
         return f"{_SHARED} is not there ({error.strerror})"
-    free, total = (format_size(blocks * found.f_frsize) for blocks in (found.f_bavail, found.f_blocks))
+    free, total = (
+        format_size(blocks * found.f_frsize) for blocks in (found.f_bavail, found.f_blocks)
+    )
     return f"{_SHARED} has {free} of {total} free"
 
 
@@ -58,14 +64,16 @@ class HeldSlot(NamedTuple):
 class Slots:
     """``count`` places for images of at most ``size`` bytes each, which a forked child writes and its parent reads.
 
-    The memory is a nameless file, not one in ``/dev/shm``, which in containers often has 64 MiB only. A slot takes
-    memory once something is written into it.
+    The memory is a nameless file, not one in ``/dev/shm``, which in containers often has 64 MiB
+    only. A slot takes memory once something is written into it.
     """
 
     def __init__(self, count: int, size: int) -> None:
         self.count, self.size = count, size
         self._map = shared_memory(max(1, count * size))
-        self._all: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8, count * size).reshape(count, size)
+        self._all: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8, count * size).reshape(
+            count, size
+        )
         self._free = deque(range(count))
         self._lent: dict[int, weakref.ref[NDArray[Any]]] = {}
         self._lock = threading.Lock()
@@ -113,7 +121,12 @@ class Slots:
 def joined_rows(items: Sequence[object]) -> NDArray[Any] | None:
     """Return texts as one array with a row for each; None if they cannot be joined."""
     rows = [row for item in items if (row := as_array(item)) is not None]
-    if not rows or len(rows) < len(items) or not rows[0].ndim or len({type(item) for item in items}) > 1:
+    if (
+        not rows
+        or len(rows) < len(items)
+        or not rows[0].ndim
+        or len({type(item) for item in items}) > 1
+    ):
         return None
     if any(row.shape != rows[0].shape or row.dtype != rows[0].dtype for row in rows):
         return None

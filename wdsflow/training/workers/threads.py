@@ -39,7 +39,9 @@ class DecodingThreads(Decoders):
         try:
             for number in range(count):
                 name = f"wdsflow-decode-{number}"
-                thread = threading.Thread(target=self._serve, args=(number,), name=name, daemon=True)
+                thread = threading.Thread(
+                    target=self._serve, args=(number,), name=name, daemon=True
+                )
                 thread.start()
                 self._threads.append(thread)
         except BaseException:
@@ -54,7 +56,8 @@ class DecodingThreads(Decoders):
     def wait(self, seconds: float) -> None:
         """Wait until some chunk is done."""
         self._progress.wait(seconds)
-        # A chunk may be done before this line, but never without being seen: who waits looks at it afterwards.
+        # A chunk may be done before this line, but never without being seen: who waits looks at it
+        # afterwards.
         self._progress.clear()
 
     def busy(self, seconds: float) -> list[BusyWith]:
@@ -67,10 +70,14 @@ class DecodingThreads(Decoders):
             if waited < seconds:
                 continue
             stack = walk_stack(stacks[thread]) if thread in stacks else ()
-            inside = others_frames((frame.f_code.co_name, frame.f_code.co_filename, line) for frame, line in stack)
+            inside = others_frames(
+                (frame.f_code.co_name, frame.f_code.co_filename, line) for frame, line in stack
+            )
             tokens = position.task == len(position.tasks)
             tasks = position.tasks if tokens else position.tasks[position.task : position.task + 1]
-            busy.append(BusyWith(f"decoding thread {position.number}", tasks, waited, inside, tokens=tokens))
+            busy.append(
+                BusyWith(f"decoding thread {position.number}", tasks, waited, inside, tokens=tokens)
+            )
         return busy
 
     def cpu(self) -> float:

@@ -15,7 +15,9 @@ from .slots import shared_memory_notes
 _FRAMES = 3
 
 
-def code_failure(code: str, tasks: Sequence[Task], error: BaseException, processes: str) -> SampleError:
+def code_failure(
+    code: str, tasks: Sequence[Task], error: BaseException, processes: str
+) -> SampleError:
     """Return the error.
 
     Args:
@@ -33,7 +35,9 @@ def code_failure(code: str, tasks: Sequence[Task], error: BaseException, process
     lines += [f"  in {frame}" for frame in frames[:_FRAMES]]
     lines += shared_memory_notes(error if cause is None else cause, processes)
     if isinstance(error, TransformError) and error.always:
-        lines.append("It does the same for a picture of noise: correct the code, no sample is to blame.")
+        lines.append(
+            "It does the same for a picture of noise: correct the code, no sample is to blame."
+        )
         if reason == "it returned None":
             lines.append("A function without return returns None.")
     elif len(tasks) == 1:

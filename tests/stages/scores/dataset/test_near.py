@@ -91,7 +91,9 @@ def test_blocks_hold_each_bit_once_and_more_hashes_make_longer_keys():
 
 
 def test_ones_are_counted_with_an_older_numpy_too(monkeypatch):
-    values = np.array([0, 1, (1 << 64) - 1, 0x8000000000000001, *clustered(500, 1).tolist()], np.uint64)
+    values = np.array(
+        [0, 1, (1 << 64) - 1, 0x8000000000000001, *clustered(500, 1).tolist()], np.uint64
+    )
     expected = [int(value).bit_count() for value in values]
     assert count_ones(values).tolist() == expected
     monkeypatch.delattr(np, "bitwise_count", raising=False)

@@ -24,7 +24,11 @@ def records(count, width, seed, keys=60, flips=0):
 
     places = rng.sample(range(10 * count), count)
     return sorted(
-        (place // count * 70_001, place % count * 97, b"".join(key() for _ in range(rng.choice((1, 1, 1, 3)))))
+        (
+            place // count * 70_001,
+            place % count * 97,
+            b"".join(key() for _ in range(rng.choice((1, 1, 1, 3)))),
+        )
         for place in places
     )
 
@@ -92,7 +96,9 @@ def test_captions_are_counted_whatever_the_order(tmp_path, memory):
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("memory", [LITTLE, PLENTY])
 @pytest.mark.parametrize("distance", [0, 1, 4, 10])
-def test_no_two_that_stay_are_near_each_other_and_each_other_is_near_one_that_stays(tmp_path, distance, memory):
+def test_no_two_that_stay_are_near_each_other_and_each_other_is_near_one_that_stays(
+    tmp_path, distance, memory
+):
     given = records(500, 8, seed=distance, flips=6)
     expected = kept_greedily(given, distance)
     assert resolved(made("near_duplicate", distance=distance), given, tmp_path, memory) == expected
@@ -115,10 +121,13 @@ def peak(name, count, folder):
     width = 8 if name == "near_duplicate" else 16
     rng = random.Random(4)
     given = (
-        (number // 100, number % 100, bytes(width) if number % 3 else rng.randbytes(width)) for number in range(count)
+        (number // 100, number % 100, bytes(width) if number % 3 else rng.randbytes(width))
+        for number in range(count)
     )
     score = made(name)
-    sum(1 for _ in score.resolve([(0, 0, bytes(width))], folder, memory=1 << 19))  # what is imported only once
+    sum(
+        1 for _ in score.resolve([(0, 0, bytes(width))], folder, memory=1 << 19)
+    )  # what is imported only once
     tracemalloc.start()
     total = sum(1 for _ in score.resolve(given, folder, memory=1 << 19))
     most = tracemalloc.get_traced_memory()[1]
@@ -139,7 +148,9 @@ def peak(name, count, folder):
 def test_ten_times_the_records_take_no_more_memory(tmp_path, name):
     """Beside a few bytes for each. In a process of its own: threads of other tests would count."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        few, many = (process.submit(peak, name, count, tmp_path).result() for count in (20_000, 100_000))
+        few, many = (
+            process.submit(peak, name, count, tmp_path).result() for count in (20_000, 100_000)
+        )
     assert many < few + 8 * 100_000
 
 
@@ -157,4 +168,8 @@ def test_images_and_captions_are_gathered_as_they_are_compared():
     assert len(duplicate) == 32
     assert duplicate[16:] == made("duplicate", image="1.jpg").gather(View(fields))
     count = made("caption_count")
-    assert count.gather(View(fields)) == count.gather(View({"txt": b"a cat"})) != count.gather(View({"txt": b"a dog"}))
+    assert (
+        count.gather(View(fields))
+        == count.gather(View({"txt": b"a cat"}))
+        != count.gather(View({"txt": b"a dog"}))
+    )

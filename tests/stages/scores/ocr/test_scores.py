@@ -27,7 +27,9 @@ WORDS = ("first words here", "first words here", "the middle", "nothing", "", "e
 @cache
 def film():
     """A video with text that comes and goes."""
-    pictures = [written(WORDS[number // 2], back=("white", "pink")[number % 2]) for number in range(12)]
+    pictures = [
+        written(WORDS[number // 2], back=("white", "pink")[number % 2]) for number in range(12)
+    ]
     return filmed(pictures, keys=4, rate=5)
 
 
@@ -59,7 +61,9 @@ def test_key_frames_can_be_looked_at_instead():
 
 
 @pytest.mark.parametrize(
-    "image", [written("word"), pytest.param(tilted("leaning words"), marks=pytest.mark.deep)], ids=["upright", "tilted"]
+    "image",
+    [written("word"), pytest.param(tilted("leaning words"), marks=pytest.mark.deep)],
+    ids=["upright", "tilted"],
 )
 def test_the_area_of_an_image_is_the_sum_or_the_union_of_what_is_detected(image):
     total = value("ocr_area", png(image), area="sum")
@@ -69,7 +73,11 @@ def test_the_area_of_an_image_is_the_sum_or_the_union_of_what_is_detected(image)
 
 @pytest.mark.deep
 def test_an_image_without_text_has_no_area_of_text():
-    assert value("ocr_area", png(smooth(96, 64))) == value("ocr_area", png(smooth(96, 64)), area="sum") == 0
+    assert (
+        value("ocr_area", png(smooth(96, 64)))
+        == value("ocr_area", png(smooth(96, 64)), area="sum")
+        == 0
+    )
 
 
 @pytest.mark.deep
@@ -77,7 +85,11 @@ def test_images_come_before_videos_unless_the_video_is_named():
     sample = {**png(written("a thumbnail with text")), "mp4": film()}
     thumbnail = value("ocr_area", sample)
     assert value("ocr_area", sample, image="png") == thumbnail
-    assert value("ocr_area", sample, video="mp4", frames=1) == value("ocr_area", {"mp4": film()}, frames=1) != thumbnail
+    assert (
+        value("ocr_area", sample, video="mp4", frames=1)
+        == value("ocr_area", {"mp4": film()}, frames=1)
+        != thumbnail
+    )
 
 
 @pytest.mark.deep
@@ -123,7 +135,9 @@ def test_unsure_lines_can_be_left_out():
 def test_frames_with_the_same_text_are_told_once():
     read = value("ocr_text", {"mp4": film()}, frames=6).split("\n")
     assert len(read) == len(set(read))
-    assert {"first words here", "the middle", "end of it all now"} <= {each.lower() for each in read}
+    assert {"first words here", "the middle", "end of it all now"} <= {
+        each.lower() for each in read
+    }
 
 
 @pytest.mark.sample(1)
@@ -185,7 +199,11 @@ def test_text_is_found_once_for_all_scores_that_want_it(tmp_path, monkeypatch):
     monkeypatch.setattr(TextDetector, "run", counting(TextDetector.run, runs[TextDetector]))
     monkeypatch.setattr(TextReader, "run", counting(TextReader.run, runs[TextReader]))
     found = {}
-    for name, names in (("all", "ocr_area,ocr_text,ocr_caption_overlap"), ("area", "ocr_area"), ("text", "ocr_text")):
+    for name, names in (
+        ("all", "ocr_area,ocr_text,ocr_caption_overlap"),
+        ("area", "ocr_area"),
+        ("text", "ocr_text"),
+    ):
         recipe = Recipe(scores=tuple(names.split(",")))
         measure_shards(str(tmp_path / "0.tar"), tmp_path / name, recipe, RunOptions(jobs=0))
         found[name] = pq.read_table(tmp_path / name / ".wdsflow/ledger/0.parquet")

@@ -60,4 +60,6 @@ def by_data_juicer(image):
 
 
 def tilted(text, angle=20, size=(256, 192)):
-    return written(text, size=size, font=32).rotate(angle, fillcolor="white", center=(size[0] / 2, 40))
+    return written(text, size=size, font=32).rotate(
+        angle, fillcolor="white", center=(size[0] / 2, 40)
+    )

@@ -3,9 +3,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.stages.scores.model.caption_sentences import LONGEST_WORD, UNKNOWN, pieces, refusal
-from wdsflow.stages.scores.model.tagging_batches import WASTE, Shape, TaggingBudget, batches, shape_of
+from wdsflow.stages.scores.model.tagging_batches import (
+    WASTE,
+    Shape,
+    TaggingBudget,
+    batches,
+    shape_of,
+)
 
-WORDS = st.lists(st.sampled_from(["a", "dog", "x" * 30, "y" * 900, "z" * 1001, "<PAD>"]), min_size=1, max_size=40)
+WORDS = st.lists(
+    st.sampled_from(["a", "dog", "x" * 30, "y" * 900, "z" * 1001, "<PAD>"]), min_size=1, max_size=40
+)
 
 
 def cells_of(shapes):
@@ -35,14 +43,18 @@ def test_every_sentence_is_in_one_batch_and_only_one_that_is_larger_itself_goes_
 
 
 @given(st.lists(WORDS, max_size=12), st.integers(1, 30), st.integers(1_010, 20_000))
-def test_pieces_are_within_the_budget_and_together_the_sentence(sentences, most_words, most_characters):
+def test_pieces_are_within_the_budget_and_together_the_sentence(
+    sentences, most_words, most_characters
+):
     for words in sentences:
         made = pieces(words, most_words, most_characters)
         for piece in made:
             assert len(piece) <= most_words
             assert TaggingBudget(most_words, most_characters).fits(*cells_of([shape_of(piece)]))
         odd = {"z" * 1001, "<PAD>"}
-        assert [word for piece in made for word in piece] == [UNKNOWN if word in odd else word for word in words]
+        assert [word for piece in made for word in piece] == [
+            UNKNOWN if word in odd else word for word in words
+        ]
         if refusal([words], most_words, most_characters) is None:
             assert len(made) == 1
 
@@ -88,7 +100,9 @@ def test_refusals_say_what_is_too_long(words, slug):
         (["a" * (LONGEST_WORD + 1)], 3, 9_999, "long-word"),
     ],
 )
-def test_a_sentence_is_refused_as_soon_as_it_is_above_a_bound(words, most_words, most_characters, slug):
+def test_a_sentence_is_refused_as_soon_as_it_is_above_a_bound(
+    words, most_words, most_characters, slug
+):
     found = refusal([["a"], words], most_words, most_characters)
     assert (found and found.slug) == slug
     whole = [words] if len(words[0]) <= LONGEST_WORD else [[UNKNOWN]]

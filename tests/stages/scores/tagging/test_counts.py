@@ -22,7 +22,10 @@ class Parts(PartsOfSpeech):
 
     def tag(self, processor: Any, sentences: Sequence[list[str]]) -> list[list[Any]]:
         assert all(len(words) <= self.max_words for words in sentences)
-        return [[(UPOS[word], "VBZ" if word == "sees" else "NN") for word in words] for words in sentences]
+        return [
+            [(UPOS[word], "VBZ" if word == "sees" else "NN") for word in words]
+            for words in sentences
+        ]
 
 
 def parts(texts: Sequence[str], **settings: Any) -> list[Any]:
@@ -43,7 +46,9 @@ def test_parts_of_speech_are_counted_over_all_sentences_of_each_caption(words: i
     assert value(Pos(model="x", tag="VERB", measure="share"), found[:2]) == [0.333333, 0]
     with pytest.raises(ScoreError, match="it has no words"):
         value(Pos(model="x", measure="share"), found)
-    with pytest.raises(ScoreError, match="the model has no 'ADJ'; it has NOUN, PROPN, PUNCT, VERB") as unknown:
+    with pytest.raises(
+        ScoreError, match="the model has no 'ADJ'; it has NOUN, PROPN, PUNCT, VERB"
+    ) as unknown:
         value(Pos(model="x", tag="NOUN;ADJ"), found)
     assert unknown.value.slug == "unknown-tag"
 
@@ -60,7 +65,13 @@ def test_captions_that_are_too_long_have_no_number_and_cost_no_other():
 
 def test_an_entity_of_several_words_counts_once():
     pytest.importorskip("stanza", reason="Stanza is not installed")
-    tags = {"Anna": "B-PERSON", "Maria": "I-PERSON", "Diana": "E-PERSON", "Berlin": "S-GPE", "in": "O"}
+    tags = {
+        "Anna": "B-PERSON",
+        "Maria": "I-PERSON",
+        "Diana": "E-PERSON",
+        "Berlin": "S-GPE",
+        "in": "O",
+    }
 
     @dataclass(frozen=True, kw_only=True)
     class Names(NamedEntities):
@@ -68,7 +79,9 @@ def test_an_entity_of_several_words_counts_once():
             return [[tags[word] for word in words] for words in sentences]
 
     loaded = Loaded(None, None, None, {"entity": frozenset({"PERSON", "GPE"})})
-    found = Names(model="none", pretokenized=True).run(loaded, ["Anna Maria Diana in Berlin", "in", "Berlin\nBerlin"])
+    found = Names(model="none", pretokenized=True).run(
+        loaded, ["Anna Maria Diana in Berlin", "in", "Berlin\nBerlin"]
+    )
     assert value(Entities(model="x"), found) == [2, 0, 2]
     assert value(Entities(model="x", type="PERSON"), found) == [1, 0, 0]
     assert value(Entities(model="x", type="PERSON;GPE"), found[:1]) == 2

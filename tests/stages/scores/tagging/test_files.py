@@ -11,11 +11,25 @@ NER_NEEDS = {"pretrain": "glove", "forward_charlm": "news", "backward_charlm": "
 INDEX = {
     "en": {
         "packages": {
-            "default": {"tokenize": "combined", "mwt": "combined", "pos": "large", "optional": {"ner": "onto"}},
+            "default": {
+                "tokenize": "combined",
+                "mwt": "combined",
+                "pos": "large",
+                "optional": {"ner": "onto"},
+            },
             "fast": {"tokenize": "combined", "pos": "small"},
         },
-        "pos": {"large": {"dependencies": [{"model": "pretrain", "package": "glove"}]}, "small": {}},
-        "ner": {"onto": {"dependencies": [{"model": kind, "package": name} for kind, name in NER_NEEDS.items()]}},
+        "pos": {
+            "large": {"dependencies": [{"model": "pretrain", "package": "glove"}]},
+            "small": {},
+        },
+        "ner": {
+            "onto": {
+                "dependencies": [
+                    {"model": kind, "package": name} for kind, name in NER_NEEDS.items()
+                ]
+            }
+        },
         "tokenize": {"combined": {}},
     },
     "english": {"alias": "en"},
@@ -43,7 +57,10 @@ def found(folder, processor="pos", **settings):
         **settings,
     }
     root = folder if folder.is_dir() else folder.parents[2]
-    return {name: str(path.relative_to(root / "en")) for name, path in stanza_files(processor, **given).items()}
+    return {
+        name: str(path.relative_to(root / "en"))
+        for name, path in stanza_files(processor, **given).items()
+    }
 
 
 TOKENIZER = {"tokenize_model_path": "tokenize/combined.pt", "mwt_model_path": "mwt/combined.pt"}
@@ -82,7 +99,11 @@ def test_without_an_index_a_folder_with_one_file_is_clear_and_others_are_not(fol
     assert found(folder) == {
         **TOKENIZER,
         "pos_model_path": "pos/large.pt",
-        **{f"{processor}_{kind}": path for processor in ("tokenize", "pos") for kind, path in beside.items()},
+        **{
+            f"{processor}_{kind}": path
+            for processor in ("tokenize", "pos")
+            for kind, path in beside.items()
+        },
     }
 
 
@@ -105,7 +126,9 @@ def test_what_is_missing_is_named_before_the_first_sample(folder, gone, settings
     message = re.escape(message.format(folder))
     with pytest.raises(ValueError, match=message):
         score.identity()
-    with pytest.raises(ModelError, match=f"stanza parts of speech, .* cannot be loaded: ValueError: .*{message}"):
+    with pytest.raises(
+        ModelError, match=f"stanza parts of speech, .* cannot be loaded: ValueError: .*{message}"
+    ):
         LoadedModels("cpu").prepare(score.models())
 
 

@@ -56,7 +56,12 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def pipeline(folder):
     return stanza.Pipeline(
-        lang="en", dir=folder, processors="tokenize,pos,ner", download_method=None, use_gpu=False, verbose=False
+        lang="en",
+        dir=folder,
+        processors="tokenize,pos,ner",
+        download_method=None,
+        use_gpu=False,
+        verbose=False,
     )
 
 
@@ -64,7 +69,8 @@ def pipeline(folder):
 def captions():
     rng = random.Random(11)
     made = [
-        tiny_stanza.text_of([tiny_stanza.sentence(rng) for _ in range(rng.choice((1, 1, 2, 5)))]) for _ in range(60)
+        tiny_stanza.text_of([tiny_stanza.sentence(rng) for _ in range(rng.choice((1, 1, 2, 5)))])
+        for _ in range(60)
     ]
     made += [
         "",
@@ -76,7 +82,13 @@ def captions():
         "a\x97\nb",
         "word " * 300,
     ]
-    made += ["http://example.com/" + "a" * 60, "x" * 5_000, "a.b.c. " * 40, "<UNK> <PAD> the dog", "\ud800 dog"]
+    made += [
+        "http://example.com/" + "a" * 60,
+        "x" * 5_000,
+        "a.b.c. " * 40,
+        "<UNK> <PAD> the dog",
+        "\ud800 dog",
+    ]
     return made
 
 
@@ -98,10 +110,14 @@ def by_stanza(pipeline, text):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_says_of_each_caption_what_stanza_says_of_it_alone(folder, pipeline, captions, kind):
+def test_a_batch_says_of_each_caption_what_stanza_says_of_it_alone(
+    folder, pipeline, captions, kind
+):
     model, networks = loaded(folder, kind)
     for text, counts in zip(captions, model.run(networks, captions), strict=True):
-        if "<PAD>" in text or "x" * 1_001 in text:  # Stanza itself takes it for padding; takes long for it
+        if (
+            "<PAD>" in text or "x" * 1_001 in text
+        ):  # Stanza itself takes it for padding; takes long for it
             assert counts.words
             continue
         words, tags = by_stanza(pipeline, text)
@@ -119,7 +135,9 @@ def test_order_neighbours_and_batches_change_nothing(folder, captions, kind):
         for seed in range(4):
             some = random.Random(seed).sample(captions, len(captions) - 7 * seed)
             assert model.run(networks, some) == [alone[text] for text in some]
-            runner = BatchRunner(lambda batch: model.run(networks, batch), cost=model.cost, most_items=5 + seed)
+            runner = BatchRunner(
+                lambda batch: model.run(networks, batch), cost=model.cost, most_items=5 + seed
+            )
             assert runner.map(some) == [alone[text] for text in some]
 
 
@@ -130,7 +148,11 @@ def seen(processor, monkeypatch):
 
     def spy(batch, **arguments):
         if hasattr(batch, "words"):
-            words, characters, real = batch.words.numel(), batch.wordchars.numel(), sum(map(int, batch.lens))
+            words, characters, real = (
+                batch.words.numel(),
+                batch.wordchars.numel(),
+                sum(map(int, batch.lens)),
+            )
         else:
             real, words = sum(batch[8]), len(batch[8]) * max(batch[8])
             characters = max(batch[1].numel(), batch[3][0].numel())
@@ -146,7 +168,10 @@ def seen(processor, monkeypatch):
 def test_one_long_sentence_among_short_ones_pads_none_of_them(folder, monkeypatch, kind, max_words):
     model, networks = loaded(folder, kind, pretokenized=True, max_words=max_words)
     batches = seen(networks.processor, monkeypatch)
-    for texts in (["dog"] * 200 + ["dog cat " * 2_400] + ["cat"] * 48, ["dog\n" * 248 + "dog cat " * 2_400]):
+    for texts in (
+        ["dog"] * 200 + ["dog cat " * 2_400] + ["cat"] * 48,
+        ["dog\n" * 248 + "dog cat " * 2_400],
+    ):
         batches.clear()
         counts = model.run(networks, texts)
         assert sum(each.words for each in counts) == sum(real for _, real, _ in batches) == 5_048
@@ -173,7 +198,13 @@ def test_no_tensor_is_above_the_budget_whatever_captions_are(folder, captions, m
 
 def test_repeated_words_and_one_endless_word_pass_the_tokeniser(folder):
     model, networks = loaded(folder, "pos")
-    odd = ["spam " * 19_999, "w" * 99_999, "a " + "b" * 1_001 + " dog", ("a@" + "a" * 997 + " ") * 20, '\\"' * 40_000]
+    odd = [
+        "spam " * 19_999,
+        "w" * 99_999,
+        "a " + "b" * 1_001 + " dog",
+        ("a@" + "a" * 997 + " ") * 20,
+        '\\"' * 40_000,
+    ]
     repeated, endless, within, _, quotes, after = model.run(networks, [*odd, "Anna sees a dog."])
     assert repeated.words >= 19_999
     assert (endless.words, within.words, quotes.words) == (1, 3, 1)
@@ -184,12 +215,18 @@ def test_repeated_words_and_one_endless_word_pass_the_tokeniser(folder):
     ("text", "settings", "slug"),
     [
         ("dog " * 11, {"pretokenized": True, "overlong": "refuse"}, "long-sentence"),
-        ("dog " * 10 + "x" * 1_001, {"pretokenized": True, "overlong": "refuse", "max_words": 20}, "long-word"),
+        (
+            "dog " * 10 + "x" * 1_001,
+            {"pretokenized": True, "overlong": "refuse", "max_words": 20},
+            "long-word",
+        ),
         ("x" * 1_001, {"overlong": "refuse"}, "long-word"),
         ("dog cat " * 12_501, {}, "long-caption"),
     ],
 )
-def test_what_is_too_long_is_put_aside_with_a_reason_and_costs_nobody_else(folder, text, settings, slug):
+def test_what_is_too_long_is_put_aside_with_a_reason_and_costs_nobody_else(
+    folder, text, settings, slug
+):
     settings = {"max_words": 10, **settings}
     with pytest.raises(ScoreError) as caught:
         compute(made("pos", model=folder, **settings), {"txt": text.encode()})
@@ -241,7 +278,11 @@ def test_several_captions_have_a_value_each_and_share_one_run(folder):
 
 
 def test_networks_of_a_process_are_loaded_once(folder):
-    (_, first), (_, second), (_, other) = loaded(folder, "pos"), loaded(folder, "pos"), loaded(folder, "entities")
+    (_, first), (_, second), (_, other) = (
+        loaded(folder, "pos"),
+        loaded(folder, "pos"),
+        loaded(folder, "entities"),
+    )
     assert first.pipeline is second.pipeline
     assert first.tokenizer._pipeline is other.tokenizer._pipeline
 
@@ -262,7 +303,10 @@ def test_captions_are_tokenised_once_for_both_taggers(folder):
         tagged = pos.run(first, some), entities.run(second, some)
         assert sorted(asked) == sorted(set(some))
         stanza_tokenizer._caches.pop(pipeline)
-        assert (pos.run(loaded(folder, "pos")[1], some), entities.run(loaded(folder, "entities")[1], some)) == tagged
+        assert (
+            pos.run(loaded(folder, "pos")[1], some),
+            entities.run(loaded(folder, "entities")[1], some),
+        ) == tagged
         assert len(asked) == 4
 
 
@@ -287,6 +331,8 @@ def test_nothing_is_asked_of_the_network(folder, monkeypatch, tmp_path):
     tagger = torch.load(f"{folder}/en/pos/tiny.pt", weights_only=True)
     tagger["config"]["bert_model"] = "nobody/has-this"
     torch.save(tagger, tmp_path / "tagger.pt")
-    with pytest.raises(ValueError, match="the transformer 'nobody/has-this' is not in the hub's folder"):
+    with pytest.raises(
+        ValueError, match="the transformer 'nobody/has-this' is not in the hub's folder"
+    ):
         value("pos", TEXT, model=str(tmp_path / "tagger.pt"), pretokenized=True)
     assert not tried

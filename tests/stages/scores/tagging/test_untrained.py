@@ -16,7 +16,16 @@ from tests.stages.scores import tiny_stanza
 from wdsflow.stages.scores.model import stanza_tokenizer
 from wdsflow.stages.scores.model.caption_sentences import is_word, paragraphs
 
-CAPTIONS = ["", " \n ", "dog", "\n\nTwo here.\n \nAnna sees Berlin. ", "¿qué? 漢字 😀", "a\x97\nb", "word " * 60, "dog"]
+CAPTIONS = [
+    "",
+    " \n ",
+    "dog",
+    "\n\nTwo here.\n \nAnna sees Berlin. ",
+    "¿qué? 漢字 😀",
+    "a\x97\nb",
+    "word " * 60,
+    "dog",
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +49,14 @@ def loaded(folder, kind, **settings):
 
 def test_a_batch_says_of_each_caption_what_stanza_says_of_it_alone(folder):
     rng = random.Random(11)
-    captions = CAPTIONS + [tiny_stanza.text_of([tiny_stanza.sentence(rng) for _ in range(3)]) for _ in range(4)]
+    captions = CAPTIONS + [
+        tiny_stanza.text_of([tiny_stanza.sentence(rng) for _ in range(3)]) for _ in range(4)
+    ]
     pipeline = stanza.Pipeline(lang="en", dir=folder, processors="tokenize,pos,ner", download_method=None, use_gpu=False, verbose=False)  # fmt: skip
-    found = {kind: (model := loaded(folder, kind))[0].run(model[1], captions) for kind in ("pos", "entities")}
+    found = {
+        kind: (model := loaded(folder, kind))[0].run(model[1], captions)
+        for kind in ("pos", "entities")
+    }
     for text, pos, entities in zip(captions, found["pos"], found["entities"], strict=True):
         document = pipeline(text.strip())
         words = [word for sentence in document.sentences for word in sentence.words]
@@ -53,7 +67,9 @@ def test_a_batch_says_of_each_caption_what_stanza_says_of_it_alone(folder):
 
 
 def test_networks_are_loaded_once_and_captions_tokenised_once_for_both_taggers(folder):
-    (pos, first), (_, again), (entities, second) = (loaded(folder, kind) for kind in ("pos", "pos", "entities"))
+    (pos, first), (_, again), (entities, second) = (
+        loaded(folder, kind) for kind in ("pos", "pos", "entities")
+    )
     assert first.pipeline is again.pipeline
     pipeline = first.tokenizer._pipeline
     assert second.tokenizer._pipeline is pipeline
@@ -83,16 +99,22 @@ def test_a_caption_of_words_between_spaces_is_not_tokenised(folder):
     file = f"{folder}/en/pos/tiny.pt"
     model, networks = loaded(file, "pos", pretokenized=True)
     assert networks.tokenizer is None
-    assert [each.words for each in model.run(networks, ["The dog.sees !", "a\n\nb c", "", " "])] == [3, 3, 0, 0]
+    assert [
+        each.words for each in model.run(networks, ["The dog.sees !", "a\n\nb c", "", " "])
+    ] == [3, 3, 0, 0]
 
 
-def test_a_tagger_upon_a_transformer_that_is_not_here_is_refused_with_its_name(folder, tmp_path, monkeypatch):
+def test_a_tagger_upon_a_transformer_that_is_not_here_is_refused_with_its_name(
+    folder, tmp_path, monkeypatch
+):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     tagger = torch.load(f"{folder}/en/pos/tiny.pt", weights_only=True)
     tagger["config"]["bert_model"] = "nobody/has-this"
     torch.save(tagger, tmp_path / "tagger.pt")
-    with pytest.raises(ValueError, match="the transformer 'nobody/has-this' is not in the hub's folder"):
+    with pytest.raises(
+        ValueError, match="the transformer 'nobody/has-this' is not in the hub's folder"
+    ):
         loaded(str(tmp_path / "tagger.pt"), "pos", pretokenized=True)
     (tmp_path / "a;b.pt").write_bytes((tmp_path / "tagger.pt").read_bytes())
     with pytest.raises(ValueError, match=r"a;b.pt' for several files: no name may have a ';'"):
@@ -116,4 +138,9 @@ def test_what_is_remembered_of_captions_is_bounded_and_the_oldest_goes_first(mon
 def test_an_endless_word_is_a_paragraph_of_its_own():
     long, word = "x" * 1001, "y" * 1000
     assert paragraphs(f" a {long} b \n\n{word}\n") == ["a", long, "b", word]
-    assert [is_word(each) for each in (long, word, f"{long} ", f"{long}é")] == [True, False, False, False]
+    assert [is_word(each) for each in (long, word, f"{long} ", f"{long}é")] == [
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -11,7 +11,13 @@ from tests.videos import video
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
 
 NAMES = ("duration", "fps", "video_width", "video_height")
-KINDS = [("mp4", "mpeg4"), ("mov", "mpeg4"), ("mkv", "mpeg4"), ("avi", "mpeg4"), ("webm", "libvpx-vp9")]
+KINDS = [
+    ("mp4", "mpeg4"),
+    ("mov", "mpeg4"),
+    ("mkv", "mpeg4"),
+    ("avi", "mpeg4"),
+    ("webm", "libvpx-vp9"),
+]
 
 
 def slug(name, fields, **settings):

@@ -38,7 +38,9 @@ def test_short_videos_give_as_many_frames_as_they_have(pictures):
         assert same(frames(data, count=count), sampled(data, count))
 
 
-@pytest.mark.parametrize(("kind", "codec"), [("mkv", "mpeg4"), ("avi", "mpeg4"), ("webm", "libvpx-vp9")])
+@pytest.mark.parametrize(
+    ("kind", "codec"), [("mkv", "mpeg4"), ("avi", "mpeg4"), ("webm", "libvpx-vp9")]
+)
 def test_other_containers_give_first_middle_and_last(kind, codec):
     data = video(41, kind=kind, codec=codec)
     every = decoded(data)
@@ -90,7 +92,12 @@ def test_cut_videos_are_errors_not_fewer_frames():
     front = video(200, keys=10, movflags="faststart")
     avi = video(200, keys=10, kind="avi")
     mkv = video(200, keys=10, kind="mkv")
-    for data in (whole[: len(whole) // 2], front[: len(front) // 2], avi[: len(avi) // 2], mkv[: len(mkv) // 2]):
+    for data in (
+        whole[: len(whole) // 2],
+        front[: len(front) // 2],
+        avi[: len(avi) // 2],
+        mkv[: len(mkv) // 2],
+    ):
         with pytest.raises(ScoreError, match=r"truncated|undecodable"):
             frames(data)
 

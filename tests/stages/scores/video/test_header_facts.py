@@ -26,13 +26,18 @@ MICRO = 2_500_000  # of the container
         (None, "", None, (None, False)),
     ],
 )
-def test_a_duration_is_the_streams_own_or_that_of_its_tag_or_of_the_file(ticks, tag, whole, expected):
-    stream = SimpleNamespace(duration=ticks, time_base=Fraction(1, 25), metadata={"DURATION": tag} if tag else {})
+def test_a_duration_is_the_streams_own_or_that_of_its_tag_or_of_the_file(
+    ticks, tag, whole, expected
+):
+    stream = SimpleNamespace(
+        duration=ticks, time_base=Fraction(1, 25), metadata={"DURATION": tag} if tag else {}
+    )
     assert _duration(SimpleNamespace(duration=whole), stream) == expected
 
 
 @pytest.mark.parametrize(
-    ("how", "frames", "fits"), [("uniform", 1, True), ("uniform", 0, False), ("key", 0, True), ("key", -1, False)]
+    ("how", "frames", "fits"),
+    [("uniform", 1, True), ("uniform", 0, False), ("key", 0, True), ("key", -1, False)],
 )
 def test_a_sampling_has_a_frame_or_all_key_frames(how, frames, fits):
     if fits:

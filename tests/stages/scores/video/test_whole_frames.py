@@ -33,12 +33,20 @@ def made(pictures, kind, *, codec="mpeg4", keys=12, edit=None, out=None, **optio
     stream = BytesIO() if out is None else out
     with av.open(stream, "w", format=kind, options=options) as container:
         track = container.add_stream(codec, rate=10)
-        track.width, track.height, track.pix_fmt, track.bit_rate, track.gop_size = 64, 48, "yuv420p", 2_000_000, keys
+        track.width, track.height, track.pix_fmt, track.bit_rate, track.gop_size = (
+            64,
+            48,
+            "yuv420p",
+            2_000_000,
+            keys,
+        )
         track.codec_context.options = {
             "sc_threshold": "1000000000"
         }  # key frames where they are asked for, and no others
         packets = [
-            packet for number in range(pictures) for packet in track.encode(av.VideoFrame.from_image(frame(number)))
+            packet
+            for number in range(pictures)
+            for packet in track.encode(av.VideoFrame.from_image(frame(number)))
         ]
         for number, packet in enumerate([*packets, *track.encode()]):
             if packet.size and (edit is None or edit(number, packet) is not False):
@@ -81,8 +89,12 @@ VIDEOS = {
     "begins without its key frame": lambda: made(30, "matroska", keys=10, edit=without(0)),
     "a lost frame": lambda: made(30, "mp4", keys=10, edit=without(14)),
     "a header alone": lambda: (data := made(9, "matroska"))[: data.index(b"\x1f\x43\xb6\x75")],
-    "a streamed header alone": lambda: (data := made(9, "matroska", out=Stream()))[: data.index(b"\x1f\x43\xb6\x75")],
-    "frames without times": lambda: made(9, "avi", edit=lambda number, packet: setattr(packet, "pts", None)),
+    "a streamed header alone": lambda: (data := made(9, "matroska", out=Stream()))[
+        : data.index(b"\x1f\x43\xb6\x75")
+    ],
+    "frames without times": lambda: made(
+        9, "avi", edit=lambda number, packet: setattr(packet, "pts", None)
+    ),
 }
 SAMPLINGS = [
     ("uniform", 1),
@@ -108,7 +120,10 @@ def numbers(name, found):
     """The numbers of frames among all that the video has."""
     every = arrays(name)
     return " ".join(
-        str(next((number for number, other in enumerate(every) if np.array_equal(each, other)), "?")) for each in found
+        str(
+            next((number for number, other in enumerate(every) if np.array_equal(each, other)), "?")
+        )
+        for each in found
     )
 
 
