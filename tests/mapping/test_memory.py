@@ -15,6 +15,8 @@ import pytest
 
 from wdsflow.mapping.map_worker import MapWorker, Watch
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 ROOT = Path(__file__).resolve().parents[2]
 CAP = 640 << 20
 ROWS, SIDE = (

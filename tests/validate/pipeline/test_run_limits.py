@@ -13,7 +13,6 @@ from wdsflow.validate.pipeline.process_position import DATASET, MAIN
 from wdsflow.validate.pipeline.sample_counts import SampleCounts
 
 # Each starts a process that imports PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 WHOLE = RunLimits(whole=True)
 
