@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_wrong_row_is_left_out_and_named_with_its_column(folder: Path, name):
     column, value, reason, message = ROWS[name]

@@ -37,6 +37,7 @@ def table(tmp_path: Path) -> str:
     return write_lines(tmp_path / "t.jsonl", rows)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("options", [{}, {"key": "id", "shuffle": 1}])
 def test_a_pack_killed_again_and_again_ends_with_the_same_bytes(
     table: str, tmp_path: Path, options
@@ -110,6 +111,7 @@ def test_a_shard_whose_rows_are_all_left_out_is_no_file_and_is_done(tmp_path: Pa
     assert pack_shards(table, out, samples=3).resumed == 3
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("named", [["a0.jsonl", "a1.jsonl"], ["a{0..1}.jsonl"], ["a*.jsonl"]])
 def test_tables_are_the_same_however_they_are_named(tmp_path: Path, monkeypatch, named):
     monkeypatch.chdir(tmp_path)

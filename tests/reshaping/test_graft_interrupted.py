@@ -87,6 +87,7 @@ def test_a_full_disk_leaves_whole_shards_and_the_same_command_ends_the_work(
     assert digests(out) == whole
 
 
+@pytest.mark.deep
 def test_a_table_that_changed_is_noticed(shards: str, tmp_path: Path):
     out = tmp_path / "out"
     graft(shards, out)

@@ -14,6 +14,7 @@ from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("order", [{}, {"shuffle": 1}, {"by_key": True}])
 def test_webdataset_reads_every_sample_once_where_keys_repeat(tmp_path: Path, order):
     wds = pytest.importorskip("webdataset")

@@ -76,6 +76,7 @@ def test_exact_is_equal_to_webdatasets_decoder_for_usual_images_but_high_depth()
             assert np.array_equal(theirs, mine), name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("output", ["pil", "numpy"])
 def test_images_that_are_small_already_are_the_same_in_fast_and_exact_mode(output):
     for name, data in ALL.items():
@@ -388,6 +389,7 @@ def extra_memory(path, mode, target, output, kind):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("output", ["pil", "numpy"])
 def test_a_jpeg_of_12_megapixels_takes_at_most_10_mib(tmp_path, output):
     path = tmp_path / "a.jpg"
@@ -395,7 +397,7 @@ def test_a_jpeg_of_12_megapixels_takes_at_most_10_mib(tmp_path, output):
     assert extra_memory(path, "fast", 224, output, "JPEG") <= 10 << 20
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kind", "mode", "change", "options"),
     [

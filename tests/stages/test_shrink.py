@@ -63,6 +63,7 @@ def test_no_size_is_over_the_bound_and_none_grows(rule, width, height):
             assert scaled[0] * scaled[1] > 0.8 * size.most
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("mode", ["fast", "exact"])
 def test_the_pixels_are_those_of_pillow_or_nearly(rule, mode):

@@ -91,6 +91,7 @@ def hang():
     threading.Event().wait()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("act", "said"),
     [

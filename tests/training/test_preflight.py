@@ -95,6 +95,7 @@ def test_evaluation_that_would_find_nothing_is_refused_before_training(tmp_path)
     assert len(both.lines) == 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("caption", ["json:captoin", "txt|json:captoin;alt.text"])
 def test_a_name_that_no_json_has_is_refused(tmp_path, caption):
     found = look(shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption=caption)
@@ -104,6 +105,7 @@ def test_a_name_that_no_json_has_is_refused(tmp_path, caption):
     assert "--caption json:caption " in text
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "json",
     [b'{"meta": {"alt": "a cat"}}', b'{"alt": ["a cat", "a dog"]}', b'{"meta.alt": "a cat"}'],
@@ -189,6 +191,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("make", "more", "caption", "why"), REFUSALS.values(), ids=REFUSALS)
 def test_the_report_on_a_refused_run_begins_with_the_refusal(tmp_path, make, more, caption, why):
     """It neither trains, loses, hangs nor crashes: it does not start."""
@@ -210,6 +213,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("make", FAULTS.values(), ids=FAULTS)
 def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(
     tmp_path, monkeypatch, capsys, make
@@ -260,6 +264,7 @@ def test_where_nothing_else_is_known_a_refusal_prints_how_to_look_at_a_sample(tm
     assert "jpg" in capsys.readouterr().out
 
 
+@pytest.mark.deep
 def test_a_starved_worker_of_damaged_shards_gets_no_repair_that_brings_nothing(tmp_path):
     """What was cut off is lost, and the feed reads the rest as it is."""
     faults.truncated(tmp_path / "set", draw(12))
@@ -303,6 +308,7 @@ def test_the_report_on_a_run_that_starts_tells_that_losses_are_reported(tmp_path
     assert "it runs, and reports what it leaves out" in str(found.reports[0])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("caption", "used"),
     [
@@ -371,6 +377,7 @@ def test_commands_that_read_no_shards_are_let_through(argv):
     assert preflight(argv) is None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("more", "told", "fixed"),
     [
