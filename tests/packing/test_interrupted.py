@@ -71,6 +71,7 @@ def test_shards_that_a_shorter_table_no_longer_has_are_removed(table: str, tmp_p
     assert len(packed(out)) == report.samples == 94
 
 
+@pytest.mark.deep
 def test_other_options_are_refused_and_restart_replaces(table: str, tmp_path: Path):
     out = tmp_path / "out"
     pack_shards(table, out, samples=20)
@@ -123,6 +124,7 @@ def test_tables_are_the_same_however_they_are_named(tmp_path: Path, monkeypatch,
     assert (report.resumed, report.samples) == (1, 4)
 
 
+@pytest.mark.deep
 def test_rows_that_are_left_out_when_they_are_read_are_in_files_and_all_listed_after_a_resume(
     tmp_path: Path,
 ):

@@ -99,6 +99,7 @@ def test_a_table_that_changed_is_noticed(shards: str, tmp_path: Path):
     assert b"other 1" in dict(read_tar(out / "0.tar"))["00001.txt"]
 
 
+@pytest.mark.deep
 def test_a_shard_is_written_again_only_if_its_rows_are_others(shards: str, tmp_path: Path):
     """With one shard less before them, samples of a later shard are the first that have a row."""
     out, urls = tmp_path / "out", [f"{shards}/{n}.tar" for n in range(6)]

@@ -60,6 +60,7 @@ def test_shards_of_a_server_and_of_commands_are_read(tmp_path: Path, order):
         reshard_shards(urls[2:], tmp_path / "refused", shards=3, **order)
 
 
+@pytest.mark.deep
 def test_a_command_that_prints_other_bytes_the_next_time_is_noticed(tmp_path: Path):
     """Names and sizes are the same."""
     shard = tmp_path / "now.tar"
@@ -205,6 +206,7 @@ def test_links_and_folders_between_samples_are_left_out_and_counted(tmp_path: Pa
     assert "members that belong to no sample: 2 left out" in str(report)
 
 
+@pytest.mark.deep
 def test_an_input_that_changes_between_the_passes_is_noticed(tmp_path: Path, monkeypatch):
     source = write_set(tmp_path / "in")
     looked = read_input
@@ -223,6 +225,7 @@ def test_an_input_that_changes_between_the_passes_is_noticed(tmp_path: Path, mon
     assert members(in_folder(tmp_path / "out")) == members(in_folder(source))
 
 
+@pytest.mark.deep
 def test_members_of_any_size_keep_their_bytes(tmp_path: Path):
     sizes = [0, 1, 511, 512, 513, (1 << 20) + 1, (9 << 20) + 7]
     pairs = [(f"{n}.bin", bytes([n]) * size) for n, size in enumerate(sizes)]

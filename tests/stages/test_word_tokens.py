@@ -61,6 +61,7 @@ def test_a_changed_tokenizer_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     assert rows[0][1] == 3  # type: ignore[index]
 
 
+@pytest.mark.deep
 def test_no_other_tokenizer_is_taken_over() -> None:
     assert by_words(open_clip.get_tokenizer("ViT-B-32")) is not None
     assert by_words(SimpleTokenizer(reduction_mask="random")) is None

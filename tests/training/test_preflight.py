@@ -63,6 +63,7 @@ def test_captions_in_json_are_refused_with_the_flag_that_finds_them(tmp_path):
     assert "hangs" not in text
 
 
+@pytest.mark.deep
 def test_with_that_flag_they_train(tmp_path):
     found = look(
         shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption="json:caption"
@@ -71,6 +72,7 @@ def test_with_that_flag_they_train(tmp_path):
     assert "16 usable" in found.lines[0]
 
 
+@pytest.mark.deep
 def test_evaluation_that_would_find_nothing_is_refused_before_training(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -148,6 +150,7 @@ def test_a_worker_that_never_fills_a_batch_is_refused(tmp_path):
     assert not look(data, "--workers", "1", "--batch-size", "9").refused
 
 
+@pytest.mark.deep
 def test_fewer_shards_than_workers_are_refused_but_for_the_balanced_schedule(tmp_path):
     data = shards.with_txt(tmp_path)
     found = look(data, "--workers", "2", "--batch-size", "2", world_size=2)
@@ -158,6 +161,7 @@ def test_fewer_shards_than_workers_are_refused_but_for_the_balanced_schedule(tmp
     ).refused
 
 
+@pytest.mark.deep
 def test_a_sample_that_goes_over_the_end_of_a_shard_is_none(tmp_path):
     """OpenCLIP would join the two halves; the feed never does."""
     shards.write(tmp_path / "0.tar", {"a.jpg": IMAGE})
@@ -251,6 +255,7 @@ def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(
         ).refused
 
 
+@pytest.mark.deep
 def test_where_nothing_else_is_known_a_refusal_prints_how_to_look_at_a_sample(tmp_path, capsys):
     data = write(tmp_path, [{"jpg": IMAGE}] * 8)
     [line] = [
@@ -283,6 +288,7 @@ def test_a_starved_worker_of_damaged_shards_gets_no_repair_that_brings_nothing(t
     assert not [line for line in (*refused.lines, *commands) if "wdsflow repair " in line]
 
 
+@pytest.mark.deep
 def test_the_forecast_says_where_its_numbers_come_from_and_leaves_out_openclips_workers(tmp_path):
     data = shards.with_txt(tmp_path)
 
@@ -327,6 +333,7 @@ def test_of_two_captions_the_one_that_comes_first_is_named(tmp_path, caption, us
     ] * 2 * bool(used)
 
 
+@pytest.mark.deep
 def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
     shards.with_txt(tmp_path)
     for data in (tmp_path, f"{tmp_path}/*.tar"):
@@ -335,6 +342,7 @@ def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
         ).refused
 
 
+@pytest.mark.deep
 def test_what_lies_behind_damage_may_be_enough(tmp_path):
     shards.with_txt(tmp_path, 1)
     path = tmp_path / "0000.tar"
@@ -401,6 +409,7 @@ def test_upsampling_factors_that_get_data_refuses_are_refused_before(tmp_path, m
     ).refused
 
 
+@pytest.mark.deep
 def test_names_from_the_data_do_not_reach_the_terminal(tmp_path):
     data = write(
         tmp_path,
