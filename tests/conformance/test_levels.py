@@ -34,7 +34,7 @@ def real(real_readers: RealReaders) -> Iterator[RealReader]:
     "seeds",
     [
         # A set takes seconds: for all its levels repairs are advised.
-        (3, 57, 500),
+        (57, 500),
         pytest.param((*KNOWN, *range(500, 500 + SETS)), marks=pytest.mark.deep),
     ],
     ids=["some", "many"],
