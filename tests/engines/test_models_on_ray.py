@@ -27,7 +27,10 @@ from wdsflow.models.loaded import memory_share
 from wdsflow.stages.scores.model.model_score import Model
 from wdsflow.stages.scores.score_catalog import all_scores
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = [
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
 
 pytest.importorskip("torch", reason="torch is not installed")
 

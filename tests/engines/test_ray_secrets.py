@@ -14,6 +14,7 @@ from tests.training.shards import samples, write_tar
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),
     pytest.mark.xdist_group("cluster"),
+    pytest.mark.usefixtures("new_interpreters"),
 ]
 SECRET = "s3cr3tw0rd"
 
