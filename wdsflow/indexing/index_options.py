@@ -46,5 +46,10 @@ class IndexOptions:
         "Index all shards again, and replace files that something else wrote; or read only shards that changed (default).",
         "--restart/--resume",
     )
+    database: bool = option(
+        True,
+        "With --energon: also write index.sqlite, from which energon mount and auxiliary data get samples by key; training does without.",
+        "--database/--no-database",
+    )
     jobs: int = option(2, "Shards read at once.", metavar="N", least=1)
     begin: Begin | None = None
