@@ -15,7 +15,9 @@ SECTIONS = {
     "Pack": "wdsflow.packing",
     "Repair": "wdsflow.repair",
     "Filter": "wdsflow.filtering",
+    "Index": "wdsflow.indexing",
     "Train": "wdsflow.training",
+    "Read urls with webdataset": "wdsflow.shards.source.gopen",
     "Map": "wdsflow.mapping",
     "Stages": "wdsflow.stages",
 }
