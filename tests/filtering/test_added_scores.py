@@ -14,7 +14,7 @@ from tests.filtering.commands import run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering import run_pass
-from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
@@ -110,10 +110,10 @@ def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path:
 
     with monkeypatch.context() as patched:
         patched.setattr(caption_words, "of", fail)
-        program_of.cache_clear()  # it holds the functions of earlier tests
+        plan_of.cache_clear()  # it holds the functions of earlier tests
         with pytest.raises(KeyboardInterrupt):
             score(source, tmp_path / "out", "caption_words")
-    program_of.cache_clear()
+    plan_of.cache_clear()
     score(source, tmp_path / "out", "width")
     score(source, tmp_path / "whole", "blur", "width")
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")

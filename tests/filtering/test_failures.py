@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wdsflow.filtering.deciding.program import failed, guarded
+from wdsflow.filtering.deciding.score_values import failure_of, guarded
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.shards.source.base import SourceError
@@ -40,7 +40,7 @@ def test_a_score_that_fails_costs_its_sample_with_the_reason(error, why):
     def compute(view):
         raise error
 
-    assert failed(error) == guarded(compute, None) == why
+    assert failure_of(error) == guarded(compute, None) == why
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_score_that_fails_costs_its_sample_with_the_reason(error, why):
 )
 def test_a_shard_or_disk_that_fails_is_no_fault_of_the_sample(error):
     with pytest.raises(type(error)) as raised:
-        failed(error)
+        failure_of(error)
     assert raised.value is error
 
 

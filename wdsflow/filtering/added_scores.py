@@ -11,7 +11,7 @@ from dataclasses import replace
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.text.words import how_many
 
-from .deciding.program import program_of
+from .deciding.plan import plan_of
 from .ledger.ledger_metadata import read_about
 from .recipe.recipe import Recipe
 from .run_folder import Layout
@@ -85,5 +85,5 @@ def _scores_of_ledgers(record: RunRecord) -> Mapping[str, tuple[str, ...]]:
 
 def _compares(recipe: Recipe, extra: Sequence[str]) -> bool:
     """Return whether a score compares samples: then all ledgers need the same scores."""
-    program = program_of(replace(recipe, scores=(*recipe.scores, *extra)))
-    return any(isinstance(score, DatasetScore) for score in program.scores.values())
+    plan = plan_of(replace(recipe, scores=(*recipe.scores, *extra)))
+    return any(isinstance(score, DatasetScore) for score in plan.scores.values())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from wdsflow.expressions.errors import nearest
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.predicates.sample_facts import InJson, JsonNumber, JsonTextFact
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
 from wdsflow.shards.caption_field import CaptionField
@@ -203,7 +203,7 @@ def with_captions(
         recipe = replace(recipe, caption=place)
         line = f"--caption auto: {found or place}"
     if not (earlier and canonical(recorded(recipe)) == canonical(earlier)):
-        check_places(urls, recipe, program_of(recipe).scores, allow_pipe=allow_pipe)
+        check_places(urls, recipe, plan_of(recipe).scores, allow_pipe=allow_pipe)
     return recipe, line
 
 
@@ -214,8 +214,8 @@ def check_places(
 
     Raises NoCaptions, NoJsonValue.
     """
-    program = program_of(recipe)
-    facts = [program.scores[call] for call in calls if call not in _may_be_missing(program)]
+    plan = plan_of(recipe)
+    facts = [plan.scores[call] for call in calls if call not in _may_be_missing(plan)]
     check_captions(
         urls,
         recipe,
@@ -237,9 +237,7 @@ def check_captions(
 
     For a place that is a value in json, raise NoJsonValue.
     """
-    missing = dict.fromkeys(
-        _places(recipe, program_of(recipe).scores) if places is None else places
-    )
+    missing = dict.fromkeys(_places(recipe, plan_of(recipe).scores) if places is None else places)
     shards, samples, names = 0, 0, Counter[str]()
     chosen = _spread(urls) if missing and urls else []
     most, every = _CHECKED // max(1, len(chosen)), len(chosen) == len(urls)
@@ -286,23 +284,23 @@ def find_captions(
 
 def _places(recipe: Recipe, calls: Collection[ScoreCall]) -> list[str]:
     """Return the places of captions that some scores of a recipe use, and a given place if all scores are checked."""
-    program = program_of(recipe)
-    tested = _may_be_missing(program)
+    plan = plan_of(recipe)
+    tested = _may_be_missing(plan)
     used = [
         vars(score)["caption"] or recipe.caption
-        for call, score in program.scores.items()
+        for call, score in plan.scores.items()
         if call in calls
         and call not in tested
         and any(item.name == "caption" for item in fields(score))
         and not (isinstance(score, BatchScore) and score.inputs == "image")
     ]
-    every = program.scores.keys() <= {*calls}
+    every = plan.scores.keys() <= {*calls}
     return [*used, *([recipe.caption] if every and recipe.caption != CAPTIONS else [])]
 
 
-def _may_be_missing(program: Program) -> frozenset[ScoreCall]:
+def _may_be_missing(plan: FilterPlan) -> frozenset[ScoreCall]:
     """Return the scores that the predicate tests for None: it handles samples without their input."""
-    return program.expression.may_be_missing if program.expression is not None else frozenset()
+    return plan.expression.may_be_missing if plan.expression is not None else frozenset()
 
 
 def _has(view: ShardView, place: str | InJson) -> bool:

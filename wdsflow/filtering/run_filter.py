@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wdsflow.filtering.deciding.compare_samples import compare_samples
 from wdsflow.filtering.deciding.ledger_subset import as_scored, is_complete, lacking_columns
-from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
@@ -163,13 +163,13 @@ def _filter_scored(
     recipe = as_scored(recipe, scored)
     recipe, line_on_precision = with_precision(recipe, options)
     say_all(options, filter(None, [line_on_precision]))
-    lacks = lacking_columns(program_of(recipe), scored, names)
-    if recipe.embeddings and not program_of(recipe).model_calls.isdisjoint(lacks):
+    lacks = lacking_columns(plan_of(recipe), scored, names)
+    if recipe.embeddings and not plan_of(recipe).model_calls.isdisjoint(lacks):
         raise ValueError(
             f"--embeddings copies those of {scored.folder}, which has none for some scores: measure them first"
         )
     check_places(found, recipe, lacks, allow_pipe=options.allow_pipe)
-    compares = bool(program_of(recipe).dataset_calls)
+    compares = bool(plan_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
 
@@ -221,7 +221,7 @@ def _scored_first(
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
     whole.sources = embedded.digest if embedded else None
-    compared = program_of(recipe).dataset_calls
+    compared = plan_of(recipe).dataset_calls
     if not compared:
         return whole.run()
     _refuse_slices(options, compares=True)
@@ -251,7 +251,7 @@ def _take_first(one: Pass, first: Pass, report: RunReport) -> bool:
     report.changed = done.changed
     if done.failures:
         report.failures, report.whole = done.failures, False
-        report.waits_for = tuple(str(call) for call in program_of(one.recipe).dataset_calls)
+        report.waits_for = tuple(str(call) for call in plan_of(one.recipe).dataset_calls)
         return False
     one.scored, one.computes = first.layout, False
     _take_sources(one, first.layout)
@@ -263,7 +263,7 @@ def with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
 
     On a cluster "auto" is fp32: which GPUs its nodes have is not known yet.
     """
-    scores = program_of(recipe).scores.items()
+    scores = plan_of(recipe).scores.items()
     if not any(
         hasattr(score, "precision") and dict(call.settings).get("precision", "auto") == "auto"
         for call, score in scores
@@ -286,9 +286,9 @@ def _reuse(
     options: RunOptions,
 ) -> Reuse | None:
     """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored."""
-    program = program_of(recipe)
+    plan = plan_of(recipe)
     if recipe.embeddings and not any(
-        isinstance(score, ClipScore) for score in program.scores.values()
+        isinstance(score, ClipScore) for score in plan.scores.values()
     ):
         raise ValueError(
             "--embeddings stores the embeddings of CLIP scores: add clip_similarity, zero_shot or aesthetic"
@@ -296,7 +296,7 @@ def _reuse(
     if folder is None:
         return None
     _refuse_same(folder, layout, "--embeddings-from")
-    found = reuse_of(folder, names, program.models, recipe.stages)
+    found = reuse_of(folder, names, plan.models, recipe.stages)
     say_all(options, [f"{line}: computed again" for line in found.missing])
     return found
 
@@ -331,7 +331,7 @@ def _take_sources(one: Pass, scored: Layout) -> None:
             same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
     if one.compares:
         shards = list(enumerate(one.names))
-        compare_samples(program_of(one.recipe), shards, scored, one.layout)
+        compare_samples(plan_of(one.recipe), shards, scored, one.layout)
 
 
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:

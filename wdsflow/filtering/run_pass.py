@@ -15,7 +15,7 @@ from wdsflow.engines.site import Site, first_local, usable_cores, usual_processe
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.broken_scores import BrokenRunGuard
 from wdsflow.filtering.deciding.ledger_subset import is_complete, lacking_columns
-from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_metadata import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest, recorded
@@ -115,7 +115,7 @@ def engine_for(
         workers = share_memory(options.memory, options.jobs, len(urls), image, usual, own)
         if not workers:
             return OwnProcess(run_shard)
-        here = options.jobs is None and program_of(recipe).is_safe(scores=scores)
+        here = options.jobs is None and plan_of(recipe).is_safe(scores=scores)
         sizes = [file_size(url) for url in urls] if here else []
         # All are files of this machine.
         if sizes and all(sizes):
@@ -127,11 +127,9 @@ def engine_for(
     hold = (
         "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
     )
-    program = program_of(recipe)
-    gpus = program.gpus if scores and options.device != "cpu" else 0.0
-    need = partial(
-        memory_share, program.models if scores else (), options.device, options.gpu_memory
-    )
+    plan = plan_of(recipe)
+    gpus = plan.gpus if scores and options.device != "cpu" else 0.0
+    need = partial(memory_share, plan.models if scores else (), options.device, options.gpu_memory)
     make = partial(
         _actors, site=Site(sees, hold), workers=options.jobs, memory=options.memory, need=need
     )
@@ -200,7 +198,7 @@ class Pass:
             "kind": self.kind,
             "wdsflow": version.__version__,
             "recipe": recorded(self.recipe),
-            **program_of(self.recipe).identities(),
+            **plan_of(self.recipe).identities(),
             "urls": self.urls,
             "names": self.names,
         }
@@ -211,7 +209,7 @@ class Pass:
     @property
     def identity(self) -> str:
         """The digest by which a later run decides whether a shard is done."""
-        identities = program_of(self.recipe).identities()
+        identities = plan_of(self.recipe).identities()
         return digest(
             {
                 "recipe": recorded(self.recipe),
@@ -342,21 +340,21 @@ class Pass:
             set(read_about(self._known[name].ledger(name))["identities"]) for _, _, name in todo
         )
         common = set[str].intersection(*there)
-        return {call for call in program_of(self.recipe).scores if str(call) not in common}
+        return {call for call in plan_of(self.recipe).scores if str(call) not in common}
 
     def _models(
         self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]], record: RunRecord | None
     ) -> ModelPlace:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
-        options, program = self.options, program_of(self.recipe)
-        models = program.models
+        options, plan = self.options, plan_of(self.recipe)
+        models = plan.models
         # Otherwise a shard needs all of them.
         if self._for_all and all(name in self._known for _, _, name in todo):
-            models = program.models_of(self._lacking(todo))
+            models = plan.models_of(self._lacking(todo))
         first = models
         if self.scored is not None:
             # The others are loaded only if a sample lacks one of their scores.
-            first = program.models_of(lacking_columns(program, self.scored, self.names))
+            first = plan.models_of(lacking_columns(plan, self.scored, self.names))
         # Models with stored embeddings are loaded only if a sample lacks one.
         if self.embedded is not None:
             first = tuple(model for model in first if model not in self.embedded.served)
@@ -384,9 +382,7 @@ class Pass:
         if record.lines:
             # No output depends on them.
             with suppress(OSError, ValueError):
-                add_costs(
-                    record.costs_path, costs(models_by_digest(program_of(self.recipe).models))
-                )
+                add_costs(record.costs_path, costs(models_by_digest(plan_of(self.recipe).models)))
 
     def _tasks(
         self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace
@@ -429,7 +425,7 @@ class Pass:
 
     def _metadata(self, recipe: Recipe) -> dict[str, object]:
         """Return the metadata of ledgers: how their scores are computed."""
-        identities = program_of(recipe).identities()
+        identities = plan_of(recipe).identities()
         found: dict[str, object] = {
             "wdsflow": self.asked["wdsflow"],
             "recipe": recorded(recipe),

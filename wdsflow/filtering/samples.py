@@ -261,7 +261,7 @@ class ShardView(View):
         return super().captions(caption) if text is None else [text]
 
 
-def way_of(score: Score) -> Callable[[ShardView], Value]:
+def method_of(score: Score) -> Callable[[ShardView], Value]:
     """Return a function that computes a score, with a fast path for nearly all samples."""
     careful: Callable[[View], Value] = score.score
     if (

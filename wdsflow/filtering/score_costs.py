@@ -9,7 +9,7 @@ from wdsflow.models.model_costs import ModelCost, read_costs
 from wdsflow.shards.source.base import local_folder
 from wdsflow.stages.scores.model.model_score import Model, ModelScore
 
-from .deciding.program import program_of
+from .deciding.plan import plan_of
 from .recipe.recipe import Recipe, canonical_recipe, digest
 from .run_folder import Layout
 
@@ -36,9 +36,9 @@ def score_costs(
 
     Raises ValueError for an invalid recipe.
     """
-    program = program_of(canonical_recipe(recipe))
+    plan = plan_of(canonical_recipe(recipe))
     found = []
-    for call, score in program.scores.items():
+    for call, score in plan.scores.items():
         if not isinstance(score, ModelScore) or call in stored:
             continue
         digests = models_by_digest(score.models())

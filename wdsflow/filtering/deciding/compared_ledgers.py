@@ -19,8 +19,9 @@ from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.tables import Tables
 
+from .compared_rows import compared_rows
 from .compared_values import add_values, forget_compared
-from .program import Program
+from .plan import FilterPlan
 
 # In the names of files, for DuckDB.
 _WILDCARDS = frozenset("*?[")
@@ -30,16 +31,16 @@ class ComparedLedgers:
     """Reads the samples that scores compare into the tables ``ledger`` and ``compared``.
 
     Args:
-        program: has the scores.
+        plan: has the scores.
         shards: numbers and names of the shards, in order.
         scored: has a ledger of each shard.
         target: has the values of the comparisons that are done.
     """
 
     def __init__(
-        self, program: Program, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
+        self, plan: FilterPlan, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
     ) -> None:
-        self._program = program
+        self._plan = plan
         self._shards = shards
         self._scored = scored
         self._target = target
@@ -69,7 +70,7 @@ class ComparedLedgers:
                 )
             except duckdb.Error as error:
                 raise LedgerError(f"{path} cannot be read: {error}") from None
-            if call in self._program.kept_calls:
+            if call in self._plan.compared_among_kept:
                 self._keep_members(tables, name, call)
             # Samples without a number or data, for which a score is missing that was not computed.
             for sample, missing in tables.rows(
@@ -82,7 +83,7 @@ class ComparedLedgers:
         """Delete the samples of a shard that other terms exclude."""
         import numpy as np
 
-        members = kept_members(self._program, self._scored, self._target, name, call)
+        members = kept_members(self._plan, self._scored, self._target, name, call)
         tables.run("CREATE OR REPLACE TABLE members (member UINTEGER)")
         tables.add("members", member=np.array(members, np.uint32))
         tables.run("DELETE FROM ledger WHERE sample NOT IN (SELECT member FROM members)")
@@ -93,7 +94,7 @@ class ComparedLedgers:
         ``missing`` is the score that is not computed for a sample, and NULL if it can be compared.
         Samples for which the score has failed are left out.
         """
-        number = self._program.ranks.get(call)
+        number = self._plan.ranks.get(call)
         names = names_in_file(calls_of(about), about["gathered"])
         # Folders may be called like ``key=1``: they are no columns.
         source = f"read_parquet({literal(_escaped(path))}, hive_partitioning = false)"
@@ -106,13 +107,13 @@ class ComparedLedgers:
 
 
 def kept_members(
-    program: Program, scored: Layout, target: Layout, name: str, call: ScoreCall
+    plan: FilterPlan, scored: Layout, target: Layout, name: str, call: ScoreCall
 ) -> list[int]:
     """Return the numbers of a shard's samples that all other terms keep. Raises LedgerError."""
     samples, _ = read_ledger(scored.ledger(name))
-    forget_compared(program, samples)
-    add_values(program, samples, target, name, program.compared_among_all)
-    return [row.number for row in program.compared(samples, call)]
+    forget_compared(plan, samples)
+    add_values(plan, samples, target, name, plan.compared_among_all)
+    return [row.number for row in compared_rows(plan, samples, call)]
 
 
 def _of_data(about: About, names: dict[str, str], source: str, call: ScoreCall) -> str:

@@ -44,7 +44,8 @@ from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import compare_samples
 from .compared_values import add_compared
-from .program import Program, program_of
+from .decider import set_outcomes
+from .plan import FilterPlan, plan_of
 
 _OF_SCORES = ("image", "caption", "image_memory", "precision")
 
@@ -107,8 +108,8 @@ class ShardLedger:
 
     def rows(self) -> tuple[list[Row], Sequence[Range]]:
         """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
-        program, record = program_of(self.recipe), self._record()
-        return self._rows(record, None if program.dataset_calls else program.scores), record.headers
+        plan, record = plan_of(self.recipe), self._record()
+        return self._rows(record, None if plan.dataset_calls else plan.scores), record.headers
 
     def check(self) -> None:
         """Raise LedgerError if there is no ledger, or if the shard has changed since."""
@@ -119,11 +120,11 @@ class ShardLedger:
         return ShardRecord(0, self.url, self.name, "", input_identity(self.url))
 
     def _rows(self, record: ShardRecord, calls: Collection[ScoreCall] | None = None) -> list[Row]:
-        program = program_of(self.recipe)
+        plan = plan_of(self.recipe)
         samples = read_scored(self.scored, self.name, record, calls=calls)
         if self.resolved is not None:
-            add_compared(program, samples, self.resolved, self.name)
-        decide(program, samples)
+            add_compared(plan, samples, self.resolved, self.name)
+        decide(plan, samples)
         return samples.rows
 
 
@@ -146,7 +147,7 @@ class LedgerSubset:
         self._records = records_in_order(scored)
         if not self._records:
             raise no_ledgers(scored.folder)
-        check_scores(program_of(self.recipe), scored, [record.name for record in self._records])
+        check_scores(plan_of(self.recipe), scored, [record.name for record in self._records])
         self._by_place = {place_of(Shard.stored(record.url)): record for record in self._records}
         self._by_name: dict[str, list[ShardRecord]] = {}
         for record in self._records:
@@ -178,7 +179,7 @@ class LedgerSubset:
     @property
     def compares(self) -> bool:
         """Whether the predicate compares the samples of all shards."""
-        return bool(program_of(self.recipe).dataset_calls)
+        return bool(plan_of(self.recipe).dataset_calls)
 
     def shard(self, url: Shard) -> ShardLedger:
         """Return the ledger of a shard, found by path or url, otherwise by name. Raises LedgerError."""
@@ -214,7 +215,7 @@ class LedgerSubset:
         for each in (layout.spool, layout.inside / "resolved"):
             each.mkdir(parents=True, exist_ok=True)
         names = [(number, shard.name) for number, shard in enumerate(shards)]
-        compare_samples(program_of(self.recipe), names, self._scored, layout)
+        compare_samples(plan_of(self.recipe), names, self._scored, layout)
         return layout
 
     def samples(self, urls: Sequence[Shard]) -> int:
@@ -237,24 +238,24 @@ class LedgerSubset:
         return alike[0]
 
 
-def decide(program: Program, samples: SampleTable) -> None:
+def decide(plan: FilterPlan, samples: SampleTable) -> None:
     """Set the outcomes of a shard's samples as ``filter`` does. Raises MissingScore."""
-    program.decide(samples)
+    set_outcomes(plan, samples)
     part_twins(samples.rows)
 
 
-def check_scores(program: Program, scored: Layout, names: Sequence[str]) -> None:
+def check_scores(plan: FilterPlan, scored: Layout, names: Sequence[str]) -> None:
     """Raise MissingScore if the first ledger has no column for a score of the predicate."""
-    for call in lacking_columns(program, scored, names):
+    for call in lacking_columns(plan, scored, names):
         raise MissingScore(
             str(call), f"{scored.folder} has no {call}, which was not computed there"
         )
 
 
-def lacking_columns(program: Program, scored: Layout, names: Sequence[str]) -> list[ScoreCall]:
+def lacking_columns(plan: FilterPlan, scored: Layout, names: Sequence[str]) -> list[ScoreCall]:
     """Return the scores of a recipe for which the first ledger has no column."""
     there = _calls_there(scored, names)
-    return _lacking(program, there) if there is not None else []
+    return _lacking(plan, there) if there is not None else []
 
 
 def is_complete(scored: Layout, recipe: Recipe) -> bool:
@@ -263,30 +264,30 @@ def is_complete(scored: Layout, recipe: Recipe) -> bool:
     asked = recorded_recipe(scored.run_file).get("scores", [])
     every = asked if isinstance(asked, list) else []
     return run.get("kind") == "measure" or all(
-        str(call) in every for call in program_of(recipe).scores
+        str(call) in every for call in plan_of(recipe).scores
     )
 
 
 def stored_scores(recipe: Recipe, scored: Layout) -> frozenset[ScoreCall]:
     """Return the scores that a run takes from ledgers; ``recipe`` is what ``as_scored`` returned."""
-    program = program_of(recipe)
+    plan = plan_of(recipe)
     lacks = {
-        *lacking_columns(program, scored, [record.name for record in records_in_order(scored)]),
-        *program.ranks,
+        *lacking_columns(plan, scored, [record.name for record in records_in_order(scored)]),
+        *plan.ranks,
     }
     if not is_complete(scored, recipe):
         # A filter ran its models only for samples that needed them.
-        lacks |= program.model_calls
-    return frozenset(call for call in program.scores if call not in lacks)
+        lacks |= plan.model_calls
+    return frozenset(call for call in plan.scores if call not in lacks)
 
 
-def _lacking(program: Program, there: Collection[ScoreCall]) -> list[ScoreCall]:
+def _lacking(plan: FilterPlan, there: Collection[ScoreCall]) -> list[ScoreCall]:
     """Return the scores of a predicate that have no column, and no data to compare samples."""
     return [
         call
-        for call in program.scores
+        for call in plan.scores
         if call not in there
-        and call not in program.ranks
+        and call not in plan.ranks
         and not any(gathers_like(call, other) for other in there)
     ]
 
@@ -370,8 +371,8 @@ def measure_command(
 
 def needed_scores(recipe: Recipe) -> str:
     """Return the scores that a predicate needs, for --scores."""
-    program = program_of(recipe)
-    return ",".join(str(call) for call in program.scores if call not in program.ranks)
+    plan = plan_of(recipe)
+    return ",".join(str(call) for call in plan.scores if call not in plan.ranks)
 
 
 def scores_to_add(
@@ -393,13 +394,13 @@ def scores_to_add(
     if not set(map(place_of, given)) <= set(map(place_of, measured)):
         return None
     try:
-        program = program_of(as_scored(recipe, layout))
+        plan = plan_of(as_scored(recipe, layout))
     except LedgerError:
         return None
     there = _calls_there(layout, (record.name for record in records_in_order(layout))) or {}
-    lacks = [str(call) for call in _lacking(program, there)]
+    lacks = [str(call) for call in _lacking(plan, there)]
     return list(urls) if given == measured else [*measured], ",".join(lacks) or needed_scores(
-        program.recipe
+        plan.recipe
     )
 
 

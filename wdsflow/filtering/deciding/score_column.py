@@ -30,7 +30,8 @@ from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest, roundest_after
 
-from .program import program_of
+from .decider import set_outcomes
+from .plan import plan_of
 from .row_values import missing_value, numbers
 
 if TYPE_CHECKING:
@@ -230,15 +231,19 @@ class LedgerScores:
         if not where:
             return None
         try:
-            program = program_of(_recipe(where))
+            plan = plan_of(_recipe(where))
         except ExpressionError as error:
             raise unreadable_predicate(self._layout.folder, error) from None
-        numbers = (call for call, number in program.ranks.items() if column.call in number.calls)
-        left_out = {column.call, *numbers, *program.kept_calls}
+        numbers = (call for call, number in plan.ranks.items() if column.call in number.calls)
+        left_out = {column.call, *numbers, *plan.compared_among_kept}
         terms = parse(where, all_scores()).terms
         others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.scores))
         for each in (others, where):
-            if each and not program_of(_recipe(each)).kept_calls and self._decides(each, column):
+            if (
+                each
+                and not plan_of(_recipe(each)).compared_among_kept
+                and self._decides(each, column)
+            ):
                 return each
         return None
 
@@ -308,9 +313,9 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
     """Return the numbers of a shard, NaN for samples that ``column.where`` does not keep. Raises MissingScore."""
     import numpy as np
 
-    program = program_of(_recipe(column.where or ""))
+    plan = plan_of(_recipe(column.where or ""))
     samples, _ = read_ledger(path)
-    program.decide(samples)
+    set_outcomes(plan, samples)
     found = _numbers(column, samples)
     for place, row in enumerate(samples.rows):
         if row.outcome != "kept":

@@ -105,8 +105,12 @@ class SampleTable:
 
     @property
     def readable(self) -> list[Row]:
-        """The samples that the tar has whole, and that no stage dropped."""
+        """The samples that the tar has completely, and that no stage dropped."""
         return [row for row in self.rows if not row.trouble]
+
+    def needed_by(self, row: Row) -> Sequence[ScoreCall]:
+        """Return the scores that a sample needs next to be decided; none if it is decided."""
+        return self.needed.get(row.number, ()) if row.judgement is None else ()
 
     def has(self, row: Row, call: ScoreCall) -> bool:
         """Return whether a score was computed for a sample, or its data was gathered."""

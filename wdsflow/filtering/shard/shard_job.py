@@ -12,9 +12,10 @@ from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.broken_scores import always_failing
 from wdsflow.filtering.deciding.compared_values import add_compared
-from wdsflow.filtering.deciding.outcomes import count
-from wdsflow.filtering.deciding.program import Program, Seen, program_of
-from wdsflow.filtering.deciding.settled import Settled
+from wdsflow.filtering.deciding.decider import decider_of, set_outcomes
+from wdsflow.filtering.deciding.direct_scores import ViewedSample
+from wdsflow.filtering.deciding.outcome_counts import count_outcomes
+from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
     ShardEmbeddings,
@@ -40,6 +41,7 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 from .resized_images import ResizedImages
 from .score_samples import SampleScorer
 from .shard_outputs import ShardTask, same_sample, write_shard
+from .shard_progress import ShardProgress
 
 _OTHERS = "its ledger has other samples; measure it again with --restart"
 # The trouble of a sample that killed its process.
@@ -55,19 +57,19 @@ class KnownRows:
     """
 
     def __init__(
-        self, layout: Layout, record: ShardRecord, program: Program, *, for_all: bool
+        self, layout: Layout, record: ShardRecord, plan: FilterPlan, *, for_all: bool
     ) -> None:
         path = layout.ledger(record.name)
         self._samples, about = read_ledger(path)
         same_shard(about, record, path)
         self.path, self.about = path, about
         there = set(about["identities"])
-        compared = frozenset(program.dataset_calls)
+        compared = frozenset(plan.dataset_calls)
         self._columns = frozenset(
-            call for call in program.scores if str(call) in there and call not in compared
+            call for call in plan.scores if str(call) in there and call not in compared
         )
         self.calls = self._columns if for_all else frozenset[ScoreCall]()
-        self._gathered = frozenset(program.gathered_calls)
+        self._gathered = frozenset(plan.gathered_calls)
 
     def table(self) -> SampleTable:
         """Return a table with the known columns, and no sample yet."""
@@ -120,8 +122,8 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
 
 class _Job:
     def __init__(self, task: ShardTask, mark: Mark) -> None:
-        self.task, self.mark, self.program = task, mark, program_of(task.recipe)
-        expected, found = task.about.get("identities"), self.program.score_identities
+        self.task, self.mark, self.plan = task, mark, plan_of(task.recipe)
+        expected, found = task.about.get("identities"), self.plan.score_identities
         if expected is not None and expected != found:
             what = "; ".join(differences(expected, found))
             raise Unfit(
@@ -136,7 +138,7 @@ class _Job:
         self.resized: ResizedImages | None = None
 
     def run(self) -> ShardRecord:
-        task, program, record = self.task, self.program, self.record
+        task, plan, record = self.task, self.plan, self.record
         with (
             seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage),
             self._embeddings() as embeddings,
@@ -149,13 +151,13 @@ class _Job:
                 if task.scored is None
                 else self._scored(task.scored, source, embeddings)
             )
-            if task.compares or not program.dataset_calls:
-                program.decide(samples)
+            if task.compares or not plan.dataset_calls:
+                set_outcomes(plan, samples)
                 if task.tars:
                     if self.resized is not None:
                         self._resize_rest(source, samples.rows, self.resized)
                     part_twins(samples.rows)
-            count(samples, record, program.terms)
+            count_outcomes(samples, record, plan.terms)
             record.failing = always_failing(samples, self.calls) if record.failed else {}
             record.check()
             if task.write:
@@ -164,41 +166,37 @@ class _Job:
 
     def _embeddings(self) -> ShardEmbeddings:
         """Open the ledgers whose values and embeddings are used, and a spool if embeddings are kept."""
-        task, program = self.task, self.program
+        task, plan = self.task, self.plan
         if task.scored is not None:
             return self._scored_embeddings(task.scored)
         if task.known is not None:
-            self.known = KnownRows(task.known, self.record, program, for_all=task.known_for_all)
+            self.known = KnownRows(task.known, self.record, plan, for_all=task.known_for_all)
         there = self.known.calls if self.known is not None else ()
         self.calls = tuple(
-            call for call in program.scores if call not in program.ranks and call not in there
+            call for call in plan.scores if call not in plan.ranks and call not in there
         )
         stored = own = spool = None
         if task.embedded is not None:
-            stored = stored_embeddings(
-                program.models, task.recipe.stages, self.record, task.embedded
-            )
+            stored = stored_embeddings(plan.models, task.recipe.stages, self.record, task.embedded)
         if task.recipe.embeddings and task.write:
             if self.known is not None:
-                own = own_embeddings(program.models, self.known.about, self.known.path)
-            spool = Spool(columns_of(program.scores.values()), task.layout.spool)
+                own = own_embeddings(plan.models, self.known.about, self.known.path)
+            spool = Spool(columns_of(plan.scores.values()), task.layout.spool)
         return ShardEmbeddings(spool=spool, stored=stored, own=own)
 
     def _scored_embeddings(self, scored: Layout) -> ShardEmbeddings:
         """Return the embeddings that may be used for scores that a ledger lacks."""
-        task, program = self.task, self.program
-        if not program.models:
+        task, plan = self.task, self.plan
+        if not plan.models:
             return ShardEmbeddings()
         path, stored = scored.ledger(task.name), None
-        own = own_embeddings(program.models, read_about(path), path)
+        own = own_embeddings(plan.models, read_about(path), path)
         if task.embedded is not None:
-            stored = stored_embeddings(
-                program.models, task.recipe.stages, self.record, task.embedded
-            )
+            stored = stored_embeddings(plan.models, task.recipe.stages, self.record, task.embedded)
         return ShardEmbeddings(own=own, stored=stored)
 
     def _resized(self) -> AbstractContextManager[ResizedImages | None]:
-        shrinker = self.program.shrinker if self.task.tars else None
+        shrinker = self.plan.shrinker if self.task.tars else None
         return (
             nullcontext() if shrinker is None else ResizedImages(shrinker, self.task.layout.spool)
         )
@@ -217,7 +215,7 @@ class _Job:
 
     def _scored(self, scored: Layout, source: Source, embeddings: ShardEmbeddings) -> SampleTable:
         """Read the scores of all samples from a ledger, and compute those that it lacks and that are needed."""
-        task, program = self.task, self.program
+        task, plan = self.task, self.plan
         table, path = read_scored(scored, task.name, self.record), scored.ledger(task.name)
         # A shard of the same size and pieces may have been rewritten: its samples must match the
         # ledger. For the output of a command, this is the only check.
@@ -227,7 +225,7 @@ class _Job:
                 if row is None or sample is None or not same_sample(row, sample):
                     raise OtherShard(path, self.record.url)
         if task.compares:
-            add_compared(program, table, task.layout, task.name)
+            add_compared(plan, table, task.layout, task.name)
         for row in table.rows:
             if row.number in task.aside:
                 row.trouble = KILLED
@@ -241,21 +239,22 @@ class _Job:
 
         Raises SourceError; SourceChangedError if the shard has other samples than the ledger.
         """
-        program = self.program
-        if program.decider is not None:
-            program.decider.advance(table, table.readable)
-        waiting = {row.number: row for row in table.rows if program.needs(table, row)}
+        plan = self.plan
+        decider = decider_of(plan)
+        if decider is not None:
+            decider.advance(table, table.readable)
+        waiting = {row.number: row for row in table.rows if plan.lacks_values(table, row)}
         if not waiting:
             return
         there = set(read_about(ledger)["identities"])
         self.calls = tuple(
-            call for call in program.scores if call not in program.ranks and str(call) not in there
+            call for call in plan.scores if call not in plan.ranks and str(call) not in there
         )
-        settled = Settled(self.mark, source.length)
-        settled.add([row for row in table.rows if row.number not in waiting])
-        with self._scorer(table, embeddings, settled) as scorer:
+        progress = ShardProgress(self.mark, source.length)
+        progress.add([row for row in table.rows if row.number not in waiting])
+        with self._scorer(table, embeddings, progress) as scorer:
             for row, view in self._views_of(source, waiting):
-                scorer.add([Seen(row, view)])
+                scorer.add([ViewedSample(row, view)])
             scorer.finish()
 
     def _views_of(self, source: Source, waiting: dict[int, Row]) -> Iterator[tuple[Row, ShardView]]:
@@ -294,17 +293,17 @@ class _Job:
 
     def _score(self, source: Source, embeddings: ShardEmbeddings) -> SampleTable:
         """Read all samples and compute the scores that decide the predicate, except the known ones."""
-        task, program, record, known = self.task, self.program, self.record, self.known
+        task, plan, record, known = self.task, self.plan, self.record, self.known
         options = ViewOptions(
             images=task.recipe.image, captions=task.recipe.caption, budget=task.budget
         )
-        contents = program.reads_contents(known.calls if known is not None else ())
+        contents = plan.reads_contents(known.calls if known is not None else ())
         samples = Samples(source, contents=contents)
         views = Views(samples, options, task.url, task.recipe.stages)
-        settled = Settled(self.mark, source.length)
+        progress = ShardProgress(self.mark, source.length)
         table = SampleTable() if known is None else known.table()
-        with self._scorer(table, embeddings, settled) as scorer:
-            self._read(samples, views, table, embeddings, scorer, settled)
+        with self._scorer(table, embeddings, progress) as scorer:
+            self._read(samples, views, table, embeddings, scorer, progress)
             scorer.finish()
         if known is not None:
             known.check(table)
@@ -313,18 +312,18 @@ class _Job:
         record.left_out = dict(sorted(samples.left_out.items()))
         record.damage += samples.damage
         if task.compares:
-            add_compared(program, table, task.layout, task.name)
+            add_compared(plan, table, task.layout, task.name)
         return table
 
     def _scorer(
-        self, table: SampleTable, embeddings: ShardEmbeddings, settled: Settled
+        self, table: SampleTable, embeddings: ShardEmbeddings, progress: ShardProgress
     ) -> SampleScorer:
         return SampleScorer(
-            self.program,
+            self.plan,
             table,
             self.calls,
             mark=self.mark,
-            settled=settled,
+            progress=progress,
             models=self.task.models,
             embeddings=embeddings,
             resized=self.resized,
@@ -337,7 +336,7 @@ class _Job:
         table: SampleTable,
         embeddings: ShardEmbeddings,
         scorer: SampleScorer,
-        settled: Settled,
+        progress: ShardProgress,
     ) -> None:
         """Read all samples of the shard, and pass those that can be scored to the scorer."""
         for group in samples.groups():
@@ -345,7 +344,7 @@ class _Job:
                 rows = self._rows_of(part, views, embeddings)
                 table.rows += rows
                 seen = self._viewed(part, rows, views)
-                settled.add([row for row in rows if row.trouble])
+                progress.add([row for row in rows if row.trouble])
                 scorer.add(seen)
 
     def _rows_of(
@@ -369,7 +368,7 @@ class _Job:
 
     def _viewed(
         self, samples: Sequence[TarSample], rows: Sequence[Row], views: Views
-    ) -> list[Seen]:
+    ) -> list[ViewedSample]:
         """Return those of some samples that can be scored; the trouble of others is noted in their rows."""
         seen = []
         for sample, row in zip(samples, rows, strict=True):
@@ -377,7 +376,7 @@ class _Job:
                 continue
             self.mark.set(row.number)
             try:
-                seen.append(Seen(row, views.view(sample)))
+                seen.append(ViewedSample(row, views.view(sample)))
             except Gone as gone:
                 row.trouble, row.about = gone.trouble, gone.detail
         return seen
@@ -390,7 +389,7 @@ class _Job:
         if scored is not None and task.recipe.embeddings:
             vectors = CopiedEmbeddings(scored.ledger(task.name))
         try:
-            write_shard(task, source, self.program, samples, self.record, vectors, self.resized)
+            write_shard(task, source, self.plan, samples, self.record, vectors, self.resized)
         except SourceChangedError:
             if scored is None:
                 raise

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from wdsflow.filtering.deciding.program import Program
+from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable, in_utf8
@@ -172,7 +172,7 @@ def stage_of(samples: SampleTable, row: Row) -> str:
 def write_shard(
     task: ShardTask,
     source: Source,
-    program: Program,
+    plan: FilterPlan,
     samples: SampleTable,
     record: ShardRecord,
     vectors: Vectors | None,
@@ -193,8 +193,8 @@ def write_shard(
     write_ledger(
         ledger,
         samples,
-        program.kinds,
-        program.gathered_calls,
+        plan.kinds,
+        plan.gathered_calls,
         about,
         vectors,
         layout.spool / ledger.stem,

@@ -41,7 +41,7 @@ class _Reasons:
         self.examples[reason] = in_utf8(row.key)[:_LONGEST], in_utf8(detail)[:_LONGEST]
 
 
-def count(samples: SampleTable, record: ShardRecord, terms: Sequence[Term]) -> None:
+def count_outcomes(samples: SampleTable, record: ShardRecord, terms: Sequence[Term]) -> None:
     """Add the outcomes of its samples to the record of a shard. ``terms``: those of the predicate."""
     dropped, quarantined, failed = _Reasons(), _Reasons(), _failures(samples)
     resized: list[ResizedImage] = []
