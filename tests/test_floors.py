@@ -74,6 +74,18 @@ ROOMS = {
         "inspect",
         "run_check",
     ),
+    "wdsflow.validate.pipeline": (
+        "values",
+        "user_code",
+        "meters",
+        "reports",
+        "run",
+        "observed",
+        "judge_pipeline",
+        "loader",
+        "checks",
+        "check_loader",
+    ),
 }
 FOLDERS = {"wdsflow": "wdsflow", "stages": "wdsflow.stages", "validate": "wdsflow.validate"}
 

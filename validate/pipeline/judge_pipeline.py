@@ -12,18 +12,18 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.words import duration, how_many
 
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
-from .copies_run import single_valued_columns
-from .input_content import InputSample
-from .observation import Observation
-from .output_content import OutputContent
-from .run_lists import read_contents, read_opened, read_rows
-from .run_pipeline import ObservedRun, run_pipeline
-from .run_reasons import reasons_of
-from .run_request import RunRequest
-from .sample_contents import contents_in
+from .observed.copies_run import single_valued_columns
+from .observed.input_content import InputSample
+from .observed.observation import Observation
+from .observed.output_content import OutputContent
+from .observed.run_reasons import reasons_of
+from .observed.sample_keys import SampleKeys
+from .observed.unclear_runs import machine_fault_of, why_hidden, why_unclear
+from .reports.run_lists import read_contents, read_opened, read_rows
+from .run.run_pipeline import ObservedRun, run_pipeline
+from .run.run_request import RunRequest
 from .sample_copies import SampleLocation, locations_in
-from .sample_keys import SampleKeys
-from .unclear_runs import machine_fault_of, why_hidden, why_unclear
+from .values.sample_contents import contents_in
 
 # Of a run without a limit of the user's.
 SAMPLES, SECONDS = 10_000, 60.0

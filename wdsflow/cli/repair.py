@@ -89,6 +89,13 @@ def _with_plan(
         plan = plan_repair(urls, readers, allow_pipe=options.allow_pipe)
     for step in plan.steps():
         print_lines(f"plan: {escape(step.does, 200)}")
+    if plan.costs:
+        look = typed.look("validate", *urls) + "".join(f" --for {name}" for name in readers)
+        print(
+            f"wdsflow: this repair costs samples: {escape(plan.costs, 500)};"
+            f" to see why, before you use its output: {look}",
+            file=sys.stderr,
+        )
     return replace(options, plan=plan)
 
 

@@ -189,7 +189,7 @@ def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check_options import WrongSampling
-    from wdsflow.validate.pipeline.load_pipeline import PipelineError
+    from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
     from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
 
     if options.address is not None and options.engine != "ray":
