@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from tests.processes import living_children
-from wdsflow.training.feed.read_ahead import ReadAhead
+from wdsflow.training.feed.epoch.read_ahead import ReadAhead
 
 
 def reading() -> list[threading.Thread]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wdsflow.training.feed.epoch_run import EpochRun, Ready
+from wdsflow.training.feed.epoch.epoch_run import EpochRun, Ready
 
 
 class Batch:

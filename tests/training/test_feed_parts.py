@@ -20,13 +20,13 @@ from wdsflow.shards.source.base import named
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed import epoch_counter, listing_cache, memory_shares, sample_catalog
-from wdsflow.training.feed.epoch_counter import EpochCounter
-from wdsflow.training.feed.listing import list_samples
-from wdsflow.training.feed.losses import StarvedError
+from wdsflow.training.feed.catalog.listing import list_samples
+from wdsflow.training.feed.catalog.sample_catalog import Catalog
+from wdsflow.training.feed.epoch.losses import StarvedError
+from wdsflow.training.feed.epoch.planner import Planner
+from wdsflow.training.feed.epoch.stream import Stream, mixed
 from wdsflow.training.feed.memory_shares import TooLittleFeedMemory, shares
-from wdsflow.training.feed.planner import Planner
-from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.stream import Stream, mixed
+from wdsflow.training.feed.resume.epoch_counter import EpochCounter
 from wdsflow.training.orders.balanced import BalancedOrder, MixedSource
 from wdsflow.training.orders.merged import shares_of
 from wdsflow.training.orders.openclip import (

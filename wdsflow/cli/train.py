@@ -299,7 +299,7 @@ def check_subset(options: "FeedOptions", typed: Typed) -> None:
         return
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
-    from wdsflow.training.feed.subset_advice import subset_fixes
+    from wdsflow.training.feed.subset.subset_advice import subset_fixes
     from wdsflow.validate.advice.training_flags import train_data
 
     try:

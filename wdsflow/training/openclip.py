@@ -38,13 +38,13 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import FeedColumns
+from wdsflow.training.feed.catalog.nothing_usable import nothing_usable
+from wdsflow.training.feed.catalog.sample_catalog import Catalog
+from wdsflow.training.feed.catalog.sample_counts import count_samples
+from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
 from wdsflow.training.feed.loader import Loader
-from wdsflow.training.feed.nothing_usable import nothing_usable
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
-from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.sample_counts import count_samples
-from wdsflow.training.feed.shard_lists import shard_list, weighted_list
-from wdsflow.training.feed.subset import Subset
+from wdsflow.training.feed.subset.subset import Subset
 from wdsflow.training.feed_options import completed
 from wdsflow.training.orders.balanced import BalancedOrder, Last, MixedSource
 from wdsflow.training.orders.openclip import (

@@ -15,11 +15,11 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from .columns import FeedColumns, UserMap, parse_fields
-from .feed.nothing_usable import nothing_usable
+from .feed.catalog.nothing_usable import nothing_usable
+from .feed.catalog.sample_counts import count_samples
+from .feed.catalog.shard_lists import shard_list
 from .feed.recipe import FeedSource
-from .feed.sample_counts import count_samples
-from .feed.shard_lists import shard_list
-from .feed.subset import Subset
+from .feed.subset.subset import Subset
 from .feed_options import FeedError, FeedOptions
 from .orders.balanced import BalancedOrder, MixedSource
 from .pixels.image_work import as_rgb

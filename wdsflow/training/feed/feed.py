@@ -20,12 +20,12 @@ from wdsflow.training.workers.sample_members import OpenShards
 from wdsflow.training.workers.sample_work import ChunkWork, SampleWork
 from wdsflow.training.workers.threads import DecodingThreads
 
-from .assembler import Assembler
-from .epoch_run import EpochRun
+from .epoch.assembler import Assembler
+from .epoch.epoch_run import EpochRun
+from .epoch.planner import Planner
+from .epoch.stream import Stream
 from .memory_shares import Shares, TooLittleFeedMemory, shares
-from .planner import Planner
 from .recipe import FeedRecipe
-from .stream import Stream
 
 # Samples of a chunk.
 _MOST_CHUNK = 32

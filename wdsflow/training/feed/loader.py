@@ -20,16 +20,16 @@ from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoder_process import kill_decoders
 
 from .callers import check_caller, check_process
+from .epoch.epoch_run import EpochRun, Ready
+from .epoch.losses import StarvedError
+from .epoch.stall_error import stall_error
 from .epoch_batches import EpochBatches
-from .epoch_counter import EpochCounter
-from .epoch_run import EpochRun, Ready
 from .feed import Feed
 from .headspace import Headspace, measured
-from .losses import StarvedError
 from .recipe import FeedRecipe
-from .resume_fixes import resume_fixes
-from .stall_error import stall_error
-from .state import VERSION, OtherSubset, check_state
+from .resume.epoch_counter import EpochCounter
+from .resume.resume_fixes import resume_fixes
+from .resume.state import VERSION, OtherSubset, check_state
 
 
 class Loader(torch.utils.data.IterableDataset[Any]):

@@ -11,7 +11,7 @@ from wdsflow.training.orders.order import Order
 from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
 from wdsflow.training.ranks import RankPlace
 
-from .sample_catalog import Catalog
+from .catalog.sample_catalog import Catalog
 
 
 @dataclass(frozen=True, kw_only=True)

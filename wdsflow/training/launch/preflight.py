@@ -22,8 +22,8 @@ from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
-from wdsflow.training.feed.subset_advice import to_see_terms
-from wdsflow.training.feed.subset_scan import scan_kept
+from wdsflow.training.feed.subset.subset_advice import to_see_terms
+from wdsflow.training.feed.subset.subset_scan import scan_kept
 from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
 from wdsflow.training.stalls.field_fixes import (
     caption_fixes,

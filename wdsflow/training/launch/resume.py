@@ -14,7 +14,7 @@ import torch
 
 from wdsflow.readers.open_clip.versions import Loop, saves_at, why_no_checkpoints
 from wdsflow.text.shell import quote_path
-from wdsflow.training.feed.state import OtherSubset
+from wdsflow.training.feed.resume.state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
 from wdsflow.training.launch.checkpoints import (

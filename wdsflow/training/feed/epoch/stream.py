@@ -7,13 +7,13 @@ from itertools import islice
 
 from wdsflow.readers.open_clip.versions import Buffers, draw
 from wdsflow.shards.shard import Shard
+from wdsflow.training.feed.catalog.listing import Listed
+from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.orders.order import StreamPosition
 from wdsflow.training.sample_tasks import SampleRef, StreamKey, Task
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
-from .listing import Listed
 from .read_ahead import ReadAhead
-from .sample_catalog import Catalog
 
 # Draws for each shard; the chance that a shard is never drawn is 1 in 10**8.
 _MOST_DRAWS = 20

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from wdsflow.training.feed.recipe import FeedRecipe
 from wdsflow.training.sample_tasks import Reading
 from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import LossTally
@@ -10,7 +11,6 @@ from wdsflow.training.stalls.stall import StallError, WorkerFacts, stall_message
 
 from .epoch_run import EpochRun
 from .losses import StarvedError
-from .recipe import FeedRecipe
 
 
 def stall_error(
