@@ -19,13 +19,15 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.source.base import named
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
-from wdsflow.training.feed import epoch_counter, listing_cache, memory_shares, sample_catalog
+from wdsflow.training.feed import memory_shares
+from wdsflow.training.feed.catalog import listing_cache, sample_catalog
 from wdsflow.training.feed.catalog.listing import list_samples
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.epoch.losses import StarvedError
 from wdsflow.training.feed.epoch.planner import Planner
 from wdsflow.training.feed.epoch.stream import Stream, mixed
 from wdsflow.training.feed.memory_shares import TooLittleFeedMemory, shares
+from wdsflow.training.feed.resume import epoch_counter
 from wdsflow.training.feed.resume.epoch_counter import EpochCounter
 from wdsflow.training.orders.balanced import BalancedOrder, MixedSource
 from wdsflow.training.orders.merged import shares_of
