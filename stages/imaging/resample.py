@@ -19,6 +19,20 @@ _UNSEEN = 0.01
 # The root mean square of an error that is uniform from -1 to 1.
 _EVEN = 0.577
 
+# Left, top, right, bottom in pixels of the array.
+Box = tuple[float, float, float, float]
+
+Pixels = NDArray[np.uint8]
+Kernel = Literal["bicubic", "bilinear"]
+
+_KEY = "wdsflow.box"
+
+# Pixels that are converted at a time.
+_STRIP = 1 << 15
+
+# A picture with more than so many crops side by side is not resized as a whole.
+_LONG = 4
+
 
 class Span(NamedTuple):
     """Pixels ``begin`` to ``end`` of one axis, to be resized at ``step`` source pixels for an output pixel.
@@ -71,15 +85,6 @@ def _end(begin: int, stop: float, length: int) -> int:
     return min(max(round(stop), begin + 1), length)
 
 
-# Left, top, right, bottom in pixels of the array.
-Box = tuple[float, float, float, float]
-
-Pixels = NDArray[np.uint8]
-Kernel = Literal["bicubic", "bilinear"]
-
-_KEY = "wdsflow.box"
-
-
 class Scaled(np.ndarray):
     """Pixels of a picture that was decoded at a reduced scale; ``box`` is the part of them that is the picture.
 
@@ -126,10 +131,6 @@ def note_box(image: "Image", box: Box) -> None:
         image.info[_KEY] = (image.size, box)
 
 
-# Pixels that are converted at a time.
-_STRIP = 1 << 15
-
-
 def to_array(image: "Image") -> Pixels:
     """Return the pixels of a PIL image of one byte a channel: an array (height, width, channels), or without channels.
 
@@ -147,10 +148,6 @@ def to_array(image: "Image") -> Pixels:
         bottom = min(top + rows, height)
         pixels[top:bottom] = np.asarray(image.crop((0, top, width, bottom)))
     return pixels
-
-
-# A picture with more than so many crops side by side is not resized as a whole.
-_LONG = 4
 
 
 def output_size(width: float, height: float, size: int | tuple[int, int]) -> tuple[int, int]:

@@ -41,6 +41,14 @@ _K = 1.5
 _GAP = 3.0
 _WHITE = (255, 255, 255)
 
+_ENDINGS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
+# Without loss; all other formats become JPEG.
+_TO_PNG = frozenset(("gif", "bmp", "tiff", "ico"))
+_GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
+
+# Big-endian TIFF with one directory of one entry: tag 274, one short. EXIF 2.32, 4.6.
+_EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
+
 
 class SizeRule(NamedTuple):
     """The largest size of an image; smaller ones stay as they are.
@@ -148,12 +156,6 @@ class Small(NamedTuple):
                 "field-taken", f"field {name!r} would become {new!r}, which the sample has already"
             )
         return new
-
-
-_ENDINGS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
-# Without loss; all other formats become JPEG.
-_TO_PNG = frozenset(("gif", "bmp", "tiff", "ico"))
-_GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
 
 
 @dataclass(frozen=True)
@@ -304,10 +306,6 @@ class Shrinker:
             with quiet(), open_image(data) as image:
                 turn = orientation_of(image)
         return _EXIF % turn if 2 <= turn <= 8 else b""
-
-
-# Big-endian TIFF with one directory of one entry: tag 274, one short. EXIF 2.32, 4.6.
-_EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
 
 
 def _measured(data: bytes, header: ImageHeader) -> ImageHeader:

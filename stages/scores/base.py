@@ -47,6 +47,8 @@ _PLAIN: dict[object, tuple[type, ...]] = {
     str: (str,),
 }
 
+_KINDS: dict[str, Kind] = {"bool": "boolean", "str": "text"}
+
 
 class Tolerance(NamedTuple):
     """How much decoding at a reduced scale changes the value of a score at most, in photographs."""
@@ -309,9 +311,6 @@ def versions_of(*names: str) -> dict[str, str | None]:
         with suppress(PackageNotFoundError):
             found[name] = unidata_version if name == "unicode" else version(name)
     return found
-
-
-_KINDS: dict[str, Kind] = {"bool": "boolean", "str": "text"}
 
 
 def simple_score(

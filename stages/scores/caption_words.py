@@ -16,6 +16,8 @@ _LONGEST_WORD, _LONGEST_TEXT = 500, 20_000
 # Words.
 _MOST_CACHED = 1 << 17
 
+_JUICER_SPECIAL_SET = frozenset(JUICER_SPECIAL)
+
 
 def tokenizable(text: str) -> str:
     """Return a caption. Raises ScoreError "too-long" beyond 20,000 characters, 500 in a word."""
@@ -43,7 +45,6 @@ class _Special(dict[str, bool]):
 
 
 is_special = _Special().__getitem__
-_JUICER_SPECIAL_SET = frozenset(JUICER_SPECIAL)
 
 
 def words(text: str) -> list[str]:

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 # libjpeg-turbo gives arrays, Pillow its own images.
 _JPEG = b"\xff\xd8\xff"
 
+# Every 16th row is checked first, which is enough for most pictures.
+_ROWS = 16
+
+_HASHED_SIDE, _LOWEST = 32, 8
+_FIXED_POINT = 1 << 20
+
 
 class Picture:
     """An image, decoded once and no larger than is needed.
@@ -237,10 +243,6 @@ def entropy(picture: Picture) -> float:
     return abs(round(fsum(count / size * log2(size / count) for count in counts), 12))
 
 
-# Every 16th row is checked first, which is enough for most pictures.
-_ROWS = 16
-
-
 @simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
 def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
     """Whether the image has one colour: nearly all pixels are close to the median, in each of red, green and blue.
@@ -290,10 +292,6 @@ def greyscale(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> 
     pixels = picture.pixels
     spread = np.maximum.reduce(pixels, axis=2) - np.minimum.reduce(pixels, axis=2)
     return bool((spread <= tolerance).mean() >= share)
-
-
-_HASHED_SIDE, _LOWEST = 32, 8
-_FIXED_POINT = 1 << 20
 
 
 @simple_score(scale_tolerance=Tolerance(2, "bits"))

@@ -29,6 +29,24 @@ if TYPE_CHECKING:
 
     from .sample_view import View
 
+CAPTIONS = "txt"
+VIDEOS = "mp4;webm;mkv;avi;mov"
+
+# Bytes to read at a time.
+CHUNK = 1 << 20
+
+# Bytes of a caption.
+_LONGEST = 1 << 20
+# A property of the container, or compressed.
+_OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))
+_BOMS = {
+    b"\xef\xbb\xbf": "utf-8-sig",
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+
 
 class ScoreError(Exception):
     """A score that could not be computed; it is counted by ``slug``, and ``detail`` is the reason for one sample.
@@ -44,10 +62,6 @@ class ScoreError(Exception):
         # By default only the message is pickled: an error without slug would break the process
         # pool.
         return type(self), (self.slug, self.detail)
-
-
-CAPTIONS = "txt"
-VIDEOS = "mp4;webm;mkv;avi;mov"
 
 
 class FieldNames(NamedTuple):
@@ -173,22 +187,6 @@ class FieldFile(io.RawIOBase):
         view[: len(data)] = data
         self._at += len(data)
         return len(data)
-
-
-# Bytes to read at a time.
-CHUNK = 1 << 20
-
-# Bytes of a caption.
-_LONGEST = 1 << 20
-# A property of the container, or compressed.
-_OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))
-_BOMS = {
-    b"\xef\xbb\xbf": "utf-8-sig",
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-}
 
 
 def image_header(reader: FieldReader, name: str) -> ImageHeader:

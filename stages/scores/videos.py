@@ -31,6 +31,21 @@ VideoFrame = Any
 # name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 
+_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
+
+How = Literal["uniform", "key"]
+
+# Frames from a key frame on; a video with fewer key frames is hostile, or no video to sample.
+_MOST_DECODED = 20_000
+# Bytes a pixel: a decoder's reference frames, its output, the frame in RGB.
+_DECODER = 12
+# Seconds that are decoded rather than sought if no index lists key frames.
+_NEAR = 5
+# Seconds to go back if seeking ends too late.
+_LATE = (0, 1, 10)
+# Seconds that a stream may end before its header says.
+_ENDS_EARLY = 2
+
 
 class VideoFacts(NamedTuple):
     """Facts of the first video stream; None if the header lacks one.
@@ -101,9 +116,6 @@ def _slug(reader: FieldReader, name: str, error: Exception) -> str:
     known = head[4:8] in {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"}
     known = known or head[:4] == b"\x1aE\xdf\xa3" or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
     return "undecodable" if known else "not-a-video"
-
-
-_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
 
 def video_facts(reader: FieldReader, name: str) -> VideoFacts:
@@ -187,9 +199,6 @@ def video_width(facts: VideoFacts) -> int:
     return facts.width
 
 
-How = Literal["uniform", "key"]
-
-
 class Sampling(NamedTuple):
     """A number of frames, "uniform" over the duration or evenly among the key frames; of these, 0 stands for all."""
 
@@ -210,18 +219,6 @@ class Prepares(Protocol):
 
     def of(self, pixels: "Frame") -> InMemory:
         """Return the input for a picture (height, width, 3)."""
-
-
-# Frames from a key frame on; a video with fewer key frames is hostile, or no video to sample.
-_MOST_DECODED = 20_000
-# Bytes a pixel: a decoder's reference frames, its output, the frame in RGB.
-_DECODER = 12
-# Seconds that are decoded rather than sought if no index lists key frames.
-_NEAR = 5
-# Seconds to go back if seeking ends too late.
-_LATE = (0, 1, 10)
-# Seconds that a stream may end before its header says.
-_ENDS_EARLY = 2
 
 
 Make = Callable[["Frame"], InMemory]

@@ -9,6 +9,52 @@ from zlib import crc32
 # Bytes: no header is looked for beyond; CMYK photographs carry profiles of 550 KB.
 MAX_HEADER = 1 << 20
 
+_ORDERS = {
+    b"II": (Struct("<H").unpack_from, Struct("<I").unpack_from, b"\x12\x01"),
+    b"MM": (Struct(">H").unpack_from, Struct(">I").unpack_from, b"\x01\x12"),
+}
+_SHORT, _LONG, _BYTE = 3, 4, 1
+_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
+
+_screen = Struct("<HHBBB").unpack_from
+_frame = Struct("<HHHHB").unpack_from
+
+_GREYS = bytes(value for level in range(256) for value in (level, level, level))
+_EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
+_CONTROL, _APPLICATION = 0xF9, 0xFF
+_MOST_BLOCKS = 100_000
+_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
+
+_chunk = Struct(">I4s").unpack_from
+_start = Struct(">I4sIIBBBBBI").unpack_from
+_count = Struct(">I").unpack_from
+
+# Pillow's mode by colour type and bits a channel; others are refused.
+_PNG_MODES = {
+    0: {1: "1", 2: "L", 4: "L", 8: "L", 16: "I;16"},
+    2: {8: "RGB", 16: "RGB"},
+    3: {1: "P", 2: "P", 4: "P", 8: "P"},
+    4: {8: "LA", 16: "RGBA"},
+    6: {8: "RGBA", 16: "RGBA"},
+}
+_WITH_ALPHA = (4, 6)
+_HEADER, _DATA, _END_CHUNK, _FRAME_DATA = b"IHDR", b"IDAT", b"IEND", b"fdAT"
+_TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT = b"tRNS", b"iCCP", b"eXIf", b"acTL", b"iTXt"
+_OF_INTEREST = frozenset(
+    (_DATA, _END_CHUNK, _FRAME_DATA, _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT)
+)
+_XMP_KEY = b"XML:com.adobe.xmp\0"
+_MOST_PNG_CHUNKS = 1000
+
+_riff = Struct("<4xI4x4s").unpack_from
+_lossy = Struct("<3sHH").unpack_from
+_lossless = Struct("<BI").unpack_from
+_extended = Struct("<B3xHBHB").unpack_from
+_ICC_FLAG, _ALPHA_FLAG, _EXIF_FLAG, _XMP_FLAG, _ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
+# An animation has one a frame.
+_MOST_WEBP_CHUNKS = 10_000
+_START_CODE = b"\x9d\x01\x2a"
+
 
 class ImageHeader(NamedTuple):
     """Size, mode and traits of an image as Pillow would report them after ``Image.open``."""
@@ -49,14 +95,6 @@ def more_bytes(reached: int) -> int:
     return needs if needs <= MAX_HEADER else 1
 
 
-_ORDERS = {
-    b"II": (Struct("<H").unpack_from, Struct("<I").unpack_from, b"\x12\x01"),
-    b"MM": (Struct(">H").unpack_from, Struct(">I").unpack_from, b"\x01\x12"),
-}
-_SHORT, _LONG, _BYTE = 3, 4, 1
-_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
-
-
 def exif_orientation(block: bytes) -> int | None:
     r"""Return the orientation of a TIFF block (the bytes after ``Exif\0\0``), None if it has none.
 
@@ -92,16 +130,6 @@ def xmp_orientation(packet: bytes) -> int | None:
     """Return the orientation of an XMP packet; Pillow takes it where EXIF has none."""
     match = _XMP.search(packet)
     return int(match[1]) if match else None
-
-
-_screen = Struct("<HHBBB").unpack_from
-_frame = Struct("<HHHHB").unpack_from
-
-_GREYS = bytes(value for level in range(256) for value in (level, level, level))
-_EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
-_CONTROL, _APPLICATION = 0xF9, 0xFF
-_MOST_BLOCKS = 100_000
-_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 
 
 def read_gif(data: bytes) -> ImageHeader:
@@ -176,28 +204,8 @@ def _has_second_frame(data: bytes, position: int) -> bool:
         return False
 
 
-_chunk = Struct(">I4s").unpack_from
-_start = Struct(">I4sIIBBBBBI").unpack_from
-_count = Struct(">I").unpack_from
 # Half the time of ImageHeader(...), which adds up over millions of images.
 make_header: Callable[..., ImageHeader] = tuple.__new__
-
-# Pillow's mode by colour type and bits a channel; others are refused.
-_PNG_MODES = {
-    0: {1: "1", 2: "L", 4: "L", 8: "L", 16: "I;16"},
-    2: {8: "RGB", 16: "RGB"},
-    3: {1: "P", 2: "P", 4: "P", 8: "P"},
-    4: {8: "LA", 16: "RGBA"},
-    6: {8: "RGBA", 16: "RGBA"},
-}
-_WITH_ALPHA = (4, 6)
-_HEADER, _DATA, _END_CHUNK, _FRAME_DATA = b"IHDR", b"IDAT", b"IEND", b"fdAT"
-_TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT = b"tRNS", b"iCCP", b"eXIf", b"acTL", b"iTXt"
-_OF_INTEREST = frozenset(
-    (_DATA, _END_CHUNK, _FRAME_DATA, _TRANSPARENCY, _PROFILE, _EXIF, _ANIMATION, _TEXT)
-)
-_XMP_KEY = b"XML:com.adobe.xmp\0"
-_MOST_PNG_CHUNKS = 1000
 
 
 def read_png(data: bytes) -> ImageHeader:
@@ -294,16 +302,6 @@ def _walk(data: bytes, position: int) -> tuple[bool, bool, bool, int]:
     if orientation is None:
         orientation = xmp_orientation(packet)
     return alpha, animated, icc, 1 if orientation is None else orientation
-
-
-_riff = Struct("<4xI4x4s").unpack_from
-_lossy = Struct("<3sHH").unpack_from
-_lossless = Struct("<BI").unpack_from
-_extended = Struct("<B3xHBHB").unpack_from
-_ICC_FLAG, _ALPHA_FLAG, _EXIF_FLAG, _XMP_FLAG, _ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
-# An animation has one a frame.
-_MOST_WEBP_CHUNKS = 10_000
-_START_CODE = b"\x9d\x01\x2a"
 
 
 def read_webp(data: bytes) -> ImageHeader:

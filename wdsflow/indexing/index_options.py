@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass, fields
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.text.options import folder, option
 
+DEFAULT = ("sizes", "len")
+
 
 @dataclass(frozen=True, kw_only=True)
 class IndexKinds:
@@ -19,7 +21,6 @@ class IndexKinds:
 
 
 KINDS = tuple(each.name for each in fields(IndexKinds))
-DEFAULT = ("sizes", "len")
 
 
 @dataclass(frozen=True)

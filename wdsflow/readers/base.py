@@ -12,6 +12,12 @@ from wdsflow.shards.tar.members import Stop
 
 FateKind = Literal["usable", "dropped", "crash"]
 
+# Readers keep these next to the fields, so a member with such a field name counts as a repetition.
+KEY, URL, BAD_MARK = "__key__", "__url__", "__bad__"
+
+# By the field name as the reader keeps it.
+Sample = dict[str, Part]
+
 
 class Fate(NamedTuple):
     """The result of one sample that a reader formed."""
@@ -177,13 +183,6 @@ class Reader(ABC):
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash if this reader raises for a fact about a whole shard."""
         return None
-
-
-# Readers keep these next to the fields, so a member with such a field name counts as a repetition.
-KEY, URL, BAD_MARK = "__key__", "__url__", "__bad__"
-
-# By the field name as the reader keeps it.
-Sample = dict[str, Part]
 
 
 def split_at_repeats(shape: Shape) -> list[Sample]:

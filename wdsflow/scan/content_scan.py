@@ -53,6 +53,39 @@ from .layouts import InterleavedCount, interleaved
 T = TypeVar("T", bound=Hashable)
 _BLOCK = 4096
 
+# First bytes of an image that are looked at.
+HEAD = 4096
+TAIL = 32
+# Bytes from which a text is reported as huge.
+LONG_TEXT = 1 << 20
+LONG_JSON = 16 << 20
+# Parsed, it takes several times as much.
+MOST_JSON = 64 << 20
+# Larger contents are not decoded: a field must fit into memory several times.
+MOST_FIELD = 256 << 20
+_JSON_KEYS = 64
+# Kinds of runs that are counted before they are added up.
+_RUNS = 1024
+# Of runs, for which captions in json are counted separately.
+_SHAPES = 256
+# Hashes of images that are kept.
+_IMAGES = 64
+# A field that readers use as a flag: if it has a byte they drop the sample.
+BAD_MARK = "__bad__"
+
+# Bits of FieldCount.ranks: arrays of two or three dimensions.
+_GREY, _COLOURED = 1 << 3, 1 << 4
+_RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {
+    "": _GREY | _COLOURED
+}
+
+_DECODABLE = (OK, BIG)
+
+# Offset within the contents, number of bytes.
+Read = Callable[[int, int], bytes]
+# Of all members of one name: kind, name in lower case, counts, column.
+_Field = tuple[str, str, FieldCount, ColumnCheck | None]
+
 
 class Frequent(Generic[T]):
     """Values that make up more than 1/(size + 1) of a stream, with lower bounds of their counts.
@@ -97,40 +130,6 @@ def smallest_hashes(names: Iterable[str], size: int) -> tuple[int, ...]:
     """Return the ``size`` smallest 32-bit hashes of names, which may hold surrogates."""
     hashes = (zlib.crc32(name.encode("utf-8", "surrogateescape")) for name in names)
     return tuple(heapq.nsmallest(size, hashes))
-
-
-# First bytes of an image that are looked at.
-HEAD = 4096
-TAIL = 32
-# Bytes from which a text is reported as huge.
-LONG_TEXT = 1 << 20
-LONG_JSON = 16 << 20
-# Parsed, it takes several times as much.
-MOST_JSON = 64 << 20
-# Larger contents are not decoded: a field must fit into memory several times.
-MOST_FIELD = 256 << 20
-_JSON_KEYS = 64
-# Kinds of runs that are counted before they are added up.
-_RUNS = 1024
-# Of runs, for which captions in json are counted separately.
-_SHAPES = 256
-# Hashes of images that are kept.
-_IMAGES = 64
-# A field that readers use as a flag: if it has a byte they drop the sample.
-BAD_MARK = "__bad__"
-
-# Bits of FieldCount.ranks: arrays of two or three dimensions.
-_GREY, _COLOURED = 1 << 3, 1 << 4
-_RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {
-    "": _GREY | _COLOURED
-}
-
-_DECODABLE = (OK, BIG)
-
-# Offset within the contents, number of bytes.
-Read = Callable[[int, int], bytes]
-# Of all members of one name: kind, name in lower case, counts, column.
-_Field = tuple[str, str, FieldCount, ColumnCheck | None]
 
 
 def whole(size: int, read: Read) -> bytes | None:

@@ -19,6 +19,17 @@ _FILES = ("image", "images", "video", "videos", "audio", "audios")
 _IN_OBJECT = ("path", "file_name", "image_name", "image")
 _FILE = re.compile(r"[^\x00-\x1f]{1,250}\.[A-Za-z0-9]{2,5}")
 
+LayoutKind = Literal["pairs", "images", "interleaved", "video", "audio", "text", ""]
+
+_FLAVOURS = {
+    "llava": "LLaVA conversations",
+    "chat": "chat messages",
+    "mmc4": "MMC4 documents",
+    "obelics": "OBELICS documents",
+}
+# Which readers decode as images.
+_VIDEO_AS_IMAGE = ("mpg", "mpeg")
+
 
 class ImageOrder(NamedTuple):
     """The images among the texts of an interleaved document, by its json."""
@@ -161,18 +172,6 @@ class InterleavedCount:
                     known.add(tally.key, tally.offset, tally.detail, tally.count)
         if self.named and self.missing.count:
             shard.tallies["interleaved.file-missing"] = self.missing
-
-
-LayoutKind = Literal["pairs", "images", "interleaved", "video", "audio", "text", ""]
-
-_FLAVOURS = {
-    "llava": "LLaVA conversations",
-    "chat": "chat messages",
-    "mmc4": "MMC4 documents",
-    "obelics": "OBELICS documents",
-}
-# Which readers decode as images.
-_VIDEO_AS_IMAGE = ("mpg", "mpeg")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,25 @@ SHOWN = 20
 
 _DIGITS = re.compile(r"([0-9]+)")
 
+# Names.
+LIMIT = 10_000_000
+
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.-?(\d+))?")
+_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.-?(\d+))?")
+
+_TAR = ".tar"
+# Characters that OpenCLIP would take for a part of a pattern.
+_BRACES = re.compile(r"([{}\\,])")
+
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
+
+# Fields that readers take for the image, in OpenCLIP's order.
+IMAGE_FIELDS = ("jpg", "png", "jpeg", "webp")
+IMAGES = ";".join(IMAGE_FIELDS)
+
+_SURROGATE = re.compile("[\udc80-\udcff]")
+_ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
+
 
 class Missing(NamedTuple):
     """Names of a series that no file has."""
@@ -67,13 +86,6 @@ def _missing(names: list[list[str]]) -> Missing | None:
     holes = (number for one, other in pairwise(present) for number in range(one + 1, other))
     before, after = "".join(names[0][:at]), "".join(names[0][at + 1 :])
     return Missing([f"{before}{number:0{width}d}{after}" for number in islice(holes, SHOWN)], count)
-
-
-# Names.
-LIMIT = 10_000_000
-
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.-?(\d+))?")
-_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.-?(\d+))?")
 
 
 class BadPattern(ValueError):
@@ -156,11 +168,6 @@ def _unescaped(pattern: str) -> Iterator[tuple[int, str]]:
         at += 1
 
 
-_TAR = ".tar"
-# Characters that OpenCLIP would take for a part of a pattern.
-_BRACES = re.compile(r"([{}\\,])")
-
-
 def brace_pattern(folder: str, names: Sequence[str]) -> str:
     """Return the one pattern that OpenCLIP expands to these files of a folder, in this order; "" if there is none.
 
@@ -228,13 +235,6 @@ def _escaped(text: str) -> str:
     return _BRACES.sub(r"\\\1", text)
 
 
-SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
-
-# Fields that readers take for the image, in OpenCLIP's order.
-IMAGE_FIELDS = ("jpg", "png", "jpeg", "webp")
-IMAGES = ";".join(IMAGE_FIELDS)
-
-
 def alternatives(fields: str | Iterable[str]) -> tuple[str, ...]:
     """Split names joined by semicolons. Raises ValueError if there are none, or webdataset's own (``__key__``).
 
@@ -256,10 +256,6 @@ def alternatives(fields: str | Iterable[str]) -> tuple[str, ...]:
 def is_meta(name: str) -> bool:
     """Whether a name is one of webdataset's own, such as ``__key__`` and ``__url__``."""
     return name.startswith("__") and name.endswith("__")
-
-
-_SURROGATE = re.compile("[\udc80-\udcff]")
-_ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
 
 
 def output_names(urls: Sequence[str]) -> list[str]:

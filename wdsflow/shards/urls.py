@@ -34,6 +34,9 @@ _MANY = 64
 
 NEED_NO_COMMAND = "s3://, gs://, hf:// and https:// urls are read without a command"
 
+# Shards that a short look reads, at most. A pipe must be read to its end.
+_LOOKED_AT, _LOOKED_AT_REMOTE, _LOOKED_AT_PIPED = 2_000, 200, 4
+
 
 class NoShards(ValueError):
     """A pattern that matches nothing or makes no sense. ``hint`` is a correction."""
@@ -361,10 +364,6 @@ def _hint(name: str) -> str:
         f"such as {near[0]}" if near else f"{tars[0]} to {tars[-1]}" if len(tars) > 1 else tars[0]
     )
     return f"{folder} has {how_many(len(tars), 'tar')}, {some}"
-
-
-# Shards that a short look reads, at most. A pipe must be read to its end.
-_LOOKED_AT, _LOOKED_AT_REMOTE, _LOOKED_AT_PIPED = 2_000, 200, 4
 
 
 def some_of(urls: Sequence[Shard]) -> Sequence[Shard]:

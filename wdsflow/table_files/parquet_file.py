@@ -28,6 +28,8 @@ _SETTINGS = (
 # DuckDB turns decimals with more digits into floats.
 _MOST_DIGITS = 38
 
+_METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
+
 
 class ParquetError(TableError):
     """A file that is not Parquet, or that cannot be read."""
@@ -187,9 +189,6 @@ def metadata_of(path: Path) -> dict[str, bytes]:
     return {
         bytes(key).decode(): bytes(value) for key, value in _fetch(_METADATA, str(path), pattern)
     }
-
-
-_METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
 
 
 def as_list(array: "NDArray[Any]") -> list[Any]:

@@ -49,6 +49,16 @@ _STATS_LARGEST = 1 << 20
 # Options of ``wdsflow index``.
 _KINDS = dict(zip(COUNTS, ("sizes", "len"), strict=True))
 
+_MOST_URLS = 1_000_000
+# OpenCLIP divides it as a float.
+_MOST_SAMPLES = 1e300
+
+CrashKind = Literal["shards", "samples", "dataset-type", "weights", "other"]
+
+_RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
+# Of a pattern that is advised.
+_MOST_SOURCES = 16
+
 
 @dataclass(slots=True)
 class FolderCounts:
@@ -188,12 +198,6 @@ def _stats(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence]) -> 
 # get_dataset_fn, expand_urls, get_dataset_size and get_wds_dataset of open_clip_train/data.py,
 # which are alike in 3.3.0 and 4.x.
 
-_MOST_URLS = 1_000_000
-# OpenCLIP divides it as a float.
-_MOST_SAMPLES = 1e300
-
-CrashKind = Literal["shards", "samples", "dataset-type", "weights", "other"]
-
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -326,11 +330,6 @@ def openclip_urls(text: str) -> Iterator[str]:
         for _ in range(10):
             whole = re.sub(r"\$\{(\w+)\}", lambda match: os.environ[f"WDS_{match[1]}"], whole)
         yield from braceexpand(whole)
-
-
-_RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
-# Of a pattern that is advised.
-_MOST_SOURCES = 16
 
 
 def not_expanded(data: str | None) -> dict[str, str]:

@@ -21,6 +21,16 @@ from wdsflow.shards.tar.plain_entries import Row
 # Begins a sample, key, field, member.
 GroupedMember = tuple[bool, str, str, Row]
 
+# No name begins with this.
+_NO_NAME = "\0"
+
+# Samples that are compared at a time.
+_FEWEST, _MOST = 2, 256
+# Attempts that are left out where samples differ again and again.
+_LONGEST = 64
+# In keys between line ends: the name of a member may then have another key, or be junk or metadata.
+_ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
+
 
 class Grouping(NamedTuple):
     """How a program groups members.
@@ -38,8 +48,6 @@ class Grouping(NamedTuple):
     beyond: bool = False
 
 
-# No name begins with this.
-_NO_NAME = "\0"
 WEBDATASET = Grouping()
 ALL_SAMPLES = Grouping(once=True, beyond=True)
 
@@ -82,14 +90,6 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
                 fields.add(lower)
             latest = key
             yield begins, key, field, row
-
-
-# Samples that are compared at a time.
-_FEWEST, _MOST = 2, 256
-# Attempts that are left out where samples differ again and again.
-_LONGEST = 64
-# In keys between line ends: the name of a member may then have another key, or be junk or metadata.
-_ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
 
 
 class Repeats:

@@ -42,6 +42,13 @@ _TROUBLE = {
     "tar.no-padding": NO_PADDING,
 }
 
+# No name begins with this.
+_NO_NAME = "\0"
+# Fields.
+_MOST_ALIKE = 64
+# Bytes searched for global headers if the walk skipped something.
+_LARGEST_GAP = 1 << 20
+
 
 def damage_of(walk: Walk) -> list[str]:
     """Return a sentence for each kind of damage in a tar, after the walk over it has ended."""
@@ -135,14 +142,6 @@ def _is_shorter(sample: TarSample, seen: AbstractSet[tuple[str, ...]], *, at_end
     return any(
         (each[: len(fields)] if at_end else each[-len(fields) :]) == fields for each in longer
     )
-
-
-# No name begins with this.
-_NO_NAME = "\0"
-# Fields.
-_MOST_ALIKE = 64
-# Bytes searched for global headers if the walk skipped something.
-_LARGEST_GAP = 1 << 20
 
 
 class Samples:

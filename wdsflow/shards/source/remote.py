@@ -29,6 +29,9 @@ _File = IO[bytes] | HttpStream
 # First byte, byte after the last; raises SourceError.
 Fetch = Callable[[int, int], bytes]
 
+# A question mark begins the query of a url.
+_GLOB = re.compile(r"[*\[]")
+
 
 class RemoteSource(Source):
     """A shard on a server that sends any part of it.
@@ -307,10 +310,6 @@ def about(shard: Shard) -> dict[str, object]:
         return found
 
     return trying(ask, shard)
-
-
-# A question mark begins the query of a url.
-_GLOB = re.compile(r"[*\[]")
 
 
 def is_listing(url: str) -> bool:

@@ -24,6 +24,16 @@ from .tar_header import (
 
 _STEP = 1 << 20
 
+_ITS_OWN = 2
+# POSIX, GNU.
+_MAGIC = (b"ustar\x0000", b"ustar  \0")
+# Headers that describe the member after them.
+_EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))
+# The digits of the time in a header.
+_TIME, _OCTAL = slice(136, 147), b"01234567"
+# Such a header changes neither name nor size.
+_SAME = ""
+
 
 class FoundHeader(NamedTuple):
     """The result of a search after the end of reading."""
@@ -61,17 +71,6 @@ def _with_magic(window: bytes) -> Iterator[int]:
         if not odd and (at + 1) * BLOCK <= len(window):
             yield at * BLOCK
         magic = window.find(b"ustar", (at + 1) * BLOCK + 257)
-
-
-_ITS_OWN = 2
-# POSIX, GNU.
-_MAGIC = (b"ustar\x0000", b"ustar  \0")
-# Headers that describe the member after them.
-_EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))
-# The digits of the time in a header.
-_TIME, _OCTAL = slice(136, 147), b"01234567"
-# Such a header changes neither name nor size.
-_SAME = ""
 
 
 class LostMember(NamedTuple):
