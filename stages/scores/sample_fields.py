@@ -6,14 +6,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from wdsflow.images.header import (
-    MAX_HEADER,
-    ImageHeader,
-    exif_orientation,
-    webp_metadata,
-    xmp_orientation,
-)
+from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import HEAD, first_header, read_header, tiff_header
+from wdsflow.images.orientation import exif_orientation, xmp_orientation
+from wdsflow.images.webp import webp_metadata
 from wdsflow.shards.caption_field import (
     LARGEST,
     CaptionField,

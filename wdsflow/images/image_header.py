@@ -10,8 +10,11 @@ from io import BytesIO
 from struct import Struct, error
 from typing import IO, Any
 
-from .header import MAX_HEADER, ImageHeader, more_bytes, read_gif, read_png, read_webp
+from .gif import read_gif
+from .header import MAX_HEADER, ImageHeader, more_bytes
 from .jpeg import read_jpeg
+from .png import read_png
+from .webp import read_webp
 
 __all__ = [
     "HEAD",

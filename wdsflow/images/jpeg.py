@@ -6,7 +6,8 @@ from functools import cache
 from struct import Struct, error
 from typing import Any
 
-from .header import ImageHeader, exif_orientation, make_header, more_bytes, xmp_orientation
+from .header import ImageHeader, make_header, more_bytes
+from .orientation import exif_orientation, xmp_orientation
 
 _segment = Struct(">BBH").unpack_from
 _frame = Struct(">BHHB").unpack_from
