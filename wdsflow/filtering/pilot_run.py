@@ -28,8 +28,8 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 from .explained_plan import Pilot, explain, pilot_of, sql_of
 from .json_place import with_captions
 from .run_folder import Layout
-from .samples import Gone, Views
-from .shard.shard_outputs import same_sample
+from .samples import RejectedSample, Views
+from .shard.same_sample import same_sample
 
 SAMPLES, SHARDS = 500, 4
 
@@ -133,7 +133,7 @@ def _add(
                 continue
             try:
                 view = views.view(sample)
-            except Gone:
+            except RejectedSample:
                 continue
             row = Row(len(table.rows), sample.key, sample.start, sample.end)
             if ledger is not None and not _has(known, sample):
