@@ -1,7 +1,7 @@
 """Filter shards, with the scores of an earlier run or without, or score them: resumable, with every sample accounted for."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.clip import ClipScore
+from wdsflow.table_files.parquet_file import path_problem
 from wdsflow.text.secrets import redact
 
 from .added_scores import with_ledgers
@@ -163,6 +164,7 @@ def _filter_scored(
     layout = _layout(out, options)
     scored = Layout(local_folder(ledger))
     shards, names = _shards(urls, options)
+    _refuse_unreadable(layout, shards, names)
     _refuse_same(ledger, layout, "--ledger")
     recipe = as_scored(recipe, scored)
     recipe, line_on_precision = with_precision(recipe, options)
@@ -211,6 +213,7 @@ def _scored_first(
     recipe = canonical_recipe(recipe)
     layout = _layout(out, options)
     shards, names = _shards(urls, options)
+    _refuse_unreadable(layout, shards, names)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
     adding = ""
     if kind == "measure" and not options.restart:
@@ -321,6 +324,21 @@ def _refuse_same(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> N
         raise ValueError(
             f"{layout.folder} cannot be both {flag} and -o: give another folder for the output"
         )
+
+
+def _refuse_unreadable(layout: Layout, shards: Sequence[Shard], names: Sequence[str]) -> None:
+    """Raise ValueError if a ledger would have a path by which it cannot be read again."""
+    problem = path_problem(os.path.abspath(layout.inside))
+    if problem:
+        raise ValueError(
+            f"{layout.folder} cannot hold ledgers, because {problem}: choose another folder for the output"
+        )
+    for url, name in zip(shards, names, strict=True):
+        problem = path_problem(os.path.abspath(layout.ledger(name)))
+        if problem:
+            raise ValueError(
+                f"the ledger of {url} could not be read again, because {problem}: rename the shard"
+            )
 
 
 def _use_ledgers(pass_: Pass, scored: Layout) -> None:
