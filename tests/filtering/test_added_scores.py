@@ -13,13 +13,13 @@ import pytest
 from tests.filtering.commands import run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
-from wdsflow.filtering import run_pass
+from wdsflow.filtering import pass_engine
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
-from wdsflow.filtering.shard import shard_job
+from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.stages.scores.caption_words import caption_words
 from wdsflow.stages.scores.pixels import blur
 
@@ -256,7 +256,6 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three shards, of which a run that was ended early has measured one."""
     monkeypatch.chdir(tmp_path)
     write_shards(Path("in"), samples=4)
-    run_shard = shard_job.run_shard
     done = []
 
     def end_after_one(task: Any, mark: Any) -> Any:
@@ -266,7 +265,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return run_shard(task, mark)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_pass, "run_shard", end_after_one)
+        patch.setattr(pass_engine, "run_shard", end_after_one)
         assert (
             run("measure", "in", "-o", "out", "--scores", "blur,width", "--jobs", 0).status == 130
         )

@@ -22,7 +22,7 @@ from wdsflow.engines.base import Engine
 from wdsflow.engines.peer import TaskProgress
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_progress import RunSoFar, RunWatch
-from wdsflow.filtering.shard.shard_outputs import ShardTask
+from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.shards.shard import Shard
 
 # Processes that it starts import PyTorch.

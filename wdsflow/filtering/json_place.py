@@ -23,7 +23,7 @@ from wdsflow.stages.scores.sample_fields import CAPTIONS, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.text.words import how_many
 
-from .samples import Gone, ShardView, Views
+from .samples import RejectedSample, ShardView, Views
 
 _NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
 # Searched levels of nested objects, and names.
@@ -334,7 +334,7 @@ def _views(url: Shard, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardVi
         views = Views(samples, options, url, recipe.stages)
         for sample in samples:
             if not sample.trouble:
-                with suppress(Gone):
+                with suppress(RejectedSample):
                     yield views.view(sample)
 
 

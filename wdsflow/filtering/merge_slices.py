@@ -64,7 +64,7 @@ def merge_slices(out: Path) -> RunReport:
         ]:
             raise NotDone(status, changed)
         report = RunReport(
-            out, records, tars=tars, quarantine=layout.quarantined, asked=len(records)
+            out, records, tars=tars, quarantine=layout.quarantined, requested=len(records)
         )
         if not status.merged:
             record.finish()

@@ -1,5 +1,6 @@
 """Measure a predicate on a few samples: the cost of each score, and how many samples pass each term."""
 
+import glob
 import os
 import time
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.deciding.ledger_subset import as_scored, stored_scores
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.score_values import guarded, plain_method
-from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.ledger.ledger import read_ledger, score_columns
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
@@ -28,8 +29,8 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 from .explained_plan import Pilot, explain, pilot_of, sql_of
 from .json_place import with_captions
 from .run_folder import Layout
-from .samples import Gone, Views
-from .shard.shard_outputs import same_sample
+from .samples import RejectedSample, Views
+from .shard.same_sample import same_sample
 
 SAMPLES, SHARDS = 500, 4
 
@@ -96,11 +97,13 @@ def explain_plan(
     if scored is not None:
         recipe = as_scored(recipe, scored)
     pilot = measured(urls, recipe, allow_pipe=allow_pipe, scored=scored)
-    decider = decider_of(plan_of(recipe))
+    plan = plan_of(recipe)
+    decider = decider_of(plan)
     assert decider is not None
     query = sql_of(
         decider.expression,
-        f"{out}/.wdsflow/ledger/*.parquet",
+        f"{glob.escape(out)}/.wdsflow/ledger/*.parquet",
+        score_columns(plan.kinds, map(str, plan.gathered_calls)),
         unknown_keeps=recipe.unknown == "keep",
         several=pilot.several,
     )
@@ -133,7 +136,7 @@ def _add(
                 continue
             try:
                 view = views.view(sample)
-            except Gone:
+            except RejectedSample:
                 continue
             row = Row(len(table.rows), sample.key, sample.start, sample.end)
             if ledger is not None and not _has(known, sample):

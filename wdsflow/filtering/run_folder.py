@@ -227,7 +227,7 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
             )
 
 
-def aside_of(layout: Layout) -> str | None:
+def quarantine_option(layout: Layout) -> str | None:
     """Return the quarantine folder of a run, relative to its folder."""
     if layout.quarantine_folder is None:
         return None

@@ -1,4 +1,4 @@
-"""The samples of a tar as scores see them: read in place, changed by stages."""
+"""The samples of a tar as scores see them: read from the tar, changed by stages."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -23,7 +23,7 @@ DROPPED = "dropped by "
 _LARGEST = 17 << 20
 
 
-class Gone(Exception):
+class RejectedSample(Exception):
     """A sample that a stage dropped, or could not handle. ``trouble`` is the reason in its row."""
 
     def __init__(self, trouble: str, detail: str = "") -> None:
@@ -31,15 +31,15 @@ class Gone(Exception):
         self.trouble, self.detail = trouble, detail
 
 
-class Lying(NamedTuple):
-    """A member in the tar."""
+class StoredMember(NamedTuple):
+    """A member of the tar, which is read when it is needed."""
 
     field: str
     row: Row
 
 
-# In the tar, or new.
-Member = Lying | bytes
+# Of the tar, or new bytes.
+MemberContent = StoredMember | bytes
 
 
 class Staging:
@@ -54,12 +54,12 @@ class Staging:
     def __bool__(self) -> bool:
         return bool(self._stages)
 
-    def fields(self, sample: TarSample) -> dict[str, Member]:
-        """Return the fields of the latest sample: ``Lying`` members, bytes that were read, and new text.
+    def fields(self, sample: TarSample) -> dict[str, MemberContent]:
+        """Return the fields of the latest sample: ``StoredMember`` members, bytes that were read, and new text.
 
-        Raises Gone, OSError.
+        Raises RejectedSample, OSError.
         """
-        found: Sample = {name: Lying(name, row) for name, row in sample.fields.items()}
+        found: Sample = {name: StoredMember(name, row) for name, row in sample.fields.items()}
         found |= {"__key__": sample.key, "__url__": self._url}
         for place, stage in self._stages:
             try:
@@ -69,18 +69,18 @@ class Staging:
                     if isinstance(value, str) and name not in {"__key__", "__url__"}:
                         found[name] = value.encode()
             except Dropped as drop:
-                raise Gone(f"{DROPPED}{place}: {drop.reason}") from None
+                raise RejectedSample(f"{DROPPED}{place}: {drop.reason}") from None
             except UnicodeEncodeError:
-                raise Gone(
+                raise RejectedSample(
                     f"{place}: not-text", "it has half a surrogate pair, which is not text"
                 ) from None
             except StageError as error:
                 if stage.on_error == "drop":
-                    raise Gone(f"{DROPPED}{place}: {error.slug}", str(error)) from None
-                raise Gone(f"{place}: {error.slug}", str(error)) from None
+                    raise RejectedSample(f"{DROPPED}{place}: {error.slug}", str(error)) from None
+                raise RejectedSample(f"{place}: {error.slug}", str(error)) from None
         del found["__key__"], found["__url__"]
         if not found:
-            raise Gone(f"{DROPPED}{self._stages[-1][0]}: no field is left")
+            raise RejectedSample(f"{DROPPED}{self._stages[-1][0]}: no field is left")
         return found
 
     def _read(self, stage: SampleStage, found: Sample) -> None:
@@ -94,7 +94,7 @@ class Staging:
             )
         for name in looked_at:
             value = found.get(name)
-            if isinstance(value, Lying):
+            if isinstance(value, StoredMember):
                 size = value.row[1]
                 if size > _LARGEST:
                     raise StageError("large-text", f"{name!r} has {size:,} bytes")
@@ -106,7 +106,9 @@ class Staging:
                     )
 
 
-def pieces_of(sample: TarSample, found: Mapping[str, Member], samples: Samples) -> Iterator[Piece]:
+def pieces_of(
+    sample: TarSample, found: Mapping[str, MemberContent], samples: Samples
+) -> Iterator[Piece]:
     """Yield the parts of a sample after its stages: ranges of the tar, and new bytes.
 
     A member that no stage changed stays in place, as do all bytes between members.
@@ -121,7 +123,9 @@ def pieces_of(sample: TarSample, found: Mapping[str, Member], samples: Samples) 
         _, size, data, start, _ = row
         yield at, start
         moved = [
-            name for name, value in new.items() if isinstance(value, Lying) and value.field == field
+            name
+            for name, value in new.items()
+            if isinstance(value, StoredMember) and value.field == field
         ]
         for name in [field] if field in new else moved:
             yield from _member(f"{sample.key}.{name}", new.pop(name))
@@ -131,17 +135,17 @@ def pieces_of(sample: TarSample, found: Mapping[str, Member], samples: Samples) 
         yield from _member(f"{sample.key}.{name}", value)
 
 
-def _as_it_was(name: str, value: Member, sample: TarSample, samples: Samples) -> bool:
+def _as_it_was(name: str, value: MemberContent, sample: TarSample, samples: Samples) -> bool:
     row = sample.fields.get(name)
     if row is None:
         return False
-    if isinstance(value, Lying):
+    if isinstance(value, StoredMember):
         return value.field == name
     return len(value) == row[1] and samples.read(row) == value
 
 
-def _member(name: str, value: Member) -> Iterator[Piece]:
-    if isinstance(value, Lying):
+def _member(name: str, value: MemberContent) -> Iterator[Piece]:
+    if isinstance(value, StoredMember):
         yield from moved(name, value.row[2], value.row[1])
     else:
         yield member(name, value)
@@ -165,10 +169,10 @@ class TarFields:
     __slots__ = ("_found", "rows", "samples")
 
     def __init__(
-        self, samples: Samples, sample: TarSample, found: Mapping[str, Member] | None = None
+        self, samples: Samples, sample: TarSample, found: Mapping[str, MemberContent] | None = None
     ) -> None:
         self.samples, self.rows = samples, sample.fields
-        self._found: Mapping[str, Row | Member] = self.rows if found is None else found
+        self._found: Mapping[str, Row | MemberContent] = self.rows if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found)
@@ -189,8 +193,8 @@ class TarFields:
         return self.samples.read(_row_of(value), start, size)
 
 
-def _row_of(value: Row | Lying) -> Row:
-    return value.row if isinstance(value, Lying) else value
+def _row_of(value: Row | StoredMember) -> Row:
+    return value.row if isinstance(value, StoredMember) else value
 
 
 class ShardView(View):
@@ -305,7 +309,7 @@ class Views:
         return self._of(sample)[0]
 
     def view(self, sample: TarSample) -> ShardView:
-        """Return the view of the latest sample, after the stages. Raises Gone."""
+        """Return the view of the latest sample, after the stages. Raises RejectedSample."""
         if self._staging is not None:
             staged = TarFields(self._samples, sample, self._staging.fields(sample))
             return ShardView(staged, _CAREFUL, self._options, sample.key, self._url)

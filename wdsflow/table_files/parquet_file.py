@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow import process_database
-from wdsflow.process_database import call
+from wdsflow.process_database import call, text_literal
 
 from .errors import TableError
 from .parquet_values import DuckType, converter, without_zones
@@ -73,7 +73,7 @@ class ParquetFile:
     def __init__(self, path: str | Path, named: str = "") -> None:
         self.path, self.named = Path(path), named or str(path)
         with open(path, "rb"):
-            self._pattern = _pattern(os.path.abspath(path))
+            self._pattern = pattern_of(path)
         query = "SELECT name, num_children, precision FROM parquet_schema($1)"
         elements = [
             _Element(name, children or 0, digits) for name, children, digits in self._fetch(query)
@@ -163,7 +163,7 @@ class ParquetFile:
         if with_rows:
             names.append("file_row")
             options += ", file_row_number = true"
-        return f"read_parquet({_literal(self._pattern)}, {options}) AS rows({', '.join(names)})"
+        return f"read_parquet({text_literal(self._pattern)}, {options}) AS rows({', '.join(names)})"
 
     def _describe(self) -> Sequence[DuckType]:
         import duckdb
@@ -185,12 +185,45 @@ class ParquetFile:
 def metadata_of(path: Path) -> dict[str, bytes]:
     """Return the key-value metadata of a Parquet file. Raises OSError, and ParquetError if it is none."""
     with open(path, "rb"):
-        pattern = _pattern(os.path.abspath(path))
+        pattern = pattern_of(path)
     return {
         bytes(key).decode(): bytes(value) for key, value in _fetch(_METADATA, str(path), pattern)
     }
 
 
+<<<<<<< HEAD
+=======
+_METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
+
+
+def pattern_of(path: str | Path) -> str:
+    """Return the pattern by which DuckDB, which takes every path for a pattern, opens one file only.
+
+    Raises ParquetError if there is none.
+
+    >>> print(pattern_of("/a[1]/b.parquet"))
+    /a[[]1]/b.parquet
+    """
+    absolute = os.path.abspath(path)
+    problem = path_problem(absolute)
+    if problem:
+        raise ParquetError(f"{absolute} cannot be read: rename it, {problem}")
+    return glob.escape(absolute)
+
+
+def path_problem(path: str) -> str:
+    """Return why DuckDB cannot open a file by its path, such as "its path is not UTF-8"; empty if it can."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "its path is not UTF-8"
+    # A backslash has two meanings in patterns, and DuckDB cannot express that of a character.
+    if "\\" in path and glob.escape(path) != path:
+        return "its path has a backslash and one of * ? ["
+    return ""
+
+
+>>>>>>> filter
 def as_list(array: "NDArray[Any]") -> list[Any]:
     """Return the values of an array of ``ParquetFile.arrays``, None where they are null."""
     import numpy as np
@@ -220,20 +253,6 @@ def _fetch(query: str, path: str, pattern: str) -> list[tuple[Any, ...]]:
         except duckdb.Error as error:
             raise ParquetError(f"{path} is not a Parquet file: {first_line(error)}") from None
     return rows
-
-
-def _pattern(path: str) -> str:
-    """Return the pattern that matches one path only: DuckDB takes every path for a pattern."""
-    escaped = glob.escape(path)
-    if escaped != path and "\\" in path:
-        raise ParquetError(
-            f"{path} cannot be read: rename it, its path has a backslash and one of * ? ["
-        )
-    return escaped
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _names(elements: Iterator[_Element], count: int, inside: list[list[str]]) -> list[str]:

@@ -35,8 +35,8 @@ from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.ledger.ledger_metadata import MissingScore, SettledByLedger
+    from wdsflow.filtering.pass_engine import TooLittleMemory
     from wdsflow.filtering.run_options import LocalOnly
-    from wdsflow.filtering.run_pass import TooLittleMemory
     from wdsflow.indexing.run_index import PartOfSet
     from wdsflow.table_files.errors import TableError
 

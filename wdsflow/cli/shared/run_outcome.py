@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.records.load_dataset import load_call
+from wdsflow.records.train_data import train_data_lines
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.decompress import UNPACK
@@ -118,6 +119,9 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
         yield from _after_failures(report, out, typed)
     elif report.warning:
         yield from _after_warning(report, out, typed)
+        if report.tars and report.whole and not report.dry_run:
+            # Some samples were kept nevertheless.
+            yield from train_data_lines(out, as_folder(out), _not_written(report))
     elif report.dry_run:
         return
     elif not report.whole:
@@ -129,10 +133,14 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
     elif any(record.output is not None for record in report.records):
-        left_out = [record.name for record in report.records if record.output is None]
         names = [record.name for record in report.records if record.output is not None]
         yield f"for Hugging Face datasets: {load_call(as_folder(out), names)}"
-        yield from new_shards_lines(out, left_out)
+        yield from new_shards_lines(out, _not_written(report))
+
+
+def _not_written(report: "RunReport") -> list[str]:
+    """Return the names of outputs that do not exist, because no sample was kept."""
+    return [record.name for record in report.records if record.output is None]
 
 
 def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:

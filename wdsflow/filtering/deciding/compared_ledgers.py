@@ -17,14 +17,12 @@ from wdsflow.filtering.ledger.ledger_metadata import (
 )
 from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.run_folder import Layout
+from wdsflow.table_files.parquet_file import pattern_of
 from wdsflow.tables import Tables
 
 from .compared_rows import compared_rows
 from .compared_values import add_values, forget_compared
 from .plan import FilterPlan
-
-# In the names of files, for DuckDB.
-_WILDCARDS = frozenset("*?[")
 
 
 class ComparedLedgers:
@@ -97,7 +95,7 @@ class ComparedLedgers:
         number = self._plan.ranks.get(call)
         names = names_in_file(calls_of(about), about["gathered"])
         # Folders may be called like ``key=1``: they are no columns.
-        source = f"read_parquet({literal(_escaped(path))}, hive_partitioning = false)"
+        source = f"read_parquet({literal(pattern_of(path))}, hive_partitioning = false)"
         source = f"(SELECT * FROM {source} WHERE trouble IS NULL)"
         return (
             _of_data(about, names, source, call)
@@ -165,15 +163,6 @@ def _has_failed(call: ScoreCall) -> str:
 def _has_several(call: ScoreCall) -> str:
     """Return the SQL for whether a sample has several values of a score."""
     return f"coalesce(list_contains(json_keys(several), {literal(str(call))}), false)"
-
-
-def _escaped(path: Path) -> str:
-    """Return the name of a file as a pattern that matches it alone.
-
-    >>> print(_escaped(Path("a[1]/b.parquet")))
-    a[[]1]/b.parquet
-    """
-    return "".join(f"[{char}]" if char in _WILDCARDS else char for char in str(path))
 
 
 def _not_compared(path: Path, call: ScoreCall, sample: int, missing: str) -> NotCompared:

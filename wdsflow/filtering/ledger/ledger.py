@@ -221,6 +221,13 @@ def names_in_file(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[s
     return dict(zip(names, distinct_names(names, RESERVED), strict=True))
 
 
+def score_columns(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[ScoreCall, str]:
+    """Return the name of each score's column in a ledger: see ``names_in_file``."""
+    calls = list(calls)
+    names = names_in_file(calls, gathered)
+    return {call: names[column_of(str(call))] for call in calls}
+
+
 def _cell(value: Value | Unknown, kind: str) -> Constant | None:
     if value is None or isinstance(value, (Unknown, list)):
         return None
