@@ -191,11 +191,6 @@ def metadata_of(path: Path) -> dict[str, bytes]:
     }
 
 
-<<<<<<< HEAD
-=======
-_METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
-
-
 def pattern_of(path: str | Path) -> str:
     """Return the pattern by which DuckDB, which takes every path for a pattern, opens one file only.
 
@@ -223,7 +218,6 @@ def path_problem(path: str) -> str:
     return ""
 
 
->>>>>>> filter
 def as_list(array: "NDArray[Any]") -> list[Any]:
     """Return the values of an array of ``ParquetFile.arrays``, None where they are null."""
     import numpy as np
