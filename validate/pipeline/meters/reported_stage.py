@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ...tracing.meter import RunningStage
+from ...tracing.stage_trace import RunningStage
 
 # In place of the name of an exception: the stage gave None or an empty container for a sample.
 BLANK = "None"

@@ -8,7 +8,8 @@ from wdsflow.text.words import duration, how_many, short
 from ...verdicts.verdict import Outcome, Reason
 from ..meters.reported_stage import BLANK, COMBINED, ReportedStage
 from ..reports.process_report import Fault
-from .observation import Observation, StageLoss
+from .observation import Observation
+from .stage_losses import StageLoss
 
 # Of a key.
 _MOST_LETTERS = 200
@@ -39,9 +40,9 @@ def _losses(observation: Observation) -> Iterator[Reason]:
         yield _replaced(observation)
     for loss in sorted(observation.losses, key=lambda loss: -loss.samples):
         yield _loss(observation, loss)
-    is_shown_by_keys = observation.limited and observation.read is None
+    is_shown_by_keys = observation.run.limited and observation.run.read is None
     missing = _missing(observation)
-    if missing > 0 and (observation.ended_by == "itself" or is_shown_by_keys):
+    if missing > 0 and (observation.run.ended_by == "itself" or is_shown_by_keys):
         yield _unread_or_dropped(observation, missing)
 
 
@@ -51,11 +52,11 @@ def _remarks(observation: Observation) -> Iterator[Reason]:
         samples = f"{observation.in_buffers:,} of {observation.total:,} samples"
         text = "they were in a buffer, or in a batch that was not full, when reading ended: not counted as lost"
         yield Reason("incomplete", observation.in_buffers, f"{samples}: {text}")
-    if observation.repeated or observation.draws:
+    if observation.repeated or observation.run.draws:
         repeated = f"{observation.repeated or 0:,} of {observation.keys.all_with_repeats():,} had come before"
         text = f"samples came more than once: {repeated}{_why_repeated(observation)}"
         yield Reason("repeated", 0, text)
-    for stage in observation.stages:
+    for stage in observation.run.stages:
         if stage.combined:
             yield _combined(stage)
         if stage.multiplies:
@@ -69,14 +70,14 @@ def _remarks(observation: Observation) -> Iterator[Reason]:
 def _fault(observation: Observation, fault: Fault) -> Reason:
     """Return what ended the run."""
     stage = "the pipeline"
-    if 0 <= fault.stage < len(observation.stages):
-        stage = observation.stages[fault.stage].name
+    if 0 <= fault.stage < len(observation.run.stages):
+        stage = observation.run.stages[fault.stage].name
     slug = "crash"
-    if observation.ended_by == "hang":
+    if observation.run.ended_by == "hang":
         slug = "hang"
         line = fault.line or "in code that is not yours"
         text = f"{stage} hangs: no step for {duration(observation.run.idle)}, at {line}"
-    elif observation.ended_by == "death":
+    elif observation.run.ended_by == "death":
         text = f"{stage} ends its process{_in_brackets(fault.error, fault.line)}"
     else:
         text = f"{stage} raises an exception, which ends the run{_in_brackets(fault.error, fault.line)}"
@@ -89,11 +90,11 @@ def _fault(observation: Observation, fault: Fault) -> Reason:
 def _stall(observation: Observation) -> str:
     if observation.run.limit == "asks-ended-source":
         return "a stage asks its ended input again and again, and gives nothing"
-    if observation.ended_by != "time":
+    if observation.run.ended_by != "time":
         return "it reads the shards again and again, and no sample comes out"
     text = f"nothing came out within {duration(observation.run.seconds)}"
-    if observation.read is not None:
-        text += f", while {how_many(observation.read, 'sample')} entered"
+    if observation.run.read is not None:
+        text += f", while {how_many(observation.run.read, 'sample')} entered"
     return text
 
 
@@ -141,7 +142,7 @@ def _combined(stage: ReportedStage) -> Reason:
 
 def _replaced(observation: Observation) -> Reason:
     text = "in their place others came out again, more often than the shards have them"
-    stages = [stage for stage in observation.stages if _may_replace(stage)]
+    stages = [stage for stage in observation.run.stages if _may_replace(stage)]
     # Of several it is not visible which one does it.
     if len(stages) == 1:
         text += f": {stages[0].name} gives them{_in_brackets(stages[0].line)}"
@@ -158,17 +159,16 @@ def _may_replace(stage: ReportedStage) -> bool:
 
 def _missing(observation: Observation) -> int:
     """Return how many samples of the shards no stage accounts for."""
-    lost = sum(loss.samples for loss in observation.losses)
-    return observation.total - observation.usable - observation.replaced - lost
+    return observation.total - observation.usable - observation.replaced - observation.lost
 
 
 def _why_repeated(observation: Observation) -> str:
-    if observation.draws:
+    if observation.run.draws:
         return "; it draws shards at random"
     if any(report.passes > 1 for report in observation.run.reports):
         return "; it repeats"
-    if observation.workers > 1:
-        return f"; it has {observation.workers:,} workers, which may read the same samples"
+    if observation.run.workers > 1:
+        return f"; it has {observation.run.workers:,} workers, which may read the same samples"
     return ""
 
 
@@ -182,10 +182,14 @@ def _unread_or_dropped(observation: Observation, count: int) -> Reason:
         shard for shard in observation.evidence.shards if shard.url not in observation.opened
     ]
     unopened_samples = sum(shard.samples for shard in unopened)
-    if observation.ended_by == "itself" and observation.opened and 0 < count <= unopened_samples:
+    if (
+        observation.run.ended_by == "itself"
+        and observation.opened
+        and 0 < count <= unopened_samples
+    ):
         shards = f"{how_many(len(unopened), 'shard')}, such as {short(unopened[0].url)}"
         return Reason("unread", count, f"{share}: the pipeline never opens {shards}")
-    if observation.read is not None:
+    if observation.run.read is not None:
         text = (
             "they did not enter: they are after damage, or their members are parts of other samples"
         )
@@ -196,10 +200,10 @@ def _unread_or_dropped(observation: Observation, count: int) -> Reason:
 def _early_end(observation: Observation) -> str:
     """Return how the pipeline ends before the shards do; "" if it does not."""
     delivered = f"{how_many(observation.delivered, 'sample')} ({observation.summary().scope})"
-    stage = observation.stopped_early
+    stage = observation.run.stopped_early
     if stage is not None:
         return f"the pipeline ends after {delivered}: {stage.name} stops before its input does"
-    if observation.read is not None and not observation.stages[-1].ended:
+    if observation.run.read is not None and not observation.run.stages[-1].ended:
         return f"the pipeline ends after {delivered}, such as by with_epoch"
     return ""
 
@@ -213,7 +217,7 @@ def _dropped_by_own_code(observation: Observation, count: int, share: str) -> Re
         share: the same as a text.
     """
     line = ""
-    for stage in reversed(observation.stages):
+    for stage in reversed(observation.run.stages):
         line = stage.line or line
     text = f"{share}: they did not come out of its own code"
     if not observation.has_keys:

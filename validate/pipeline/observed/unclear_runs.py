@@ -47,7 +47,7 @@ def why_hidden(observation: Observation) -> str:
     if not observation.delivered:
         return _too_few_for_a_batch(observation)
     # Of a run that a limit ended, it is not visible how many samples it would have given.
-    limited_without_stages = observation.limited and observation.read is None
+    limited_without_stages = observation.run.limited and observation.run.read is None
     if observation.without_key and (
         observation.usable < observation.total or limited_without_stages
     ):
@@ -60,7 +60,7 @@ def why_hidden(observation: Observation) -> str:
 
 def machine_fault_of(observation: Observation) -> str:
     """Return what this machine lacks for the pipeline; "" if nothing."""
-    for stage in observation.stages:
+    for stage in observation.run.stages:
         for loss in stage.losses.values():
             if loss.machine_fault:
                 return loss.machine_fault
@@ -80,11 +80,11 @@ def _other_shards(observation: Observation) -> list[str]:
 
 def _too_few_for_a_batch(observation: Observation) -> str:
     """Return which stage gave no batch because a limit ended the run before one was full; "" if none."""
-    if observation.ended_by not in ("samples", "passes"):
+    if observation.run.ended_by not in ("samples", "passes"):
         return ""
-    for stage in observation.stages:
+    for stage in observation.run.stages:
         # Each worker fills a batch of its own.
-        needed = stage.batch * max(1, observation.workers)
+        needed = stage.batch * max(1, observation.run.workers)
         if not stage.out and 0 < stage.inputs < needed:
             samples = how_many(stage.inputs, "sample")
             return f"{samples} are too few for one batch of {stage.name}: read more with --samples"
@@ -93,7 +93,7 @@ def _too_few_for_a_batch(observation: Observation) -> str:
 
 def _why_not_counted(observation: Observation) -> str:
     """Return why the elements that came out cannot be counted as samples; "" if they can."""
-    for stage in observation.stages:
+    for stage in observation.run.stages:
         if stage.multiplies:
             elements = (
                 f"{stage.name} made {stage.out:,} elements of {how_many(stage.inputs, 'sample')}"
@@ -101,7 +101,7 @@ def _why_not_counted(observation: Observation) -> str:
             return (
                 f"{elements}: which samples are among them is not visible; let it keep the __key__"
             )
-    last = observation.stages[-1]
+    last = observation.run.stages[-1]
     if last.kind == "batch" and last.unclear:
         batches = how_many(last.out, "batch", "batches")
         return f"{batches} came out, and how many samples they hold is not visible; {_KEEP_KEY_OF_EACH}"
@@ -109,10 +109,10 @@ def _why_not_counted(observation: Observation) -> str:
         elements = how_many(observation.delivered, "element")
         return f"{elements} came out, each of which may be a batch of any size; {_KEEP_KEY_OF_EACH}"
     if observation.unexplained:
-        entered = how_many(observation.read or 0, "sample")
+        entered = how_many(observation.run.read or 0, "sample")
         samples = f"{observation.unexplained:,} of the {entered} that entered are in no element that came out"
         return f"{samples}, and no stage shows where they were lost: let it keep the __key__ of each sample"
-    if observation.read is None and observation.limited and not observation.is_in_order:
+    if observation.run.read is None and observation.run.limited and not observation.is_in_order:
         return "it reads the tars in its own code: how many samples it leaves out is visible only at its end"
     return ""
 
@@ -120,14 +120,14 @@ def _why_not_counted(observation: Observation) -> str:
 def _may_give_batches(observation: Observation) -> bool:
     """Return whether elements that came out may be batches, although no stage is known to make any."""
     if (
-        observation.main is None
-        or not observation.main.possible_batches
-        or observation.stages[-1].kind == "batch"
+        observation.run.main is None
+        or not observation.run.main.possible_batches
+        or observation.run.stages[-1].kind == "batch"
     ):
         return False
     if max(observation.delivered, observation.usable) >= observation.total:
         return False
-    return any(map(_may_make_batches, observation.stages))
+    return any(map(_may_make_batches, observation.run.stages))
 
 
 def _may_make_batches(stage: ReportedStage) -> bool:

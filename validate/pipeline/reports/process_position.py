@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from wdsflow.engines.peer import Note
 
-from ...tracing.meter import Kind
+from ...tracing.stage_trace import Kind
 from ..meters.reported_stage import ReportedStage
 
 # The process that runs the pipeline.

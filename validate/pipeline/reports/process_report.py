@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...tracing.meter import InputEnd
+from ...tracing.trace_run import InputEnd
 from ..meters.reported_stage import ReportedStage
 from .process_position import MAIN, ProcessPosition, Role, position_path
 

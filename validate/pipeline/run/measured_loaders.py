@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ...tracing.meter import Meter, Stopped
+from ...tracing.meter import Meter
 from ...tracing.pipeline_stages import TorchLoader
 from ...tracing.pipeline_steps import take_apart
+from ...tracing.trace_run import Stopped
 from ..reports.process_position import DATASET
 from .reported_run import ReportedRun, begin_reports
 from .run_request import RunRequest

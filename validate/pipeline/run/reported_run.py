@@ -1,4 +1,8 @@
-"""The stages of a pipeline in one process, with a meter after each, and a report of what they do."""
+"""The stages of a pipeline in one process, with a meter after each, and a report of what they do.
+
+A ``ReportedRun`` is the state that the meters of a process share. What runs the stages calls the
+first half of its methods, and meters call the second half, at each item.
+"""
 
 import os
 import sys
@@ -11,31 +15,26 @@ from pathlib import Path
 from ...tracing.errors import error_text, line_of
 from ...tracing.logged_warnings import counting_warnings
 from ...tracing.machine_faults import machine_fault
-from ...tracing.meter import InputEnd, RunningStage, TraceRun, metered
-from ...tracing.pipeline_stages import bare_name, is_loader, module_of
+from ...tracing.meter import metered
+from ...tracing.pipeline_stages import is_loader
 from ...tracing.pipeline_steps import Chain
+from ...tracing.stage_trace import RunningStage
+from ...tracing.trace_run import InputEnd, TraceRun
 from ..meters.batch_counts import BatchCounts
-from ..meters.combined_samples import RecentInputs
-from ..meters.followed_keys import FollowedKeys
-from ..meters.followed_stages import passes_on
+from ..meters.loss_counter import LossCounter
 from ..meters.new_stages import new_stage
-from ..meters.reported_stage import BLANK, COMBINED, SILENT, LostSamples, ReportedStage
+from ..meters.reported_stage import LostSamples, ReportedStage
 from ..reports.process_position import DATASET, ProcessPosition, Role, position_path
 from ..reports.process_report import Fault, Limit, ProcessReport, write_report
 from ..reports.process_stacks import write_stacks_at_signal
-from ..reports.sample_counts import SampleCounts
 from ..reports.sample_lists import SampleLists
 from ..values.elements import is_blank
+from .input_limits import InputLimits
 from .raised_errors import cause_of, key_in_frames
 from .run_request import RunRequest
 
 # Seconds between two reports.
 _PAUSE = 0.1
-# Stages of webdataset that take a sample only after they have yielded the one before, or left it
-# out.
-_ONE_BY_ONE = frozenset(
-    "select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split()
-)
 # A run that gives nothing in as many passes over the shards is ended.
 _EMPTY_PASSES = 2
 
@@ -81,33 +80,21 @@ class ReportedRun(TraceRun):
         self.fault: Fault | None = None
         # How often the source began.
         self.passes = 0
+        # The limit that ended the input.
         self._limit: Limit = ""
+        self._limits = InputLimits(request, role)
         self._report_time = 0.0
-
-        # Of all processes with this role.
-        self._counts = SampleCounts(self.folder)
-        # Samples that this process has added to them.
-        self._samples_counted = 0
-        self._batches = BatchCounts(self.reported_stages, request.keys)
-        self._lists = SampleLists(self.folder, f"{role}-{os.getpid()}", request.keys)
-        self._keys = FollowedKeys()
-
         # An item of a map-style dataset that is being read; "" if none was.
         self._item = ""
-        # Of the stage that takes one sample after the other: key and shard of the one that it has
-        # not yielded yet.
-        self._in_hand: dict[int, tuple[str, str]] = {}
-        self._one_by_one: set[int] = set()
-        # Of each stage whose own code may put several samples into one element.
-        self._recent_inputs: dict[int, RecentInputs] = {}
-        for index, step in enumerate(chain.steps):
-            if _takes_one_by_one(step.stage):
-                self._one_by_one.add(index)
-            if index > 0 and not passes_on(step.stage):
-                self._recent_inputs[index] = RecentInputs()
 
-        self._has_stages = len(chain.steps) > 1 and not is_loader(chain.steps[0].stage)
-        if len(chain.steps) == 1:
+        code = [step.stage for step in chain.steps]
+        self._losses = LossCounter(code, self.reported_stages, request.keys, self.last_input)
+        self._batches = BatchCounts(self.reported_stages, request.keys)
+        self._lists = SampleLists(self.folder, f"{role}-{os.getpid()}", request.keys)
+
+        self._is_one_stage = len(code) == 1
+        self._has_stages = len(code) > 1 and not is_loader(code[0])
+        if self._is_one_stage:
             # Whatever it yields, it has no shards.
             self.first = 0
         self.report()
@@ -158,9 +145,7 @@ class ReportedRun(TraceRun):
 
     def report(self) -> None:
         """Write the counts."""
-        for index in list(self._in_hand):
-            if self.stages[index].ended:
-                self._count_left_out(index)
+        self._losses.end_stages()
         self._report_time = time.monotonic()
         before: ReportedStage | None = None
         for stage in self.reported_stages:
@@ -201,7 +186,7 @@ class ReportedRun(TraceRun):
             self._limit = "empty-passes"
         # The workers of a loader may have read enough, although this process did not get as many
         # samples.
-        self._limit = self._limit or self._limit_of(DATASET)
+        self._limit = self._limit or self._limits.reached_by(DATASET)
         if not self._limit and not self.reason:
             return
         if self.passes == 1:
@@ -223,7 +208,9 @@ class ReportedRun(TraceRun):
 
     def input_ends(self, index: int) -> InputEnd:
         """Limit the source as well, if it gives batches, or no sample ever follows."""
-        limit = self._limit_of(self.role) if index == self._counted_stage else ""
+        limit: Limit = ""
+        if index == self._counted_stage:
+            limit = self._limits.reached_by(self.role)
         end = "samples" if limit else super().input_ends(index)
         has_samples = self.first < len(self.chain.steps)
         if not end and index == 0 and not has_samples and time.monotonic() > self.input_deadline:
@@ -234,20 +221,15 @@ class ReportedRun(TraceRun):
     def look(self, index: int, item: object) -> None:
         """Count a sample that comes out of a stage, and those that it leaves out; report from time to time."""
         stage = self.reported_stages[index]
-        if len(self.chain.steps) == 1 and stage.kind != "batch":
+        if self._is_one_stage and stage.kind != "batch":
             stage.kind = "sample"
-        self._follow_key(index, item)
-        if stage.kind == "sample":
-            self._count_combined(index, item)
-        in_hand = self._in_hand.pop(index, None)
-        blank = is_blank(item) and stage.kind == "sample" and index >= self.first
-        if blank:
-            self._count_blank(index, in_hand or self.last_input(index))
-        elif index + 1 in self._one_by_one:
-            # It asks for a sample: so it has left out the one before, if it has not yielded it.
-            self._count_left_out(index + 1)
-            self._in_hand[index + 1] = stage.key, stage.shard
-        self._add_to_counts(index, blank=blank)
+        if index == self.first and self._has_stages:
+            self._list_entered(item)
+        is_blank_item = self._losses.yields(index, item, self.first)
+        if index == self._counted_stage:
+            self._limits.set_read(max(stage.out, stage.rows) + stage.blanks)
+        if index == len(self.chain.steps) - 1 and not is_blank_item:
+            self._limits.add_delivered()
         self.position.write_counts(index, stage)
         self._note_position()
         if time.monotonic() > self._report_time + _PAUSE:
@@ -260,82 +242,21 @@ class ReportedRun(TraceRun):
         key, shard = self.last_input(index)
         line = line_of(error) or stage.line
         loss = LostSamples(error_text(error), line, key, shard, machine_fault=machine_fault(error))
-        is_first = stage.add_loss(type(error).__name__, loss)
-        self._in_hand.pop(index, None)
+        is_first = self._losses.swallows(index, type(error).__name__, loss)
         self.position.write_counts(index, stage)
         if is_first:
             self.report()
-
-    def _note_position(self) -> None:
-        key, shard = self.last_input(max(self.owner, 0))
-        self.position.step(self.owner, key, shard)
 
     @property
     def _counted_stage(self) -> int:
         """The stage of which the samples count as read."""
         return 0 if self.stages[0].kind == "batch" else self.first
 
-    def _limit_of(self, role: Role) -> Limit:
-        """Return the limit that processes of one kind have reached together; "" if none."""
-        read, delivered = self._counts.of(role)
-        if read >= self.request.samples:
-            return "samples"
-        pass_limit = self.request.pass_limit
-        most = pass_limit.samples
-        if not delivered:
-            most = min(most, pass_limit.until_output)
-        return "passes" if read >= most else ""
+    def _note_position(self) -> None:
+        key, shard = self.last_input(max(self.owner, 0))
+        self.position.step(self.owner, key, shard)
 
-    def _add_to_counts(self, index: int, *, blank: bool) -> None:
-        """Add what was read and what came out to the counts of all processes of this kind."""
-        stage = self.reported_stages[index]
-        if index == self._counted_stage:
-            read = max(stage.out, stage.rows) + stage.blanks
-            self._counts.add(self.role, read - self._samples_counted, 0)
-            self._samples_counted = read
-        if index == len(self.chain.steps) - 1 and not blank:
-            self._counts.add(self.role, 0, 1)
-
-    def _follow_key(self, index: int, item: object) -> None:
-        """Count a sample of which the key is visible, and one that a stage yields more often than it got it."""
-        if not isinstance(item, dict):
-            return
-        key = item.get("__key__")
-        if not isinstance(key, str):
-            return
-        if index == self.first and self._has_stages:
+    def _list_entered(self, item: object) -> None:
+        """List a sample that enters, if its key is visible."""
+        if isinstance(item, dict) and isinstance(item.get("__key__"), str):
             self._lists.add_entered(item)
-        was_input, is_repeated = self._keys.yields(index, key, item.get("__url__"))
-        begins_here = index == self.first and (not self.request.keys or key in self.request.keys)
-        stage = self.reported_stages[index]
-        stage.with_input_key += was_input or begins_here
-        stage.repeated += is_repeated
-
-    def _count_combined(self, index: int, item: object) -> None:
-        """Count the samples that a stage has put into the element of another."""
-        stage = self.reported_stages[index]
-        if index in self._recent_inputs:
-            for key, shard in self._recent_inputs[index].combined_in(item):
-                stage.add_loss(COMBINED, LostSamples(COMBINED, stage.line, key, shard))
-        if index + 1 in self._recent_inputs:
-            self._recent_inputs[index + 1].add(item, stage.key, stage.shard)
-
-    def _count_blank(self, index: int, sample: tuple[str, str]) -> None:
-        """Count an element that holds no sample as one that the stage has lost."""
-        key, shard = sample
-        stage = self.reported_stages[index]
-        stage.out -= 1
-        stage.add_loss(BLANK, LostSamples(BLANK, stage.line, key, shard))
-
-    def _count_left_out(self, index: int) -> None:
-        """Count the sample that a stage got and has not yielded, if there is one."""
-        if index not in self._in_hand:
-            return
-        key, shard = self._in_hand.pop(index)
-        stage = self.reported_stages[index]
-        stage.add_loss(SILENT, LostSamples(SILENT, stage.line, key, shard))
-
-
-def _takes_one_by_one(stage: object) -> bool:
-    function = getattr(stage, "f", None)
-    return bare_name(stage) in _ONE_BY_ONE and module_of(function).startswith("webdataset.")

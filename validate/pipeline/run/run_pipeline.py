@@ -5,24 +5,21 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 from wdsflow.engines.peer import Peer
 from wdsflow.shards.scratch import scratch
 
-from ..meters.reported_stage import ReportedStage
-from ..reports.process_position import DATASET, MAIN, Role, read_steps
-from ..reports.process_report import Fault, Limit, ProcessReport, read_reports
+from ..reports.process_position import read_steps
+from ..reports.process_report import Fault, ProcessReport, read_reports
 from ..reports.process_stacks import hanging_line
 from ..user_code.load_pipeline import PipelineError
 from ..user_code.user_process import IMPORT, how_it_ended, oom_kills
+from .observed_run import ObservedRun, RunEnd, all_stages, index_among_all
 from .run_request import RunRequest
-
-# "time": a limit of the run, which the pipeline did not keep by itself.
-RunEnd = Literal["ended", "raised", "died", "hung", "time"]
 
 # Seconds between two looks at a run.
 _PAUSE = 0.2
@@ -34,29 +31,6 @@ _GRACE = 0.25
 _DEATH = 1.0
 # The text of torch on a worker that died.
 _DEAD_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)")
-
-
-@dataclass
-class ObservedRun:
-    """What was observed of one run."""
-
-    end: RunEnd = "ended"
-    # Those of a loader's dataset, added up over its workers, then those of the pipeline.
-    stages: list[ReportedStage] = field(default_factory=list)
-    reports: list[ProcessReport] = field(default_factory=list)
-    # What ended it; its stage is an index in ``stages``.
-    fault: Fault | None = None
-    # Seconds without any step, if it hung.
-    idle: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def limit(self) -> Limit:
-        """Why its input ended; "" if it ended by itself."""
-        for report in reversed(self.reports):
-            if report.limit:
-                return report.limit
-        return ""
 
 
 def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> ObservedRun:
@@ -128,24 +102,19 @@ class _RunningPipeline:
             self.peer.ends_within(_DEATH)
         exit_status = self.peer.close()
         reports = read_reports(self.folder)
-        run = ObservedRun(
-            end, _all_stages(reports), reports, idle=idle, seconds=time.monotonic() - started
-        )
+        stages = all_stages(reports)
+        seconds = time.monotonic() - started
+        fault: Fault | None = None
         if end == "hung":
-            run.fault = self._fault_at_last_step(run, hanging_pid, "", line)
+            fault = self._fault_at_last_step(reports, hanging_pid, "", line)
         elif end == "died":
-            run.fault = self._fault_at_last_step(run, 0, how_it_ended(exit_status, self.log), "")
+            how = how_it_ended(exit_status, self.log)
+            fault = self._fault_at_last_step(reports, 0, how, "")
         elif reports and reports[0].fault is not None:
-            self._set_exception(run)
-        if (
-            run.fault is not None
-            and _may_be_killed(run.end, run.fault)
-            and oom_kills() > kills_before
-        ):
-            run.fault = replace(
-                run.fault, machine_fault="it needs more memory than this machine has"
-            )
-        return run
+            end, fault = self._exception(reports)
+        if fault is not None and _may_be_killed(end, fault) and oom_kills() > kills_before:
+            fault = replace(fault, machine_fault="it needs more memory than this machine has")
+        return ObservedRun(end, stages, reports, fault, idle, seconds)
 
     def _wait(self, patience: float) -> tuple[RunEnd, float]:
         """Wait until the run ends or has to be ended; return how, and the seconds since its last step."""
@@ -171,72 +140,29 @@ class _RunningPipeline:
             raise PipelineError(str(error))
         return "ended", 0.0
 
-    def _set_exception(self, run: ObservedRun) -> None:
-        """Set the exception that ended a run; that of a worker says more than what torch made of it."""
-        for report in run.reports:
-            if report.fault is not None:
-                fault = report.fault
-                role = report.role
-        run.end = "raised"
-        run.fault = replace(fault, stage=_index_among_all(run, fault.stage, role))
+    def _exception(self, reports: Sequence[ProcessReport]) -> tuple[RunEnd, Fault]:
+        """Return the exception that ended a run; that of a worker says more than what torch made of it."""
+        # Those of workers come last.
+        report = [report for report in reports if report.fault is not None][-1]
+        fault = report.fault
+        assert fault is not None
         dead_worker = _DEAD_WORKER.search(fault.error)
         if dead_worker is not None:
-            run.end = "died"
             pid = int(dead_worker[1].split(",")[0])
-            run.fault = self._fault_at_last_step(run, pid, fault.error, fault.line)
+            return "died", self._fault_at_last_step(reports, pid, fault.error, fault.line)
+        return "raised", replace(fault, stage=index_among_all(reports, fault.stage, report.role))
 
-    def _fault_at_last_step(self, run: ObservedRun, pid: int, error: str, line: str) -> Fault:
+    def _fault_at_last_step(
+        self, reports: Sequence[ProcessReport], pid: int, error: str, line: str
+    ) -> Fault:
         """Return a fault at the last step of a process; of 0, or of one without a step, at the last step of all."""
         steps = list(read_steps(self.folder))
         of_process = [step for step in steps if step.pid == pid]
         step = max(of_process or steps, key=lambda step: step.time)
-        return Fault(
-            _index_among_all(run, step.stage, step.role), error, line, step.key, step.shard, ""
-        )
+        stage = index_among_all(reports, step.stage, step.role)
+        return Fault(stage, error, line, step.key, step.shard, "")
 
 
 def _may_be_killed(end: RunEnd, fault: Fault) -> bool:
     """Return whether a process ended that may have been killed: the pipeline's own, a worker, or a program that it ran."""
     return end == "died" or "SIGKILL" in fault.error
-
-
-def _index_among_all(run: ObservedRun, index: int, role: Role) -> int:
-    """Return the index of a stage of one process among all stages; -1 if it is none."""
-    if role == DATASET or index < 0:
-        return index
-    for report in run.reports:
-        if report.role == DATASET:
-            return len(report.stages) + index
-    return index
-
-
-def _all_stages(reports: Sequence[ProcessReport]) -> list[ReportedStage]:
-    """Return all stages, numbered: those of a loader's dataset, added up over its workers, then those of the pipeline."""
-    stages = [*_added_up(reports, DATASET), *_added_up(reports, MAIN)]
-    before: ReportedStage | None = None
-    for number, stage in enumerate(stages, 1):
-        stage.number = number
-        if before is not None:
-            stage.inputs = before.out
-            stage.input_kind = before.kind
-            if stage.is_loader and not stage.batch and before.kind == "batch":
-                # It passes on what its workers batched.
-                stage.kind = before.kind
-                stage.rows = before.rows
-                stage.unclear = before.unclear
-        before = stage
-    return stages
-
-
-def _added_up(reports: Sequence[ProcessReport], role: Role) -> list[ReportedStage]:
-    """Return the stages of the processes of one kind, with the sums of their counts."""
-    total: list[ReportedStage] = []
-    for report in reports:
-        if report.role != role:
-            continue
-        if not total:
-            total = report.stages
-            continue
-        for stage, other in zip(total, report.stages, strict=True):
-            stage.add_counts(other)
-    return total

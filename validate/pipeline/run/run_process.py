@@ -16,8 +16,8 @@ from wdsflow.engines.peer import receive, send, take_line, when_gone
 
 from ...tracing.errors import line_of, own_line
 from ...tracing.machine_faults import machine_fault
-from ...tracing.meter import Stopped
 from ...tracing.pipeline_steps import take_apart
+from ...tracing.trace_run import Stopped
 from ..reports.process_position import MAIN, ProcessPosition
 from ..reports.run_lists import list_opened
 from ..user_code.iterables import Items, is_map_style, is_ray
