@@ -18,8 +18,9 @@ from support.stacks import print_stacks
 
 from tests import processes
 from tests.depth import refuse_both
-from tests.fork_server import forked_python, start_server, stop_server
+from tests.fork_server import forked_python, new_python, start_server, stop_server
 from tests.processes import MARK, close_what_is_left_open, left_behind
+from tests.processor_seconds import ProcessorSeconds
 from tests.programs import Program
 from tests.skips import SkipWatch, expected_skips
 
@@ -27,7 +28,7 @@ from tests.skips import SkipWatch, expected_skips
 # draws new ones, and more.
 settings.register_profile(
     "gate",
-    max_examples=60,
+    max_examples=20,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -46,23 +47,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # its end is noticed.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
-os.environ[MARK] = (
-    uuid.uuid4().hex
-)  # by which processes of these tests are known, whoever their parent is by then
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that the gate gives."""
+    """Add the options that the gate gives."""
     parser.addoption(
         "--only-expected-skips",
         action="store_true",
         help="fail where a test is skipped that expected_skips.txt does not name",
     )
+    parser.addoption(
+        "--record-seconds",
+        type=Path,
+        metavar="FILE",
+        help="add a line to a file for each test: its processor time, and its id",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the server of programs; watch for skipped tests, of several processes in the one that hears of all tests."""
-    start_server()
+    """Watch for skipped tests, of several processes in the one that hears of all tests; record times."""
+    seconds = config.getoption("--record-seconds")
+    if seconds is not None:
+        config.pluginmanager.register(ProcessorSeconds(seconds))
     if config.getoption("--only-expected-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(SkipWatch(expected_skips()))
 
@@ -84,6 +89,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, case in enumerate(cases):
             if number not in stay:
                 case.add_marker("deep")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Start the server of programs: in each process that runs tests, and before pytest captures warnings."""
+    start_server()
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -117,6 +129,8 @@ def _leaves_open(item: pytest.Item) -> bool:
 @pytest.fixture(scope="session", autouse=True)
 def no_process_is_left() -> Iterator[None]:
     """Fail at the end where tests have left processes behind."""
+    # A variable by which processes of these tests are known, whoever their parent is by then.
+    os.environ[MARK] = uuid.uuid4().hex
     yield
     stop_server()
     _, left = psutil.wait_procs(left_behind(), timeout=processes.PATIENCE)
@@ -129,10 +143,17 @@ def no_process_is_left() -> Iterator[None]:
         pytest.fail("tests have left processes behind:\n" + "\n".join(told))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def forked_programs() -> Iterator[None]:
-    """Let Python programs that tests of a file start be forks of one that has imported PyTorch."""
+    """Let Python programs that tests start be forks of one that has imported PyTorch."""
     with forked_python():
+        yield
+
+
+@pytest.fixture
+def new_interpreters() -> Iterator[None]:
+    """Let the programs of a test be new interpreters: where imports, the start or the memory of a program is tested."""
+    with new_python():
         yield
 
 

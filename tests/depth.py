@@ -7,9 +7,9 @@ from hypothesis import settings
 
 
 def cases(gate: int) -> settings:
-    """For a test whose cases are slow: ``gate`` cases in the gate, 20 times as many in the deep run."""
+    """For a test whose cases are slow: ``gate`` cases in the gate, 60 times as many in the deep run."""
     return settings(
-        max_examples=gate * (1 if settings.get_current_profile_name() == "gate" else 20)
+        max_examples=gate * (1 if settings.get_current_profile_name() == "gate" else 60)
     )
 
 

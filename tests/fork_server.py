@@ -65,6 +65,8 @@ _PR_SET_MM, _PR_SET_MM_MAP = 35, 14
 _PYTHON = ctypes.PyDLL(None)
 _KEPT: list[Any] = []
 _server: "_ForkServer | None" = None
+# The process that has tried to start a server: forks of it try for themselves.
+_tried_by: int | None = None
 
 
 class _Start(NamedTuple):
@@ -78,19 +80,21 @@ class _Start(NamedTuple):
 
 
 def start_server() -> None:
-    """Fork the server, from a process that has run no test. Elsewhere than on Linux, programs start as always."""
-    global _server  # noqa: PLW0603 - one for each test process
-    known = (
-        sys.platform == "linux"
-        and platform.machine() in _CLONE
-        and hasattr(subprocess, "_fork_exec")
-    )
-    if known and _server is None:
-        server = _ForkServer()
-        if server.works:
-            _server = server
-        else:
-            server.close()
+    """Fork the server, unless this process has tried. Elsewhere than on Linux, programs start as always."""
+    global _server, _tried_by  # noqa: PLW0603 - one for each test process
+    if _tried_by == os.getpid():
+        return
+    _tried_by = os.getpid()
+    _server = None
+    if sys.platform != "linux" or platform.machine() not in _CLONE:
+        return
+    if not hasattr(subprocess, "_fork_exec"):
+        return
+    server = _ForkServer()
+    if server.works:
+        _server = server
+    else:
+        server.close()
 
 
 def stop_server() -> None:
@@ -115,10 +119,24 @@ def forked_python() -> Iterator[None]:
         subprocess._fork_exec = started  # type: ignore[attr-defined]
 
 
+@contextlib.contextmanager
+def new_python() -> Iterator[None]:
+    """Let the Python programs that this process starts be new interpreters, inside ``forked_python`` as well."""
+    if _server is None:
+        yield
+        return
+    started = subprocess._fork_exec  # type: ignore[attr-defined]
+    subprocess._fork_exec = _server.exec  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        subprocess._fork_exec = started  # type: ignore[attr-defined]
+
+
 class _ForkServer:
     def __init__(self) -> None:
         self.owner = os.getpid()
-        self._exec = subprocess._fork_exec  # type: ignore[attr-defined]
+        self.exec = subprocess._fork_exec  # type: ignore[attr-defined]
         self._lock = threading.Lock()
         self._line, theirs = socket.socketpair()
         self._process = os.fork()
@@ -128,6 +146,8 @@ class _ForkServer:
         theirs.close()
         self.works = _SIZE.unpack(_read(self._line, _SIZE.size)) == (1,)
         self._variables: dict[bytes, bytes] = dict(os.environb)
+        loaded = (*sys.modules, *PRELOADED)
+        self._packages = frozenset(name.partition(".")[0] for name in loaded)
 
     def close(self) -> None:
         """End it, and wait for its end."""
@@ -172,12 +192,12 @@ class _ForkServer:
             or not os.path.isdir(place)
             or not self._can_run(words, environment)
         ):
-            return int(self._exec(arguments, executables, *rest))
+            return int(self.exec(arguments, executables, *rest))
         streams = [own if given < 0 else given for own, given in enumerate((stdin, stdout, stderr))]
         inherited = [number for number in kept if number not in (0, 1, 2, error_pipe)]
         request = _Start(words, place, environment, [0, 1, 2, *inherited], bool(new_session))
         pid = self._start(request, [*streams, *inherited])
-        return pid if pid > 0 else int(self._exec(arguments, executables, *rest))
+        return pid if pid > 0 else int(self.exec(arguments, executables, *rest))
 
     def _can_run(self, words: list[str], environment: dict[bytes, bytes]) -> bool:
         """Return whether a fork is what a new interpreter would be."""
@@ -194,9 +214,13 @@ class _ForkServer:
                 and name not in (b"PYTHONPATH", b"PYTHONSAFEPATH")
             ):
                 return False
-        added = set(_entries(environment)) - set(sys.path)
-        packages = {name.partition(".")[0] for name in PRELOADED}
-        return not any(Path(entry, package).exists() for entry in added for package in packages)
+        # Other versions of what the server has loaded: of webdataset, say.
+        for entry in set(_entries(environment)) - set(sys.path):
+            if os.path.isdir(entry):
+                names = {name.partition(".")[0] for name in os.listdir(entry)}
+                if not names.isdisjoint(self._packages):
+                    return False
+        return True
 
     def _start(self, request: _Start, descriptors: list[int]) -> int:
         """Return the number of the program, -1 if it was not forked."""

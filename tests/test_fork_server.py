@@ -14,6 +14,8 @@ import pytest
 from tests.fork_server import forked_python
 from tests.processes import MARK, living_children
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 SHOW = """
 import json, logging, os, signal, sys, threading, warnings
 names = [name for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fork_server import new_python
 from tests.trees import nodes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +73,8 @@ def imported_by(statement: str) -> set[str]:
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     run = [sys.executable, "-c", script]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, env=environment)
+    with new_python():
+        done = subprocess.run(run, capture_output=True, text=True, check=True, env=environment)
     return set(done.stdout.splitlines()[-1].split())
 
 

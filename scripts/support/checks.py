@@ -1,5 +1,6 @@
 """The steps of scripts/test. Each is one or more commands; all run, and the failing ones are named at the end."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TextIO
@@ -15,6 +16,7 @@ from typing import TextIO
 import psutil
 
 from .environment import ROOT, ensure_webdataset1
+from .processor_seconds import write_seconds
 from .stacks import end, print_stacks
 
 PYTHON = sys.executable
@@ -22,41 +24,8 @@ WORK = ROOT / ".test"
 # Seconds for all steps; on an idle machine they take a few minutes.
 LIMIT = 3 * 3600.0
 MARK = "mark.webdataset"
-# Of the tests, each for one process, with the seconds of processor time that it takes: those that
-# take longest begin first, so that all cores are busy to the end. What is in none of these folders,
-# the doctests, and the tests with webdataset 1.x are parts of their own, with 50 and 25 seconds,
-# and begin in between.
-PARTS = (
-    # 80
-    ("tests/filtering",),
-    # 75
-    ("tests/cli",),
-    # 60
-    ("tests/training",),
-    # 55
-    ("tests/shards", "tests/indexing", "tests/repair"),
-    # 50
-    ("tests/conformance", "tests/printed", "tests/engines"),
-    # 50
-    ("tests/stages",),
-    # 45
-    ("tests/reshaping", "tests/packing"),
-    # 35
-    ("tests/models", "tests/mapping", "tests/pages"),
-    # 35
-    ("tests/scan", "tests/validate", "--ignore=tests/validate/pipeline"),
-    # 20
-    ("tests/validate/pipeline",),
-    # 10
-    (
-        "tests/test_readme.py",
-        "tests/test_demo.py",
-        "tests/test_examples.py",
-        "tests/test_tiny_clip.py",
-    ),
-)
-# So many parts begin before the rest does.
-LONG = 4
+# All tests: those in modules of the package are doctests.
+ALL = "tests,wdsflow"
 # Others run beside it in the same folder.
 ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")
 # Processes that share cores: threads of one operation would wait for each other, and memory go back
@@ -69,6 +38,8 @@ SHARING = {
 SHM = Path("/dev/shm")  # noqa: S108 - memory, on Linux
 # Bytes.
 ROOM = 4 << 30
+# webdataset 1.x makes this folder when it is imported, and uses it for nothing here.
+WIDS_CACHE = Path("/tmp/_wids_cache")  # noqa: S108
 # Ships a top-level package `validate`, as ours must not.
 CLASHING = "configobj==5.0.9"
 
@@ -88,23 +59,47 @@ def main(names: list[str]) -> int:
         print(f"no step {', '.join(unknown)}; there are: {', '.join(STEPS)}")
         return 2
     start = time.monotonic()
-    asked = names or GATE
-    beside, after = [
-        [name for name in asked if (name in BESIDE) == quick] for quick in (True, False)
-    ]
+    requested = names or GATE
+    with _temporary_files():
+        failed = _run_all(requested)
+    total = f"{len(requested)} steps in {time.monotonic() - start:.0f} s"
+    result = f"FAILED in {', '.join(failed)}" if failed else "all passed"
+    print(f"\nscripts/test: {result}; {total}")
+    return 1 if failed else 0
+
+
+@contextlib.contextmanager
+def _temporary_files() -> Iterator[None]:
+    """Let all that steps leave in folders for temporary files be removed at the end."""
+    # Files that are removed when their test ends need not reach a disk: thousands of times, a test
+    # would wait for it.
+    memory = SHM if SHM.is_dir() and shutil.disk_usage(SHM).free >= ROOM else None
+    # A short name: sockets below it have paths of at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="wt-", dir=memory) as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/inductor"
+        try:
+            yield
+        finally:
+            tempfile.tempdir = None
+            # Not if another program has put something into it.
+            with contextlib.suppress(OSError):
+                WIDS_CACHE.rmdir()
+
+
+def _run_all(names: Sequence[str]) -> list[str]:
+    """Run steps, the quick ones next to the others; return the names of those that failed."""
+    beside = [name for name in names if name in BESIDE]
+    others = [name for name in names if name not in BESIDE]
+    if not others:
+        return [name for name in beside if not _run(name, sys.stdout)]
     # Tests wait much of the time: the other steps fit in between.
     with ThreadPoolExecutor(1) as thread:
-        told = thread.submit(_beside, beside) if after else None
-        failed = [name for name in (after or beside) if not _run(name, sys.stdout)]
-    if told is not None:
-        text, more = told.result()
-        print(text, end="")
-        failed = more + failed
-    total = f"{len(asked)} steps in {time.monotonic() - start:.0f} s"
-    print(
-        f"\nscripts/test: {'FAILED in ' + ', '.join(failed) if failed else 'all passed'}; {total}"
-    )
-    return 1 if failed else 0
+        printed = thread.submit(_beside, beside)
+        failed = [name for name in others if not _run(name, sys.stdout)]
+        text, failed_beside = printed.result()
+    print(text, end="")
+    return failed_beside + failed
 
 
 def _beside(names: list[str]) -> tuple[str, list[str]]:
@@ -181,26 +176,27 @@ def site(out: TextIO) -> None:
 
 def tests(out: TextIO) -> None:
     """Doctests, README blocks and tests; with webdataset 1.x too, those that look at webdataset."""
-    parts = _parts()
-    pytest_in_parts(
-        out, [*parts[: LONG + 1], _with_webdataset1(), *parts[LONG + 1 :]], "-m", "not deep"
-    )
+    pytest_in_forks(out, [_with_webdataset1(), ALL], "-m", "not deep")
 
 
 def webdataset1(out: TextIO) -> None:
     """The tests that look at webdataset, with webdataset 1.x alone; `tests` has them too."""
-    pytest_in_parts(out, [_with_webdataset1()])
+    pytest_in_forks(out, [_with_webdataset1()])
 
 
 def deep(out: TextIO) -> None:
     """What takes long: more cases of the property tests, new ones each time, and slow proofs; not part of the gate."""
-    pytest_in_parts(out, _parts(), "--hypothesis-profile", "search", "-m", "deep or hypothesis")
+    pytest_in_forks(out, [ALL], "--hypothesis-profile", "search", "-m", "deep or hypothesis")
 
 
-def _parts() -> list[str]:
-    listed = [folder for part in PARTS for folder in part if not folder.startswith("-")]
-    rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
-    return [",".join(part) for part in (*PARTS[:LONG], rest, *PARTS[LONG:])]
+def seconds(out: TextIO) -> None:
+    """Record the processor time of the tests, by which the gate orders them; prints those that take most."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder, "seconds")
+        try:
+            pytest_in_forks(out, [ALL], "-m", "not deep", "--record-seconds", str(record))
+        finally:
+            write_seconds(record, out)
 
 
 def _with_webdataset1() -> str:
@@ -213,19 +209,14 @@ def _with_webdataset1() -> str:
     return f"{ensure_webdataset1()}:{','.join(['-m', 'webdataset and not deep', *files])}"
 
 
-def pytest_in_parts(out: TextIO, parts: list[str], *options: str) -> None:
-    """Run tests in several processes of pytest. All have one seed, which is printed: with it the order is the same."""
+def pytest_in_forks(out: TextIO, groups: list[str], *options: str) -> None:
+    """Run groups of tests in processes that share imports. One seed, which is printed, draws the order in files."""
     # More processes than cores, because tests wait a lot.
-    lanes = 2 * (os.cpu_count() or 1)
-    script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
+    processes = 2 * (os.cpu_count() or 1)
+    script = [PYTHON, "scripts/support/forked_pytest.py", str(processes), *groups, "--"]
     seed = f"--randomly-seed={random.randrange(1 << 32)}"
-    # Files that are gone when their test ends need not reach a disk: thousands of times, a test
-    # would wait for it.
-    quick = SHM if SHM.is_dir() and shutil.disk_usage(SHM).free >= ROOM else None
-    # A short name: sockets below it have paths of at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="wt-", dir=quick) as folder:
-        environment = SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1()), "TMPDIR": folder}
-        call(out, *script, *ONCE, seed, *options, environment=environment)
+    environment = SHARING | {"WDSFLOW_WEBDATASET1": str(ensure_webdataset1())}
+    call(out, *script, *ONCE, seed, *options, environment=environment)
 
 
 def call(
@@ -262,7 +253,8 @@ def give_up(process: "subprocess.Popen[bytes]") -> None:
 
 
 STEPS: dict[str, Callable[[TextIO], None]] = {
-    step.__name__: step for step in (lint, types, reference, wheel, site, tests, webdataset1, deep)
+    step.__name__: step
+    for step in (lint, types, reference, wheel, site, tests, webdataset1, deep, seconds)
 }
 BESIDE = ("lint", "types", "reference", "wheel", "site")
 GATE = (*BESIDE, "tests")

@@ -1,11 +1,12 @@
 """Runs pytest in several processes, forked from one that has imported what is large.
 
-    python scripts/support/forked_pytest.py LANES [PATH:]FOLDER[,FOLDER...] ... -- OPTION...
+    python scripts/support/forked_pytest.py PROCESSES [PATH:]FOLDER[,FOLDER...] ... -- OPTION...
 
-Each group of folders is one process, LANES of them at a time: they print when they end, and the
-status is 1 if one failed. A group may have options of its own among its folders, and a PATH in
-which it finds other versions of modules. PyTorch, OpenCLIP and transformers take ten seconds of
-processor time to import, and what is tested another one: here they are imported once.
+A process collects the tests of a group of folders; PROCESSES forks of it run them, the longest
+first. A group with a PATH finds other versions of modules there, and runs in one process. A group
+may have options of its own among its folders. Each process prints when it ends, and the status is 1
+if one failed. PyTorch, OpenCLIP and transformers take ten seconds of processor time to import, and
+what is tested another one: here they are imported once.
 """
 
 import atexit
@@ -15,7 +16,6 @@ import importlib
 import io
 import os
 import pkgutil
-import shutil
 import sys
 import tempfile
 import threading
@@ -43,10 +43,11 @@ WITH_WEBDATASET = "wdsflow.training"
 
 def main(arguments: list[str]) -> int:
     """Run pytest for each group of folders; return 0 if none failed."""
-    lanes, cut = int(arguments[0]), arguments.index("--")
-    waiting, options = arguments[1:cut], arguments[cut + 1 :]
-    # As python -m pytest has it.
-    sys.path[0] = os.getcwd()
+    end_of_groups = arguments.index("--")
+    processes, *groups = arguments[:end_of_groups]
+    options = arguments[end_of_groups + 1 :]
+    # As `python -m pytest` and pyproject.toml have it.
+    sys.path[:1] = [os.getcwd(), os.path.join(os.getcwd(), "scripts")]
     # Elsewhere a fork may not use what its parent has loaded.
     if sys.platform == "linux":
         for name in (*LARGE, *_tested()):
@@ -54,38 +55,36 @@ def main(arguments: list[str]) -> int:
         _collect_one()
         # Neither looked through nor copied in each process.
         gc.freeze()
+    from support.divided_session import print_and_close
+
     running: dict[int, tuple[str, IO[bytes]]] = {}
+    for group in groups:
+        # The fork has it too.
+        output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        process = os.fork()
+        if not process:
+            for _, other in running.values():
+                other.close()
+            _run_group(group, int(processes), options, output)
+        running[process] = group, output
     failed: list[str] = []
-    while waiting or running:
-        while waiting and len(running) < lanes:
-            part, printed = waiting.pop(0), tempfile.TemporaryFile()  # noqa: SIM115 - of the child, too
-            process = os.fork()
-            if not process:
-                for stream in (1, 2):
-                    os.dup2(printed.fileno(), stream)
-                for each in (printed, *(file for _, file in running.values())):
-                    each.close()
-                path, _, folders = part.rpartition(":")
-                if path:
-                    if early := {name for name in os.listdir(path) if name in sys.modules}:
-                        sys.exit(
-                            f"{path} comes too late for {', '.join(sorted(early))}: imported before the fork"
-                        )
-                    sys.path.insert(0, path)
-                    # Of the processes that tests start.
-                    os.environ["PYTHONPATH"] = path
-                _pytest([*options, *folders.split(",")])
-            running[process] = part, printed
+    while running:
         process, status = os.wait()
-        part, output = running.pop(process)
-        with output:
-            output.seek(0)
-            shutil.copyfileobj(output, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+        group, printed = running.pop(process)
+        print_and_close(printed)
         if status:
-            failed.append(f"{part}: pytest ended with status {os.waitstatus_to_exitcode(status)}")
+            failed.append(f"{group}: pytest ended with status {os.waitstatus_to_exitcode(status)}")
     print(*failed, sep="\n")
     return int(bool(failed))
+
+
+def end(status: int) -> NoReturn:
+    """End as Python does, but for the search through all objects, and what libraries say about what is left of theirs."""
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+    atexit._run_exitfuncs()  # noqa: SLF001
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _tested() -> Iterator[str]:
@@ -120,22 +119,35 @@ def _collect_one() -> None:
     del sys.modules[test.stem]
 
 
-def _pytest(arguments: list[str]) -> NoReturn:
+def _run_group(group: str, processes: int, options: list[str], output: IO[bytes]) -> NoReturn:
+    from support.divided_session import DividedSession, redirect
+    from support.processor_seconds import read_seconds
+
+    redirect(output)
+    path, _, folders = group.rpartition(":")
+    if path:
+        _put_first(path)
     import pytest
 
+    arguments = [*options, *folders.split(",")]
     print("$ pytest", *arguments, flush=True)
     sys.argv = ["pytest", *arguments]
+    if path or sys.platform != "linux":
+        processes = 1
+    session = DividedSession(processes, read_seconds())
     # Asserts in plugins of others need no better messages.
-    end(int(pytest.main(["-W", "ignore:Module already imported", *arguments])))
+    status = int(pytest.main(["-W", "ignore:Module already imported", *arguments], [session]))
+    print(*session.failures, sep="\n")
+    end(status or int(bool(session.failures)))
 
 
-def end(status: int) -> NoReturn:
-    """End as Python does, but for the search through all objects, and what libraries say about what is left of theirs."""
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
-    atexit._run_exitfuncs()  # noqa: SLF001
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
+def _put_first(path: str) -> None:
+    """Let this process, and those that its tests start, import from a path before all others."""
+    early = sorted(name for name in os.listdir(path) if name in sys.modules)
+    if early:
+        sys.exit(f"{path} comes too late for {', '.join(early)}: imported before the fork")
+    sys.path.insert(0, path)
+    os.environ["PYTHONPATH"] = path
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def test_an_interrupt_while_a_command_is_loaded_ends_it_with_one_line(
     assert (done.returncode, done.stderr, done.stdout) == (status, errors, "")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["validate", "inspect", *AT_WORK])
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"]
@@ -141,6 +141,7 @@ main(["repair", "in", "-o", "out"])
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["default", "ignore"])
 def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, how):
     """The system sends SIGHUP when the terminal is gone; nothing can be printed any more."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 ENDS = """
 import atexit, sys, threading, time

@@ -45,7 +45,7 @@ NAMES = [
 ]
 IN_EACH = 4
 KEYS = {f"{shard:03d}{number:04d}" for shard in range(len(NAMES)) for number in range(IN_EACH)}
-BOTH = pytest.mark.parametrize("named", ["*.tar", "."])
+BOTH = pytest.mark.parametrize("named", ["*.tar", pytest.param(".", marks=pytest.mark.deep)])
 
 
 @pytest.fixture
@@ -161,6 +161,7 @@ def test_shards_are_scored_and_filtered_and_resumed(odd: Path, named: str):
         assert read_by(odd / out) == len(KEYS)
 
 
+@pytest.mark.deep
 def test_slices_of_a_job_array_read_files(odd: Path):
     for index in range(3):
         words = (
@@ -210,6 +211,7 @@ def test_files_of_a_folder_are_packed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not list(tmp_path.rglob("PWNED*"))
 
 
+@pytest.mark.sample(1)
 @needs_openclip
 @BOTH
 def test_trainings_are_checked_and_fed(odd: Path, named: str):
@@ -311,6 +313,7 @@ PYTHON: dict[str, Callable[[str], object]] = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PYTHON)
 def test_functions_take_what_an_earlier_call_has_found(odd: Path, name: str):
     """A shard that was found stays a shard when it is given to another function."""

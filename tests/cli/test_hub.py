@@ -89,6 +89,7 @@ def test_patterns_become_urls_of_one_commit_by_one_listing(hub):
         assert caught.value.hint
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("level", ["names", "full"])
 def test_validate_reports_of_a_repository_what_it_reports_of_the_folder(hub, capsys, level):
     words = ("--format", "json", "--level", level, "--jobs", 1)

@@ -133,6 +133,7 @@ def test_hostile_texts_are_escaped_on_the_terminal(here):
     assert "\\x1b]0;owned" in done.out.replace("\n", "")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("words", "said", "command"),
     [

@@ -39,6 +39,7 @@ def test_the_list_of_commands_has_the_first_lines_of_their_docstrings(name):
     assert command.__doc__.partition("\n")[0] == COMMANDS[name]
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_help_imports_no_command_and_parsing_no_pydantic():
     script = "import sys; from wdsflow.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: print(*sys.modules)"
     for words, names in (

@@ -25,6 +25,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("t.csv").write_text("key,caption\n1,new\n")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("out", ["link", "link/below"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_that_is_a_link_to_nothing_is_refused_with_commands(command: str, out: str):
@@ -39,6 +40,7 @@ def test_a_folder_that_is_a_link_to_nothing_is_refused_with_commands(command: st
     assert pasted(done.commands[-1]).status == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", ["reshard", "repair", "graft", "filter"])
 def test_a_shard_that_is_a_link_to_nothing_is_not_replaced(command: str):
     name = Path("out/00000.tar" if command == "reshard" else "out/a.tar")

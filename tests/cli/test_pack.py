@@ -202,6 +202,7 @@ def test_finished_shards_are_kept_if_their_files_are_missing_now(folder: Path, l
     assert len(packed(Path("out"))) == 3 - min(lost, 3)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("left", "words"),
     [(3, "now 3 would be left"), (1, "now 1 would be left"), (0, "holds no table, and no image")],
@@ -229,6 +230,7 @@ def test_finished_shards_are_kept_if_a_folder_has_fewer_images_now(tmp_path: Pat
         assert len(packed(tmp_path / "out")) == left
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "name", ["out{1..2}", "a::b", "@list", "pipe:x", "a*b", "a[1]b", "s3://bucket/{x}"]
 )

@@ -115,6 +115,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused_is_status_2_and_the_printed_commands_work(
     here: Path, request, words, message

@@ -92,6 +92,7 @@ def test_braces_globs_and_folders_are_lists_of_shards(s3):
         assert expand(pattern, allow_pipe=True).urls == shards
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "pattern", ["s3://bucket/none/*.tar", "s3://nowhere/*.tar", "s3://bucket/none/"]
 )
@@ -101,6 +102,7 @@ def test_a_glob_that_matches_nothing_says_so(s3, pattern):
     assert caught.value.hint
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("level", ["names", "headers", "full"])
 def test_validate_tells_of_the_bucket_what_it_tells_of_the_folder(s3, capsys, level):
     words = ("--format", "json", "--level", level, "--jobs", 1)
@@ -119,6 +121,7 @@ def test_validate_tells_of_the_bucket_what_it_tells_of_the_folder(s3, capsys, le
     ]
 
 
+@pytest.mark.deep
 def test_open_clip_needs_a_command_for_urls_that_webdataset_does_not_open(s3, capsys):
     assert run("validate", SET, "--jobs", 1) == 0
     said = " ".join(capsys.readouterr().out.split())

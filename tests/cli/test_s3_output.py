@@ -90,6 +90,7 @@ def printed(capsys):
     return told.out + told.err
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.deep) for name in COMMANDS],
@@ -110,6 +111,7 @@ def test_the_objects_are_the_files_of_a_local_run_and_the_messages_name_the_url(
     )
 
 
+@pytest.mark.deep
 def test_lists_of_samples_are_those_of_a_local_run(s3, tmp_path):
     here, there = tmp_path / "here.txt", tmp_path / "there.txt"
     assert run(*words("filter", tmp_path / "out"), "--export", here) == 0
@@ -173,6 +175,7 @@ def fails(status, code, key):
     return twist
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "status", "code", "tries"),
     [
@@ -252,6 +255,7 @@ def test_validate_reports_an_unfinished_run_and_the_command_that_resumes_it(s3, 
     assert "P307" not in printed(capsys)
 
 
+@pytest.mark.deep
 def test_the_status_of_a_run_is_read_without_its_lock(s3, capsys):
     assert run("status", "s3://bucket/out") == 2
     s3[1].twist = fails(403, "AccessDenied", "00001.tar")
@@ -279,6 +283,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.deep
 def test_a_pack_that_was_killed_while_it_read_its_table_is_known(s3, tmp_path, capsys):
     (tmp_path / "images").mkdir()
     rows = []

@@ -17,7 +17,6 @@ from tests.training.shards import samples, write_tar
 from tests.training.trainings import write_model
 
 # Processes that it starts import PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 SECRET = "s3cr3tw0rd"
 # What comes before the host of a url, and after its path.
@@ -82,6 +81,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         yield url.partition("://")[2].partition("/")[0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_no_command_shows_or_stores_what_is_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, form: str
@@ -115,9 +115,7 @@ def test_the_feed_reads_a_url_with_a_secret_and_hides_it(server: str):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
-def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(
-    tmp_path: Path, server: str, forked_programs: None
-):
+def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(tmp_path: Path, server: str):
     write_model(tmp_path)
     data = (
         "--train-data",

@@ -144,6 +144,7 @@ def test_a_dry_run_fails_for_an_error_that_training_survives(tmp_path, capsys, l
     assert ("(exit status 1)" in capsys.readouterr().out) == bool(status)
 
 
+@pytest.mark.sample(1)
 @needs_openclip
 @pytest.mark.parametrize(
     ("variables", "launcher"),

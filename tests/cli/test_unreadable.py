@@ -45,6 +45,7 @@ def unreadable(tmp_path, monkeypatch):
         }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", WORDS)
 def test_one_line_tells_that_nothing_could_be_read(unreadable, capsys, command):
     for url, name, reason in unreadable.values():
@@ -100,6 +101,7 @@ def empty(tmp_path, monkeypatch):
     return tmp_path / "s"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "words", [[], ["--ignore", "W"], ["--", "--train-data", "s/{0..1}.tar", "--workers", "1"]]
 )
@@ -114,6 +116,7 @@ def test_shards_that_hold_no_sample_have_no_verdict_but_a_line_with_their_paths(
     assert "STALLS" not in shown
 
 
+@pytest.mark.deep
 def test_reports_for_programs_have_no_verdict_on_shards_that_hold_no_sample(empty, capsys):
     for form in ("github", "html", "json"):
         assert run("validate", "s", "--format", form) == 1
@@ -147,6 +150,7 @@ LACKS = (
 )
 
 
+@pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.deep
 def test_a_library_that_is_missing_is_reported_once_with_the_command_that_installs_it(tmp_path):
     sound = shards.with_txt(tmp_path)

@@ -97,6 +97,7 @@ def words_of(name: str, shards: str, file: Path, out: Path) -> list[object]:
     ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", FILES)
 def test_on_a_full_disk_a_file_keeps_its_old_contents(name, shards, tmp_path: Path, capsys):
     file, out = tmp_path / name, tmp_path / "out"
@@ -117,6 +118,7 @@ FOLDERS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("command", "room"),
     [("filter", 0), ("filter", 5000), ("measure", 0), ("repair", 0), ("repair", 5000)],
@@ -150,6 +152,7 @@ def test_a_place_where_no_file_can_be_is_refused_before_any_work(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="needs /proc, where root may make no file either"
 )

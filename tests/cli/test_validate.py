@@ -121,6 +121,7 @@ def test_fewer_shards_than_workers_is_foreseen(tmp_path, capsys):
     assert "Forecast" in capsys.readouterr().out
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "github", "html"])
 def test_every_format_goes_to_a_file_and_a_summary_to_the_screen(tmp_path, capsys, form):
     file = tmp_path / "report.out"

@@ -315,7 +315,21 @@ SCENES = {
 }
 
 
-@pytest.mark.parametrize("name", SCENES)
+# The others take a second or more.
+QUICK = {
+    "graft that is refused",
+    "index",
+    "inspect",
+    "repair that leaves samples out",
+    "reshard",
+    "reshard that is refused",
+    "train that is refused",
+    "wrong use",
+}
+CASES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.deep) for name in SCENES]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_commands_print_what_the_golden_file_has(name, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("os.cpu_count", lambda: 4)

@@ -19,7 +19,10 @@ from tests.processes import await_end, living_children
 from wdsflow.engines.base import EngineError
 from wdsflow.engines.cluster import connected
 
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 pytest.importorskip("pandas")
 
 CODE = """

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from tests.packing.tables import jpeg
 from tests.shards.archives import read_tar, write_tar
+
+pytestmark = pytest.mark.usefixtures("new_interpreters")
 
 JPEG = jpeg()
 

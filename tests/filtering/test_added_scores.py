@@ -61,6 +61,7 @@ def score(source: str, out: Path, *scores: str, options: RunOptions = HERE) -> A
     return measure_shards(source, out, Recipe(scores=scores), options)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PAIRS)
 def test_scores_that_are_added_give_the_bytes_of_a_run_with_all_of_them(tmp_path: Path, name: str):
     (first, then), source = PAIRS[name], write_set(tmp_path / "in")
@@ -130,6 +131,7 @@ def test_only_scores_are_added_other_settings_must_be_the_same(tmp_path: Path):
         score(f"{source}/00000.tar", tmp_path / "out", "width")
 
 
+@pytest.mark.deep
 def test_slices_add_scores_too(tmp_path: Path):
     source = write_set(tmp_path / "in")
     score(source, tmp_path / "whole", "blur", "width")
@@ -273,6 +275,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("out")
 
 
+@pytest.mark.deep
 def test_a_score_that_was_taken_out_of_the_command_is_not_computed(interrupted: Path):
     done = run("measure", "in", "-o", "out", "--scores", "blur", "--jobs", 0)
     line = "wdsflow: out: 1 of 3 shards has width, and keeps it; computing blur\n"
@@ -297,6 +300,7 @@ def test_a_score_that_was_taken_out_of_the_command_is_not_computed(interrupted: 
     )
 
 
+@pytest.mark.deep
 def test_a_ledger_keeps_a_score_that_was_taken_out_while_another_is_added(interrupted: Path):
     done = run("measure", "in", "-o", "out", "--scores", "height,blur", "--jobs", 0)
     line = "wdsflow: out: 1 of 3 shards has width, and keeps it; computing height, blur\n"

@@ -46,6 +46,7 @@ NONE = "none in 'txt'; it has 'jpg', 'json'"
 LATE = [*JSON, [in_json(8), in_text(9)]]  # one sample of twelve, the last one, has a text
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("entries", "asked", "found"),
     [
@@ -83,6 +84,7 @@ def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(
         assert report.total("kept") == report.total("samples")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("entries", "recipe", "kept"),
     [
@@ -112,6 +114,7 @@ def test_a_set_of_which_some_samples_have_the_place_is_filtered(tmp_path, entrie
     assert report.total("kept") == kept
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("entries", "picked"),
     [
@@ -157,6 +160,7 @@ def test_shards_elsewhere_and_compressed_ones_are_looked_at_as_well(tmp_path: Pa
         assert report.total("kept") == 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("entries", "recipe", "warning"),
     [

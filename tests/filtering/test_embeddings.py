@@ -243,6 +243,7 @@ def close(one: Path, other: Path, tolerance: float) -> bool:
     return not same
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["zero_shot", "aesthetic", "clip_similarity"])
 def test_other_scores_of_the_model_are_computed_from_the_ledger(
     scored, clip, head, source, tmp_path, monkeypatch, name
@@ -462,6 +463,7 @@ def test_without_a_clip_or_without_embeddings_it_is_refused(scored, clip, source
         measure_shards(source, scored, recipe, HERE, embeddings_from=scored)
 
 
+@pytest.mark.deep
 def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, tmp_path):
     where = f"{similarity(clip)} > -2 and not duplicate"
     recipe = Recipe(where=where, image="jpg", embeddings=True)
@@ -670,6 +672,7 @@ print(json.dumps([[each is not None for each in found], len(tokens), sorted(heav
 """
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_a_decoder_finds_embeddings_without_importing_what_models_need(
     scored, clip, source, tmp_path
 ):
@@ -721,6 +724,7 @@ def numbers(table, name: str):
     return values.drop_null().to_numpy(zero_copy_only=False)
 
 
+@pytest.mark.deep
 def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
     scored, clip, head, source, tmp_path, monkeypatch
 ):
@@ -751,6 +755,7 @@ def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
             )
 
 
+@pytest.mark.deep
 def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip, source, tmp_path):
     out, text = tmp_path / "out", similarity(clip)
     half, column = (

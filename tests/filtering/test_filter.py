@@ -25,7 +25,6 @@ from wdsflow.records.refusals import Lock
 from wdsflow.records.store_lock import Busy
 
 # Processes that it starts import PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 LARGE = Recipe(where="min_side >= 200")
 HERE = RunOptions(jobs=0)
@@ -499,6 +498,7 @@ def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("unknown", "kept"), [("keep", ["a.jpg", "b.jpg"]), ("quarantine", []), ("drop", [])]
 )

@@ -52,7 +52,7 @@ def written(path: Path) -> list[Entry]:
     return [entry for entry in read_tar(path) if belongs(entry[0])] if path.exists() else []
 
 
-@cases(40)
+@cases(12)
 @given(
     ENTRIES,
     FORMS,

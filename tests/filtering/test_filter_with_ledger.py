@@ -37,6 +37,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("stages", [(), (Rename({"image": "jpg"}),)], ids=["plain", "staged"])
 def test_cheap_scores_that_the_ledger_lacks_are_computed_and_nothing_is_decoded(
     scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: tuple[Rename, ...]
@@ -80,6 +81,7 @@ def test_with_a_filters_ledger_the_scores_that_were_not_needed_are_computed(
     assert (cut.total("kept"), cut.failures) == (filtered.total("kept"), []) == (32, [])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "where",
     [
@@ -192,6 +194,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("where", "near", "message"), NAMES)
 @pytest.mark.parametrize("more", [(), ("--ledger", "scored")])
 def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(

@@ -65,7 +65,7 @@ def ranked(samples, sign=-1):
 TOP = "json_number('n') top 30%"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -113,6 +113,7 @@ def test_shares_are_of_all_samples_or_of_those_that_other_terms_keep(samples, tm
     assert kept(tmp_path / "two") == both
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("unknown", ["quarantine", "keep", "drop"])
 def test_samples_without_the_number_follow_unknown(samples, tmp_path, unknown):
     words = ("--keep", TOP, "--unknown", unknown, "--jobs", 0)
@@ -123,6 +124,7 @@ def test_samples_without_the_number_follow_unknown(samples, tmp_path, unknown):
     assert len(kept(tmp_path / "out") - without) == (len(samples) - len(without)) * 30 // 100
 
 
+@pytest.mark.deep
 def test_a_run_is_resumed_and_a_dry_run_says_the_same(samples, tmp_path):
     words = ("filter", "in", "--keep", TOP, "--jobs", 0)
     whole = run(*words, "-o", tmp_path / "out")

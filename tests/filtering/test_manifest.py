@@ -43,7 +43,7 @@ def resumes(folder: Path, whole: dict[str, str], lines: bytes) -> None:
     assert digests(folder / "out") == whole
 
 
-@cases(25)
+@cases(8)
 @given(
     st.sampled_from([field.name for field in fields(ShardRecord) if field.name != "failing"]),
     trees,

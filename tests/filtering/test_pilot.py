@@ -75,7 +75,7 @@ def test_scores_by_models_have_no_numbers_and_make_later_ones_bounds(tmp_path):
     assert lines[last + 1].startswith("scores by models come in addition")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("unknown", ["quarantine", "keep", "drop"])
 @pytest.mark.parametrize(
     "where",

@@ -79,7 +79,7 @@ WORDS = ("--where", "caption_words >= 2")
 COPIES = ("--where", "min_side >= 100 and not duplicate")
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "status", "commands"),
     [
@@ -143,6 +143,7 @@ def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands
         assert "Traceback" not in done.err + again.err
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["filter", "measure"])
 def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_line(here, kind):
     ways = {"filter": LARGE, "measure": ("--scores", "width")}
@@ -164,6 +165,7 @@ def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_
     assert f"out holds a {held} with " in done.err
 
 
+@pytest.mark.deep
 def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):
     name = "a\tb'c d\x1b"
     shutil.copytree("json", name)

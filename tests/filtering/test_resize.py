@@ -24,7 +24,6 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import versions_of
 
 # Processes that it starts import PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 HERE = RunOptions(jobs=0)
 SIZES = [(400, 300), (90, 60), (60, 700), (1500, 1100), (200, 200), (201, 10)]

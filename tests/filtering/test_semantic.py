@@ -15,7 +15,6 @@ from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 
 # Processes that it starts import PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 HERE = RunOptions(jobs=0, device="cpu")
 
@@ -199,6 +198,7 @@ def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
     assert "3  dropped" not in changed.out
 
 
+@pytest.mark.deep
 def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
     from tests.stages.scores import tiny_models
 
@@ -300,6 +300,7 @@ def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
     assert "measure writes hashes.npz" in keys_only.err
 
 
+@pytest.mark.deep
 def test_odd_sizes_are_those_of_cleanvision(tmp_path):
     rng = np.random.default_rng(2)
     sizes = [(int(rng.integers(90, 130)), int(rng.integers(90, 130))) for _ in range(40)] + [

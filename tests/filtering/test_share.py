@@ -15,6 +15,8 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 MIB = 1 << 20
 
 

@@ -150,6 +150,7 @@ def killed(*words: object) -> int:
     return process.pid
 
 
+@pytest.mark.deep
 def test_a_killed_slice_is_dead_and_the_printed_command_resumes_it(folder: Path, capsys):
     for number in range(5, 200):
         os.link("in/00000.tar", f"in/{number:05d}.tar")
@@ -195,6 +196,7 @@ def test_slices_of_other_machines_live_while_they_beat(folder: Path):
     assert status().slices[1].phase == "dead"
 
 
+@pytest.mark.deep
 def test_scores_that_are_added_in_slices_are_not_done_before_all_have_them(folder: Path):
     measure_shards("in", "one", Recipe(scores=("caption_words", "bytes")), HERE)
     for index in range(2):

@@ -350,6 +350,7 @@ def test_commas_in_the_settings_of_a_score_do_not_part_it():
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "where",
     [

@@ -83,6 +83,7 @@ SCORE = ("measure", "in", "-o", "out")
 CUT = ("filter", "in", "-o", "out", "--ledger", "in-scores")
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -175,6 +176,7 @@ def test_a_wrong_value_is_reported_with_its_option_before_anything_is_read(here,
     assert not Path("out").exists()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -198,6 +200,7 @@ def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, 
         assert message in run("filter", address, "-o", "out", *where, "--jobs", 0).err
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("out", "message"),
     [

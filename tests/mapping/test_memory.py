@@ -16,6 +16,8 @@ import pytest
 from wdsflow.mapping.map_worker import MapWorker
 from wdsflow.mapping.memory_watch import MemoryWatch
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 ROOT = Path(__file__).resolve().parents[2]
 CAP = 640 << 20
 ROWS, SIDE = (

@@ -10,6 +10,8 @@ import pytest
 
 from wdsflow.memory.usage import Bound, group_bounds, host_memory
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 SCRIPT = """

@@ -17,6 +17,8 @@ from wdsflow.memory.usage import (
     resident,
 )
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others do not hold to these limits")
 def test_memory_that_grows_is_measured_again_at_once_and_other_memory_is_not() -> None:

@@ -26,7 +26,6 @@ from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.shards.shard import Shard
 
 # Processes that it starts import PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 
 def captioned(path: Path, samples: int) -> str:

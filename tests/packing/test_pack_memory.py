@@ -9,6 +9,8 @@ import pytest
 
 from tests.packing.tables import write_images
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 PACK = """
 import json, sys
 from wdsflow.memory.usage import peak

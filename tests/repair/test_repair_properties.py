@@ -48,7 +48,7 @@ def repaired(data: bytes, folder: Path) -> tuple[Entries, bytes | None]:
     return read_tar(folder / "one/in.tar"), first
 
 
-@cases(20)
+@cases(6)
 @given(MEMBERS, MEMBERS, st.booleans())
 def test_every_member_that_is_no_junk_comes_out_once_with_its_bytes(first, second, concatenated):
     one, two = entries_of(first, "a"), entries_of(second, "b")
@@ -86,7 +86,7 @@ def duplicates(entries: Entries) -> int:
     return sum(count - 1 for count in seen.values())
 
 
-@cases(15)
+@cases(5)
 @given(MEMBERS, st.data())
 def test_damaged_shards_are_read_as_far_as_possible(members, draw):
     data = bytearray(tar_bytes(entries_of(members, "a")))

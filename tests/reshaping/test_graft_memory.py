@@ -13,6 +13,8 @@ import pytest
 
 from tests.shards.archives import JPEG, read_tar, write_tar
 
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 GRAFT = """
 import json, sys
 from wdsflow.memory.usage import peak

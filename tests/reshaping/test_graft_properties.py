@@ -84,7 +84,7 @@ def joined(
     return shards, fates
 
 
-@cases(40)
+@cases(12)
 @given(SHARDS, ROWS, st.sampled_from(["refuse", "first", "each", "drop"]))
 def test_a_graft_is_the_join_of_a_dictionary(shards, rows, ambiguous):
     with tempfile.TemporaryDirectory() as name:
@@ -165,7 +165,7 @@ NAMES = st.one_of(
 )
 
 
-@cases(100)
+@cases(30)
 @given(
     st.dictionaries(st.one_of(NAMES, st.text(max_size=3)), VALUES, max_size=4),
     NAMES,

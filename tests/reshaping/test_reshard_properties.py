@@ -39,7 +39,7 @@ def write_drawn(place: Path, shards) -> None:
         write_tar(place / f"{number}.tar", entries, form)
 
 
-@cases(12)
+@cases(4)
 @given(SHARDS, SIZE, ORDER, PARTS)
 def test_every_field_comes_out_once_with_its_bytes(shards, size, order, parts):
     with tempfile.TemporaryDirectory() as place:

@@ -107,7 +107,7 @@ def test_runs_are_those_of_a_plain_reading_at_both_speeds(folder: Path, names: l
     }
 
 
-@cases(40)
+@cases(12)
 @given(NAMES)
 def test_hidden_members_are_left_out_of_the_visible_runs(folder: Path, names: list[str]) -> None:
     path = write(folder / "b.tar", [(name, b"x") for name in names])

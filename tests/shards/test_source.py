@@ -87,7 +87,7 @@ def test_compression_is_told_by_the_first_bytes_whatever_the_name(tmp_path, kind
         assert source.damage is None
 
 
-@cases(20)
+@cases(6)
 @given(seed=st.integers(0, 2**40), kind=st.sampled_from(READ_BY_TARFILE))
 def test_compressed_tars_are_read_as_by_tarfile_also_when_damaged(tmp_path_factory, seed, kind):
     r = Random(seed)

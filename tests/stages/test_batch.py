@@ -67,7 +67,7 @@ def test_bytes_are_added_up():
     assert sizes(Batch(max_bytes=2 * weigh(samples[0])), samples) == [2, 2, 1]
 
 
-@cases(25)
+@cases(8)
 @given(
     st.lists(st.integers(1, 30), max_size=40),
     st.none() | st.integers(1, 6),

@@ -45,7 +45,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-@cases(200)
+@cases(60)
 @given(st.integers(1, 100_000), st.integers(1, 100_000))
 def test_no_size_is_over_the_bound_and_none_grows(rule, width, height):
     size = SizeRule.parse(rule)

@@ -99,6 +99,7 @@ def test_names_of_columns_are_taken_as_they_are(tmp_path: Path):
         assert tables.one(f"SELECT {name(strange)} FROM t") == ("x",)
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_importing_the_room_imports_no_library():
     code = "import sys, wdsflow.tables; print({'duckdb', 'numpy', 'pyarrow'} & set(sys.modules))"
     assert (

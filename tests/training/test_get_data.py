@@ -77,6 +77,7 @@ def test_a_fault_of_our_own_is_not_blamed_on_a_sample(tmp_path, monkeypatch):
     assert isinstance(caught.value.__cause__, AssertionError)
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_without_openclip_the_command_that_installs_it_is_printed():
     code = "import sys; sys.modules['open_clip_train'] = None; from wdsflow import get_data"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

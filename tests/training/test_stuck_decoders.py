@@ -108,6 +108,7 @@ def test_forked_decoders_collect_no_garbage_of_their_parent_and_import_nothing(
     assert imported == [True]
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_all_that_decoding_needs_is_imported_at_once(tmp_path):
     (tmp_path / "a.jpg").write_bytes(jpeg(3, (640, 480)))
     program = (

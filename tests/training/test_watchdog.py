@@ -18,7 +18,6 @@ from wdsflow.training.stalls.watchdog import Watchdog
 
 torch = pytest.importorskip("torch")
 # Processes that it starts import PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MESSAGE = "of 2, worker 3: a whole pass over its 3 shards gave 0 usable samples"

@@ -68,6 +68,7 @@ def test_cuda_without_a_device_is_refused(monkeypatch):
         choose("cuda")
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_choosing_leaves_processes_free_to_fork():
     script = """
 import sys
@@ -138,6 +139,7 @@ def test_other_frameworks_in_this_process_are_named(monkeypatch):
     assert "TF_FORCE_GPU_ALLOW_GROWTH" in other_frameworks()["tensorflow"]
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_importing_the_runner_does_not_import_pytorch():
     script = """
 import sys

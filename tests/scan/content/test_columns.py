@@ -99,7 +99,7 @@ def test_json_fits_where_the_reader_converts_it(first: list[Any], later: list[An
     agree(first, [*later, *first])
 
 
-@cases(40)
+@cases(12)
 @given(st.lists(_ARRAYS, min_size=1, max_size=2), st.lists(_ARRAYS, max_size=2))
 def test_arrays_fit_where_the_reader_converts_them(first: list[Any], later: list[Any]) -> None:
     agree(first, [*later, *first])

@@ -106,6 +106,7 @@ def test_scores_are_the_same_in_a_process_of_any_kind(scores, method):
     assert found == [pytest.approx(each, abs=2e-5, rel=1e-4) for each in expected]
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_making_a_score_and_telling_its_identity_loads_no_library(scores):
     heavy = ("torch", "numpy", "PIL", "transformers", "open_clip")
     code = (
@@ -131,6 +132,7 @@ print(repr(([plain(each) for some in items for each in some],
 """
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_decoders_make_the_same_items_without_the_libraries_of_the_models(scores):
     models = [model for score in scores if score.name != "zero_shot" for model in score.models()]
     facts = [(model, model.facts()) for model in models]

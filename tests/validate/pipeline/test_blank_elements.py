@@ -7,7 +7,6 @@ import pytest
 from tests.validate.pipeline.small_set import judged, write
 
 # Each starts a process that imports PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 
 @pytest.mark.sample(2)

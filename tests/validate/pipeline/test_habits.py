@@ -10,7 +10,6 @@ from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.verdicts.verdict import Outcome, Verdict
 
 # Each starts a process that imports PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 
 @dataclass

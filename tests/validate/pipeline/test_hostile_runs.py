@@ -17,7 +17,6 @@ from wdsflow.validate.tracing.machine_faults import machine_fault
 from wdsflow.validate.verdicts.verdict import Verdict
 
 # Each starts a process that imports PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 GPU = "this machine has no GPU"
 

@@ -17,7 +17,6 @@ from wdsflow.validate.verdicts.pipeline_run import Ending
 from wdsflow.validate.verdicts.verdict import Outcome, Verdict
 
 # Each starts a process that imports PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 SOON = RunLimits(seconds=3.0, patience=3.0)
 

@@ -19,7 +19,6 @@ from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Reason
 
 # Each starts a process that imports PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 HERE = Path(__file__).parent
 SMALL = HERE / "small_pipelines.py"

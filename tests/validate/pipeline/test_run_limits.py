@@ -13,7 +13,6 @@ from wdsflow.validate.pipeline.reports.sample_counts import SampleCounts
 from wdsflow.validate.pipeline.run.pass_limit import PassLimit
 
 # Each starts a process that imports PyTorch.
-pytestmark = pytest.mark.usefixtures("forked_programs")
 
 WHOLE = RunLimits(whole=True)
 

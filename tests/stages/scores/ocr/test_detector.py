@@ -207,6 +207,7 @@ print(sorted({"torch", "torchvision", "easyocr"} & sys.modules.keys()))
 """
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_a_decoder_imports_neither_easyocr_nor_torch_if_models_run_on_a_cpu():
     item = items()[0]
     given = pickle.dumps((item.pixels, run(MODEL, [item])[0]))

@@ -1,0 +1,49 @@
+"""The processor time that units of tests take, recorded in a file by `scripts/test seconds`."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+# A line each: seconds, a space, the unit.
+SECONDS = Path("tests/processor_seconds.txt")
+# Units that take less begin last, in any order.
+LEAST = 1.0
+# Tests that are printed.
+SHOWN = 100
+# Fixtures that take long to set up: the tests that use one of them are a unit.
+SHARED_FIXTURES = ("cluster",)
+
+
+def unit_name(nodeid: str, fixtures: Sequence[str]) -> str:
+    """Return the name of the unit of a test: its file, or the expensive fixture that it uses."""
+    for fixture in SHARED_FIXTURES:
+        if fixture in fixtures:
+            return fixture
+    return nodeid.partition("::")[0]
+
+
+def read_seconds() -> dict[str, float]:
+    """Return the recorded processor time of units, by name."""
+    seconds: dict[str, float] = {}
+    if SECONDS.is_file():
+        for line in SECONDS.read_text("utf-8").splitlines():
+            number, _, unit = line.partition(" ")
+            seconds[unit] = float(number)
+    return seconds
+
+
+def write_seconds(record: Path, out: TextIO) -> None:
+    """Write the file from lines of seconds, unit and test, with tabs in between; print the tests that take most."""
+    units: Counter[str] = Counter()
+    tests: list[tuple[float, str]] = []
+    for line in record.read_text("utf-8").splitlines():
+        seconds, unit, test = line.split("\t")
+        units[unit] += float(seconds)  # type: ignore[assignment]
+        tests.append((float(seconds), test))
+    tests.sort(reverse=True)
+    for seconds_of_test, test in tests[:SHOWN]:
+        print(f"{seconds_of_test:7.2f} s  {test}", file=out)
+    print(f"{sum(units.values()):.0f} s of processor time in {len(tests)} tests", file=out)
+    lines = [f"{total:.0f} {unit}\n" for unit, total in units.most_common() if total >= LEAST]
+    SECONDS.write_text("".join(lines), "utf-8")
