@@ -54,50 +54,32 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
         PipelineError, EngineError, ValueError: no such pipeline, cluster or engine.
     """
     start = time.perf_counter()
-    check_engine(options.engine, options.address)
+    _refuse_invalid(options)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
-    if checks(options.check) and options.pipeline is None:
-        raise ValueError("check asks about a loader: name it by pipeline, such as train.py:make")
-    if options.samples is not None and (
-        options.pipeline is None or options.check or options.level == "full"
-    ):
-        raise ValueError(
-            "samples limits how much of a pipeline is run: name one, without check and without level full"
-        )
-    arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
-    given = [
-        each if isinstance(each, str) else str(each)
-        for each in ([urls] if isinstance(urls, str | Path) else urls)
-    ]
+    ignore = options.ignore or {}
+    given = _as_texts(urls)
     expansion = expand(given, allow_pipe=options.allow_pipe)
     written = tuple(map(redact, given))
     check_codes(options.select, ignore)
-    parsed, readers = _readers(options.readers, arguments, world_size)
+    parsed, readers = _readers(options.readers, options.arguments, options.world_size)
+
     level = level_for(options, expansion.urls)
     plan = scan_options(level, readers, expansion.urls, allow_pipe=options.allow_pipe)
     progress = options.progress(len(expansion.urls)) if options.progress is not None else None
     shards = scan(expansion.urls, plan, progress=progress)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     evidence = Evidence(level, shards, gaps)
+
     judged = _context(evidence, readers, options.max_loss, written, parsed, plan, scan)
     context = _with_pipeline(judged, options, plan)
     findings, ignored = run_rules(context, options.select, ignore)
-    findings, accepted = split_by_baseline(
-        findings, () if options.baseline is None else options.baseline
-    )
+    baseline = () if options.baseline is None else options.baseline
+    findings, accepted = split_by_baseline(findings, baseline)
     findings = try_settings(findings, judged)
     repairs = RepairForecast(evidence, readers, plan, scan)
     advice = [*advise(judged, repairs), *read_on(context.verdicts)]
-    invocation = Invocation(
-        written,
-        tuple(options.readers),
-        options.level,
-        arguments,
-        world_size,
-        options.allow_pipe,
-        options.pipeline,
-    )
-    findings, advice = settle(findings, advice, invocation)
+    findings, advice = settle(findings, advice, _invocation(written, options))
+
     evidence.seconds = time.perf_counter() - start
     return Report(
         written,
@@ -113,6 +95,38 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
         accepted=accepted,
         checks=context.checks,
         versions=context.environment | {"wdsflow": __version__},
+    )
+
+
+def _refuse_invalid(options: CheckOptions) -> None:
+    """Raise EngineError or ValueError for options that do not go together."""
+    check_engine(options.engine, options.address)
+    if checks(options.check) and options.pipeline is None:
+        raise ValueError("check asks about a loader: name it by pipeline, such as train.py:make")
+    if options.samples is None:
+        return
+    if options.pipeline is None or options.check or options.level == "full":
+        raise ValueError(
+            "samples limits how much of a pipeline is run: name one, without check and without level full"
+        )
+
+
+def _as_texts(urls: str | Path | Iterable[str | Path]) -> list[str]:
+    several = [urls] if isinstance(urls, str | Path) else urls
+    # A Shard is a text that knows more than its characters: it stays what it is.
+    return [url if isinstance(url, str) else str(url) for url in several]
+
+
+def _invocation(written: tuple[str, ...], options: CheckOptions) -> Invocation:
+    """Return what was asked, for commands that repeat it."""
+    return Invocation(
+        written,
+        tuple(options.readers),
+        options.level,
+        options.arguments,
+        options.world_size,
+        options.allow_pipe,
+        options.pipeline,
     )
 
 
