@@ -12,7 +12,7 @@ from .advice.repair_choice import choose_repair, cost_text
 from .advice.repair_forecast import RepairForecast
 from .check_options import CheckOptions
 from .run_check import level_for, readers_of
-from .verdicts.verdict import judge
+from .verdicts.judge import judge
 
 
 def plan_repair(

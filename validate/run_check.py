@@ -32,7 +32,8 @@ from .report.baseline import split_by_baseline
 from .report.report import Report
 from .rules.kit.base import Context
 from .rules.rule_catalog import check_codes, run_rules
-from .verdicts.verdict import Outcome, Reason, Verdict, judge
+from .verdicts.judge import judge
+from .verdicts.verdict import Outcome, Reason, Verdict
 from .verdicts.wording import no_verdict_text
 
 # Bytes of shards that are decoded without being asked to: some seconds on one core.

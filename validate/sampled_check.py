@@ -38,7 +38,7 @@ from wdsflow.text.words import how_many
 
 from .check_options import CheckOptions, SampledOptions, WrongSampling
 from .run_check import readers_of
-from .verdicts.verdict import judge
+from .verdicts.judge import judge
 
 Outcome = Literal["proven", "refuted", "undecided"]
 # Draws before the first look, which can only refute.

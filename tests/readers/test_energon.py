@@ -28,7 +28,8 @@ from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.urls import NoShards
 from wdsflow.validate.rules.rule_catalog import catalog, page
 from wdsflow.validate.run_check import check
-from wdsflow.validate.verdicts.verdict import Verdict, judge
+from wdsflow.validate.verdicts.judge import judge
+from wdsflow.validate.verdicts.verdict import Verdict
 
 GOOD, BAD = "jpg txt", "jpg"
 

@@ -14,7 +14,8 @@ from wdsflow.text.words import listed
 from ..finding import Advice
 from ..rules.kit.base import Context
 from ..rules.kit.shape_edits import is_known
-from ..verdicts.verdict import Verdict, judge
+from ..verdicts.judge import judge
+from ..verdicts.verdict import Verdict
 from .repair_choice import PlannedRepair, choose_loss, choose_repair, cost_text, is_better, is_worse
 from .repair_forecast import RepairForecast
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.text.words import listed
 
-from ..verdicts.verdict import Verdict, judge
+from ..verdicts.judge import judge
+from ..verdicts.verdict import Verdict
 from .plan_steps import SUGGESTIONS, guess_encoding, without_one_step
 from .repair_forecast import RepairForecast
 

@@ -13,10 +13,10 @@ from wdsflow.text.words import how_many
 
 from ..finding import Advice, Finding
 from ..forecast.forecast import Forecast, forecast
-from ..forecast.resources import working_settings
+from ..forecast.working_settings import working_settings
 from ..rules.kit.base import Context
 from ..rules.rule_catalog import run_rules
-from ..verdicts.verdict import judge
+from ..verdicts.judge import judge
 from .training_flags import merged_flags, paired_flags
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.scan.evidence import ShardEvidence
 
 from ..finding import Finding
-from ..forecast.forecast import as_dict
+from ..forecast.forecast_text import as_dict
 from ..verdicts.pipeline_run import PipelineRun
 from ..verdicts.verdict import Verdict
 from .baseline import fingerprint

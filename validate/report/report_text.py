@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wdsflow.text.words import duration, how_many, plain, size, unique
 
 from ..finding import ORDER, Finding
-from ..forecast.forecast import sentences
+from ..forecast.forecast_text import sentences
 from ..tracing.trace_table import table
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text

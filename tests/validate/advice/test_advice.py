@@ -20,7 +20,7 @@ from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.run_check import check
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 
 def about_samples(report: Report) -> list[Advice]:

@@ -13,7 +13,7 @@ from wdsflow.validate.advice.training_flags import merged_flags, paired_flags, w
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 
 def context_of(usable, **command):

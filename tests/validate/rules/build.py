@@ -22,7 +22,7 @@ from wdsflow.text.install import install_packages
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 Members = list[tuple[str, bytes]]
 PADDED = 2048  # bytes of each image, so that offsets do not depend on the encoder's version

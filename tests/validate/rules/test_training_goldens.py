@@ -19,7 +19,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.validate.forecast.forecast import Forecast, forecast
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 GOLDEN = Path(__file__).parent / "golden"
 Needs = dict[str, Any]

@@ -50,7 +50,7 @@ from wdsflow.validate.report.report import Report
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.kit.shapes import wants
 from wdsflow.validate.rules.rule_catalog import run_rules
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
 _STARVES = frozenset({"F101", "P301", "P302", "P303"})
