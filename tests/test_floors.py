@@ -73,6 +73,7 @@ ROOMS = {
         "report",
         "inspect",
         "run_check",
+        "sampled",
     ),
     "wdsflow.validate.pipeline": (
         "values",

@@ -125,7 +125,7 @@ def _sampled(
     urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions
 ) -> NoReturn:
     """Check random samples, without other checks."""
-    from wdsflow.validate.sampled_check import sampled_check
+    from wdsflow.validate.sampled.sampled_check import sampled_check
 
     others = sorted(typed.given.keys() - _OF_SAMPLED)
     if (

@@ -39,8 +39,8 @@ from wdsflow.validate.advice.invocation import Invocation
 from wdsflow.validate.advice.repair_advice import advise_repair
 from wdsflow.validate.advice.repair_forecast import RepairForecast
 from wdsflow.validate.advice.settle import settle
-from wdsflow.validate.advice.training_advice import try_settings
 from wdsflow.validate.advice.training_flags import paired_flags, with_flags
+from wdsflow.validate.advice.tried_settings import try_settings
 from wdsflow.validate.finding import Advice, Finding, advice_text
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of
