@@ -68,6 +68,7 @@ ROOMS = {
         "forecast",
         "checkup",
         "rules",
+        "catalog",
         "pipeline",
         "advice",
         "report",

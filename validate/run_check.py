@@ -20,12 +20,13 @@ from .advice.repair_forecast import RepairForecast, Scan
 from .advice.settle import settle
 from .advice.tried_settings import try_settings
 from .all_verdicts import add_pipeline, judge_all
+from .catalog.rule_catalog import check_codes
+from .catalog.run_rules import run_rules
 from .check_options import CheckOptions, checks
 from .chosen_readers import chosen_readers, level_for
 from .report.baseline import split_by_baseline
 from .report.report import Report
 from .rules.kit.base import Context
-from .rules.rule_catalog import check_codes, run_rules
 
 # Names of missing shards that a report lists.
 _MOST_MISSING = 20

@@ -6,10 +6,10 @@ from typing import Any
 
 from wdsflow.text.shell import command
 
+from ..catalog.run_rules import run_rules
 from ..finding import Finding
 from ..forecast.forecast import Forecast, forecast
 from ..rules.kit.base import Context
-from ..rules.rule_catalog import run_rules
 from .training_flags import merged_flags, paired_flags
 
 # The flags of a forecast, by their values.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from wdsflow.text.words import listed, plain, short, unique
 
+from ..catalog.rule_catalog import catalogue
 from ..finding import ORDER, Advice, Finding, Repair, Severity, advice_text
-from ..rules.rule_catalog import catalogue
 
 if TYPE_CHECKING:
     from .report import Report

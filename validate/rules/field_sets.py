@@ -11,7 +11,8 @@ from wdsflow.text.words import how_many, listed
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
 from .kit.families import QualityRule
-from .kit.shapes import fields_in, loss, wanted
+from .kit.field_roles import accepted_fields, fields_in
+from .kit.rule_loss import loss
 
 
 class WrongExtension(QualityRule):
@@ -277,7 +278,7 @@ class TwoImages(Rule):
         for role in ("image", "caption"):
             wanting: dict[tuple[str, ...], list[str]] = {}
             for reader in context.readers:
-                names = wanted(context, reader, role)
+                names = accepted_fields(context, reader, role)
                 if len(names) > 1:
                     wanting.setdefault(names, []).append(reader.name)
             for names, readers in wanting.items():

@@ -15,7 +15,9 @@ from wdsflow.text.words import how_many
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
 from .kit.families import LossRule
-from .kit.shapes import RuleLoss, crashes, fields_in, fold, folded, is_wild, undotted, valid
+from .kit.field_roles import fields_in
+from .kit.folded_shapes import fold, folded, is_wild, undotted
+from .kit.rule_loss import RuleLoss, crashes, valid
 
 
 class Interleaved(TallyRule):

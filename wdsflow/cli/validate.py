@@ -188,9 +188,9 @@ def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
+    from wdsflow.validate.catalog.rule_catalog import BadRule, UnknownCode
     from wdsflow.validate.check_options import WrongSampling
     from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
-    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
 
     if options.address is not None and options.engine != "ray":
         fail("--address is for --engine ray")

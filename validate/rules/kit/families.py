@@ -16,7 +16,7 @@ from wdsflow.text.words import how_many
 from ...finding import Finding, Repair, Severity
 from ...forecast.forecast import Forecast
 from .base import Context, OneOrMany, Rule, TallyRule, first_seen
-from .shapes import RuleLoss, loss
+from .rule_loss import RuleLoss, loss
 
 
 class LossRule(TallyRule):
