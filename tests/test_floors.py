@@ -68,11 +68,13 @@ ROOMS = {
         "forecast",
         "checkup",
         "rules",
+        "catalog",
         "pipeline",
         "advice",
         "report",
         "inspect",
         "run_check",
+        "sampled",
     ),
     "wdsflow.validate.pipeline": (
         "values",

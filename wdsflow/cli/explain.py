@@ -21,8 +21,8 @@ def explain(_: Typed, options: ExplainOptions) -> None:
 
     The page explains what is wrong, why it matters, how it occurs in practice and how to fix it.
     """
-    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode, catalogue
-    from wdsflow.validate.rules.rule_catalog import explain as page
+    from wdsflow.validate.catalog.manual_pages import explain as page
+    from wdsflow.validate.catalog.rule_catalog import BadRule, UnknownCode, catalogue
 
     try:
         if options.code is not None:

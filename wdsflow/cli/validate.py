@@ -125,7 +125,7 @@ def _sampled(
     urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions
 ) -> NoReturn:
     """Check random samples, without other checks."""
-    from wdsflow.validate.sampled_check import sampled_check
+    from wdsflow.validate.sampled.sampled_check import sampled_check
 
     others = sorted(typed.given.keys() - _OF_SAMPLED)
     if (
@@ -188,9 +188,9 @@ def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
+    from wdsflow.validate.catalog.rule_catalog import BadRule, UnknownCode
     from wdsflow.validate.check_options import WrongSampling
     from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
-    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
 
     if options.address is not None and options.engine != "ray":
         fail("--address is for --engine ray")

@@ -27,7 +27,7 @@ from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, is_side_image
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import is_option
-from .shapes import is_wild
+from .folded_shapes import is_wild
 
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})
 # Pillow does not open these by itself.

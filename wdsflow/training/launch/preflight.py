@@ -39,8 +39,9 @@ from wdsflow.validate.advice.invocation import Invocation
 from wdsflow.validate.advice.repair_advice import advise_repair
 from wdsflow.validate.advice.repair_forecast import RepairForecast
 from wdsflow.validate.advice.settle import settle
-from wdsflow.validate.advice.training_advice import try_settings
 from wdsflow.validate.advice.training_flags import paired_flags, with_flags
+from wdsflow.validate.advice.tried_settings import try_settings
+from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.finding import Advice, Finding, advice_text
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of
@@ -48,8 +49,7 @@ from wdsflow.validate.report.finding_groups import group, repair_step
 from wdsflow.validate.report.finding_text import totals
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.kit.shapes import wants
-from wdsflow.validate.rules.rule_catalog import run_rules
+from wdsflow.validate.rules.kit.missing_fields import field_needs
 from wdsflow.validate.verdicts.judge import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
@@ -383,7 +383,9 @@ def _fixes(
             if not name.startswith("*.")
         }
     )
-    absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
+    absent = (
+        field_needs(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
+    )
     fixes: list[str] = []
     image = likely_image(names) if "image" in absent else ""
     if "caption" in absent or not fatal:
