@@ -31,7 +31,7 @@ from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
-from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.stages.scores.model.model import Model
 
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions, say_all

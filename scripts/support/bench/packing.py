@@ -16,7 +16,7 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     import orjson
     import xxhash
 
-    from wdsflow.packing import write_shard
+    from wdsflow.packing.shard import write_shard
     from wdsflow.packing.run_pack import pack_shards
 
     del orjson, xxhash, write_shard

@@ -37,14 +37,10 @@ from wdsflow.stages.scores.base import (
     bare,
     versions_of,
 )
-from wdsflow.stages.scores.model.model_score import (
-    BatchScore,
-    Model,
-    ModelScore,
-    described,
-    rows_of,
-    scalar,
-)
+from wdsflow.stages.scores.model.batch_score import BatchScore
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model_score import ModelScore
+from wdsflow.stages.scores.model.returned_values import described, rows_of, scalar
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_catalog import SCORES, all_scores
 from wdsflow.text.install import check_installed

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ..base import (
+from ...base import (
     MEMORY,
     SEEN_PIXELS,
     DatasetScore,
@@ -15,12 +15,13 @@ from ..base import (
     Value,
     bare,
 )
-from ..reference_lists import ReferenceList, load_list, path_of
-from .clip import ClipScore
-from .model_score import Output, source_of
+from ...reference_lists import ReferenceList, load_list, path_of
+from ..model import Output
+from ..model_files import source_of
+from .clip_score import ClipScore
 
 if TYPE_CHECKING:
-    from ..sample_view import View
+    from ...sample_view import View
 
 Keep = Literal["hardest", "easiest", "first"]
 
@@ -58,7 +59,7 @@ class SemanticDuplicate(
         """Return the embeddings of a sample's images. Raises ScoreError "not-finite"."""
         import numpy as np
 
-        from ..similar_vectors import packed
+        from ...similar_vectors import packed
 
         if not all(np.isfinite(output).all() for output in outputs):
             raise ScoreError(
@@ -72,12 +73,12 @@ class SemanticDuplicate(
     def resolve(
         self, records: Records, folder: Path, *, memory: int = MEMORY
     ) -> Iterator[tuple[int, int, Value]]:
-        from ..similar_vectors import VectorFile, duplicates
+        from ...similar_vectors import VectorFile, duplicates
 
-        for place, found in duplicates(
-            VectorFile(folder / "vectors", records), self.eps, self.keep, memory
-        ):
-            yield place >> 32, place & 0xFFFFFFFF, bare(found.tolist())
+        vectors = VectorFile(folder / "vectors", records)
+        for location, are_duplicates in duplicates(vectors, self.eps, self.keep, memory):
+            # The number of the shard, then that of the sample.
+            yield location >> 32, location & 0xFFFFFFFF, bare(are_duplicates.tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ class EmbeddingDistance(
         super().__post_init__()
         path_of(self.name, self.file)
 
-    def _loaded(self) -> ReferenceList:
+    def _reference_list(self) -> ReferenceList:
         return load_list(self.name, self.file, "embeddings")
 
     def settings(self) -> dict[str, object]:
@@ -109,8 +110,10 @@ class EmbeddingDistance(
         return {**super().settings(), "file": source_of(self.file)}
 
     def check_files(self) -> None:
-        self._loaded().check_model(self.main_model().identity(), self.name)
+        self._reference_list().check_model(self.main_model().identity(), self.name)
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        found = self._loaded().values
-        return bare([round(float(1 - (found @ output).max()), 6) for output in outputs])
+        # An array (n, d).
+        references = self._reference_list().values
+        distances = [float(1 - (references @ output).max()) for output in outputs]
+        return bare([round(distance, 6) for distance in distances])

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from ..model import Loaded, Model
 from .easyocr_files import load_weights, weights_identity
-from .model_score import Loaded, Model
 from .text_boxes import Canvas, Maps, TextBoxes, text_boxes
 
 if TYPE_CHECKING:

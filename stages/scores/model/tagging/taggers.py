@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from ..model import Model
+from ..model_files import source_of
 from .caption_sentences import (
     LONGEST_CAPTION,
     Overlong,
@@ -15,7 +17,6 @@ from .caption_sentences import (
     refusal,
     split_at_spaces,
 )
-from .model_score import Model, source_of
 from .stanza_files import stanza_files
 from .stanza_pipelines import load_pipeline
 from .stanza_tokenizer import Tokenizer

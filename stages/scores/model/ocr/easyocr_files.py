@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.text.install import install_extras
 
-from .model_score import source_of
+from ..model_files import source_of
 
 if TYPE_CHECKING:
     import torch

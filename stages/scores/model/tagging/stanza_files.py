@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .model_score import local_path, while_unchanged
+from ..model_files import local_path, while_unchanged
 
 # What the networks of a tagger may need, by Stanza's names.
 DEPENDENCIES = ("pretrain", "forward_charlm", "backward_charlm")

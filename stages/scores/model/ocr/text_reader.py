@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ..model import Model
 from .easyocr_files import easyocr_config, easyocr_folder, load_weights, weights_identity
-from .model_score import Model
 from .text_detector import TextDetector
 from .text_lines import HEIGHT, TextLine, UncutLines, cut_lines
 
 if TYPE_CHECKING:
-    from .pictures import Pixels
+    from ..pictures.prepare import Pixels
 
 # Pixels of lines that are read together.
 _MOST_PIXELS = 1 << 19

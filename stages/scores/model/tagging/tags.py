@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ..base import ScoreError, Value, bare
-from .model_score import CaptionModelScore, Output, local_path
+from ...base import ScoreError, Value, bare
+from ..model import Output
+from ..model_files import local_path
+from ..model_score import CaptionModelScore
 from .taggers import NamedEntities, PartsOfSpeech, TagCounts, Tagger, TaggerSettings
 from .tagging_batches import TaggingBudget
 
 if TYPE_CHECKING:
-    from ..sample_view import View
+    from ...sample_view import View
 
 UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
 # Settings that are paths.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .text_boxes import Boxes, Maps, Point, TextBoxes, boxes_on_canvas
 
 if TYPE_CHECKING:
-    from .pictures import Pixels
+    from ..pictures.prepare import Pixels
 
 # Pixels of a line of text.
 HEIGHT = 64

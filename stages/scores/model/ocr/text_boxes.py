@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..pixels import decoded
-from .pictures import Scale
+from ...pixels import decoded
+from ..pictures.prepare import Scale
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .pictures import Pixels
+    from ..pictures.prepare import Pixels
 
 # EasyOCR's defaults: the least likelihood of text, of a link between characters, and of the pixels
 # around text.
