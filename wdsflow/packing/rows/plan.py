@@ -16,10 +16,10 @@ from wdsflow.pieces.pieces import END
 from wdsflow.pieces.random_order import random_numbers
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 
-from .left_out import LeftOut, LeftOutRows
-from .pack_options import ShardLimit
+from ..left_out import LeftOut, LeftOutRows
+from ..pack_options import ShardLimit
+from ..unusable import REPEATED, Unusable
 from .stored_rows import PlannedRow, RowsWriter, StoredRows
-from .unusable import REPEATED, Unusable
 
 if TYPE_CHECKING:
     from wdsflow.tables import Tables

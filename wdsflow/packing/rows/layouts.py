@@ -9,9 +9,9 @@ from typing import Any
 from wdsflow.table_files.errors import NoColumn
 from wdsflow.text.shell import escape
 
+from ..unusable import NO_IMAGE, NO_PATH, Unusable, described
 from .caption_cells import TOKENS, TURNS, caption_bytes, first_answer, without_tokens
 from .json_cells import json_bytes, without_bytes
-from .unusable import NO_IMAGE, NO_PATH, Unusable, described
 
 # Columns of captions that are usual.
 CAPTIONS = ("caption", "text", "title")

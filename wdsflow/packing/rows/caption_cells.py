@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from .unusable import LONG_TEXT, NO_CAPTION, NOT_TEXT, Unusable, described
+from ..unusable import LONG_TEXT, NO_CAPTION, NOT_TEXT, Unusable, described
 
 # LLaVA's column.
 TURNS = "conversations"

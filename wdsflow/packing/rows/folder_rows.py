@@ -11,12 +11,13 @@ from wdsflow.table_files.errors import TableError
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
 
-from .field_types import is_media
+from ..files.field_types import is_media
+from ..files.media_files import MediaFiles
+from ..unusable import NO_CAPTION, NO_IMAGE, Unusable
+from .inputs import table_of
 from .json_cells import json_bytes
 from .keys import safe_key
-from .media_files import MediaFiles
-from .row_sources import starts_with_bracket, table_of
-from .unusable import NO_CAPTION, NO_IMAGE, Unusable
+from .table import starts_with_bracket
 
 # After the images, in this order.
 _TEXTS = {"txt": 1, "json": 2}

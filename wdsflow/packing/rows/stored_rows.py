@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple
 
 import orjson
 
-from .media_files import FileRef
+from ..files.media_files import FileRef
 
 # Of the head of a record, and of its texts.
 _LENGTHS = Struct("<II")

@@ -4,7 +4,7 @@ import errno
 import posixpath
 import re
 
-from .unusable import NO_PATH, OUTSIDE, Unusable
+from ..unusable import NO_PATH, OUTSIDE, Unusable
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # All others, such as too many open files or a disk that fails, are not the fault of the row: they

@@ -4,7 +4,7 @@ import unicodedata
 
 from wdsflow.shards.tar.members import is_meta
 
-from .unusable import BAD_KEY, NO_KEY, Unusable, described
+from ..unusable import BAD_KEY, NO_KEY, Unusable, described
 
 # Bytes of a name in a plain USTAR header.
 _NAME = 100

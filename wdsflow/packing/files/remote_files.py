@@ -11,9 +11,9 @@ from wdsflow.shards.source.http import trying
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.remote import filesystem
 
+from ..unusable import MISSING, OUTSIDE, UNREADABLE, Unusable
 from .media_files import FileRef, Opened, Read, Rest
 from .safe_paths import URL, below
-from .unusable import MISSING, OUTSIDE, UNREADABLE, Unusable
 
 
 class RemoteFiles:

@@ -9,9 +9,9 @@ from functools import partial
 
 from wdsflow.shards.source.base import SourceChangedError, SourceError, local_path
 
+from ..unusable import MISSING, NO_PATH, OUTSIDE, UNREADABLE, Unusable
 from .media_files import FileRef, Opened, Read, Rest
 from .safe_paths import ROW_FAULTS, URL, refuse_odd
-from .unusable import MISSING, NO_PATH, OUTSIDE, UNREADABLE, Unusable
 
 # Whose real paths are remembered.
 _MOST_FOLDERS = 10_000

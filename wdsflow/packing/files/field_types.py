@@ -4,8 +4,8 @@ from wdsflow.images.image_header import UNREADABLE, read_header
 from wdsflow.media import HEAD, media_format, media_kind, promised_format
 from wdsflow.shards.caption_field import parse_json
 
-from .caption_cells import caption_bytes
-from .unusable import NOT_JSON, Unusable
+from ..rows.caption_cells import caption_bytes
+from ..unusable import NOT_JSON, Unusable
 
 # Bytes that are enough for the header of an image.
 _FIRST = 1 << 16

@@ -10,9 +10,9 @@ from functools import partial
 
 from wdsflow.shards.source.base import SourceError
 
+from ..unusable import MISSING, UNREADABLE, Unusable
 from .media_files import FIRST, FileRef, Opened, Read, Rest
 from .safe_paths import below
-from .unusable import MISSING, UNREADABLE, Unusable
 
 # Methods of compression raise errors of their own, or an OSError without a number.
 _OF_DATA = (None, errno.EINVAL)
