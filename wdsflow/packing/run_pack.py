@@ -16,13 +16,13 @@ from wdsflow.text.options import keywords
 from .folder_names import refuse_pattern
 from .kept_shards import refuse_loss
 from .left_out import LeftOut, add_example, read_left_out
+from .pack_job import PackJob, made_from
 from .pack_options import PackRequest, ShardLimit
 from .pack_record import PackRecord, listing_of
 from .pack_report import PackedShard, PackReport
 from .pack_workers import PackWorkers
 from .rows.inputs import Input, inputs_of
 from .rows.read_rows import Rows
-from .shard.pack_job import PackJob, made_from
 from .shard.write_shard import look_at, write_shard
 
 KIND = "pack"

@@ -2,10 +2,6 @@
 
 from wdsflow.images.image_header import UNREADABLE, read_header
 from wdsflow.media import HEAD, media_format, media_kind, promised_format
-from wdsflow.shards.caption_field import parse_json
-
-from ..rows.caption_cells import caption_bytes
-from ..unusable import NOT_JSON, Unusable
 
 # Bytes that are enough for the header of an image.
 _FIRST = 1 << 16
@@ -42,14 +38,3 @@ def is_media(name: str) -> bool:
     (True, True, True, False)
     """
     return name.rpartition(".")[2] in _PICTURES or bool(media_kind(name))
-
-
-def checked_text(name: str, data: bytes) -> None:
-    """Raise Unusable if a text next to an image is no caption, or no JSON."""
-    if name == "txt":
-        caption_bytes(data.decode("utf-8", "surrogateescape"), "")
-    elif name == "json":
-        try:
-            parse_json(data)
-        except ValueError as error:
-            raise Unusable(NOT_JSON, str(error)) from None

@@ -13,11 +13,11 @@ from wdsflow.text.words import how_many
 from ..files.media_files import MediaFiles
 from ..files.root_files import files_below, files_in_zip
 from ..files.stored_bytes import StoredBytes
+from ..pack_job import PackJob
 from ..pack_options import PackRequest, ShardLimit
 from ..pack_record import listing_of
 from ..pack_report import PackReport
 from ..pack_workers import MANY_ROWS
-from ..shard.pack_job import PackJob
 from ..unusable import Unusable
 from .inputs import Input
 from .keys import numbered

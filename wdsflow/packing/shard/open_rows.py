@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from ..files.media_files import FIRST, FileRef, Opened
 from ..left_out import LeftOut
+from ..pack_job import PackJob
 from ..rows.keys import fits_header
 from ..rows.stored_rows import PlannedRow
 from ..unusable import LONG_NAME, Unusable
-from .pack_job import PackJob
 from .sample_fields import Contents, named_field, numbered_fields
 
 # A row, and its files, or why it is left out.

@@ -3,10 +3,12 @@
 from typing import TypeAlias
 
 from wdsflow.media import promised_format
+from wdsflow.shards.caption_field import parse_json
 
-from ..files.field_types import checked_text, field_by_type, is_media
+from ..files.field_types import field_by_type, is_media
 from ..files.media_files import FileRef, Opened
-from ..unusable import NOT_AN_IMAGE, UNREADABLE, Unusable
+from ..rows.caption_cells import caption_bytes
+from ..unusable import NOT_AN_IMAGE, NOT_JSON, UNREADABLE, Unusable
 
 # The fields of a sample that are files, and what they hold.
 Contents: TypeAlias = list[tuple[str, Opened]]
@@ -32,7 +34,7 @@ def named_field(name: str, ref: FileRef, opened: Opened) -> tuple[str, Opened]:
             UNREADABLE, f"it has {opened.size:,} bytes; at most {_MOST_TEXT:,} of a text are read"
         )
     data = b"".join([opened.first, *(opened.rest or ())])
-    checked_text(name, data)
+    _check_text(name, data)
     return name, Opened(len(data), data)
 
 
@@ -52,6 +54,17 @@ def numbered_fields(contents: Contents) -> Contents:
             next_image += 1
         numbered.append((f"{prefix}{name}", opened))
     return numbered
+
+
+def _check_text(name: str, data: bytes) -> None:
+    """Raise Unusable if a text next to an image is no caption, or no JSON."""
+    if name == "txt":
+        caption_bytes(data.decode("utf-8", "surrogateescape"), "")
+        return
+    try:
+        parse_json(data)
+    except ValueError as error:
+        raise Unusable(NOT_JSON, str(error)) from None
 
 
 def _media_type(ref: FileRef, opened: Opened) -> str:

@@ -11,10 +11,10 @@ from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 
 from ..left_out import LeftOut, LeftOutRows
+from ..pack_job import PackJob
 from ..pack_report import PackedShard
 from ..rows.stored_rows import PlannedRow
 from .open_rows import opened_rows
-from .pack_job import PackJob
 from .sample_fields import Contents
 
 

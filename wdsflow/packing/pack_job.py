@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..files.media_files import MediaFiles
-from ..files.stored_bytes import StoredBytes
-from ..rows.stored_rows import PlannedRow, StoredRows
+from .files.media_files import MediaFiles
+from .files.stored_bytes import StoredBytes
+from .rows.stored_rows import PlannedRow, StoredRows
 
 # Version of the result.
 _CODE = 1
