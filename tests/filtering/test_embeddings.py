@@ -29,8 +29,8 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.processes import _models_at
-from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
-from wdsflow.stages.scores.model.pictures import Prepare
+from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 HERE = RunOptions(jobs=0, device="cpu")

@@ -108,8 +108,8 @@ class PartialLoss(Rule):
                     continue
                 labels = needs.reader.pairs_with == "label"
                 shard = samples.shard
-                row = (shard.url, samples.roles, samples.instead, samples.count, labels)
-                rows.setdefault(row, []).append(_Incomplete(needs, samples))
+                same = (shard.url, samples.roles, samples.instead, samples.count, labels)
+                rows.setdefault(same, []).append(_Incomplete(needs, samples))
                 if not any(shard.tally(name).count for name in _HALVING):
                     totals[needs.reader.name] += samples.count
         limit = context.max_loss * context.evidence.samples

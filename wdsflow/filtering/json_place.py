@@ -18,7 +18,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import some_of
 from wdsflow.stages.scores.base import ScoreError
-from wdsflow.stages.scores.model.model_score import BatchScore
+from wdsflow.stages.scores.model.batch_score import BatchScore
 from wdsflow.stages.scores.sample_fields import CAPTIONS, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.text.words import how_many

@@ -12,7 +12,7 @@ from wdsflow.memory.batching.device import choose
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.model_costs import ModelCost, add_costs
 from wdsflow.models.processes import ModelProcesses, costs_here, models_at
-from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.stages.scores.model.model import Model
 
 from .filter_pass import Pass
 from .pass_tasks import RemainingShards

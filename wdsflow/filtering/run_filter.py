@@ -30,7 +30,7 @@ from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
-from wdsflow.stages.scores.model.clip import ClipScore
+from wdsflow.stages.scores.model.clip.clip_score import ClipScore
 from wdsflow.table_files.parquet_file import path_problem
 from wdsflow.text.secrets import redact
 

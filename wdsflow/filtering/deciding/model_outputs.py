@@ -18,7 +18,8 @@ from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import begins_small
 from wdsflow.models.processes import Models
 from wdsflow.stages.scores.base import ModelDatasetScore
-from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model_score import ModelScore, Request
 
 from .direct_scores import ViewedSample
 from .plan import FilterPlan

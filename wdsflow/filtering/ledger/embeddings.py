@@ -17,9 +17,10 @@ from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import Score
-from wdsflow.stages.scores.model.clip import ClipScore, Embedded, embedding_key
-from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
-from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
+from wdsflow.stages.scores.model.clip.clip_score import ClipScore, Embedded, embedding_key
+from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText
+from wdsflow.stages.scores.model.model import Model, Output
+from wdsflow.stages.scores.model.model_score import ModelScore, Request
 from wdsflow.table_files.parquet_columns import (
     Column,
     text_column,
