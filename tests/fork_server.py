@@ -90,6 +90,10 @@ def start_server() -> None:
         return
     if not hasattr(subprocess, "_fork_exec"):
         return
+    # Pipelines whose process has loaded Ray start a cluster: no file of tests may import it at its
+    # top.
+    if "ray" in sys.modules:
+        return
     server = _ForkServer()
     if server.works:
         _server = server

@@ -10,6 +10,8 @@ import pytest
 
 from tests.trees import parsed
 
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "wdsflow.version": 0,

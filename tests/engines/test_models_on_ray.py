@@ -27,6 +27,8 @@ from wdsflow.models.loaded import memory_share
 from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.score_catalog import all_scores
 
+pytestmark = pytest.mark.xdist_group("cluster")
+
 pytest.importorskip("torch", reason="torch is not installed")
 
 

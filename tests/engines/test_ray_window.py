@@ -13,6 +13,8 @@ from wdsflow.engines.base import EngineError, Trouble
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site
 
+pytestmark = pytest.mark.xdist_group("cluster")
+
 GOLDEN = Path(__file__).parent / "golden" / "ray_window.txt"
 
 

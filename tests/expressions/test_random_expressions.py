@@ -59,6 +59,7 @@ def check(decisions: Decisions, terms: list[list[bool | None]], order: list[int]
         assert decisions.term[row] == (decisive[0] if decisive else -1)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", CASES)
 def test_the_evaluator_says_what_plain_python_says(seed: int) -> None:
     text, expression, samples = drawn(seed)
@@ -80,6 +81,7 @@ def test_the_evaluator_says_what_plain_python_says(seed: int) -> None:
     check(decisions, terms, order)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", CASES)
 def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_computed(
     seed: int,
@@ -117,6 +119,7 @@ def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_comp
             assert None in [plain(item) for item in samples[row][NAMES[call]]]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", CASES)
 def test_the_printed_sql_runs_in_any_duckdb_and_keeps_the_same(seed: int) -> None:
     _, expression, samples = drawn(seed)

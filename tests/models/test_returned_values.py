@@ -86,6 +86,7 @@ def test_what_is_no_single_value_is_refused_by_what_it_is(tmp_path):
         assert not told
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nan_and_two_values_keep_nothing_in_filter_and_in_cut(tmp_path, kind):
     source = shard(tmp_path / "0.tar")

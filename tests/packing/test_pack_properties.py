@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.packing.tables import jpeg, packed, usual_rows, write_csv, write_images, write_lines
 from wdsflow.packing.rows.keys import safe_key
 from wdsflow.packing.run_pack import pack_shards
@@ -85,7 +86,7 @@ def expected_samples(rows: list[Row], *, keyed: bool) -> dict[str, tuple[Row, li
     return found
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(cases(8), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     rows=st.lists(ROWS, min_size=1, max_size=12),
     samples=st.integers(1, 5),

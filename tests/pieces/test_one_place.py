@@ -2,8 +2,12 @@
 
 import ast
 
+import pytest
+
 from tests.test_floors import MODULES
 from tests.trees import nodes
+
+pytestmark = pytest.mark.xdist_group("syntax trees")
 
 ROOM = "wdsflow.pieces"
 ENDS = {

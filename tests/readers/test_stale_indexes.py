@@ -91,6 +91,7 @@ def test_a_shard_that_the_indexes_do_not_list_is_noticed(indexed: Path) -> None:
     assert wrong(indexed) == [".info.json", "_info.json", "sizes.json"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "change", "reported"),
     [
@@ -135,6 +136,7 @@ def fixes(folder: Path) -> tuple[list[str], list[str]]:
     return texts, list(dict.fromkeys(each.repair.command for each in found if each.repair))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shard_that_was_removed_is_reported_by_each_index_and_the_command_fixes_it(
     kind: str, tmp_path: Path
@@ -210,6 +212,7 @@ def test_a_fact_names_the_shards(indexed: Path) -> None:
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [

@@ -144,6 +144,7 @@ def check(seed: int, folder: Path) -> None:
             )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("first", range(0, 120, 30))
 def test_no_reader_gets_fewer_samples_after_a_repair(first: int, tmp_path: Path):
     for seed in range(first, first + 30):

@@ -25,6 +25,7 @@ SHUFFLED = {  # the keys of two parts, by seed 1
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("options", "sizes"),
     [

@@ -148,7 +148,7 @@ def test_the_feed_of_training_reports_a_cut_too(kind, tmp_path: Path):
     ]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("where", CUTS)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_of_a_cut_shard_all_that_is_there_is_kept_and_the_loss_reported(

@@ -89,6 +89,7 @@ def test_every_byte_comes_as_it_is_and_once(data, ranges, packed):
             assert len(gets) <= 3
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("level", ["names", "headers"])
 def test_of_large_members_little_is_fetched(level):
     images = large_images()

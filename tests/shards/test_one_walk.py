@@ -2,8 +2,12 @@
 
 import ast
 
+import pytest
+
 from tests.test_floors import ROOT, sources
 from tests.trees import nodes
+
+pytestmark = pytest.mark.xdist_group("syntax trees")
 
 ROOM = "wdsflow.shards"
 # What turns names into keys, and why it may: all others ask the room.

@@ -57,6 +57,7 @@ CASES: dict[str, tuple[str, list[str], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", CASES)
 def test_the_preflight_says_what_the_golden_file_has(name, tmp_path, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
@@ -70,6 +71,7 @@ def test_the_preflight_says_what_the_golden_file_has(name, tmp_path, monkeypatch
     )
 
 
+@pytest.mark.deep
 def test_the_shards_for_evaluation_are_looked_at_too(tmp_path):
     train, val = tmp_path / "train", tmp_path / "val"
     train.mkdir()

@@ -40,7 +40,7 @@ def large_pictures():
     ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["blur", "brightness", "contrast", "entropy", "phash"])
 def test_pixel_scores_keep_what_they_say_of_the_scale(name):
     score: Any = SCORES[name]()

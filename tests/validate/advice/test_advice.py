@@ -50,6 +50,7 @@ def test_a_finding_agrees_with_the_verdict_that_differing_fields_end_the_run(tmp
     assert finding.severity == "error"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -195,6 +196,7 @@ def test_no_repair_renames_a_field_to_the_name_that_it_has_in_a_part_of_the_samp
     assert [each.repair for each in found if each.code == "F103"] == [None]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "fixes", "after"),
     [

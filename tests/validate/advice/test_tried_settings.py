@@ -108,6 +108,7 @@ def test_a_batch_of_less_than_half_is_not_offered():
     ]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_printed_setting_leads_to_no_other_refusal(seed):
     rng = random.Random(seed)

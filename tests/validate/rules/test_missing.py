@@ -28,6 +28,7 @@ def only(findings: list[Finding]) -> Finding:
     return finding
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("case", "hint", "options"),
     [
@@ -140,6 +141,7 @@ def test_missing_json_captions_are_told_with_the_names_that_are_there(tmp_path: 
     assert '"description" holds a string in 10 samples' in finding.message
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("document", "name"),
     [
