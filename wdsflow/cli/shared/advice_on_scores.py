@@ -58,7 +58,7 @@ def measure_again(typed: Typed, missing: str = "") -> Iterator[str]:
 
     ``missing``: a name for them; by default all that the predicate needs.
     """
-    from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
+    from wdsflow.filtering.deciding.measure_advice import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 
     ledger: str | None = typed.given.get("ledger")
