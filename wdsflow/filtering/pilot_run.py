@@ -26,8 +26,8 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .check_inputs import with_captions
 from .explained_plan import Pilot, explain, pilot_of, sql_of
-from .json_place import with_captions
 from .run_folder import Layout
 from .samples import RejectedSample, Views
 from .shard.same_sample import same_sample

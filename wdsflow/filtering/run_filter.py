@@ -35,8 +35,8 @@ from wdsflow.table_files.parquet_file import path_problem
 from wdsflow.text.secrets import redact
 
 from .added_scores import with_ledgers
+from .check_inputs import check_inputs, with_captions
 from .filter_pass import Pass
-from .json_place import check_places, with_captions
 from .pass_engine import joined
 from .run_folder import Layout, ShardRecord
 from .run_options import LocalOnly, RunOptions, say_all
@@ -74,7 +74,7 @@ def filter_shards(
 
     Raises:
         ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no sample has a caption in
-            the given place (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
+            the given fields (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
         LedgerError: ``ledger`` has no ledgers, or the predicate compares samples and the ledger of a shard is missing.
         Differs: ``out`` holds a run with another recipe.
         Busy: another run works in ``out``.
@@ -174,7 +174,7 @@ def _filter_scored(
         raise ValueError(
             f"--embeddings copies those of {scored.folder}, which has none for some scores: measure them first"
         )
-    check_places(shards, recipe, missing_scores, allow_pipe=options.allow_pipe)
+    check_inputs(shards, recipe, missing_scores, allow_pipe=options.allow_pipe)
     compares = bool(plan_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
