@@ -63,7 +63,7 @@ def scores(_: Typed, options: ScoresOptions) -> None:
 
 def _values(folder: Path, names: list[str]) -> None:
     from wdsflow.expressions.errors import nearest
-    from wdsflow.filtering.deciding.score_column import LedgerScores
+    from wdsflow.filtering.deciding.ledger_scores import LedgerScores
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 
     again = Typed.spell("scores", ledger=folder)
@@ -76,9 +76,9 @@ def _values(folder: Path, names: list[str]) -> None:
         )
         taken: set[str] = set()
         print(f"{folder}: {how_many(len(found.records), 'shard')}")
-        if found.left:
+        if found.remaining:
             print(
-                f"{how_many(found.left, 'more shard')} not finished: the command of the run resumes it"
+                f"{how_many(found.remaining, 'more shard')} not finished: the command of the run resumes it"
             )
         for call in calls:
             print()

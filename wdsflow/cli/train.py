@@ -267,8 +267,8 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
         typed.given.get("where"),
         typed.after_dashes or [],
     )
-    from wdsflow.filtering.deciding.ledger_subset import measure_command
-    from wdsflow.filtering.deciding.score_column import example_predicate
+    from wdsflow.filtering.deciding.example_predicate import example_predicate
+    from wdsflow.filtering.deciding.measure_advice import measure_command
     from wdsflow.filtering.run_folder import Layout
     from wdsflow.validate.advice.training_flags import train_data
 

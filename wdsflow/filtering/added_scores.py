@@ -14,8 +14,9 @@ from wdsflow.text.words import how_many
 from .deciding.plan import plan_of
 from .ledger.ledger_metadata import read_about
 from .recipe.recipe import Recipe
+from .run_differences import scores_of
 from .run_folder import Layout
-from .run_record import RunRecord, scores_of
+from .run_record import RunRecord
 
 
 def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tuple[Recipe, str]:

@@ -13,8 +13,9 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.models.loaded import ModelPlace
 
 from .filter_pass import NumberedShard, Pass
+from .run_differences import scores_of
 from .run_folder import Layout
-from .run_record import RunRecord, scores_of
+from .run_record import RunRecord
 from .run_report import RunReport
 
 
@@ -30,7 +31,7 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     record.identity = pass_.identity
     record.state.note(identity=pass_.identity)
     request = json.loads(canonical(pass_.request))
-    done, fewer, changed = record.left(pass_.shards(), request)
+    done, fewer, changed = record.finished(pass_.shards(), request)
     report.records = list(done.values())
     report.resumed = len(done)
     report.changed += changed
@@ -38,7 +39,7 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     earlier = dict.fromkeys(fewer, pass_.layout)
     if pass_.main is not None:
         others = [shard for shard in shards if shard[2] not in earlier]
-        in_main = RunRecord(pass_.main, pass_.kind).left(others, request).fewer
+        in_main = RunRecord(pass_.main, pass_.kind).finished(others, request).fewer
         earlier |= dict.fromkeys(in_main, pass_.main)
     if pass_.reused is not None:
         for _, _, name in shards:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import decider_of
-from wdsflow.filtering.deciding.ledger_subset import as_scored, stored_scores
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.score_values import guarded, plain_method
+from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
 from wdsflow.filtering.ledger.ledger import read_ledger, score_columns
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
@@ -26,8 +26,8 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .check_inputs import with_captions
 from .explained_plan import Pilot, explain, pilot_of, sql_of
-from .json_place import with_captions
 from .run_folder import Layout
 from .samples import RejectedSample, Views
 from .shard.same_sample import same_sample

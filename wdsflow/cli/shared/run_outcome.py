@@ -93,7 +93,7 @@ def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
     first = report.failures[0]
     path = Shard.stored(first.url).path
     if first.kind == "ledger":
-        yield from measure_again(typed, first.lacks)
+        yield from measure_again(typed, first.missing)
     elif first.kind == "missing" and path is not None:
         if near := nearest_shards(first.url):
             yield typed.again(urls=[near])
@@ -146,7 +146,7 @@ def _not_written(report: "RunReport") -> list[str]:
 def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     lacking = next((failure for failure in report.failures if failure.kind == "ledger"), None)
     if lacking is not None:
-        yield from measure_again(typed, lacking.lacks)
+        yield from measure_again(typed, lacking.missing)
         return
     count = len(report.failures)
     these = f"{count:,} shards are" if count > 1 else "1 shard is"
@@ -197,7 +197,7 @@ def _after_scattered(typed: Typed) -> Iterator[str]:
 
 
 def _example(report: "RunReport", ledger: Path) -> str:
-    from wdsflow.filtering.deciding.score_column import example_predicate
+    from wdsflow.filtering.deciding.example_predicate import example_predicate
     from wdsflow.filtering.run_folder import Layout
 
     return example_predicate(Layout(ledger), [record.name for record in report.records])

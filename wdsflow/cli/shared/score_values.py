@@ -12,7 +12,8 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, number_text
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.deciding.score_column import LedgerScores, ScoreColumn
+    from wdsflow.filtering.deciding.ledger_scores import LedgerScores
+    from wdsflow.filtering.deciding.score_column import ScoreColumn
 
 # Lines of a histogram, characters of its longest bar.
 _BINS, _BAR = 12, 40
@@ -31,7 +32,7 @@ def score_lines(
     without += (
         [f"{column.unreadable:,} unreadable or dropped by a stage"] if column.unreadable else []
     )
-    yield f"{escape(str(column.call), 1_000)}: {how_many(column.samples, 'sample')}, {column.known:,} with a value"
+    yield f"{escape(str(column.call), 1_000)}: {how_many(column.samples, 'sample')}, {column.computed:,} with a value"
     if without:
         yield f"  without: {', '.join(without)}"
     if column.several:
@@ -114,7 +115,7 @@ def _thresholds(
         yield f"  {column.comparison} {number_text(number)} keeps {_share(column.kept(number), column.samples)}"
     found = [(column.threshold_for(share), share) for share in _SHARES]
     if all(least is None for least, _ in found):
-        yield "  no number divides these values" if column.known > 1 else "  a single value"
+        yield "  no number divides these values" if column.computed > 1 else "  a single value"
     for least in dict.fromkeys(least for least, _ in found if least is not None):
         shares = [f"{share:.0%}" for other, share in found if other == least]
         name = f"{column.call.name}-{shares[0]}".rstrip("%")

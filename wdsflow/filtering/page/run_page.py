@@ -32,7 +32,7 @@ from wdsflow.text.words import how_many, plain
 
 from .choices import Choice, choice
 from .edges import Floats
-from .predicate_parts import Limit, PredicateParts, compares_kept, take_apart
+from .predicate_parts import Limit, PredicateParts, compares_kept, parts_of
 from .row_results import results_of, twins_of, values_of
 from .sliders import Slider, for_script, slider
 
@@ -163,7 +163,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     facts = read_run(Path(folder))
     kinds = scores_of(facts)
     try:
-        start = take_apart(str(facts.recipe.get("where", "")))
+        start = parts_of(str(facts.recipe.get("where", "")))
     except ExpressionError as error:
         raise unreadable_predicate(facts.folder, error) from None
     drawn = list(sampled_rows(facts))

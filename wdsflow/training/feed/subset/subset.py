@@ -81,11 +81,11 @@ class Subset:
             raise explained(error, self._options, self._data) from None
         with self._lock:
             evicted = self._held.pop(url, None)
-            self._size += len(kept.places) - (len(evicted[1].places) if evicted else 0)
+            self._size += len(kept.offsets) - (len(evicted[1].offsets) if evicted else 0)
             self._held[url] = stamp, kept
             while self._size > _HELD and len(self._held) > 1:
                 _, (_, old) = self._held.popitem(last=False)
-                self._size -= len(old.places)
+                self._size -= len(old.offsets)
         return view_of(source, kept.ranges)
 
     def _shares(self, urls: Sequence[Shard], place: RankPlace) -> list[_Share]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from wdsflow.filtering.deciding.ledger_subset import StagedLedger, measure_command
+from wdsflow.filtering.deciding.ledger_subset import StagedLedger
+from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
