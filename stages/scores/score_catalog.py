@@ -10,7 +10,7 @@ from .base import Score
 
 # The cheap ones first.
 _FILES = (
-    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "reference_lists"), ("duplicates",),
+    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "perceptual_hash", "reference_lists"), ("duplicates",),
     ("model.clip", "model.semantic", "model.transformer_scores", "model.text_in_pictures", "model.tags"),
 )  # fmt: skip
 # Entry points: name = "package.module:ClassName".

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from open_clip import CLIP
 
-    from ...imaging.resample import Kernel
+    from ...imaging.torch_kernel import Kernel
     from .clip_tokens import Tokens
     from .pictures import Pixels
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...tokenize import named_tokenizer
-from ..caption_words import tokenizable, trim_cache
+from ..tokenizer_limits import tokenizable, trim_cache
 from .model_score import ModelFact, source_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow.memory.precision import UsedPrecision
 
-from ..pixels import decoded
+from ..picture_decoding import decoded
 from .model_score import Loaded, ModelFact, local_path
 from .pictures import Flip, Geometry, Prepare, Scale, mirrored
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
-    from ...imaging.resample import Kernel
+    from ...imaging.torch_kernel import Kernel
     from .pictures import Pixels
 
 

@@ -14,7 +14,7 @@ from wdsflow.text.words import how_many
 
 from ...base import ClassFacts
 from ..base import Kind, Scalar, Score, ScoreError, Value, bare, versions_of
-from ..pixels import full_size
+from ..picture_decoding import full_size
 from ..sample_view import View
 
 # A ``Model`` is a description of what to load. It is loaded once for each device, in a separate

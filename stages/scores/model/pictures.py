@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...imaging.decoders import upright
 from ..base import ScoreError, Value, bare
-from ..pixels import decoded
+from ..picture_decoding import decoded
 from ..videos import How, Prepares, Sampling
 from .model_score import Item, Model, ModelScore, Output, Request
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from ...imaging.resample import Box, Kernel
+    from ...imaging.boxes import Box
+    from ...imaging.torch_kernel import Kernel
     from ..sample_view import View
 
     Pixels = NDArray[np.uint8]
@@ -230,7 +231,7 @@ class Geometry:
         if self.fit == "both":
             return self.size
         if self.fit == "short":
-            from ...imaging.resample import output_size
+            from ...imaging.geometry import output_size
 
             return output_size(width, height, self.size[0])
         sides = height / self.size[0], width / self.size[1]
@@ -278,7 +279,8 @@ class Prepare:
         import numpy as np
         from PIL import Image
 
-        from ...imaging.resample import box_of, resize_with_pillow
+        from ...imaging.boxes import box_of
+        from ...imaging.resample import resize_with_pillow
 
         geometry, whole = self.geometry, mirrored(whole, self.flip)
         crop = min(size[0], geometry.size[0]), min(size[1], geometry.size[1])
@@ -317,6 +319,6 @@ def mirrored(pixels: "Pixels", flip: Flip) -> "Pixels":
     """Return an array (height, width, 3) with left and right exchanged, or top and bottom, or both."""
     if not flip:
         return pixels
-    from ...imaging.resample import box_of, with_box
+    from ...imaging.boxes import box_of, with_box
 
     return with_box(*upright(pixels, box_of(pixels), _MIRRORS[flip]))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wdsflow.stages.imaging.resample import centre, output_size
+from wdsflow.stages.imaging.geometry import centre, output_size
 from wdsflow.stages.scores.model.hub import _listed, probabilities
 from wdsflow.stages.scores.model.pictures import Geometry
 
