@@ -13,7 +13,7 @@ from ..base import Dropped, StageError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from .resample import Box, Pixels
+    from .boxes import Box, Pixels
 
     Gate = Callable[[Image], "Target"]
 

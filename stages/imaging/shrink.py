@@ -261,7 +261,8 @@ class Shrinker:
         """Return an image of ``width`` x ``height`` pixels, of which ``image`` may be a turned and reduced copy, smaller."""
         from PIL import Image as Images
 
-        from .resample import box_of, resize_with_pillow
+        from .boxes import box_of
+        from .resample import resize_with_pillow
 
         box = box_of(image)
         if (box[2] - box[0] - box[3] + box[1]) * (width - height) < 0:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-from .base import Count, TextScore, simple_score
-from .caption_words import juicer_words, words
+from .base import Count, TextScore
+from .simple_score import simple_score
+from .words import juicer_words, words
 
 # Bytes of a file of words.
 _LARGEST_LIST = 64 << 20

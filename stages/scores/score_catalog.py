@@ -10,7 +10,7 @@ from .base import Score
 
 # The cheap ones first.
 _FILES = (
-    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "reference_lists"), ("duplicates",),
+    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "perceptual_hash", "reference_lists"), ("duplicates",),
     (
         "model.clip.aesthetic", "model.clip.clip_similarity", "model.clip.semantic", "model.clip.zero_shot",
         "model.transformer.caption_perplexity", "model.transformer.classify", "model.transformer.image_text_match",

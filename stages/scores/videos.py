@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from wdsflow.media import SIZE_HEAD, least_size
 
-from .base import ScoreError, simple_score
+from .base import ScoreError
 from .sample_fields import FieldFile, FieldReader
+from .simple_score import simple_score
 
 if TYPE_CHECKING:
     import numpy as np

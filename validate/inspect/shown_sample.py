@@ -21,7 +21,7 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.scores.base import ScoreError
-from wdsflow.stages.scores.pixels import decode_picture
+from wdsflow.stages.scores.picture_decoding import decode_picture
 from wdsflow.stages.scores.sample_fields import chosen, parse_images
 from wdsflow.stages.select import uniform
 from wdsflow.text.install import install_extras

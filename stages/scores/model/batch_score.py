@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from ..base import Scalar, Score, Value, bare
-from ..pixels import full_size
+from ..picture_decoding import full_size
 from ..sample_view import View
 from .model import Item, Loaded, Model, Output
 from .model_score import ModelScore, Request

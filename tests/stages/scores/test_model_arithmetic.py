@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wdsflow.stages.imaging.resample import centre, output_size
+from wdsflow.stages.imaging.geometry import centre, output_size
 from wdsflow.stages.scores.model.pictures.geometry import Geometry
 from wdsflow.stages.scores.model.transformer.labels import _listed, probabilities
 

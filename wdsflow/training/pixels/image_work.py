@@ -71,7 +71,7 @@ def image_work(
 
 def as_rgb(image: Any) -> NDArray[np.uint8]:
     """Return a PIL image as an RGB array (height, width, 3): the preprocessing of a feed that is given none."""
-    from wdsflow.stages.imaging.resample import to_array
+    from wdsflow.stages.imaging.pillow_pixels import to_array
 
     return to_array(image.convert("RGB"))
 

@@ -51,7 +51,7 @@ class Whole(Transform):
         if self.fit == "both":
             return self.size
         if self.fit == "short":
-            from wdsflow.stages.imaging.resample import output_size
+            from wdsflow.stages.imaging.geometry import output_size
 
             return output_size(width, height, self.size[0])
         down, across = height / self.size[0], width / self.size[1]

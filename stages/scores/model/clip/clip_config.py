@@ -12,7 +12,7 @@ from ..model_files import local_path, source_of
 from ..pictures.geometry import Geometry
 
 if TYPE_CHECKING:
-    from ....imaging.resample import Kernel
+    from ....imaging.torch_kernel import Kernel
 
 # OpenCLIP's prefixes for models in a folder, and in the hub.
 LOCAL = "local-dir:"

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ....tokenize import named_tokenizer
-from ...caption_words import tokenizable, trim_cache
+from ...tokenizer_limits import tokenizable, trim_cache
 from ..model_fact import ModelFact
 from .clip_config import full_name
 from .clip_words import PATTERN, ClipWords, clip_words

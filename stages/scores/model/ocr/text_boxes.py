@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...pixels import decoded
+from ...picture_decoding import decoded
 from ..pictures.prepare import Scale
 
 if TYPE_CHECKING:

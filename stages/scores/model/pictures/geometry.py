@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from ....imaging.resample import Kernel
+    from ....imaging.torch_kernel import Kernel
 
 # Height, width.
 Size = tuple[int, int]
@@ -39,7 +39,7 @@ class Geometry:
         if self.fit == "both":
             return self.size
         if self.fit == "short":
-            from ....imaging.resample import output_size
+            from ....imaging.geometry import output_size
 
             return output_size(width, height, self.size[0])
         vertical, horizontal = height / self.size[0], width / self.size[1]

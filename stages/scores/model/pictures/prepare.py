@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ....imaging.decoders import upright
 from ...base import ScoreError
-from ...pixels import decoded
+from ...picture_decoding import decoded
 from .geometry import Geometry, Size
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from ....imaging.resample import Box
+    from ....imaging.boxes import Box
 
     Pixels = NDArray[np.uint8]
 
@@ -71,7 +71,8 @@ class Prepare:
         import numpy as np
         from PIL import Image
 
-        from ....imaging.resample import box_of, resize_with_pillow
+        from ....imaging.boxes import box_of
+        from ....imaging.resample import resize_with_pillow
 
         geometry = self.geometry
         pixels = mirrored(pixels, self.flip)
@@ -116,6 +117,6 @@ def mirrored(pixels: "Pixels", flip: Flip) -> "Pixels":
     """Return an array (height, width, 3) with left and right exchanged, or top and bottom, or both."""
     if not flip:
         return pixels
-    from ....imaging.resample import box_of, with_box
+    from ....imaging.boxes import box_of, with_box
 
     return with_box(*upright(pixels, box_of(pixels), _MIRRORS[flip]))

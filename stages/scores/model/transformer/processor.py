@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ...pixels import decoded
+from ...picture_decoding import decoded
 from ..model_fact import ModelFact
 from ..pictures.geometry import Geometry
 from ..pictures.prepare import Flip, Prepare, Scale, mirrored
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from ....imaging.resample import Kernel
+    from ....imaging.torch_kernel import Kernel
     from ..pictures.prepare import Pixels
 
 # By Pillow's numbers.
