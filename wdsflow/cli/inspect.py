@@ -77,8 +77,8 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
     """Show the contents of all shards."""
     from wdsflow.scan.evidence import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
+    from wdsflow.validate.inspect.listed_samples import ListedSample, first_samples
     from wdsflow.validate.inspect.overview import overview
-    from wdsflow.validate.inspect.shown_sample import Listed, first_samples
 
     keys, allow_pipe = options.keys, options.allow_pipe
     with progress() as begin:
@@ -87,7 +87,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
         )
     nothing_read = all(shard.error for shard in shards)
     total = overview(shards)
-    listed: dict[str, list[Listed]] = {}
+    listed: dict[str, list[ListedSample]] = {}
     for shard in shards:
         left = keys - sum(len(samples) for samples in listed.values())
         if left > 0 and shard.error is None:
@@ -104,7 +104,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
             ]
         print(json.dumps(clean(tree), indent=2))
     elif not nothing_read:
-        from wdsflow.validate.inspect.overview import show_overview, show_samples
+        from wdsflow.validate.inspect.overview_text import show_overview, show_samples
 
         out = console()
         show_overview(total, out)
@@ -157,7 +157,7 @@ def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSa
 def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bool) -> int:
     """Print samples, or write them to a page, and return how many there were."""
     if html is not None:
-        from wdsflow.validate.inspect.shown_sample import contact_sheet
+        from wdsflow.validate.inspect.contact_sheet import contact_sheet
 
         page = contact_sheet(samples)
         # Data is escaped.
@@ -172,6 +172,6 @@ def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bo
         if trees:
             print(json.dumps({"samples": trees}, indent=2))
         return len(trees)
-    from wdsflow.validate.inspect.shown_sample import show_contents
+    from wdsflow.validate.inspect.console_samples import show_contents
 
     return show_contents(samples, console())
