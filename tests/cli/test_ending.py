@@ -15,7 +15,7 @@ from tests.cli import shards
 WDSFLOW = [sys.executable, "-m", "wdsflow"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -67,6 +67,7 @@ AT_WORK = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("handler", "status", "errors"),
     [(signal.SIG_DFL, 130, "wdsflow: interrupted\n"), (signal.SIG_IGN, 7, "")],

@@ -23,6 +23,7 @@ def reshard(folder: Path, *words: str) -> Done:
     return run(["reshard", "s", *out, *words], folder)
 
 
+@pytest.mark.deep
 def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
     done = reshard(here, "--divisible-by", "2x4", "--shuffle", "1", "--split", "train=0.5,val=0.3")
     assert done.status == 0
@@ -171,6 +172,7 @@ def test_wrong_use_is_status_2_in_one_message(here: Path, words: list[str], mess
     assert not (here / "out").exists()
 
 
+@pytest.mark.deep
 def test_no_sample_and_a_part_without_samples_are_status_1(here: Path):
     write_tar(here / "0.tar", [])
     write_tar(here / "1.tar", entries(["a"]))

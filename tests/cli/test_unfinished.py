@@ -110,6 +110,7 @@ def test_after_a_full_disk_a_folder_is_known_as_unfinished_until_the_printed_com
     }
 
 
+@pytest.mark.deep
 def test_counts_of_a_finished_folder_go_while_it_is_written_again(shards: Path):
     assert run(*COMMANDS["repair"]) == 0
     write_tar(shards / "in" / "00003.tar", [("a.jpg", JPEG + bytes(300_000)), ("a.txt", b"x")])

@@ -161,6 +161,7 @@ def test_a_baseline_holds_back_what_is_known_and_nothing_else(tmp_path, capsys):
     assert pattern
 
 
+@pytest.mark.deep
 def test_a_baseline_holds_back_a_stall_that_is_known(tmp_path, capsys):
     pattern = shards.with_json(tmp_path)
     file = tmp_path / "baseline.json"

@@ -102,6 +102,7 @@ def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: py
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
+@pytest.mark.deep
 def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path: Path, monkeypatch):
     source = write_set(tmp_path / "in")
     score(source, tmp_path / "out", "blur")
@@ -144,6 +145,7 @@ def test_slices_add_scores_too(tmp_path: Path):
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
+@pytest.mark.deep
 def test_a_shard_that_changed_without_a_mark_is_noticed_by_its_samples(tmp_path: Path):
     """What a pipe gives has no identity but its command."""
     shard, here = tmp_path / "0.tar", RunOptions(jobs=0, allow_pipe=True)
@@ -318,6 +320,7 @@ def test_a_ledger_keeps_a_score_that_was_taken_out_while_another_is_added(interr
     assert tables[0] == tables[1]
 
 
+@pytest.mark.deep
 def test_a_comparison_needs_the_scores_of_all_ledgers(interrupted: Path):
     done = run("measure", "in", "-o", "out", "--scores", "duplicate", "--jobs", 0)
     assert (done.status, done.err) == (0, "wdsflow: out has blur, width: adding duplicate\n")

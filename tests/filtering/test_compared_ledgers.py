@@ -124,6 +124,7 @@ def test_each_of_several_images_is_compared_and_the_worst_is_ranked(tmp_path):
     }
 
 
+@pytest.mark.deep
 def test_data_gathered_for_another_distance_is_compared_again(tmp_path):
     samples = {f"k{number}": {"jpg": picture(40, 40, number // 2)} for number in range(6)}
     urls = write(tmp_path / "in", samples)

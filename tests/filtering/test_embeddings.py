@@ -405,6 +405,7 @@ def test_where_only_captions_are_of_another_version_they_are_computed_and_that_i
     assert told[0].endswith("computed again")
 
 
+@pytest.mark.deep
 def test_a_ledger_that_differs_from_the_first_is_told_of_its_shard(scored, clip, source, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(scored, other)
@@ -621,6 +622,7 @@ def test_kept_embeddings_are_exported_as_a_matrix_with_keys(clip, source, scored
     )
 
 
+@pytest.mark.deep
 def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path, capsys):
     common = (
         "--image",

@@ -195,6 +195,7 @@ def test_an_input_that_changed_is_done_again_and_named(tmp_path: Path):
     assert names(tmp_path / "out" / "00001.tar")[0] == "0070002.jpg"
 
 
+@pytest.mark.deep
 def test_an_input_that_changed_is_named_where_samples_are_compared_too(tmp_path: Path):
     source, recipe = (
         write_shards(tmp_path / "in", shards=2, samples=4),
@@ -211,6 +212,7 @@ def test_an_input_that_changed_is_named_where_samples_are_compared_too(tmp_path:
     assert digests(tmp_path / "out") != before
 
 
+@pytest.mark.deep
 def test_an_output_that_is_not_what_was_written_is_done_again(tmp_path: Path):
     source = write_shards(tmp_path / "in")
     filter_shards(source, tmp_path / "out", LARGE, HERE)
@@ -319,6 +321,7 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path):
     assert (again.resumed, again.total("kept"), again.whole) == (2, 30, True)
 
 
+@pytest.mark.deep
 def test_a_shard_that_cannot_be_read_is_waited_for_where_all_samples_are_compared(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=3)
     (tmp_path / "in" / "00001.tar").unlink()

@@ -64,6 +64,7 @@ def test_a_name_whose_values_no_score_reads_is_said_to_have_them(here: Path, nam
     assert f"; 60 of 60 checked samples have {what} there, which no score reads" in done.err
 
 
+@pytest.mark.deep
 def test_score_announces_what_it_adds_only_once_it_is_accepted(here: Path):
     write(here, rare=9)
     assert run("measure", "{0..2}.tar", "-o", "s", "--scores", "bytes", "--jobs", 0).status == 0

@@ -178,6 +178,7 @@ def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):
     assert shell.returncode == 0, shell.stderr
 
 
+@pytest.mark.deep
 def test_a_run_without_any_finished_shard_leaves_its_folder_to_the_next(here):
     """The command that helps has the same output: nothing of the first may be in its way."""
     assert run("filter", "hurt/00001.tar", "-o", "out", *LARGE, "--jobs", 0).status == 2

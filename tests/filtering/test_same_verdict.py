@@ -198,6 +198,7 @@ def test_scores_that_compare_samples_compare_all_unless_those_kept_are_asked_for
     assert "".join(name[0] for name in names if name.endswith("jpg")) == kept
 
 
+@pytest.mark.deep
 def test_a_ledger_has_the_same_values_whatever_was_dropped(copies, tmp_path):
     filter_shards(str(copies), tmp_path, Recipe(where="caption_words >= 2 and duplicate"), HERE)
     for name in ("0", "1"):

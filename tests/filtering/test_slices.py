@@ -87,6 +87,7 @@ def test_a_run_whose_last_slice_was_killed_at_its_end_is_merged(folder: Path, mo
     assert status().merged
 
 
+@pytest.mark.deep
 def test_outputs_that_changed_since_are_not_merged(folder: Path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr("wdsflow.records.output_record.OutputRecord.finish", lambda *_: False)

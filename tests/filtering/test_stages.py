@@ -261,6 +261,7 @@ def test_a_wrong_stage_is_told_with_its_place_and_what_to_write(tmp_path: Path, 
     assert message in str(caught.value)
 
 
+@pytest.mark.deep
 def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
     keys = [b"a\xff1", b"a\xfe2", "grün".encode()]
     with tarfile.open(tmp_path / "0.tar", "w", encoding="utf-8", errors="surrogateescape") as tar:

@@ -226,6 +226,7 @@ def test_a_worker_takes_no_module_from_the_folder_that_the_script_was_started_in
     assert done.stdout == b"1 2\n", done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG])
 def test_a_full_disk_is_no_rows_fault(number):
     def fn(numbers):

@@ -125,6 +125,7 @@ def test_several_items_have_a_value_each_and_no_other_number_of_values(tmp_path)
     ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("together", "message"),
     [
@@ -147,6 +148,7 @@ def test_a_batch_whose_values_belong_to_no_item_ends_the_run(tmp_path, together,
     assert not list((tmp_path / "out").glob("*.tar"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("call", calls("none"))
 def test_a_score_that_returns_none_for_a_hundred_samples_ends_the_run(tmp_path, call):
     said = f"TypeError: {KINDS[call.partition('(')[0]]} returned None"

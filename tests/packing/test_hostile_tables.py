@@ -74,6 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_wrong_row_is_left_out_and_named_with_its_column(folder: Path, name):
     column, value, reason, message = ROWS[name]
@@ -108,6 +109,7 @@ GOOD_ROWS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", GOOD_ROWS)
 def test_odd_rows_that_are_right_are_packed(folder: Path, name):
     (folder / "img/inside.jpg").symlink_to("2.jpg")
@@ -219,6 +221,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("number", FAULTS)
 @pytest.mark.parametrize("function", ["open", "lstat"])
 def test_only_faults_of_a_file_leave_its_row_out(folder: Path, monkeypatch, number, function):
@@ -241,6 +244,7 @@ def test_only_faults_of_a_file_leave_its_row_out(folder: Path, monkeypatch, numb
     assert pack_shards(table, folder.parent / "out").samples == 3
 
 
+@pytest.mark.deep
 def test_files_of_a_row_are_not_all_open_nor_all_in_memory(folder: Path, monkeypatch):
     for number in range(3):
         (folder / f"img/{number}.jpg").write_bytes(jpeg(number) + bytes(2 << 20))

@@ -115,6 +115,7 @@ def test_the_members_are_exactly_the_rows(tmp_path_factory, rows, samples, shuff
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("options", [{}, {"key": "id", "shuffle": 2}])
 def test_every_reader_of_pairs_gets_all_samples(tmp_path: Path, reader, options):

@@ -197,6 +197,7 @@ def test_a_text_that_lists_no_shards_is_called_no_list(tmp_path: Path):
     assert "@" not in done.errors
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["train", "validate"])
 def test_an_option_of_open_clip_train_before_the_dashes_is_put_after_them(
     tmp_path: Path, command: str

@@ -113,6 +113,7 @@ def test_a_shard_is_written_again_only_if_its_rows_are_others(shards: str, tmp_p
     } == {n: digest for n, digest in digests(tmp_path / "again").items() if n.endswith(".tar")}
 
 
+@pytest.mark.deep
 def test_other_options_are_refused(shards: str, tmp_path: Path):
     graft(shards, tmp_path / "out")
     with pytest.raises(OtherOptions, match="--ambiguous was first, now it is each"):
@@ -121,6 +122,7 @@ def test_other_options_are_refused(shards: str, tmp_path: Path):
         graft(shards, tmp_path / "in")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_an_interrupted_first_pass_leaves_nothing_behind(shards: str, tmp_path: Path, error):
     out, seen = tmp_path / "out", []
@@ -135,6 +137,7 @@ def test_an_interrupted_first_pass_leaves_nothing_behind(shards: str, tmp_path: 
     assert [path.name for path in tmp_path.iterdir() if path.name not in ("in", "t.parquet")] == []
 
 
+@pytest.mark.deep
 def test_many_small_samples_get_the_rows_of_their_keys(tmp_path: Path):
     old = [
         (f"{n:06}.{field}", f"{field} {n}".encode() * (n % 40))

@@ -85,7 +85,7 @@ def opened(request, tmp_path):
         yield opens
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_a_stream_that_is_cut_is_called_so_wherever_it_comes_from(kind, opened):
     for cut in CUTS.values():
@@ -99,6 +99,7 @@ def test_a_stream_that_is_cut_is_called_so_wherever_it_comes_from(kind, opened):
             assert read == by_tarfile(packed)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_what_is_whole_is_never_called_cut(kind, opened):
     pack = PACKERS[kind]

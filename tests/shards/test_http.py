@@ -134,6 +134,7 @@ def test_a_stream_that_breaks_in_the_middle_is_read_anew_up_to_there():
         assert len(log.asked) == 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("level", ["names", "headers", "full"])
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_connection_that_breaks_again_and_again_is_told(ranges, level):

@@ -121,6 +121,7 @@ def test_fast_decoding_is_within_45_decibels_of_exact(kernel, kind, size):
         assert psnr(resize.resize(small), resize.resize(Decode(mode="exact").decode(data))) >= 45
 
 
+@pytest.mark.deep
 def test_a_finer_scale_is_closer():
     data, resize = encoded(smooth(1300, 1003), "JPEG"), Resize(100, crop=True)
     exact = resize.resize(Decode(mode="exact").decode(data))
@@ -130,6 +131,7 @@ def test_a_finer_scale_is_closer():
     assert quality == sorted(quality)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_part_that_is_the_picture_is_known_also_when_turned(kernel, orientation):
     # 8 pixels become one, and the last column and row stand for one pixel only: taken whole they

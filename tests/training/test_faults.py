@@ -115,6 +115,7 @@ def test_a_process_that_ends_is_named_with_its_sample(tmp_path, act, said):
         run(loader(data, preprocess=Transform(act)))
 
 
+@pytest.mark.deep
 def test_the_command_that_a_message_prints_leaves_the_sample_out(tmp_path, monkeypatch, capsys):
     data = shards(tmp_path)
     with ended(DecoderError, NAMED) as caught:
@@ -137,7 +138,7 @@ def shared_memory():
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("act", "said"),
     [
@@ -170,6 +171,7 @@ def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("transform", "said"),
     [
@@ -266,6 +268,7 @@ def test_a_process_that_hangs_is_named_with_its_sample_and_killed(tmp_path, act)
     assert "wait longer" in str(caught.value) or act is not hang
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("given", "fix"),
     [
@@ -356,6 +359,7 @@ def remove(folder):
         path.unlink()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("when", ["before", "while it is read", "between epochs"])
 def test_a_shard_that_is_gone_is_missing_and_cannot_be_repaired(tmp_path, when):
     data = write_shards(

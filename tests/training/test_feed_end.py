@@ -132,6 +132,7 @@ class Job:
 TO_THE_END = 10**6
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(3, 103))]
 )

@@ -176,6 +176,7 @@ def json_members(count):
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("more", [{}, {"dataset_resampled": True}])
 def test_captions_in_json_end_the_run_with_the_option_that_cures_it(tmp_path, more):
     write_tar(tmp_path / "0000.tar", json_members(30))

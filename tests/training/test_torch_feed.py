@@ -78,6 +78,7 @@ def resumed(shards, rng, epochs, **given):
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 20))]

@@ -166,6 +166,7 @@ def test_a_model_with_another_vocabulary_refuses_transformers_tokenizer(tmp_path
 ODD = [(33, 32), (35, 32), (32, 37), (32, 39), (342, 427), (96, 32)]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("size", ODD)
 @pytest.mark.parametrize("flip", ["", "both"])
 def test_images_of_any_size_are_cropped_as_transformers_processor_does(folders, size, flip):

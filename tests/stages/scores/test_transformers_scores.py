@@ -354,6 +354,7 @@ def test_a_folder_is_known_by_its_contents(folders, tmp_path):
         made("text_classify", model="/nowhere/x", label="0").identity()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("bars", [True, False])
 def test_a_model_is_loaded_ready_to_run_without_bars_of_its_library(folders, tmp_path, capfd, bars):
     logs = transformers.utils.logging

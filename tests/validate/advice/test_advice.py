@@ -144,6 +144,7 @@ def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_give
     assert after.verdicts[0].usable == advice.usable == 20
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("odd", [("--text-key", "foo", "txt"), ("--image-key", "png", "jpg")])
 def test_where_a_key_of_openclip_4_names_a_field_that_is_not_there_the_usual_key_is_the_fix(
     tmp_path, monkeypatch, odd

@@ -204,6 +204,7 @@ def test_a_process_that_the_users_code_ends_well_is_no_hang(tmp_path: Path) -> N
         assert runs.run(LoaderRequest(())).error == "the process ended with exit status 0"
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_two_runs_in_a_row_differ_in_the_order_of_sets(tmp_path: Path) -> None:
     script = tmp_path / "hashes.py"  # it sets a variable: libraries are not imported before
     script.write_text(
@@ -257,6 +258,7 @@ def test_a_command_that_asks_wrongly_is_refused(
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.deep
 def test_from_python_the_answers_are_in_the_report(tmp_path: Path) -> None:
     shards(tmp_path)
 

@@ -58,6 +58,7 @@ def test_the_reasons_add_up_to_the_samples_that_are_lost(tmp_path, name, reader)
     ), verdict.reasons
 
 
+@pytest.mark.deep
 def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
     write(tmp_path, MIXED["dots that merge samples"])
     report = check(tmp_path / "s", ["open-clip-3.3"], jobs=1)
@@ -67,6 +68,7 @@ def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
     assert "OpenCLIP 3.3.0 drops 50 samples" in finding.message
 
 
+@pytest.mark.deep
 def test_names_with_dots_are_reported_once_and_each_sample_they_merge_counts(tmp_path):
     write(
         tmp_path,
@@ -86,6 +88,7 @@ def test_names_with_dots_are_reported_once_and_each_sample_they_merge_counts(tmp
     assert sum(each.count for each in found) == verdict.samples - verdict.usable == 15
 
 
+@pytest.mark.deep
 def test_a_sample_in_two_shards_is_reported_although_its_name_has_a_dot(tmp_path):
     write(
         tmp_path, [[*pairs(6), ("a.v1.jpg", PICTURE)], [("a.v1.txt", CAPTION), *pairs(4, start=20)]]

@@ -79,6 +79,7 @@ def resolved(score, given, folder, memory, seed=0):
     return result
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("memory", [LITTLE, PLENTY])
 @pytest.mark.parametrize("count", [0, 1, 3000])
 def test_all_but_the_first_are_duplicates_whatever_the_order(tmp_path, count, memory):
