@@ -278,7 +278,7 @@ class ShardEvidence:
     # Names: see naming.py.
     tallies: dict[str, Tally] = field(default_factory=dict)
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
-    # Json of texts with images, see layouts.py.
+    # Json of texts with images, see interleaved.py.
     interleaved: dict[str, int] = field(default_factory=dict)
     # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base
     # names.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from wdsflow.shards.source.base import Range, Source, SourceError
-from wdsflow.shards.tar.damaged_headers import HeaderGap
+from wdsflow.shards.tar.lost_members import HeaderGap
 from wdsflow.shards.tar.members import (
     Behind,
     Piece,
@@ -118,7 +118,7 @@ def losers(
     found: set[int] = set()
     for damage in damages:
         gap, sides = damage.gap, (damage.before, damage.after)
-        lost = gap.hurts(*sides)
+        lost = gap.have_lost(*sides)
         shorter = [
             sample is not None and _is_shorter(sample, seen, at_end=sample is damage.before)
             for sample in sides
