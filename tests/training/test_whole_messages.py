@@ -344,5 +344,5 @@ def test_a_state_of_another_feed_is_refused(name):
 
 
 def test_a_state_of_the_same_feed_is_taken():
-    position = {"epoch": 0, "batch": 0, "lanes": [], "base_seed": None}
+    position = {"epoch": 0, "batch": 0, "streams": [], "base_seed": None}
     check_state({"version": 1, **position, "identity": {**IDENTITY, "more": 1}}, IDENTITY)

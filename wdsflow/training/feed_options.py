@@ -42,7 +42,13 @@ class ShardsError(FeedStopped, ValueError):
 
 
 class ResumeError(FeedStopped, ValueError):
-    """This run cannot continue exactly from a checkpoint."""
+    """This run cannot continue exactly from a checkpoint; the message names what differs.
+
+    The checkpoint has no state of a feed, or one of a newer version; the job has another number of
+    ranks; or the feed differs: other shards or other samples in them, another schedule, seed, batch
+    size, caption, image, decoding or size limit, another ledger or predicate. At the end of an epoch
+    only the last two matter.
+    """
 
 
 class SubsetError(FeedStopped, ValueError):

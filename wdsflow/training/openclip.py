@@ -388,7 +388,7 @@ def _identity(
         "shuffle": list(vars(recipe.shuffle).values()) if recipe.shuffle else None,
     }
     if isinstance(order, BalancedOrder):
-        return {**common, "samples": order.length, "lanes": order.most_streams}
+        return {**common, "samples": order.length, "streams": order.most_streams}
     return {
         **common,
         "batches": order.num_batches,

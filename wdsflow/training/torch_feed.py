@@ -202,7 +202,7 @@ def _loader(
         "schedule": order.name,
         "seed": order.seed,
         "shuffle": shuffle,
-        "lanes": order.most_streams,
+        "streams": order.most_streams,
         "samples": order.length,
         "last": order.last,
     }

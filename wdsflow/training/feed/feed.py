@@ -69,13 +69,13 @@ class Feed:
     def limits(self) -> dict[str, int]:
         """Return the limits of memory that the order of samples depends on, for a state."""
         if self.recipe.order.global_order:
-            return {"lane_bytes": self.shuffle_bytes}
+            return {"stream_bytes": self.shuffle_bytes}
         return {"shuffle_bytes": self.shuffle_bytes, "largest": self.largest}
 
     def set_limits(self, state: Mapping[str, Any]) -> None:
         """Take over the limits of a state, with whatever memory and decoders it was made."""
         if self.recipe.order.global_order:
-            self.shuffle_bytes = int(state["lane_bytes"])
+            self.shuffle_bytes = int(state["stream_bytes"])
             return
         self.shuffle_bytes = int(state.get("shuffle_bytes", self.shuffle_bytes))
         # With other decoders, other samples would be refused.

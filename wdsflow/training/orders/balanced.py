@@ -255,7 +255,11 @@ class BalancedOrder(Order):
     def _deal(
         self, source: int, epoch: int, round_: int
     ) -> tuple[list[list[tuple[Shard, int]]], Counts]:
-        """Return the shards of each stream in one pass over a source, and the length of each stream in samples."""
+        """Return the shards of each stream in one pass over a source, and the length of each stream in samples.
+
+        The order of shards is decided here alone. If it changes, states of the order before must be
+        refused: give the identity of the feed another value (``torch_feed.py``, ``openclip.py``).
+        """
         order = list(self.sources[source].shards)
         if self.shuffled:
             random.Random(f"{self.seed} {source} {epoch} {round_}").shuffle(order)

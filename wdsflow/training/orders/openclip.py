@@ -58,11 +58,11 @@ class WorkerOrder(Order):
 
     def state(self, position: EpochPosition) -> dict[str, Any]:
         """Return the position of each stream; none of them at the beginning of an epoch."""
-        return {"batch": position.batch, "lanes": [list(stream) for stream in position.streams]}
+        return {"batch": position.batch, "streams": [list(stream) for stream in position.streams]}
 
     def position(self, state: Mapping[str, Any]) -> EpochPosition:
         """Return the position in a state."""
-        streams = [StreamPosition(*stream) for stream in state.get("lanes", ())]
+        streams = [StreamPosition(*stream) for stream in state.get("streams", ())]
         return EpochPosition(int(state["batch"]), streams)
 
     def is_over(self, position: EpochPosition) -> bool:

@@ -4,9 +4,9 @@ A state is the position of a feed in an epoch, as JSON values:
 
 * ``version`` of this form, ``epoch``, and ``identity``: what determines the order of the feed, from
   its settings and its shards.
-* Of a balanced schedule ``samples``, given so far by all ranks, and ``lane_bytes``: the same on all
+* Of a balanced schedule ``samples``, given so far by all ranks, and ``stream_bytes``: the same on all
   ranks.
-* Of other schedules ``batch``, and ``lanes``, the round and the position of each stream, which is
+* Of other schedules ``batch``, and ``streams``, the round and the position of each stream, which is
   empty at the beginning of an epoch; ``base_seed``, ``shuffle_bytes`` and ``largest``: on what the
   samples of a batch depend besides.
 """
@@ -23,9 +23,9 @@ _SHOWN = (
     "version",
     "epoch",
     "samples",
-    "lane_bytes",
+    "stream_bytes",
     "batch",
-    "lanes",
+    "streams",
     "base_seed",
     "shuffle_bytes",
     "largest",
@@ -71,12 +71,12 @@ def check_state(state: object, identity: Mapping[str, Any], advice: str = "") ->
         )
     _check_identity(other, identity, advice)
     balanced = identity.get("schedule") == "balanced"
-    numbers = ("epoch", "samples", "lane_bytes") if balanced else ("epoch", "batch")
+    numbers = ("epoch", "samples", "stream_bytes") if balanced else ("epoch", "batch")
     if not all(_is_count(state.get(name)) for name in numbers):
         raise _no_state(state)
     if state.get("samples", 0) > identity.get("samples", 0):
         raise _no_state(state)
-    if state.get("batch") and not _are_positions(state.get("lanes")):
+    if state.get("batch") and not _are_positions(state.get("streams")):
         raise _no_state(state)
 
 
