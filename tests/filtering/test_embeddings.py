@@ -24,9 +24,9 @@ from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.cli.main import main
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.processes import _models_at
 from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
