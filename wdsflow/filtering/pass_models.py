@@ -7,7 +7,7 @@ from functools import partial
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.stored_scores import missing_columns
-from wdsflow.filtering.ledger.ledger_metadata import read_about
+from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.memory.batching.device import choose
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.model_costs import ModelCost, add_costs
@@ -70,7 +70,7 @@ def _missing_calls(pass_: Pass, remaining: RemainingShards) -> set[ScoreCall]:
     stored = []
     for _, _, name in remaining.shards:
         ledger = remaining.earlier[name].ledger(name)
-        stored.append(set(read_about(ledger)["identities"]))
+        stored.append(set(read_metadata(ledger)["identities"]))
     common = set[str].intersection(*stored)
     return {call for call in pass_.plan.scores if str(call) not in common}
 

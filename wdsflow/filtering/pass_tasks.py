@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wdsflow.filtering.deciding.plan import plan_of
-from wdsflow.filtering.ledger.ledger_metadata import read_about
+from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.memory.sizes import parse_size
@@ -84,7 +84,7 @@ def _recipe_of(pass_: Pass, name: str, earlier: Layout | None) -> Recipe:
     """Return the recipe of a shard: its ledger keeps the scores that it has, also those that are not requested now."""
     if earlier != pass_.layout:
         return pass_.recipe
-    stored = scores_of(read_about(pass_.layout.ledger(name)))
+    stored = scores_of(read_metadata(pass_.layout.ledger(name)))
     if set(stored) <= set(pass_.recipe.scores):
         return pass_.recipe
     return replace(pass_.recipe, scores=tuple(dict.fromkeys([*stored, *pass_.recipe.scores])))

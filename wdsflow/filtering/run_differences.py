@@ -50,12 +50,12 @@ def can_add_scores(stored: Mapping[str, object], requested: Mapping[str, object]
     return not differ(old, new) and _agree(stored.get("scores"), requested.get("scores"))
 
 
-def can_extend_ledger(about: Mapping[str, object], requested: Mapping[str, object]) -> bool:
+def can_extend_ledger(metadata: Mapping[str, object], requested: Mapping[str, object]) -> bool:
     """Return whether a ledger, by its metadata, is that of a run of ``measure`` except for its scores."""
     return (
-        canonical(_without_scores(about)) == canonical(_without_scores(requested))
-        and canonical(about.get("view")) == canonical(requested.get("view"))
-        and _agree(about.get("identities"), requested.get("scores"))
+        canonical(_without_scores(metadata)) == canonical(_without_scores(requested))
+        and canonical(metadata.get("view")) == canonical(requested.get("view"))
+        and _agree(metadata.get("identities"), requested.get("scores"))
     )
 
 

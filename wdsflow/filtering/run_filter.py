@@ -13,7 +13,7 @@ from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     NotCompared,
-    read_about,
+    read_metadata,
     same_shard,
 )
 from wdsflow.filtering.recipe.recipe import (
@@ -364,7 +364,7 @@ def _use_ledgers(pass_: Pass, scored: Layout) -> None:
         # If one cannot be read now, the others are unaffected.
         with suppress(SourceError):
             record = ShardRecord(0, url, name, "", input_identity(url))
-            same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
+            same_shard(read_metadata(scored.ledger(name)), record, scored.ledger(name))
     compare_samples(pass_.plan, list(enumerate(pass_.names)), scored, pass_.layout)
 
 

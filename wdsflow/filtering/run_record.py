@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.filtering.ledger.ledger_metadata import read_about
+from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.records.line import THERE, Identity
 from wdsflow.records.output_record import OutputRecord
@@ -63,9 +63,9 @@ class RunRecord(OutputRecord[ShardRecord]):
             if self.lines[name].recipe != self.identity and request.get("kind") == "measure":
                 # Of an earlier run with other scores.
                 stored, other_reason = self.known(name, partial(origin, self.lines[name].recipe))
-                about = read_about(self.layout.ledger(name)) if stored is not None else {}
-                if stored is not None and can_extend_ledger(about, request):
-                    required, available = set(scores_of(request)), set(scores_of(about))
+                metadata = read_metadata(self.layout.ledger(name)) if stored is not None else {}
+                if stored is not None and can_extend_ledger(metadata, request):
+                    required, available = set(scores_of(request)), set(scores_of(metadata))
                     if required < available:
                         # It stays as it is, with more scores than are requested now.
                         done = replace(stored, recipe=self.identity)

@@ -17,12 +17,12 @@ from .run_folder import Layout
 
 @dataclass(frozen=True)
 class ScoreCost:
-    """The costs of a score's models, in each folder where all of them were measured. ``about``: the catalog's seconds."""
+    """The costs of a score's models, in each folder where all of them were measured. ``catalog_seconds``: what the catalog says."""
 
     score: str
     # Folder -> costs.
     measured: tuple[tuple[str, tuple[ModelCost, ...]], ...]
-    about: float | None
+    catalog_seconds: float | None
 
 
 def models_by_digest(models: Iterable[Model]) -> dict[str, Model]:

@@ -55,8 +55,8 @@ def _lines_of(cost: ScoreCost) -> Iterator[str]:
     if not cost.measured:
         about = (
             ""
-            if cost.about is None
-            else f"; with the default model about {cost.about:g} s of a CPU core for a sample"
+            if cost.catalog_seconds is None
+            else f"; with the default model about {cost.catalog_seconds:g} s of a CPU core for a sample"
         )
         yield f"  {cost.score}: not measured{about}"
 

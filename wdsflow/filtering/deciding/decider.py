@@ -143,9 +143,9 @@ def set_outcomes(plan: FilterPlan, table: SampleTable) -> None:
         if row.trouble.startswith(DROPPED):
             row.outcome = "dropped"
             row.term = row.trouble.removeprefix(DROPPED)
-            row.detail = row.about or None
+            row.detail = row.trouble_detail or None
         elif row.trouble:
-            row.quarantine(row.trouble, row.about)
+            row.quarantine(row.trouble, row.trouble_detail)
         elif decider is not None:
             _set_outcome(plan, table, row)
 

@@ -20,10 +20,10 @@ def example_predicate(layout: Layout, names: Sequence[str]) -> str:
     """Return a predicate over one score that keeps some samples of the first shard with values; "" if there is none."""
     for name in names:
         try:
-            samples, about = read_ledger(layout.ledger(name))
+            samples, metadata = read_ledger(layout.ledger(name))
         except LedgerError:
             continue
-        for call, kind in calls_of(about).items():
+        for call, kind in calls_of(metadata).items():
             values = [value for value in samples.columns[call].values() if value is not None]
             single = [value for value in values if not isinstance(value, (list, Unknown))]
             condition = _condition(str(call), kind, single)

@@ -14,7 +14,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     MissingScore,
     calls_of,
     no_ledgers,
-    read_about,
+    read_metadata,
     unreadable_predicate,
 )
 from wdsflow.filtering.ledger.sample_table import SampleTable
@@ -57,7 +57,7 @@ class LedgerScores:
             self.remaining = max(len(urls) - len(self.records), 0)
         self._recipe = recorded_recipe(self._layout.run_file)
         self._decided = bool(self._recipe.get("where"))
-        self.calls = calls_of(read_about(self._path(self.records[0])))
+        self.calls = calls_of(read_metadata(self._path(self.records[0])))
 
     def named(self, text: str) -> list[ScoreCall]:
         """Return the scores of a name, or one with settings. Raises MissingScore."""

@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_scored
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, no_ledgers, read_about, same_shard
+from wdsflow.filtering.ledger.ledger_metadata import (
+    LedgerError,
+    no_ledgers,
+    read_metadata,
+    same_shard,
+)
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
@@ -99,7 +104,7 @@ class ShardLedger:
     def check(self) -> None:
         """Raise LedgerError if there is no ledger, or if the shard has changed since."""
         path = self.scored.ledger(self.name)
-        same_shard(read_about(path), self._record(), path)
+        same_shard(read_metadata(path), self._record(), path)
 
     def _record(self) -> ShardRecord:
         return ShardRecord(0, self.url, self.name, "", input_identity(self.url))

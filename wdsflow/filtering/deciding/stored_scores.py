@@ -10,7 +10,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     SettledByLedger,
     calls_of,
     no_ledgers,
-    read_about,
+    read_metadata,
 )
 from wdsflow.filtering.predicates.catalog import gathers_like, with_columns
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
@@ -95,7 +95,7 @@ def stored_columns(scored: Layout, names: Iterable[str]) -> dict[ScoreCall, str]
     first = next((path for path in ledgers if path.is_file()), None)
     if first is None:
         return None
-    columns = calls_of(read_about(first))
+    columns = calls_of(read_metadata(first))
     run = recorded_run(scored.run_file)
     computed = run.get("scores")
     if run.get("kind") != "measure" or not isinstance(computed, dict):

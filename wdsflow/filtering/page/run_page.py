@@ -17,7 +17,7 @@ from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     calls_of,
-    read_about,
+    read_metadata,
     unreadable_predicate,
 )
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
@@ -91,7 +91,7 @@ def scores_of(facts: RunFacts) -> dict[ScoreCall, str]:
     layout = Layout(facts.folder)
     common: dict[ScoreCall, str] | None = None
     for record in facts.records:
-        found = calls_of(read_about(layout.ledger(record.name)))
+        found = calls_of(read_metadata(layout.ledger(record.name)))
         common = (
             found
             if common is None
