@@ -42,12 +42,12 @@ from support.forked_pytest import end
 # What most programs of tests import. Not webdataset, as programs choose its version by PYTHONPATH,
 # nor pyarrow, which starts a thread.
 PRELOADED = ("torch", "torchvision", "open_clip", "duckdb", "PIL.Image")
-# Variables that an interpreter or a library reads once, when it starts.
+# Variables that an interpreter or a library reads once, when it starts. Not those that only change
+# how much memory and time a program takes: MALLOC_*, OMP_WAIT_POLICY.
 READ_AT_START = (
     "PYTHON",
     "LD_",
-    "MALLOC_",
-    "OMP_",
+    "OMP_NUM_THREADS",
     "MKL_",
     "CUDA_",
     "TORCH",

@@ -142,7 +142,7 @@ main(["repair", "in", "-o", "out"])
 """
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["default", "ignore"])
 def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, how):
     """The system sends SIGHUP when the terminal is gone; nothing can be printed any more."""

@@ -70,7 +70,7 @@ def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", TYPED)
 def test_a_folder_without_permission_is_named_with_its_reason(place: Path, command):
     done = typed(command, place)

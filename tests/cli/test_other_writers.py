@@ -62,7 +62,7 @@ def ray(folder: Path, **member: object) -> list[Path]:
     return shards
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("make", "pattern"),
     [(energon, ""), (energon, "/*"), (energon, "/*.tar*"), (ray, ""), (ray, "/*")],

@@ -51,6 +51,7 @@ def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
     assert "4 inputs -> 16 shards (16 shards done before)" in again.out
 
 
+@pytest.mark.deep
 def test_a_shard_that_is_named_twice_is_reported_by_any_of_its_names(tmp_path: Path):
     write_set(tmp_path / "s", (3,))
     shard = str(next((tmp_path / "s").glob("*.tar")))
@@ -60,6 +61,7 @@ def test_a_shard_that_is_named_twice_is_reported_by_any_of_its_names(tmp_path: P
     assert "twice" not in run(["reshard", shard, "-o", "once"], tmp_path).errors
 
 
+@pytest.mark.deep
 def test_ranks_and_workers_of_the_report_are_those_asked_for(here: Path):
     done = reshard(here, "--samples", "10", "--even-for", "5x2")
     assert (

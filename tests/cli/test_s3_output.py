@@ -224,6 +224,7 @@ def test_what_cannot_work_with_a_store_is_refused_before_it_is_asked(s3, capsys)
     assert not s3[1].asked
 
 
+@pytest.mark.deep
 def test_uploads_that_a_killed_run_began_are_aborted_and_others_are_not(s3):
     system = fsspec.filesystem("s3")
     s3[1].twist = fails(403, "AccessDenied", "00001.tar")

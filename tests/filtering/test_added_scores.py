@@ -74,6 +74,7 @@ def test_scores_that_are_added_give_the_bytes_of_a_run_with_all_of_them(tmp_path
     assert (again.resumed, again.changed) == (3, [])
 
 
+@pytest.mark.deep
 def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = write_set(tmp_path / "in")
     score(source, tmp_path / "out", "blur")

@@ -41,7 +41,7 @@ def in_json(**values: object) -> dict[str, bytes]:
     return {"txt": b"a caption", "json": json.dumps(values).encode()}
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["key=3", "a[1]b*", "50%?'s"])
 def test_the_name_of_the_folder_does_not_matter(tmp_path, name):
     image = picture(20, 24)

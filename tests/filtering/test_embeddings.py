@@ -243,7 +243,7 @@ def close(one: Path, other: Path, tolerance: float) -> bool:
     return not same
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["zero_shot", "aesthetic", "clip_similarity"])
 def test_other_scores_of_the_model_are_computed_from_the_ledger(
     scored, clip, head, source, tmp_path, monkeypatch, name
@@ -378,6 +378,7 @@ def rewrite(out: Path, shard: int, change: Any) -> None:
     pq.write_table(found.replace_schema_metadata({"wdsflow": json.dumps(about)}), path)
 
 
+@pytest.mark.deep
 def test_where_only_captions_are_of_another_version_they_are_computed_and_that_is_told(
     scored, clip, source, tmp_path, monkeypatch
 ):
@@ -485,6 +486,7 @@ def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, t
     assert table(tmp_path / "kept").column(name) == table(scored).column(name)
 
 
+@pytest.mark.deep
 def test_what_is_not_needed_is_not_computed_and_null(scored, clip, source, tmp_path):
     recipe = Recipe(
         where=f"min_side >= 45 and {similarity(clip)} > -2", image="jpg", embeddings=True

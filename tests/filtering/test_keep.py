@@ -113,7 +113,7 @@ def test_shares_are_of_all_samples_or_of_those_that_other_terms_keep(samples, tm
     assert kept(tmp_path / "two") == both
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("unknown", ["quarantine", "keep", "drop"])
 def test_samples_without_the_number_follow_unknown(samples, tmp_path, unknown):
     words = ("--keep", TOP, "--unknown", unknown, "--jobs", 0)
@@ -198,6 +198,7 @@ def by_datacomp(values, fraction):
     return values[values >= threshold]
 
 
+@pytest.mark.deep
 def test_equal_ranks_keep_what_datacomps_fraction_keeps(samples):
     where = """rank_percent("json_number('n')", ties="equal") <= 30"""
     assert (

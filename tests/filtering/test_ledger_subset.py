@@ -223,6 +223,7 @@ def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
     )
 
 
+@pytest.mark.deep
 def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):
     assert run("measure", "in", "-o", "compared", "--scores", "duplicate", "--jobs", 0).status == 0
     subset = LedgerSubset.of("compared", "not duplicate")

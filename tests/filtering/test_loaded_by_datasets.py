@@ -35,6 +35,7 @@ def test_the_printed_call_loads_the_kept_samples(tmp_path, monkeypatch, out):
     assert 16 > loaded(call, tmp_path) == int(kept) > 0
 
 
+@pytest.mark.deep
 def test_the_folder_itself_gives_samples_and_no_rows_of_ledgers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_shards(Path("in"), shards=3, samples=8)

@@ -143,7 +143,7 @@ def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands
         assert "Traceback" not in done.err + again.err
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["filter", "measure"])
 def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_line(here, kind):
     ways = {"filter": LARGE, "measure": ("--scores", "width")}

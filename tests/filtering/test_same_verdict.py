@@ -214,7 +214,7 @@ def test_a_ledger_has_the_same_values_whatever_was_dropped(copies, tmp_path):
     assert json.loads((tmp_path / "cut" / "__len__").read_text()) == 2
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "where",
     ["not duplicate", "caption_words >= 1 and not near_duplicate(among='kept', distance=6)"],
@@ -240,6 +240,7 @@ class Perhaps(Score):
         return None if view.key < "c" else 1.0
 
 
+@pytest.mark.deep
 def test_a_score_without_a_value_is_unknown_to_a_cut_as_well(copies, tmp_path, monkeypatch):
     info = tmp_path / "perhaps-1.dist-info"
     info.mkdir()

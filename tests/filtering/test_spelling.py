@@ -17,6 +17,7 @@ from wdsflow.filtering.run_options import RunOptions
 HERE = RunOptions(jobs=0)
 
 
+@pytest.mark.deep
 def test_another_spelling_is_the_same_recipe_to_the_last_byte(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     one = Recipe(where="min_side >= 200 and caption_words > 2", scores=("bytes", "aspect_ratio"))

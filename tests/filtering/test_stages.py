@@ -142,6 +142,7 @@ def test_scores_see_what_stages_made_and_every_sample_is_accounted_for(tmp_path:
     assert (rows[0]["outcome"], rows[0]["term"]) == ("dropped", "stage 1 has_fields: no-json")
 
 
+@pytest.mark.deep
 def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
     source = samples(tmp_path / "0.tar")
     filter_shards(source, tmp_path / "filter", WHERE, HERE)
@@ -173,6 +174,7 @@ def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
         )
 
 
+@pytest.mark.deep
 def test_scores_that_compare_samples_compare_what_stages_left(tmp_path: Path):
     source = samples(tmp_path / "0.tar")
     recipe = Recipe(where="caption_count <= 1", stages=STAGES)

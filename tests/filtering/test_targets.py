@@ -56,6 +56,7 @@ def test_two_runs_do_not_share_a_folder_of_samples_put_aside(tmp_path: Path):
     assert filter_shards(source, tmp_path / "one", WHERE, options).resumed == 2
 
 
+@pytest.mark.deep
 def test_another_folder_for_samples_put_aside_is_named_and_a_restart_clears_the_old_one(
     tmp_path: Path,
 ):

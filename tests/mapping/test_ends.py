@@ -108,6 +108,7 @@ print(folder.exists())
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_a_row_is_not_to_blame_for_the_first_death_of_its_worker(tmp_path):
     def fn(numbers):
         mark = tmp_path / f"killed-{numbers[0]}"

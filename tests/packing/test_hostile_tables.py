@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_wrong_row_is_left_out_and_named_with_its_column(folder: Path, name):
     column, value, reason, message = ROWS[name]
@@ -109,7 +109,7 @@ GOOD_ROWS = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", GOOD_ROWS)
 def test_odd_rows_that_are_right_are_packed(folder: Path, name):
     (folder / "img/inside.jpg").symlink_to("2.jpg")
@@ -221,7 +221,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", FAULTS)
 @pytest.mark.parametrize("function", ["open", "lstat"])
 def test_only_faults_of_a_file_leave_its_row_out(folder: Path, monkeypatch, number, function):

@@ -71,7 +71,7 @@ def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp
     }
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -113,6 +113,7 @@ def test_a_shard_that_could_not_be_read_is_tried_again(shards: str, tmp_path: Pa
     assert len(names(out / "2.tar")) == 200
 
 
+@pytest.mark.deep
 def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote(
     shards: str, tmp_path: Path
 ):

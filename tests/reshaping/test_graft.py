@@ -276,6 +276,7 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
         graft_shards(twice, tmp_path / "twice", on="key", **options)
 
 
+@pytest.mark.deep
 def test_scores_of_another_shard_of_the_same_name_and_keys_are_refused(tmp_path: Path):
     urls = write_shards(tmp_path / "in")
     measure_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))
@@ -325,6 +326,7 @@ def test_a_folder_with_shards_or_counts_of_others_is_refused(
     assert (tmp_path / "out" / name).read_bytes() == b"mine"
 
 
+@pytest.mark.deep
 def test_samples_and_rows_without_a_partner_are_counted_and_listed(shards: str, tmp_path: Path):
     table = [*rows()[:3], {"key": "nobody"}, {"key": None}, {"key": "no\nbody"}]
     write_table(tmp_path / "t.jsonl", table)
@@ -469,6 +471,7 @@ def test_text_that_utf8_cannot_hold_is_reported_and_not_written(shards: str, tmp
         assert [*captions(tmp_path / name[2:]).values()][:2] == ["old", "fine"]
 
 
+@pytest.mark.deep
 def test_members_that_are_replaced_keep_their_place_and_name_and_others_their_bytes(tmp_path: Path):
     long = "l" * 150
     entries = [
@@ -544,7 +547,7 @@ def test_webdataset_reads_the_new_captions(shards: str, tmp_path: Path):
     assert [sample["__key__"] for sample in got] == [row["key"] for row in rows()]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "records", [{"path": "all/same.jpg"}, {"hdrcharset": "BINARY", "path": "x.jpg"}, {"size": "1"}]
 )
@@ -568,7 +571,7 @@ def test_new_members_keep_their_names_after_a_global_header_that_changes_them(
     ]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("longest", [3, 2048, 1 << 20])
 def test_large_values_arrive_whole(shards: str, tmp_path: Path, longest: int, monkeypatch):
     monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._LINE", longest)

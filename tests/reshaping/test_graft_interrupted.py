@@ -87,6 +87,7 @@ def test_a_full_disk_leaves_whole_shards_and_the_same_command_ends_the_work(
     assert digests(out) == whole
 
 
+@pytest.mark.deep
 def test_a_table_that_changed_is_noticed(shards: str, tmp_path: Path):
     out = tmp_path / "out"
     graft(shards, out)
@@ -98,6 +99,7 @@ def test_a_table_that_changed_is_noticed(shards: str, tmp_path: Path):
     assert b"other 1" in dict(read_tar(out / "0.tar"))["00001.txt"]
 
 
+@pytest.mark.deep
 def test_a_shard_is_written_again_only_if_its_rows_are_others(shards: str, tmp_path: Path):
     """With one shard less before them, samples of a later shard are the first that have a row."""
     out, urls = tmp_path / "out", [f"{shards}/{n}.tar" for n in range(6)]

@@ -105,7 +105,7 @@ def damaged_set(folder: Path, *, zeros: bool = False) -> Path:
     return folder / "in"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_leaves_out_the_sample_that_lost_its_json_and_keeps_the_next(
@@ -129,7 +129,7 @@ def test_each_command_leaves_out_the_sample_that_lost_its_json_and_keeps_the_nex
     assert written["0003"] == {"txt", "jpg", "json"}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_damage_inside_a_sample_is_named_and_costs_that_sample(command, tmp_path: Path, capsys):
     (tmp_path / "in").mkdir()

@@ -148,6 +148,7 @@ def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
     )
 
 
+@pytest.mark.deep
 def test_a_part_is_decided_by_the_key_alone_and_stays_when_data_are_added(tmp_path: Path):
     source = write_set(tmp_path / "in", (200, 200))
     report = reshard_shards(source, tmp_path / "out", split="train=0.7,val=0.2")
@@ -211,6 +212,7 @@ def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path:
         reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="Refuse")  # type: ignore[arg-type]
 
 
+@pytest.mark.deep
 def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path):
     key = f"https/host/{'folder/' * 30}0001"
     (tmp_path / "in").mkdir()
@@ -224,6 +226,7 @@ def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path
     assert "folder/0001-2" in str(report)
 
 
+@pytest.mark.deep
 def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(tmp_path: Path):
     write_tar(
         tmp_path / "0.tar", [("a.jpg", b"0"), ("a.jpg", b"1"), ("a.jpg", b"2"), ("b.jpg", b"3")]
@@ -232,7 +235,7 @@ def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(t
     assert keys_of(in_folder(tmp_path / "out")) == ["a", "a-2", "a-3", "b"]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("first", "second", "where"),
     [

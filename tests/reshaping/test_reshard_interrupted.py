@@ -102,6 +102,7 @@ def in_folder_of_packed(folder: Path) -> list[Samples]:
     return in_folder(write_set(folder / "plain"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_copies_of_packed_inputs_go_however_a_run_ends(tmp_path: Path, monkeypatch, error):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"

@@ -91,6 +91,7 @@ def hang():
     threading.Event().wait()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("act", "said"),
     [
@@ -255,6 +256,7 @@ def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(
         run(loading)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "act", [hang, lambda: os.kill(os.getpid(), signal.SIGSTOP)], ids=["hangs", "stopped"]
 )
@@ -268,7 +270,7 @@ def test_a_process_that_hangs_is_named_with_its_sample_and_killed(tmp_path, act)
     assert "wait longer" in str(caught.value) or act is not hang
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("given", "fix"),
     [
@@ -303,6 +305,7 @@ def test_processes_that_the_system_does_not_start_are_too_many(tmp_path, given, 
     assert ("--" in str(caught.value)) == ("argv" in given)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("transform", "argv", "named"),
     [
@@ -385,6 +388,7 @@ def silent():
         yield f"http://127.0.0.1:{server.getsockname()[1]}/0000.tar"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("counted", [False, True], ids=["read", "counted"])
 @pytest.mark.parametrize("kind", ["pipe", "http"])
 def test_a_shard_that_gives_nothing_is_named(silent, kind, counted):

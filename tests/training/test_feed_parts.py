@@ -133,6 +133,7 @@ def places(run):
     return [(*run.stream, run.first + number) for number in range(run.samples)]
 
 
+@pytest.mark.deep
 @given(SOURCES, st.integers(1, 4), st.integers(1, 5))
 def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
     mixed = [

@@ -82,7 +82,7 @@ def states():
     )
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @known
 def test_reference_is_equal_to_openclips_transform_in_every_bit(preprocess):
     work = image_work(preprocess, mode="reference")
@@ -94,7 +94,7 @@ def test_reference_is_equal_to_openclips_transform_in_every_bit(preprocess):
                 assert torch.equal(ours(work, data, draw), openclips(preprocess, data, draw))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @known
 def test_exact_is_at_most_two_levels_off(preprocess):
     work = image_work(preprocess, mode="exact")
@@ -150,7 +150,7 @@ def test_crops_are_those_that_torchvision_draws():
     assert len(tried) == 3
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.parametrize(
     "preprocess", [KNOWN["train"], KNOWN["train-oblong"]], ids=["train", "train-oblong"]

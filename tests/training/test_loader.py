@@ -453,6 +453,7 @@ def test_damage_is_reported_of_shards_that_were_counted_and_read_before_the_firs
     assert f"damaged: {cut}: " in table
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_worker_that_cannot_fill_a_batch_is_an_error_after_the_batches_before_it(tmp_path, seed):
     """A chunk has the last samples of one worker's batch, and the first ones of the next worker, whose shard is short."""

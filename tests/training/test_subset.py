@@ -215,6 +215,7 @@ def test_a_predicate_that_keeps_nothing_a_changed_shard_and_an_unknown_one_are_r
         dataset(f"{tmp_path}/in/new.tar", ledger=folder / "scored", where=WHERE)
 
 
+@pytest.mark.deep
 def test_a_shard_that_changes_while_it_is_trained_on_ends_the_run(tmp_path):
     data = write_scored(tmp_path, [20, 20])
     found = dataset(data, ledger=tmp_path / "scored", where="width > 0", workers=1)
@@ -294,7 +295,7 @@ def kept_of(shards, count=16):
     )
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("schedule", ["openclip", "balanced"])
 def test_two_ranks_of_two_workers_get_each_kept_sample_once(tmp_path, monkeypatch, schedule):
     for number in range(4):

@@ -105,7 +105,7 @@ WRONG = {
 }
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_use_is_refused_with_commands_that_work(here, wrong):
     words, message = WRONG[wrong]

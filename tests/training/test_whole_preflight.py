@@ -57,7 +57,7 @@ CASES: dict[str, tuple[str, list[str], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", CASES)
 def test_the_preflight_says_what_the_golden_file_has(name, tmp_path, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
@@ -108,6 +108,7 @@ def test_shards_that_are_cut_in_their_first_sample_are_fetched_again(tmp_path):
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("argv", [[], ["--train-num-samples", "6"]])
 def test_what_follows_damage_is_not_counted(argv, tmp_path):
     data = write(tmp_path, SAMPLES["pairs"])

@@ -66,6 +66,7 @@ def test_similarity_is_the_cosine_that_openclip_itself_finds(clip, bare):
             )
 
 
+@pytest.mark.deep
 def test_on_pictures_that_need_no_resizing_it_is_equal_but_for_rounding(clip, bare):
     image = encoded(photo(32, 32), "PNG")
     expected = float(bare.images(image)[0] @ bare.texts("a cat")[0])

@@ -69,7 +69,7 @@ def settings_of(folder):
     return {"model": tiny_models.image_classifier(folder / "classify"), "label": "1"}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name", ["clip_similarity", "zero_shot", "aesthetic", "classify", "image_text_match"]
 )

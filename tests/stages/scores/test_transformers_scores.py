@@ -260,6 +260,7 @@ def test_an_output_does_not_depend_on_its_neighbours(folders, name):
     assert alone == pytest.approx(backwards, abs=2e-5)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_half_precision_gives_nearly_the_same(folders, precision):
     fields = {"png": IMAGES[0], "txt": b"a red cat"}
@@ -354,7 +355,7 @@ def test_a_folder_is_known_by_its_contents(folders, tmp_path):
         made("text_classify", model="/nowhere/x", label="0").identity()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("bars", [True, False])
 def test_a_model_is_loaded_ready_to_run_without_bars_of_its_library(folders, tmp_path, capfd, bars):
     logs = transformers.utils.logging

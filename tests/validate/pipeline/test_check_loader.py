@@ -126,6 +126,7 @@ def test_ranks_that_do_not_share_the_samples_are_named(name: str, tmp_path: Path
     assert SPLIT[name] in messages_of(result)
 
 
+@pytest.mark.deep
 def test_a_shard_that_no_process_opens_is_named(tmp_path: Path) -> None:
     (result,) = checked("plain_loaders", "never_the_last", shards(tmp_path, 4), "workers")
 

@@ -45,7 +45,7 @@ MIXED = {
 }
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("reader", ["open-clip-3.3", "timm"])
 @pytest.mark.parametrize("name", [*MIXED, *SETS])
 def test_the_reasons_add_up_to_the_samples_that_are_lost(tmp_path, name, reader):

@@ -60,6 +60,7 @@ def test_key_frames_can_be_looked_at_instead():
     assert found == pytest.approx(sum(areas) / len(areas), abs=1e-6)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "image",
     [written("word"), pytest.param(tilted("leaning words"), marks=pytest.mark.deep)],
