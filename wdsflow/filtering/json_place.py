@@ -15,8 +15,8 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
+from wdsflow.shards.short_look import some_of
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.urls import some_of
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.model.model_score import BatchScore
 from wdsflow.stages.scores.sample_fields import CAPTIONS, parse_captions

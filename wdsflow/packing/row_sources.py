@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from wdsflow.shards.braces import expand_braces
+from wdsflow.shards.numbered_names import natural
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.shard_names import expand_braces, natural
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import open_source, unpack
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
