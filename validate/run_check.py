@@ -12,7 +12,8 @@ from wdsflow.readers import READERS, resolve, scan_options
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
-from wdsflow.readers.open_clip.startup import not_expanded, read_sidecars
+from wdsflow.readers.open_clip.sidecars import read_sidecars
+from wdsflow.readers.open_clip.url_expansion import not_expanded
 from wdsflow.scan.evidence import Evidence, Gap, Level, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.shard import Shard

@@ -12,7 +12,8 @@ from wdsflow.readers.open_clip.arguments import (
     names_shards,
     parse_arguments,
 )
-from wdsflow.readers.open_clip.startup import Sidecars, has_size, read_sidecars, start
+from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
+from wdsflow.readers.open_clip.startup import has_size, start
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of

@@ -7,7 +7,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from wdsflow.readers.open_clip.startup import weighted_urls
+from wdsflow.readers.open_clip.url_expansion import weighted_urls
 from wdsflow.shards.local_shards import absent
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
