@@ -6,7 +6,8 @@ from dataclasses import replace
 from wdsflow.readers.base import Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import not_expanded, read_sidecars
+from wdsflow.readers.open_clip.sidecars import read_sidecars
+from wdsflow.readers.open_clip.url_expansion import not_expanded
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.secrets import redact

@@ -18,7 +18,8 @@ from wdsflow.shards.caption_field import (
     parse_caption_field,
     parse_json,
 )
-from wdsflow.shards.shard_names import alternatives, natural
+from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.shard_names import alternatives
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

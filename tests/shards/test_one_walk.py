@@ -14,7 +14,7 @@ ROOM = "wdsflow.shards"
 SPLITS = {
     "wdsflow.packing.rows.folder_rows": "files of a folder, grouped as members would be",
     "wdsflow.scan.scanner": "counts runs and odd names for all readers at once",
-    "wdsflow.readers.datasets": "the rule of datasets, as data of a Grouping",
+    "wdsflow.readers.datasets_columns": "the rule of datasets, as data of a Grouping",
     "wdsflow.repair.junk_names": "keys of dot-files, which readers split in their own way",
     "wdsflow.repair.regroup": "joins members that are not adjacent",
     "wdsflow.repair.shard_samples": "whether a member with a damaged header fits its neighbours",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import with_braces
+from wdsflow.readers.open_clip.url_expansion import with_braces
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.shell import command
 from wdsflow.text.words import how_many

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import CrashKind, Sidecars, Start, not_expanded, start
+from wdsflow.readers.open_clip.sidecars import Sidecars
+from wdsflow.readers.open_clip.startup import CrashKind, Start, start
+from wdsflow.readers.open_clip.url_expansion import not_expanded
 from wdsflow.readers.open_clip.versions import EpochLength, FeedReader, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.shards.source.base import named

@@ -4,7 +4,7 @@ import os
 from itertools import islice
 
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import openclip_urls
+from wdsflow.readers.open_clip.url_expansion import openclip_urls
 from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.shards.source.base import named

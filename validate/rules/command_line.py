@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from wdsflow.readers.installed_versions import conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import CrashKind, not_expanded, with_braces
+from wdsflow.readers.open_clip.startup import CrashKind
+from wdsflow.readers.open_clip.url_expansion import not_expanded, with_braces
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import Command, escape
 from wdsflow.text.words import how_many

@@ -21,7 +21,8 @@ from wdsflow.records.unfinished import known_counts
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import scan_shards
-from wdsflow.shards.samples.tar_samples import Samples, is_harmless
+from wdsflow.shards.samples.tar_damage import is_harmless
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Range, SourceError
 from wdsflow.shards.source.opening import open_source

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
+from wdsflow.shards.short_look import some_of
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.urls import some_of
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .samples import RejectedSample, ShardView, Views

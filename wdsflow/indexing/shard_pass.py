@@ -9,7 +9,7 @@ from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.samples.grouping import Grouping, grouped
-from wdsflow.shards.samples.tar_samples import CUT_AFTER_END, damage_of
+from wdsflow.shards.samples.tar_damage import CUT_AFTER_END, damage_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.decompress import unpack_command

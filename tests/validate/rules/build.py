@@ -14,7 +14,7 @@ from PIL import Image
 
 from wdsflow.readers import READERS
 from wdsflow.readers.base import Options
-from wdsflow.readers.datasets import first_columns
+from wdsflow.readers.datasets_columns import first_columns
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named

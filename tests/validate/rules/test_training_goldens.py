@@ -12,7 +12,7 @@ from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import shown
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import FolderCounts, Sidecars
+from wdsflow.readers.open_clip.sidecars import FolderCounts, Sidecars
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.shards.shard import Shard

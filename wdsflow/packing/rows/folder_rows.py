@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from wdsflow.repair.clean_names import tidy_names
+from wdsflow.shards.numbered_names import natural
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.shard_names import natural
 from wdsflow.shards.tar.members import key_of
 from wdsflow.table_files.errors import TableError
 from wdsflow.text.shell import escape, quote_path

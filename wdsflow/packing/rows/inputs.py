@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wdsflow.shards.braces import expand_braces
+from wdsflow.shards.numbered_names import natural
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.shard_names import expand_braces, natural
 from wdsflow.shards.source.base import local_path
 from wdsflow.table_files.errors import NoTable, TableError
 from wdsflow.table_files.text_rows import kind_of, unpacked_name

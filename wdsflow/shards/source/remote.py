@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import IO, Any
 from zlib import crc32
 
+from wdsflow.shards.numbered_names import natural
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.shard_names import SUFFIXES, natural
+from wdsflow.shards.shard_names import SUFFIXES
 
 from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .decompress import compression_of

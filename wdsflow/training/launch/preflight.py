@@ -12,12 +12,14 @@ from wdsflow.readers.open_clip.arguments import (
     names_shards,
     parse_arguments,
 )
-from wdsflow.readers.open_clip.startup import Sidecars, has_size, read_sidecars, start
+from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
+from wdsflow.readers.open_clip.startup import has_size, start
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_pool import Progress, scan_shards
-from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand, some_of
+from wdsflow.shards.short_look import some_of
+from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many

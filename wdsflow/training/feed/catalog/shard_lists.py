@@ -7,9 +7,10 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from wdsflow.readers.open_clip.startup import weighted_urls
+from wdsflow.readers.open_clip.url_expansion import weighted_urls
+from wdsflow.shards.local_shards import absent
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.urls import NoShards, PipeNotAllowed, absent, expand
+from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
