@@ -3,7 +3,8 @@
 import sys
 from dataclasses import dataclass
 
-from wdsflow.cli.shared.terminal import console, fail
+from wdsflow.cli.shared.printing import console
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import argument
 from wdsflow.text.words import without_markup
@@ -30,9 +31,9 @@ def explain(_: Typed, options: ExplainOptions) -> None:
             return
         rules = catalogue()
     except UnknownCode as error:
-        fail(str(error), "all codes: wdsflow explain")
+        refuse(str(error), "all codes: wdsflow explain")
     except BadRule as error:
-        fail(str(error))
+        refuse(str(error))
     from rich.text import Text
 
     out = console()

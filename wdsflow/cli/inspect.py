@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.advice_on_shards import refuse_no_shards, refuse_none_read
+from wdsflow.cli.shared.output_files import check_output, write_output
+from wdsflow.cli.shared.printing import console
+from wdsflow.cli.shared.progress_bars import progress
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import ShardArguments
-from wdsflow.cli.shared.terminal import (
-    check_output,
-    console,
-    fail,
-    no_shards,
-    none_read,
-    progress,
-    write_output,
-)
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.shards.shard import Shard
 from wdsflow.text.options import OTHER, allow_pipe_option, option, processes_option
@@ -60,13 +56,13 @@ def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> No
     try:
         found = expand(urls, allow_pipe=options.allow_pipe).urls
     except NoShards as error:
-        no_shards(error, typed)
+        refuse_no_shards(error, typed)
     if options.show is not None or options.sample:
         check_output(options.html, "html", typed)
         _samples(found, options, f"{Typed.spell('inspect', *urls)} --keys 20")
         return
     if options.ledger is not None or options.html is not None:
-        fail(
+        refuse(
             "--ledger and --html are for single samples",
             f"{Typed.spell('inspect', *urls)} --sample 20",
         )
@@ -111,7 +107,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
         for url, samples in listed.items():
             show_samples(url, samples, out)
     if nothing_read:
-        none_read(shards, typed)
+        refuse_none_read(shards, typed)
 
 
 def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
@@ -134,13 +130,13 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
             as_json=options.as_json,
         )
     except (LedgerError, OSError) as error:
-        fail(str(error))
+        refuse(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]
     if not count and len(problems) == len(urls):
-        fail(f"nothing could be read: {reasons[0]}")
+        refuse(f"nothing could be read: {reasons[0]}")
     if not count:
         what = "no sample at all" if key is None else f"no sample has the key {key!r}"
-        fail(f"{what} in {how_many(len(urls), 'shard')}", again)
+        refuse(f"{what} in {how_many(len(urls), 'shard')}", again)
     for reason in reasons:
         print(f"wdsflow: not read to the end: {escape(reason, 600)}", file=sys.stderr)
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.next_commands import new_shards_lines
+from wdsflow.cli.shared.printing import print_lines
+from wdsflow.cli.shared.progress_bars import progress
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import fail, new_shards_lines, print_lines, progress
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.shards.shard import Shard
@@ -56,7 +59,7 @@ def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOpt
             report = repair_shards(urls, folder, **vars(replace(options, begin=begin)))
         look = typed.look("validate", *urls)
         if all(shard.unread for shard in report.shards):
-            fail(_nothing(report), f"see what is wrong: {look}")
+            refuse(_nothing(report), f"see what is wrong: {look}")
         for step in report.idle:
             print(
                 f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_idle(step, report)}",
@@ -142,7 +145,7 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
     if caption == AUTO:
         found = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
         if found is None or ":" not in found.fields:
-            fail(
+            refuse(
                 "--caption auto: no json member holds captions", "" if found is None else str(found)
             )
         print(f"wdsflow: --caption auto: {escape(str(found), 500)}", file=sys.stderr)
@@ -155,7 +158,7 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
         if takes_captions(shards, options.steps(), allow_pipe=allow_pipe):
             return caption
         place = error.nearest.fields.partition("|")[0] if error.nearest else ""
-        fail(
+        refuse(
             str(error),
             f"{error.nearest}: {typed.again(caption=place if ':' in place else None)}"
             if place
