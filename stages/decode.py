@@ -27,7 +27,7 @@ from .imaging.decoders import (
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from .imaging.resample import Box, Pixels
+    from .imaging.boxes import Box, Pixels
 
 Aim = Callable[[int, int], Target]
 Admit = Callable[[int], None]
@@ -191,7 +191,8 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     def _give(self, decoded: "Pixels | Image", box: "Box", orientation: int) -> "Pixels | Image":
         import numpy as np
 
-        from .imaging.resample import note_box, to_array, with_box
+        from .imaging.boxes import note_box, with_box
+        from .imaging.pillow_pixels import to_array
 
         turns = self.orientation == "apply" and 2 <= orientation <= 8
         if not isinstance(decoded, np.ndarray):

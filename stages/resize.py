@@ -14,7 +14,7 @@ from .imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, Size
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from .imaging.resample import Pixels
+    from .imaging.boxes import Pixels
 
 # Bytes for decoding an image that is encoded again.
 _BUDGET = 1 << 30
@@ -113,14 +113,11 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
         import numpy as np
         from PIL import Image
 
-        from .imaging.resample import (
-            box_of,
-            has_torch,
-            output_size,
-            resize,
-            resize_with_pillow,
-            to_array,
-        )
+        from .imaging.boxes import box_of
+        from .imaging.geometry import output_size
+        from .imaging.pillow_pixels import to_array
+        from .imaging.resample import resize, resize_with_pillow
+        from .imaging.torch_kernel import has_torch
 
         if isinstance(image, np.ndarray):
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:

@@ -8,10 +8,11 @@ from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.urls import expand_existing
 
-from .advice.repair_choice import choose_repair
+from .advice.repair_choice import choose_repair, cost_text
 from .advice.repair_forecast import RepairForecast
 from .check_options import CheckOptions
-from .run_check import level_for, readers_of
+from .chosen_readers import level_for, readers_of
+from .verdicts.judge import judge
 
 
 def plan_repair(
@@ -34,5 +35,8 @@ def plan_repair(
     chosen, scan = readers_of(options, level, shards)
     scan = replace(scan, allow_pipe=allow_pipe)
     evidence = Evidence(level, scan_shards(shards, scan))
-    plan = choose_repair(RepairForecast(evidence, chosen, scan, scan_shards)).plan
-    return replace(plan, readers=named)
+    repair = choose_repair(RepairForecast(evidence, chosen, scan, scan_shards))
+    # Structure alone may cost a reader samples: a field that it did not decode as PNG, it decodes as
+    # png.
+    before = [judge(evidence, reader) for reader in chosen]
+    return replace(repair.plan, readers=named, costs=cost_text(before, repair.after))

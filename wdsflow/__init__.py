@@ -23,6 +23,7 @@ __all__ = [
     "measure_shards",
     "pack_shards",
     "plan_repair",
+    "register_gopen",
     "repair_shards",
     "trace",
 ]
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from wdsflow.mapping import bounded_map
     from wdsflow.packing import pack_shards
     from wdsflow.repair import repair_shards
+    from wdsflow.shards.source.gopen import register_gopen
     from wdsflow.training import FeedOptions, get_data
     from wdsflow.training.sources import WeightedSource
     from wdsflow.training.torch_feed import feed
@@ -52,6 +54,7 @@ else:
             "feed": "training.torch_feed",
             "index_shards": "indexing",
             "pack_shards": "packing",
+            "register_gopen": "shards.source.gopen",
             "repair_shards": "repair",
         },
     )

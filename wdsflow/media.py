@@ -8,38 +8,6 @@ _MOST_BOXES = 64
 # Offset within the file, number of bytes.
 Read = Callable[[int, int], bytes]
 
-
-def is_cut(size: int, read: Read) -> bool:
-    """Return whether the file ends inside a box, or without the index (``moov``) that players need.
-
-    Reads 16 bytes of each box, and never goes back. False if that is not enough to know.
-    """
-    at, index = 0, False
-    for _ in range(_MOST_BOXES):
-        if at >= size:
-            return not index
-        head = read(at, 16)
-        if len(head) < 8:
-            # Or the source cannot read there.
-            return size - at < 8 and not index
-        length, name = int.from_bytes(head[:4], "big"), head[4:8]
-        if not (name.isalnum() and name.isascii()) and name[:1] != b"\xa9" and name != b"\0\0\0\0":
-            # Something other than a box follows.
-            return False
-        if length == 1:
-            length = int.from_bytes(head[8:16], "big")
-        elif not length:
-            # The last box: it extends to the end.
-            return not index and name != b"moov"
-        if length < 8:
-            return False
-        index = index or name in (b"moov", b"moof")
-        at += length
-        if at > size:
-            return True
-    return False
-
-
 # Bytes that are enough to look at.
 HEAD = 4096
 
@@ -92,6 +60,43 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 _RIFF = (b"RIFF", b"RF64", b"BW64")
 # Bytes of a packet of an MPEG transport stream.
 _PACKET = 188
+
+_SEGMENT = b"\x18\x53\x80\x67"
+# Bytes that ``least_size`` needs.
+SIZE_HEAD = 256
+# Bytes: SoX and FFmpeg write 0x7FFFFFFF, 0xFFFFFFFF or somewhat less into a pipe.
+_UNKNOWN = 0x7FFF0000
+
+
+def is_cut(size: int, read: Read) -> bool:
+    """Return whether the file ends inside a box, or without the index (``moov``) that players need.
+
+    Reads 16 bytes of each box, and never goes back. False if that is not enough to know.
+    """
+    at, index = 0, False
+    for _ in range(_MOST_BOXES):
+        if at >= size:
+            return not index
+        head = read(at, 16)
+        if len(head) < 8:
+            # Or the source cannot read there.
+            return size - at < 8 and not index
+        length, name = int.from_bytes(head[:4], "big"), head[4:8]
+        if not (name.isalnum() and name.isascii()) and name[:1] != b"\xa9" and name != b"\0\0\0\0":
+            # Something other than a box follows.
+            return False
+        if length == 1:
+            length = int.from_bytes(head[8:16], "big")
+        elif not length:
+            # The last box: it extends to the end.
+            return not index and name != b"moov"
+        if length < 8:
+            return False
+        index = index or name in (b"moov", b"moof")
+        at += length
+        if at > size:
+            return True
+    return False
 
 
 def media_kind(suffix: str) -> str:
@@ -164,13 +169,6 @@ def _frame_format(head: bytes) -> str:
     if not layer:
         return "aac" if head[1] & 0xF6 == 0xF0 and rate >> 2 & 15 < 13 else ""
     return "mp3" if layer < 3 and version != 1 and rate >> 4 != 15 and rate >> 2 & 3 != 3 else ""
-
-
-_SEGMENT = b"\x18\x53\x80\x67"
-# Bytes that ``least_size`` needs.
-SIZE_HEAD = 256
-# Bytes: SoX and FFmpeg write 0x7FFFFFFF, 0xFFFFFFFF or somewhat less into a pipe.
-_UNKNOWN = 0x7FFF0000
 
 
 def least_size(head: bytes) -> int:

@@ -31,6 +31,16 @@ _COMMON: Settings = (
 )
 
 
+def text_literal(text: str) -> str:
+    """Return a text in SQL.
+
+    >>> print(text_literal("it's"))
+    'it''s'
+    """
+    quoted = text.replace("'", "''")
+    return f"'{quoted}'"
+
+
 def connection(settings: Settings) -> "DuckDBPyConnection":
     """Return a new connection to the database of this process with these settings. Its tables and variables are its own.
 

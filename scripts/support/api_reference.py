@@ -15,7 +15,9 @@ SECTIONS = {
     "Pack": "wdsflow.packing",
     "Repair": "wdsflow.repair",
     "Filter": "wdsflow.filtering",
+    "Index": "wdsflow.indexing",
     "Train": "wdsflow.training",
+    "Read urls with webdataset": "wdsflow.shards.source.gopen",
     "Map": "wdsflow.mapping",
     "Stages": "wdsflow.stages",
 }
@@ -181,6 +183,9 @@ def _field(node: ast.AnnAssign) -> str:
     # A name that is imported only for types.
     if isinstance(node.annotation, ast.Constant):
         node.annotation = ast.parse(str(node.annotation.value), mode="eval").body
+    # How a dataclass makes a default is of no use to its users.
+    if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "field":
+        return f"{ast.unparse(node.target)}: {_source(node.annotation)}"
     if made is None:
         return _source(node)
     default = f" = {_source(made.args[0])}" if ast.unparse(made.func) == "option" else ""

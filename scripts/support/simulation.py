@@ -22,12 +22,13 @@ from typing import Any
 
 from wdsflow.engines.local import LocalEngine, Worker
 from wdsflow.filtering import run_pass
+from wdsflow.filtering.filter_pass import Pass
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
-from wdsflow.filtering.shard.shard_job import run_shard
-from wdsflow.filtering.shard.shard_outputs import ShardTask
+from wdsflow.filtering.shard.run_shard import run_shard
+from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.records.run_status import statuses
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
@@ -127,10 +128,11 @@ def simulate(
     names = [f"{number:06d}.tar" for number in range(simulation.shards)]
     inputs = [Shard.file(f"{folder}/in/{name}") for name in names]
     engine = PretendedWorkers(simulation)
-    run_pass.engine_for = lambda *_, **__: engine
+    vars(run_pass)["engine_for"] = lambda *_, **__: engine
     recipe = canonical_recipe(Recipe(where="caption_words >= 3"))
     options = RunOptions(jobs=0, index=index, count=count)
-    report = run_pass.Pass("filter", inputs, names, Layout(folder / "out"), recipe, options).run()
+    pass_ = Pass("filter", inputs, names, Layout(folder / "out"), recipe, options)
+    report = run_pass.run_pass(pass_)
     return report, engine.deaths
 
 

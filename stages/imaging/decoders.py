@@ -13,7 +13,7 @@ from ..base import Dropped, StageError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from .resample import Box, Pixels
+    from .boxes import Box, Pixels
 
     Gate = Callable[[Image], "Target"]
 
@@ -39,6 +39,33 @@ _LEAN = frozenset(("jpeg", "png"))
 # Bytes a column: rows that decoders work on.
 _ROWS = 200
 _FIXED = 1 << 20
+
+Colour = tuple[int, int, int]
+Alpha = Literal["drop", "keep"] | Colour
+HighDepth = Literal["scale", "clip"]
+
+_WITH_ALPHA = frozenset(("RGBA", "LA", "PA", "La", "RGBa"))
+# I;16 and its like too.
+_DEEP_MODES = ("I", "F")
+# Values that are scaled at a time.
+_AT_ONCE = 1 << 15
+
+# (transpose, flip left and right, flip top and bottom), in this order. EXIF 2.32, tag 274.
+_STEPS = {
+    2: (False, True, False),
+    3: (False, True, True),
+    4: (False, False, True),
+    5: (True, False, False),
+    6: (True, True, False),
+    7: (True, True, True),
+    8: (True, False, True),
+}
+
+_MODES = frozenset(("RGB", "L"))
+
+_MOST_REDUCED = 1 << 16
+# Formats of which Pillow keeps only the pixels.
+_PIXELS_ONLY = ("JPEG", "PNG")
 
 
 def scale_of(
@@ -91,17 +118,6 @@ def peak_bytes(
         each += _CONVERTED
     # 3 more for an array of the result.
     return (each + 3) * pixels + (coefficients or 0) + working
-
-
-Colour = tuple[int, int, int]
-Alpha = Literal["drop", "keep"] | Colour
-HighDepth = Literal["scale", "clip"]
-
-_WITH_ALPHA = frozenset(("RGBA", "LA", "PA", "La", "RGBa"))
-# I;16 and its like too.
-_DEEP_MODES = ("I", "F")
-# Values that are scaled at a time.
-_AT_ONCE = 1 << 15
 
 
 def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
@@ -167,18 +183,6 @@ def scaled(image: "Image") -> "Pixels":
     return result
 
 
-# (transpose, flip left and right, flip top and bottom), in this order. EXIF 2.32, tag 274.
-_STEPS = {
-    2: (False, True, False),
-    3: (False, True, True),
-    4: (False, False, True),
-    5: (True, False, False),
-    6: (True, True, False),
-    7: (True, True, True),
-    8: (True, False, True),
-}
-
-
 def upright(pixels: "Pixels", box: "Box", orientation: int) -> "tuple[Pixels, Box]":
     """Return an array (height, width, channels) and its box, rotated; numbers outside of 2 to 8 change nothing."""
     if orientation not in _STEPS:
@@ -200,9 +204,6 @@ def upright(pixels: "Pixels", box: "Box", orientation: int) -> "tuple[Pixels, Bo
     return np.ascontiguousarray(pixels), (left, top, right, bottom)
 
 
-_MODES = frozenset(("RGB", "L"))
-
-
 def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[Pixels, Box] | None":
     """Return pixels (height, width, 3) at 1 / ``scale`` of the size, and the part of them that is the picture.
 
@@ -220,11 +221,6 @@ def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[Pixels, 
     if pixels.shape != (height, width, 3):
         return None
     return pixels, (0, 0, header.width / scale, header.height / scale)
-
-
-_MOST_REDUCED = 1 << 16
-# Formats of which Pillow keeps only the pixels.
-_PIXELS_ONLY = ("JPEG", "PNG")
 
 
 def decode_with_pillow(

@@ -41,6 +41,14 @@ _K = 1.5
 _GAP = 3.0
 _WHITE = (255, 255, 255)
 
+_ENDINGS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
+# Without loss; all other formats become JPEG.
+_TO_PNG = frozenset(("gif", "bmp", "tiff", "ico"))
+_GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
+
+# Big-endian TIFF with one directory of one entry: tag 274, one short. EXIF 2.32, 4.6.
+_EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
+
 
 class SizeRule(NamedTuple):
     """The largest size of an image; smaller ones stay as they are.
@@ -150,12 +158,6 @@ class Small(NamedTuple):
         return new
 
 
-_ENDINGS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
-# Without loss; all other formats become JPEG.
-_TO_PNG = frozenset(("gif", "bmp", "tiff", "ico"))
-_GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
-
-
 @dataclass(frozen=True)
 class Shrinker:
     """Makes encoded images smaller. An image that is small enough is not even decoded.
@@ -259,7 +261,8 @@ class Shrinker:
         """Return an image of ``width`` x ``height`` pixels, of which ``image`` may be a turned and reduced copy, smaller."""
         from PIL import Image as Images
 
-        from .resample import box_of, resize_with_pillow
+        from .boxes import box_of
+        from .resample import resize_with_pillow
 
         box = box_of(image)
         if (box[2] - box[0] - box[3] + box[1]) * (width - height) < 0:
@@ -304,10 +307,6 @@ class Shrinker:
             with quiet(), open_image(data) as image:
                 turn = orientation_of(image)
         return _EXIF % turn if 2 <= turn <= 8 else b""
-
-
-# Big-endian TIFF with one directory of one entry: tag 274, one short. EXIF 2.32, 4.6.
-_EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
 
 
 def _measured(data: bytes, header: ImageHeader) -> ImageHeader:

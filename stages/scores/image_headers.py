@@ -2,9 +2,10 @@
 
 from wdsflow.images.header import ImageHeader
 
-from .base import ImageScore, ScoreError, Value, bare, simple_score
+from .base import ImageScore, ScoreError, Value, bare
 from .sample_fields import ImageField
 from .sample_view import View
+from .simple_score import simple_score
 
 
 def sized(header: ImageHeader) -> ImageHeader:

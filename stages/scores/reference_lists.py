@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .base import PixelScore, Tolerance
-from .model.model_score import local_path, source_of, while_unchanged
-from .pixels import phash_bytes
+from .model.model_files import local_path, source_of, while_unchanged
+from .perceptual_hash import phash_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .pixels import Picture
+    from .picture import Picture
 
 Kind = Literal["phash", "embeddings"]
 _MADE = {

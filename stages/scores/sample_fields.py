@@ -6,14 +6,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from wdsflow.images.header import (
-    MAX_HEADER,
-    ImageHeader,
-    exif_orientation,
-    webp_metadata,
-    xmp_orientation,
-)
+from wdsflow.images.header import MAX_HEADER, ImageHeader
 from wdsflow.images.image_header import HEAD, first_header, read_header, tiff_header
+from wdsflow.images.orientation import exif_orientation, xmp_orientation
+from wdsflow.images.webp import webp_metadata
 from wdsflow.shards.caption_field import (
     LARGEST,
     CaptionField,
@@ -22,12 +18,31 @@ from wdsflow.shards.caption_field import (
     parse_caption_field,
     parse_json,
 )
-from wdsflow.shards.shard_names import alternatives, natural
+from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.shard_names import alternatives
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
     from .sample_view import View
+
+CAPTIONS = "txt"
+VIDEOS = "mp4;webm;mkv;avi;mov"
+
+# Bytes to read at a time.
+CHUNK = 1 << 20
+
+# Bytes of a caption.
+_LONGEST = 1 << 20
+# A property of the container, or compressed.
+_OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))
+_BOMS = {
+    b"\xef\xbb\xbf": "utf-8-sig",
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
 
 
 class ScoreError(Exception):
@@ -44,10 +59,6 @@ class ScoreError(Exception):
         # By default only the message is pickled: an error without slug would break the process
         # pool.
         return type(self), (self.slug, self.detail)
-
-
-CAPTIONS = "txt"
-VIDEOS = "mp4;webm;mkv;avi;mov"
 
 
 class FieldNames(NamedTuple):
@@ -173,22 +184,6 @@ class FieldFile(io.RawIOBase):
         view[: len(data)] = data
         self._at += len(data)
         return len(data)
-
-
-# Bytes to read at a time.
-CHUNK = 1 << 20
-
-# Bytes of a caption.
-_LONGEST = 1 << 20
-# A property of the container, or compressed.
-_OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))
-_BOMS = {
-    b"\xef\xbb\xbf": "utf-8-sig",
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-}
 
 
 def image_header(reader: FieldReader, name: str) -> ImageHeader:

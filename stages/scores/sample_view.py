@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
@@ -11,7 +12,8 @@ from wdsflow.shards.shard_names import IMAGES
 from ..fields import named
 from ..imaging.shrink import SCORED
 from .base import ScoreError
-from .pixels import Picture, decode_picture, shrunk
+from .picture import Picture
+from .picture_decoding import decode_picture, shrunk
 from .sample_fields import (
     CAPTIONS,
     CHUNK,
@@ -78,35 +80,37 @@ class View:
         key: str = "",
         url: str = "",
     ) -> None:
-        self.fields: Fields = (
-            Held(fields) if isinstance(fields, dict) and not isinstance(fields, Held) else fields
-        )
-        self.options = options or _DEFAULTS
-        self.key, self.url = key, url
-        self.bytes_read = self._held = 0
+        if isinstance(fields, dict) and not isinstance(fields, Held):
+            fields = Held(fields)
+        self.fields: Fields = fields
+        self.options = options or _default_options()
+        self.key = key
+        self.url = url
+        self.bytes_read = 0
+        # Bytes of the pictures that are kept, which count towards the budget.
+        self._held = 0
         self._cache: dict[Hashable, Any] = {}
 
     def image_names(self, image: str = "") -> tuple[str, ...]:
         """Return the fields that are the sample's images; ``image`` names others than the options do."""
-        cache = self._cache
-        names: tuple[str, ...] | None = cache.get(("names", image))
-        if names is None:
-            names = chosen(parse_images(image) if image else self.options.names, self.fields)
-            if not names:
-                raise ScoreError(
-                    "no-image",
-                    f"no field {image or self.options.images!r}; it has {named(self.fields)}",
-                )
-            cache["names", image] = names
+        names: tuple[str, ...] | None = self._cache.get(("names", image))
+        if names is not None:
+            return names
+        pattern = parse_images(image) if image else self.options.names
+        names = chosen(pattern, self.fields)
+        if not names:
+            requested = image or self.options.images
+            raise ScoreError("no-image", f"no field {requested!r}; it has {named(self.fields)}")
+        self._cache["names", image] = names
         return names
 
     def headers(self, image: str = "") -> list[ImageHeader]:
         """Return the images' headers, from their first few KiB, without decoding."""
-        found: list[ImageHeader] | None = self._cache.get(("headers", image))
-        if found is None:
-            found = [self._once("header", name, image_header) for name in self.image_names(image)]
-            self._cache["headers", image] = found
-        return found
+        headers: list[ImageHeader] | None = self._cache.get(("headers", image))
+        if headers is None:
+            headers = [self.header(name) for name in self.image_names(image)]
+            self._cache["headers", image] = headers
+        return headers
 
     def pictures(self, image: str = "") -> list[Picture]:
         """Return the images, decoded at a bounded size."""
@@ -118,25 +122,28 @@ class View:
 
     def shrunk(self, name: str, shrinker: "Shrinker") -> "Small | None":
         """Return an image field made smaller, None if it is small enough. What scores have decoded is used, if it serves."""
-        header, picture = self.header(name), self._cache.get(("picture", name))
+        header = self.header(name)
         if header.width and shrinker.rule.holds(header.width, header.height):
             return None
+        # Not decoded for this: it may be a ScoreError, or missing.
+        picture = self._cache.get(("picture", name))
         decoded = picture if isinstance(picture, Picture) else None
         return shrunk(self.read(name), header, shrinker, self.options.budget, decoded)
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
         """Return ``prepare(data, budget)`` of an image field; equal calls share the result while it is referenced."""
-        return self._shared(
-            prepare, name, lambda *_: prepare(self.read(name), self.options.budget - self._held)
-        )
+
+        def prepared(view: View, name: str) -> T:
+            return prepare(view.read(name), view.options.budget - view._held)
+
+        return self._shared(prepare, name, prepared)
 
     def video_names(self, video: str = "") -> tuple[str, ...]:
         """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
-        names = chosen(parse_images(video or VIDEOS), self.fields)
+        requested = video or VIDEOS
+        names = chosen(parse_images(requested), self.fields)
         if not names:
-            raise ScoreError(
-                "no-video", f"no field {video or VIDEOS!r}; it has {named(self.fields)}"
-            )
+            raise ScoreError("no-video", f"no field {requested!r}; it has {named(self.fields)}")
         return names
 
     def videos(self, video: str = "") -> list[VideoFacts]:
@@ -148,12 +155,14 @@ class View:
 
         Equal calls share them while they are referenced. See ``video_frames``.
         """
-        make = None if prepare is None else prepare.of
+        prepare_frame = None if prepare is None else prepare.of
 
-        def taken(view: View, name: str) -> Frames:
-            return video_frames(view, name, sampling, self.options.budget - self._held, make)
+        def sampled(view: View, name: str) -> Frames:
+            budget = view.options.budget - view._held
+            return video_frames(view, name, sampling, budget, prepare_frame)
 
-        frames = self._shared((sampling, prepare), name, taken)
+        frames = self._shared((sampling, prepare), name, sampled)
+        # Kept when the frames are no longer referenced.
         self._cache["count", sampling, name] = len(frames)
         return frames
 
@@ -163,23 +172,26 @@ class View:
         return len(self.frames(name, sampling)) if count is None else count
 
     def captions(self, caption: str = "") -> list[str]:
-        """Return the captions; ``caption`` names another place than the options do. Never empty."""
+        """Return the captions; ``caption`` names other fields than the options do. Never empty."""
         texts: list[str] | None = self._cache.get(("captions", caption))
-        if texts is None:
-            texts = caption_texts(self, parse_captions(caption or self.options.captions))
-            if not texts:
-                place = caption or self.options.captions
-                raise ScoreError("no-caption", f"none in {place!r}; it has {named(self.fields)}")
-            self._cache["captions", caption] = texts
+        if texts is not None:
+            return texts
+        requested = caption or self.options.captions
+        texts = caption_texts(self, parse_captions(requested))
+        if not texts:
+            raise ScoreError("no-caption", f"none in {requested!r}; it has {named(self.fields)}")
+        self._cache["captions", caption] = texts
         return texts
 
     def json(self, name: str = "json") -> object:
         """Return a field's json, parsed. Raises ScoreError "no-json" if there is no such field."""
         tree = self._cache.get(("json", name))
-        if tree is None:
-            if name not in self.fields:
-                raise ScoreError("no-json", f"no field {name!r}; it has {named(self.fields)}")
-            tree = self._cache["json", name] = json_tree(self, name)
+        if tree is not None:
+            return tree
+        if name not in self.fields:
+            raise ScoreError("no-json", f"no field {name!r}; it has {named(self.fields)}")
+        tree = json_tree(self, name)
+        self._cache["json", name] = tree
         return tree
 
     def digests(self, image: str = "") -> list[bytes]:
@@ -197,7 +209,8 @@ class View:
             raise ScoreError(
                 "over-budget", f"it has {whole:,} bytes; the budget is {self.options.budget:,}"
             )
-        size = whole - start if size is None else min(size, whole - start)
+        rest = whole - start
+        size = rest if size is None else min(size, rest)
         data = self.fields.read(name, start, size)
         self.bytes_read += len(data)
         if len(data) < size:
@@ -210,7 +223,9 @@ class View:
 
     def _picture(self, name: str) -> Picture:
         picture = decode_picture(self.read(name), self.options.budget - self._held)
-        self._held += 4 * picture.size[0] * picture.size[1]
+        width, height = picture.size
+        # Pillow takes four bytes for a pixel of RGB.
+        self._held += 4 * width * height
         return picture
 
     def _digest(self, name: str) -> bytes:
@@ -221,25 +236,28 @@ class View:
             digest.update(self.read(name, start, CHUNK))
         return digest.digest()
 
-    def _shared(self, what: Hashable, name: str, make: Callable[["View", str], T]) -> T:
-        """Return the result of ``make``, cached only while it is referenced elsewhere: a model's input may be large."""
-        cached = self._cache.get((what, name))
-        made: T | None = cached() if isinstance(cached, ref) else None
-        if made is None:
-            if isinstance(cached, ref):
-                del self._cache[what, name]
-            made = self._once(what, name, make)
-            self._cache[what, name] = ref(made)
-        return made
+    def _shared(self, kind: Hashable, name: str, compute: Callable[["View", str], T]) -> T:
+        """Return the result of ``compute``, cached only while it is referenced elsewhere: a model's input may be large."""
+        reference = self._cache.get((kind, name))
+        # Otherwise nothing, or an error, which ``_once`` raises again.
+        if isinstance(reference, ref):
+            value: T | None = reference()
+            if value is not None:
+                return value
+            del self._cache[kind, name]
+        value = self._once(kind, name, compute)
+        self._cache[kind, name] = ref(value)
+        return value
 
-    def _once(self, what: Hashable, name: str, make: Callable[["View", str], T]) -> T:
-        value: T | ScoreError | None = self._cache.get((what, name))
+    def _once(self, kind: Hashable, name: str, compute: Callable[["View", str], T]) -> T:
+        """Return the result of ``compute`` for a field. Both it and a ScoreError are cached."""
+        value: T | ScoreError | None = self._cache.get((kind, name))
         if value is None:
             try:
-                value = make(self, name)
+                value = compute(self, name)
             except ScoreError as error:
                 value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
-            self._cache[what, name] = value
+            self._cache[kind, name] = value
         if isinstance(value, ScoreError):
             # A copy: the traceback of an exception that is raised again grows, and keeps its frames
             # alive.
@@ -247,4 +265,6 @@ class View:
         return value
 
 
-_DEFAULTS = ViewOptions()
+@cache
+def _default_options() -> ViewOptions:
+    return ViewOptions()

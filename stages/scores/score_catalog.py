@@ -10,8 +10,13 @@ from .base import Score
 
 # The cheap ones first.
 _FILES = (
-    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "reference_lists"), ("duplicates",),
-    ("model.clip", "model.semantic", "model.transformer_scores", "model.text_in_pictures", "model.tags"),
+    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "perceptual_hash", "reference_lists"), ("duplicates",),
+    (
+        "model.clip.aesthetic", "model.clip.clip_similarity", "model.clip.semantic", "model.clip.zero_shot",
+        "model.transformer.caption_perplexity", "model.transformer.classify", "model.transformer.image_text_match",
+        "model.transformer.text_classify", "model.ocr.ocr_area", "model.ocr.ocr_caption_overlap", "model.ocr.ocr_text",
+        "model.tagging.tags",
+    ),
 )  # fmt: skip
 # Entry points: name = "package.module:ClassName".
 GROUP = "wdsflow.scores"

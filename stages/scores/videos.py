@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from wdsflow.media import SIZE_HEAD, least_size
 
-from .base import ScoreError, simple_score
+from .base import ScoreError
 from .sample_fields import FieldFile, FieldReader
+from .simple_score import simple_score
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +31,21 @@ VideoFrame = Any
 # No playlists, manifests and the like: they make FFmpeg open the files and addresses that they
 # name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
+
+_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
+
+How = Literal["uniform", "key"]
+
+# Frames from a key frame on; a video with fewer key frames is hostile, or no video to sample.
+_MOST_DECODED = 20_000
+# Bytes a pixel: a decoder's reference frames, its output, the frame in RGB.
+_DECODER = 12
+# Seconds that are decoded rather than sought if no index lists key frames.
+_NEAR = 5
+# Seconds to go back if seeking ends too late.
+_LATE = (0, 1, 10)
+# Seconds that a stream may end before its header says.
+_ENDS_EARLY = 2
 
 
 class VideoFacts(NamedTuple):
@@ -101,9 +117,6 @@ def _slug(reader: FieldReader, name: str, error: Exception) -> str:
     known = head[4:8] in {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"}
     known = known or head[:4] == b"\x1aE\xdf\xa3" or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
     return "undecodable" if known else "not-a-video"
-
-
-_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
 
 def video_facts(reader: FieldReader, name: str) -> VideoFacts:
@@ -187,9 +200,6 @@ def video_width(facts: VideoFacts) -> int:
     return facts.width
 
 
-How = Literal["uniform", "key"]
-
-
 class Sampling(NamedTuple):
     """A number of frames, "uniform" over the duration or evenly among the key frames; of these, 0 stands for all."""
 
@@ -210,18 +220,6 @@ class Prepares(Protocol):
 
     def of(self, pixels: "Frame") -> InMemory:
         """Return the input for a picture (height, width, 3)."""
-
-
-# Frames from a key frame on; a video with fewer key frames is hostile, or no video to sample.
-_MOST_DECODED = 20_000
-# Bytes a pixel: a decoder's reference frames, its output, the frame in RGB.
-_DECODER = 12
-# Seconds that are decoded rather than sought if no index lists key frames.
-_NEAR = 5
-# Seconds to go back if seeking ends too late.
-_LATE = (0, 1, 10)
-# Seconds that a stream may end before its header says.
-_ENDS_EARLY = 2
 
 
 Make = Callable[["Frame"], InMemory]

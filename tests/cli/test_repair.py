@@ -259,6 +259,22 @@ def test_the_recorded_plan_resumes_and_its_promise_is_kept(tmp_path: Path, capsy
     assert "the plan promised 15 samples, and 16 were written" in capsys.readouterr().err
 
 
+def test_a_repair_that_costs_the_named_reader_samples_says_so(tmp_path: Path, capsys):
+    """Ray Data decodes no PNG, and cannot decode the png that the repair makes of it."""
+    members = []
+    for number in range(4):
+        members += [(f"{number}.jpg", shards.jpeg()), (f"{number}.txt", b"a dog")]
+        members.append((f"{number}.PNG", shards.jpeg() if number < 2 else b"not an image at all"))
+    write_tar(tmp_path / "0.tar", members)
+    urls = str(tmp_path / "0.tar")
+    assert run(urls, "-o", str(tmp_path / "new"), "--for", "ray-data", "--dry-run") == 0
+    shown = capsys.readouterr().err
+    assert "costs samples: Ray Data then ends with an exception (now 4 samples); to see" in shown
+    assert f"wdsflow validate {urls} --for ray-data" in shown
+    assert run(urls, "-o", str(tmp_path / "new"), "--dry-run") == 0
+    assert "costs" not in capsys.readouterr().err
+
+
 def test_a_plan_is_made_for_the_named_reader(tmp_path: Path, capsys):
     write_tar(tmp_path / "0.tar", [("a.jfif", shards.jpeg()), ("a.cls", b"1")])
     assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new"), "--for", "timm") == 0

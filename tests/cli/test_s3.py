@@ -1,6 +1,7 @@
 """Shards in S3, from the command line to the training feed, with a real server on loopback."""
 
 import filecmp
+import importlib
 import io
 import os
 import shlex
@@ -13,6 +14,7 @@ from PIL import Image
 pytest.importorskip("s3fs")
 pytest.importorskip("moto")
 
+import wdsflow
 from tests.cli.commands import report, run
 from tests.filtering.shards import write_shards
 from tests.servers import put, s3_server, use_s3
@@ -362,3 +364,26 @@ def test_the_training_feed_gives_the_same_batches_from_the_bucket(s3, way):
     found = batches(url)
     assert sum(len(words) for _, words in found) == 60
     assert found == batches(str(s3[0] / "set" / "{00000..00002}.tar"))
+
+
+def test_webdataset_reads_the_bucket_through_wdsflow(s3, monkeypatch):
+    """In two workers, which are forked, over connections that break, and no sample less than from the folder."""
+    torch = pytest.importorskip("torch")
+    webdataset = pytest.importorskip("webdataset")
+    gopen = importlib.import_module("webdataset.gopen")
+    monkeypatch.setattr(gopen, "gopen_schemes", dict(gopen.gopen_schemes))
+    wdsflow.register_gopen()
+    folder, log = s3
+    log.cut = lambda asked: 100_000 if len(log.asked) % 3 == 0 and asked.range else None
+    keys = []
+    for place in ("s3://bucket", str(folder)):
+        urls = f"{place}/set/{{00000..00002}}.tar"
+        samples = torch.utils.data.DataLoader(
+            webdataset.WebDataset(urls, shardshuffle=False), batch_size=None, num_workers=2
+        )
+        keys.append(sorted(sample["__key__"] for sample in samples))
+    assert keys[0] == keys[1]
+    assert len(keys[0]) > 0
+    assert "P332" not in [
+        finding.code for finding in wdsflow.check(SET, readers=["open-clip-3.3"]).findings
+    ]

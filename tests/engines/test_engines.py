@@ -14,12 +14,12 @@ from wdsflow.engines.base import EngineError, Unfit, work_on
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.peer import Mark
 from wdsflow.engines.site import Site, first_local
+from wdsflow.filtering.pass_engine import engine_for
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_pass import engine_for
-from wdsflow.filtering.shard.shard_job import run_shard
-from wdsflow.filtering.shard.shard_outputs import ShardTask
+from wdsflow.filtering.shard.run_shard import run_shard
+from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
 from wdsflow.shards.source.base import named
@@ -80,7 +80,7 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
         "0.tar",
         recipe,
         Layout(tmp_path),
-        about={"identities": expected},
+        metadata={"identities": expected},
     )
     engine: Any = LocalEngine(run_shard, workers) if workers else OwnProcess(run_shard)
     with pytest.raises(EngineError, match="would compute other values"):

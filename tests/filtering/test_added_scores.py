@@ -13,13 +13,13 @@ import pytest
 from tests.filtering.commands import run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
-from wdsflow.filtering import run_pass
-from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering import pass_engine
+from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
-from wdsflow.filtering.shard import shard_job
+from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.stages.scores.caption_words import caption_words
 from wdsflow.stages.scores.pixels import blur
 
@@ -113,10 +113,10 @@ def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path:
 
     with monkeypatch.context() as patched:
         patched.setattr(caption_words, "of", fail)
-        program_of.cache_clear()  # it holds the functions of earlier tests
+        plan_of.cache_clear()  # it holds the functions of earlier tests
         with pytest.raises(KeyboardInterrupt):
             score(source, tmp_path / "out", "caption_words")
-    program_of.cache_clear()
+    plan_of.cache_clear()
     score(source, tmp_path / "out", "width")
     score(source, tmp_path / "whole", "blur", "width")
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
@@ -261,7 +261,6 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three shards, of which a run that was ended early has measured one."""
     monkeypatch.chdir(tmp_path)
     write_shards(Path("in"), samples=4)
-    run_shard = shard_job.run_shard
     done = []
 
     def end_after_one(task: Any, mark: Any) -> Any:
@@ -271,7 +270,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return run_shard(task, mark)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_pass, "run_shard", end_after_one)
+        patch.setattr(pass_engine, "run_shard", end_after_one)
         assert (
             run("measure", "in", "-o", "out", "--scores", "blur,width", "--jobs", 0).status == 130
         )

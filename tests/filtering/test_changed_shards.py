@@ -9,12 +9,12 @@ import pytest
 
 from tests.shards.archives import JPEG, read_tar, write_tar
 from wdsflow.cli.main import main
-from wdsflow.filtering.deciding import outcomes
+from wdsflow.filtering.deciding import outcome_counts
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.shard import shard_job
+from wdsflow.filtering.shard import run_shard
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import named
 from wdsflow.stages import Rename
@@ -82,7 +82,7 @@ def test_a_copied_shard_is_the_one_that_was_scored(shard: Path, tmp_path: Path):
 def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
     shard: Path, tmp_path: Path, monkeypatch, recipe, capsys
 ):
-    plain = outcomes.count
+    plain = outcome_counts.count_outcomes
 
     def change(*args: Any) -> None:
         plain(*args)
@@ -92,11 +92,11 @@ def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
         plain(*args)
         os.utime(shard, ns=(2, 2))
 
-    monkeypatch.setattr(shard_job, "count", change)
+    monkeypatch.setattr(run_shard, "count_outcomes", change)
     (failure,) = filter_shards(str(shard), tmp_path / "out", recipe, HERE).failures
     assert (failure.url, failure.reason) == (str(shard), "it changed while it was read")
     assert not list(tmp_path.glob("out/*.tar"))
-    monkeypatch.setattr(shard_job, "count", touch)
+    monkeypatch.setattr(run_shard, "count_outcomes", touch)
     with pytest.raises(SystemExit) as ended:
         main(
             [

@@ -24,13 +24,13 @@ from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.cli.main import main
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.processes import _models_at
-from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
-from wdsflow.stages.scores.model.pictures import Prepare
+from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 HERE = RunOptions(jobs=0, device="cpu")
@@ -653,22 +653,22 @@ from wdsflow.filtering.ledger.embeddings import reuse_of, stored_embeddings
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import named
-from wdsflow.filtering.deciding.program import Program
+from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.ledger.sample_table import Row
 from wdsflow.stages.scores.sample_view import View
 
 ledger, shard, image, *scores = sys.argv[1:]
-program = Program(Recipe(scores=tuple(scores), image="jpg"))
-reuse = reuse_of(ledger, ["0.tar"], program.models, ())
+plan = FilterPlan(Recipe(scores=tuple(scores), image="jpg"))
+reuse = reuse_of(ledger, ["0.tar"], plan.models, ())
 record = ShardRecord(0, shard, "0.tar", "", input_identity(named(shard)))
-with ShardEmbeddings(stored=stored_embeddings(program.models, (), record, reuse)) as embeddings:
+with ShardEmbeddings(stored=stored_embeddings(plan.models, (), record, reuse)) as embeddings:
     view = View({"jpg": Path(image).read_bytes(), "txt": b"a red cat"})
-    requests = [request for score in program.scores.values() for request in score.requests(view)]
+    requests = [request for score in plan.scores.values() for request in score.requests(view)]
     found = [embeddings.find(Row(0, "000", 0, 0), request) for request in requests]
     other = View({"jpg": b"", "txt": b"a caption that no sample has"})
-    (_, text) = program.scores[next(iter(program.scores))].requests(other)
+    (_, text) = plan.scores[next(iter(plan.scores))].requests(other)
     assert embeddings.find(Row(0, "000", 0, 0), text) is None
     tokens = text.make()
 heavy = {"torch", "open_clip", "transformers"} & set(sys.modules)

@@ -3,15 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from tests.filtering.drawn_predicates import SCORES
 from tests.golden_file import check_text
+from tests.shards.archives import write_tar
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.explained_plan import explain, pilot_of, sql_of
+from wdsflow.filtering.ledger.ledger import score_columns
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.pilot_run import explain_plan
 from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import filter_shards
+from wdsflow.filtering.run_options import RunOptions
 
 GOLDEN = Path(__file__).parent / "explained_plans.txt"
 PREDICATES = [
@@ -35,12 +42,27 @@ def test_a_plan_is_explained_so(number):
     pilot = pilot_of(
         expression, samples, {call: 0.3 ** (at + 1) for at, call in enumerate(expression.scores)}
     )
-    query = sql_of(expression, "kept/.wdsflow/ledger/*.parquet", unknown_keeps=number % 2 == 1)
+    query = sql_of(
+        expression,
+        "kept/.wdsflow/ledger/*.parquet",
+        score_columns(expression.scores, []),
+        unknown_keeps=number % 2 == 1,
+    )
     check_text(
         GOLDEN,
         f"plan {number}",
         "\n".join([str(expression), explain(Decider(expression), pilot), query]),
     )
+
+
+def test_the_query_tells_scores_apart_that_differ_in_case_only(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trees = [b'{"n": 1, "N": 9}', b'{"n": 9, "N": 1}', b'{"n": 9, "N": 9}']
+    write_tar(Path("0.tar"), [(f"{at}.json", tree) for at, tree in enumerate(trees)])
+    recipe = Recipe(where="json_number('N') > 5 and json_number('n') < 5")
+    filter_shards("0.tar", "kept[1]", recipe, RunOptions(jobs=0))
+    query = explain_plan("0.tar", recipe, out="kept[1]").splitlines()[-1]
+    assert duckdb.sql(query).fetchall() == [("0",)]
 
 
 def value_of(call: ScoreCall, at: int) -> Any:

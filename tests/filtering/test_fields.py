@@ -9,8 +9,8 @@ from PIL import Image
 from tests.filtering.shards import picture
 from tests.shards.archives import tar_bytes
 from tests.shards.tars import MemorySource
-from wdsflow.filtering.deciding.program import guarded
-from wdsflow.filtering.samples import Views, way_of
+from wdsflow.filtering.deciding.score_values import guarded
+from wdsflow.filtering.samples import Views, method_of
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.stages.scores.base import HeaderScore, TextScore
 from wdsflow.stages.scores.sample_view import View, ViewOptions
@@ -93,7 +93,7 @@ def test_every_score_is_the_same_either_way(options):
             careful = View({name.lower(): data for name, data in fields.items()}, options)
             for name, settings in CALLS:
                 score = make_score(name, **settings)
-                assert guarded(way_of(score), quick) == guarded(score.score, quick), (
+                assert guarded(method_of(score), quick) == guarded(score.score, quick), (
                     sorted(fields),
                     name,
                 )

@@ -18,9 +18,9 @@ from tests.shards.archives import names, read_tar, write_tar
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 from wdsflow.records.refusals import Lock
 from wdsflow.records.store_lock import Busy
 

@@ -14,7 +14,8 @@ from tests.filtering.shards import picture
 from tests.shards.archives import Entry, write_tar
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.expression import Expression
-from wdsflow.filtering.deciding.program import Program
+from wdsflow.filtering.deciding.decider import set_outcomes
+from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.values import Unknown
@@ -127,7 +128,7 @@ def test_a_ledger_is_decided_as_by_plain_python(scored, values, count):
     for _ in range(count):
         expression = drawn(random)
         samples, _ = read_ledger(scored / "scored" / ".wdsflow" / "ledger" / "0.parquet")
-        Program(Recipe(where=str(expression))).decide(samples)
+        set_outcomes(FilterPlan(Recipe(where=str(expression))), samples)
         expected = outcomes(expression, values)
         assert [row.outcome for row in samples.rows] == expected, str(expression)
         seen.add(tuple(expected))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.filtering.commands import pasted, run
 from tests.shards.archives import write_tar
-from wdsflow.filtering import json_place as caption_place
+from wdsflow.filtering import check_inputs
 
 
 def write(folder: Path, rare: int) -> None:
@@ -25,7 +25,7 @@ def write(folder: Path, rare: int) -> None:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(caption_place, "_CHECKED", 30)  # as of a set with many more samples
+    monkeypatch.setattr(check_inputs, "_CHECKED", 30)  # as of a set with many more samples
     return tmp_path
 
 

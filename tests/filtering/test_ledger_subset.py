@@ -91,7 +91,7 @@ def test_a_view_reads_only_its_ranges_and_refuses_a_shard_that_ends_early(scored
         view.read_at(0, 1 << 30)
         assert view.bytes_read == sum(end - start for start, end in kept.ranges)
     cut = tmp_path / "cut.tar"
-    cut.write_bytes((scored / "in" / "00001.tar").read_bytes()[: kept.places[-1] - 1000])
+    cut.write_bytes((scored / "in" / "00001.tar").read_bytes()[: kept.offsets[-1] - 1000])
     with (
         view_of(open_source(named(str(cut))), kept.ranges) as view,
         pytest.raises(SourceChangedError, match="too early"),

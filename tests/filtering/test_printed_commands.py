@@ -189,3 +189,13 @@ def test_a_run_without_any_finished_shard_leaves_its_folder_to_the_next(here):
     assert done.status == 2
     assert [path.name for path in Path("mine").rglob("*")] == ["note"]
     assert run("filter", "in", "-o", "mine", *LARGE, "--jobs", 0).status == 0
+
+
+def test_what_was_kept_is_named_for_training_even_if_most_was_quarantined(here):
+    done = run("filter", "few", "-o", "out", "--where", "caption_words > 1", "--jobs", 0)
+    assert done.status == 1
+    assert "half or more was quarantined: 3 of 4 samples" in done.out
+    assert "to train on it: --train-data out/0.tar --train-num-samples 1" in done.out
+    assert "next: wdsflow inspect out/.wdsflow/quarantine/0.tar" in done.out
+    tried = run("filter", "few", "--dry-run", "--where", "caption_words > 1", "--jobs", 0)
+    assert "--train-data" not in tried.out

@@ -17,7 +17,7 @@ from tests.filtering.commands import run
 from tests.filtering.shards import digests, write_shards
 from tests.pictures import encoded, photo
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
@@ -273,10 +273,10 @@ def test_options_that_mean_nothing_are_refused(tmp_path):
 
 
 def test_the_encoders_belong_to_the_identity_and_decoding_happens_in_workers():
-    program = program_of(Recipe(where="min_side > 3", resize="9"))
-    assert program.identities()["resize"] == versions_of("pillow", "simplejpeg")
-    assert not program.is_safe(scores=True)
-    assert program_of(Recipe(where="min_side > 3")).is_safe(scores=True)
+    plan = plan_of(Recipe(where="min_side > 3", resize="9"))
+    assert plan.identities()["resize"] == versions_of("pillow", "simplejpeg")
+    assert not plan.is_safe(scores=True)
+    assert plan_of(Recipe(where="min_side > 3")).is_safe(scores=True)
 
 
 def test_an_image_that_is_left_out_in_the_end_is_not_counted(tmp_path):

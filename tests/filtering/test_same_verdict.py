@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.deciding.decider import set_outcomes
+from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
@@ -125,7 +126,7 @@ def decided_by(scored: Path, recipe: Recipe) -> list[Any]:
     found = []
     for path in sorted(scored.glob(".wdsflow/ledger/*")):
         samples, _ = read_ledger(path)
-        program_of(canonical_recipe(recipe)).decide(samples)
+        set_outcomes(plan_of(canonical_recipe(recipe)), samples)
         found += [[row.key, row.outcome, row.term, row.error, row.detail] for row in samples.rows]
     return found
 
@@ -137,7 +138,7 @@ def test_a_filter_keeps_what_a_cut_by_the_scores_of_all_samples_keeps(shards, wh
         folder, recipe = Path(name), Recipe(where=where, unknown=unknown)
         for number, shard in enumerate(shards):
             write_tar(folder / f"{number}.tar", members(shard))
-        calls = tuple(map(str, program_of(canonical_recipe(recipe)).scores))
+        calls = tuple(map(str, plan_of(canonical_recipe(recipe)).scores))
         measure_shards(name, folder / "scored", Recipe(scores=calls), HERE)
         filter_shards(name, folder / "cut", recipe, HERE, ledger=folder / "scored")
         filter_shards(name, folder / "filtered", recipe, HERE)

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from wdsflow.filtering.deciding.program import Program, Seen
+from wdsflow.filtering.deciding.direct_scores import ViewedSample
+from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.sample_window import SampleWindow, WindowSize
 from wdsflow.shards.samples.tar_samples import TarSample
@@ -13,9 +14,9 @@ from wdsflow.shards.samples.tar_samples import TarSample
 CAPTION = 1 << 20
 
 
-def sample(**sizes: int) -> Seen:
+def sample(**sizes: int) -> ViewedSample:
     members = {name: (f"0.{name}", size, 0, 0, "file") for name, size in sizes.items()}
-    return Seen(
+    return ViewedSample(
         cast("Any", SimpleNamespace(start=0, end=512, fields=tuple(members))),
         cast("Any", SimpleNamespace(members=members)),
     )
@@ -35,7 +36,7 @@ def test_windows_grow_while_whole_ones_are_quick() -> None:
 def test_a_window_is_full_when_what_it_holds_is_large(field: str, most: int) -> None:
     size = WindowSize()
     size.samples = 1_000
-    window = SampleWindow(Program(Recipe(where="width > 1")), size)
+    window = SampleWindow(FilterPlan(Recipe(where="width > 1")), size)
     count = 0
     while not window.full:
         window.add([sample(**{field: CAPTION})], 0.5)
@@ -50,7 +51,7 @@ def test_a_window_is_full_when_what_it_holds_is_large(field: str, most: int) -> 
 def test_neighbouring_samples_come_in_parts_that_the_window_has_room_for() -> None:
     size = WindowSize()
     size.samples = 5
-    window = SampleWindow(Program(Recipe(where="width > 1")), size)
+    window = SampleWindow(FilterPlan(Recipe(where="width > 1")), size)
     window.add([sample(jpg=1)] * 3, 0.0)
     group = []
     for number in range(8):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.shards.archives import folder, link, tar_bytes
 from tests.shards.tars import MemorySource
 from wdsflow.pieces.pieces import merge
-from wdsflow.shards.samples.tar_samples import Samples, TarSample, is_harmless
+from wdsflow.shards.samples.tar_damage import is_harmless
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 
 LONG = "d" * 90 + "/" + "k" * 120
 

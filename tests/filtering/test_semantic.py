@@ -88,7 +88,7 @@ def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(
     def never(*_: object) -> None:
         raise AssertionError("an image was given to the model again")
 
-    monkeypatch.setattr("wdsflow.stages.scores.model.clip_model.ClipImage.run", never)
+    monkeypatch.setattr("wdsflow.stages.scores.model.clip.towers.ClipImage.run", never)
     measure_shards(pairs, tmp_path / "scored", Recipe(scores=(call,), embeddings=True), HERE)
     filter_shards(
         pairs,

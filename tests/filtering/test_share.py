@@ -10,10 +10,10 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import write_tar
+from wdsflow.filtering.pass_engine import BASE, share_memory
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_pass import BASE, share_memory
 
 pytestmark = pytest.mark.usefixtures("new_interpreters")
 

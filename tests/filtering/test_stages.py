@@ -13,9 +13,9 @@ from tests.shards.archives import read_tar, write_tar
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 from wdsflow.stages import CleanText, Drop, HasFields, JsonText, Rename, Sample
 
 HERE = RunOptions(jobs=0)

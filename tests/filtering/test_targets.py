@@ -7,9 +7,9 @@ import pytest
 from tests.filtering.shards import digests, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 
 HERE = RunOptions(jobs=0)
 WHERE = Recipe(where="blur > 0 and min_side >= 200")

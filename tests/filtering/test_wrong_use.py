@@ -265,3 +265,30 @@ def test_a_disk_that_is_full_or_may_not_be_written_to_is_named_with_the_path(her
     for text in (full, locked):
         (command,) = Done(2, "", text).commands
         assert pasted(command).status == 0
+
+
+BESIDE_UTF8 = os.fsdecode(b"caf\xe9")
+
+
+@pytest.mark.parametrize(("out", "reason"), [(BESIDE_UTF8, "not UTF-8"), ("a\\[1", "a backslash")])
+@pytest.mark.parametrize("command", ["filter", "measure"])
+def test_an_output_folder_whose_ledgers_could_not_be_read_is_refused(here, out, reason, command):
+    words = {"filter": LARGE, "measure": ("--scores", "width,duplicate")}[command]
+    done = run(command, "in", "-o", out, *words, "--jobs", 0)
+    check(done, reason)
+    assert "choose another folder for the output" in done.err
+    assert not Path(out).exists()
+
+
+def test_a_shard_whose_ledger_could_not_be_read_is_refused(here):
+    Path("odd").mkdir()
+    shutil.copy("in/00000.tar", "odd/a\\[1].tar")
+    done = run("filter", "odd", "-o", "out", *LARGE, "--jobs", 0)
+    check(done, "rename the shard")
+
+
+def test_a_ledger_folder_that_cannot_be_read_is_named(here):
+    shutil.move("in-scores", BESIDE_UTF8)
+    done = run("filter", "in", "-o", "out", *LARGE, "--ledger", BESIDE_UTF8, "--jobs", 0)
+    assert done.status == 2
+    assert "rename it, its path is not UTF-8" in done.err

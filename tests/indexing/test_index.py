@@ -288,6 +288,56 @@ def test_what_a_reader_cannot_read_is_not_written(tmp_path: Path) -> None:
     assert read(tmp_path, "sizes.json") == {"empty.tar": 0, "packed.tar.gz": 1, "twice.tar": 2}
 
 
+def test_training_does_without_the_database(pair: Path) -> None:
+    index_shards(str(pair), ["energon"])
+    with_database = files(pair)
+    shutil.rmtree(pair / ".wdsflow")
+    for name in with_database:
+        (pair / name).unlink()
+    report = index_shards(str(pair), ["energon"], database=False)
+    assert report.ok
+    del with_database[".nv-meta/index.sqlite"]
+    assert files(pair) == with_database
+    assert index_shards(str(pair), ["energon"], database=False).written == []
+    assert index_shards(str(pair), ["energon"]).written == [str(pair / ".nv-meta/index.sqlite")]
+
+
+def test_without_energon_there_is_no_database_to_leave_out(
+    pair: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("index", str(pair), "--no-database") == 2
+    assert "only --energon has a database" in capsys.readouterr().err
+
+
+def test_a_database_of_other_shards_is_removed_if_none_is_made(pair: Path) -> None:
+    database = pair / ".nv-meta/index.sqlite"
+    index_shards(str(pair), ["energon"])
+    assert index_shards(str(pair), ["energon"], database=False).removed == []
+    assert database.exists()
+    write_tar(pair / "0002.tar", [("z.jpg", b"1")])
+    assert index_shards(str(pair), ["energon"], database=False).removed == [str(database)]
+    assert not database.exists()
+    database.write_bytes(b"of somebody else")
+    (pair / "0002.tar").unlink()
+    index_shards(str(pair), ["energon"], database=False)
+    assert database.read_bytes() == b"of somebody else"
+
+
+def test_rows_are_inserted_in_chunks_with_the_same_result(pair: Path, monkeypatch) -> None:
+    index_shards(str(pair), ["energon"])
+    once = (pair / ".nv-meta/index.sqlite").read_bytes()
+    monkeypatch.setattr("wdsflow.indexing.sample_rows._CHUNK", 3)
+    assert index_shards(str(pair), ["energon"], restart=True).ok
+    assert (pair / ".nv-meta/index.sqlite").read_bytes() == once
+
+
+def test_the_key_that_occurs_twice_is_named(tmp_path: Path) -> None:
+    write_tar(tmp_path / "0.tar", [(f"{key}.jpg", b"1") for key in "abc"])
+    write_tar(tmp_path / "1.tar", [(f"{key}.jpg", b"1") for key in "debf"])
+    report = index_shards(str(tmp_path), ["energon"])
+    assert [why for _, why in report.lacking] == ["Energon takes no key twice: b"]
+
+
 def test_settings_of_the_user_stay(pair: Path) -> None:
     (pair / ".nv-meta").mkdir()
     (pair / ".nv-meta/split.yaml").write_text("split_parts: {train: [0000.tar]}\n")

@@ -101,6 +101,8 @@ def test_energon_loads_and_would_write_the_same(indexed: Path, tmp_path: Path) -
     assert (tmp_path / "0000.tar.idx").read_bytes() == (indexed / "0000.tar.idx").read_bytes()
     assert len(offsets) == 9
     assert rows(tmp_path) == rows(indexed)
+    (indexed / ".nv-meta/index.sqlite").rename(tmp_path / "index.sqlite")
+    assert program(_ENERGON, indexed) == [keys, offsets]
 
 
 def rows(folder: Path) -> list[object]:

@@ -13,7 +13,8 @@ from typing import cast
 import psutil
 import pytest
 
-from wdsflow.mapping.map_worker import MapWorker, Watch
+from wdsflow.mapping.map_worker import MapWorker
+from wdsflow.mapping.memory_watch import MemoryWatch
 
 pytestmark = pytest.mark.usefixtures("new_interpreters")
 
@@ -162,7 +163,7 @@ def test_the_busy_worker_that_takes_most_is_killed_where_all_take_too_much() -> 
         Taking(2 << 40, "b"),
         Taking(1 << 39, "c"),
     ]
-    with contextlib.closing(Watch(1 << 20, lambda: cast("list[MapWorker]", workers))):
+    with contextlib.closing(MemoryWatch(1 << 20, lambda: cast("list[MapWorker]", workers))):
         for worker in (
             workers[2],
             workers[1],
@@ -179,7 +180,7 @@ def test_the_busy_worker_that_takes_most_is_killed_where_all_take_too_much() -> 
         looks.release()
         return cast("list[MapWorker]", enough)
 
-    with contextlib.closing(Watch(1 << 50, look)):
+    with contextlib.closing(MemoryWatch(1 << 50, look)):
         for _ in range(3):
             looks.acquire()
     assert not enough[0].killed

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from wdsflow.mapping.map_work import release_pages
+from wdsflow.mapping.tables_on_disk import release_pages
 from wdsflow.memory.usage import mapped_files
 
 pytestmark = pytest.mark.skipif(

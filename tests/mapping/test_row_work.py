@@ -12,19 +12,12 @@ from typing import Any
 import pytest
 
 from wdsflow.mapping.batch_failures import BatchFailures
-from wdsflow.mapping.map_work import RowSource, RowWork, read_rows
-from wdsflow.mapping.map_worker import (
-    Done,
-    Failed,
-    MapOrder,
-    Measure,
-    RowBatch,
-    UnreadableError,
-    _bound,
-    _failed,
-    _is_memory,
-    _mapped,
-)
+from wdsflow.mapping.errors import UnreadableError
+from wdsflow.mapping.failure_kinds import _is_memory, failure_of, refusal_of
+from wdsflow.mapping.messages import Done, Failed, MapOrder, Measure, RowBatch
+from wdsflow.mapping.row_files import read_rows
+from wdsflow.mapping.row_work import RowSource, RowWork
+from wdsflow.mapping.worker_process import _bounded, _mapped
 from wdsflow.memory.usage import private_data
 from wdsflow.text.shell import escape
 
@@ -190,7 +183,7 @@ OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})
     ],
 )
 def test_a_failure_is_of_the_memory_of_the_disk_or_of_the_function(error, kind):
-    assert _failed(error).kind == kind
+    assert failure_of(error).kind == kind
     assert _is_memory(error) is (kind == "memory" or error.__cause__.__class__ is MemoryError)
 
 
@@ -198,11 +191,11 @@ def test_a_failure_has_the_error_in_one_line_and_its_traceback():
     try:
         {}["x"]
     except KeyError as error:
-        failed = _failed(error)
+        failed = failure_of(error)
     assert failed.text == "KeyError: 'x'"
     assert failed.detail.startswith("Traceback")
     assert failed.detail.endswith("KeyError: 'x'\n")
-    assert _failed(ValueError("x"), kind="died").kind == "died"
+    assert refusal_of(ValueError("x")).kind == "refused"
 
 
 def test_a_batch_that_is_mapped_or_fails_comes_with_what_it_took(tmp_path):
@@ -268,10 +261,10 @@ def test_a_batch_that_failed_of_which_no_row_did_is_reported_once(caplog):
 @pytest.mark.skipif(not private_data(), reason="the system does not tell")
 def test_a_batch_has_the_room_that_it_is_given_and_the_limit_is_taken_back():
     before, room = resource.getrlimit(resource.RLIMIT_DATA), 512 << 20
-    with _bound(room):
+    with _bounded(room):
         most, hard = resource.getrlimit(resource.RLIMIT_DATA)
         assert abs(most - private_data() - room) < 64 << 20
         assert hard == before[1]
-        with _bound(2 * room):  # what is bounded already stays so
+        with _bounded(2 * room):  # what is bounded already stays so
             assert resource.getrlimit(resource.RLIMIT_DATA) == (most, hard)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -8,7 +8,8 @@ import pytest
 
 import wdsflow
 from tests.processes import await_end, living_children
-from wdsflow.mapping.map_worker import MappingError, MapWorker
+from wdsflow.mapping.errors import MappingError
+from wdsflow.mapping.map_worker import MapWorker
 from wdsflow.mapping.run_map import Mapped
 from wdsflow.memory.usage import held
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.mapping.batch_size import Sizer
-from wdsflow.mapping.map_work import weigh_results
+from wdsflow.mapping.result_size import weigh_results
 from wdsflow.mapping.worker_pool import fitting
 
 MIB = 1 << 20

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.packing.tables import jpeg, packed, write_images, write_lines
-from wdsflow.packing.local_files import LocalFiles
+from wdsflow.packing.files.local_files import LocalFiles
 from wdsflow.packing.run_pack import pack_shards
-from wdsflow.packing.write_shard import write_shard
+from wdsflow.packing.shard.write_shard import write_shard
 from wdsflow.pieces.pieces import header
 from wdsflow.shards.source.base import SourceError
 from wdsflow.table_files.errors import NoColumn, TableError
@@ -280,8 +280,8 @@ def test_rows_of_a_store_are_requested_ahead_by_files(folder: Path, monkeypatch)
         written.append(requested[0])
         return header(name, size)
 
-    monkeypatch.setattr("wdsflow.packing.read_rows.LocalFiles", Remote)
-    monkeypatch.setattr("wdsflow.packing.write_shard.header", noted)
+    monkeypatch.setattr("wdsflow.packing.files.root_files.LocalFiles", Remote)
+    monkeypatch.setattr("wdsflow.packing.shard.write_shard.header", noted)
     images = [f"img/{n % 3}.jpg" for n in range(100)]
     table = write_lines(folder / "t.jsonl", [{**GOOD, "image": images}] * 5)
     assert pack_shards(table, folder.parent / "out").samples == 5

@@ -17,7 +17,7 @@ from wdsflow.records.refusals import OtherOptions
 
 MODULES = [
     "wdsflow.packing.run_pack",
-    "wdsflow.packing.write_shard",
+    "wdsflow.packing.shard.write_shard",
     "xxhash",
     "orjson",
     "duckdb",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.packing.tables import jpeg, packed, usual_rows, write_csv, write_images, write_lines
-from wdsflow.packing.keys import safe_key
+from wdsflow.packing.rows.keys import safe_key
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.shards.tar.members import is_junk, is_meta, split_name, why_junk
 from wdsflow.validate.run_check import check

@@ -6,7 +6,7 @@ from wdsflow.readers import Reader
 from wdsflow.scan.evidence import Evidence, Part, Run, Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 
 def shape(members: str) -> Shape:

@@ -8,7 +8,7 @@ import pytest
 from tests.readers.shapes import shard, verdict
 from tests.validate.rules.build import Members, jpeg, pairs, samples, tar
 from wdsflow.readers import Datasets, DatasetsTables, scan_options
-from wdsflow.readers.datasets import first_columns
+from wdsflow.readers.datasets_columns import first_columns
 from wdsflow.scan.evidence import Tally
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop

@@ -7,7 +7,7 @@ import pytest
 from tests.readers.shapes import shape, shard
 from wdsflow.readers import READERS, Datasets
 from wdsflow.readers.base import Fate
-from wdsflow.readers.datasets import EXAMPLES
+from wdsflow.readers.datasets_columns import EXAMPLES
 from wdsflow.readers.wanted_fields import extension_of, reason_for, refused
 from wdsflow.scan.content.other import IMAGE_EXTENSIONS
 from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.validate.rules.build import Members, jpeg, pairs, tar, words
-from wdsflow.readers.datasets import first_columns
+from wdsflow.readers.datasets_columns import first_columns
 from wdsflow.shards.source.base import named
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict

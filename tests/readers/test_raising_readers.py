@@ -8,7 +8,7 @@ from wdsflow.readers import Datasets, OpenClip33, RayData, WebDataset1
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.scan.evidence import Evidence, FieldCount, Runs, Tally
 from wdsflow.shards.tar.members import Stop
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 CUT = Stop("error")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.validate.openclip import plain, write
-from wdsflow.readers.open_clip.startup import read_sidecars
+from wdsflow.readers.open_clip.sidecars import read_sidecars
 from wdsflow.shards.shard import Shard
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from tests.validate.openclip import plain, write
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import openclip_urls, read_sidecars, start
+from wdsflow.readers.open_clip.sidecars import read_sidecars
+from wdsflow.readers.open_clip.startup import start
+from wdsflow.readers.open_clip.url_expansion import openclip_urls
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.shards.source.base import named
 

@@ -16,7 +16,7 @@ from wdsflow.repair import repair_shards
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.source.base import named
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 # These read field names as they are spelled, and expect the fields of the first samples in all: JPG
 # is no image for them, and need not decode.

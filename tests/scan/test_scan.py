@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.pictures import encoded, photo
-from wdsflow.scan import content_scan
+from wdsflow.scan import member_contents
 from wdsflow.scan.evidence import (
     BAD,
     EMPTY,
@@ -187,7 +187,7 @@ def test_a_missing_shard_is_evidence_not_an_exception(tmp_path: Path) -> None:
 def test_a_field_without_end_is_counted_and_not_read(
     field: str, size: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(content_scan, "MOST_FIELD", 1 << 20)
+    monkeypatch.setattr(member_contents, "MOST_FIELD", 1 << 20)
     start = encoded(photo(), "JPEG") if field == "jpg" else b""
     shard = scanned(write(tmp_path / "a.tar", [(f"a.{field}", start + bytes(size << 20))]), "full")
 

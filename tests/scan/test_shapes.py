@@ -1,7 +1,8 @@
 """What shapes tell must not depend on the order in which sets are walked."""
 
 from wdsflow.scan.evidence import OK, Part, ShardEvidence, Tally
-from wdsflow.scan.runs import RunCollector, note_shapes
+from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.shape_facts import note_shapes
 from wdsflow.shards.source.base import named
 
 

@@ -5,7 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.scan.content_scan import Frequent, smallest_hashes
+from wdsflow.scan.frequent import Frequent
+from wdsflow.scan.sketches import smallest_hashes
 
 
 @given(st.lists(st.integers(0, 30), max_size=300))

@@ -19,7 +19,7 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
-from wdsflow.training.feed.sample_catalog import Catalog
+from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.validate.run_check import check
 
 pytest.importorskip("aiohttp")

@@ -15,7 +15,7 @@ from wdsflow.pieces.tar_view import view_of
 from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.training.feed.sample_catalog import Catalog
+from wdsflow.training.feed.catalog.sample_catalog import Catalog
 
 R = Random(25)
 ENTRIES = [

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.xdist_group("syntax trees")
 ROOM = "wdsflow.shards"
 # What turns names into keys, and why it may: all others ask the room.
 SPLITS = {
-    "wdsflow.packing.folder_rows": "files of a folder, grouped as members would be",
+    "wdsflow.packing.rows.folder_rows": "files of a folder, grouped as members would be",
     "wdsflow.scan.scanner": "counts runs and odd names for all readers at once",
-    "wdsflow.readers.datasets": "the rule of datasets, as data of a Grouping",
+    "wdsflow.readers.datasets_columns": "the rule of datasets, as data of a Grouping",
     "wdsflow.repair.junk_names": "keys of dot-files, which readers split in their own way",
     "wdsflow.repair.regroup": "joins members that are not adjacent",
     "wdsflow.repair.shard_samples": "whether a member with a damaged header fits its neighbours",

@@ -5,7 +5,8 @@ from random import Random
 import braceexpand
 import pytest
 
-from wdsflow.shards.shard_names import BadPattern, count_names, expand_braces, missing_numbers
+from wdsflow.shards.braces import BadPattern, count_names, expand_braces
+from wdsflow.shards.numbered_names import missing_numbers
 from wdsflow.shards.urls import NoShards, expand
 
 

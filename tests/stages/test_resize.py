@@ -10,8 +10,9 @@ from tests.pictures import encoded, exif, noise, photo, psnr, smooth
 from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
-from wdsflow.stages.imaging import resample
-from wdsflow.stages.imaging.resample import box_of, to_array
+from wdsflow.stages.imaging import resample, torch_kernel
+from wdsflow.stages.imaging.boxes import box_of
+from wdsflow.stages.imaging.pillow_pixels import to_array
 from wdsflow.stages.resize import Resize
 
 
@@ -27,12 +28,17 @@ def difference(one, other):
     return np.abs(one - other)
 
 
+def without_torch(monkeypatch):
+    for module in (resample, torch_kernel):
+        monkeypatch.setattr(module, "has_torch", lambda: False)
+
+
 @pytest.fixture(params=["torch", "pillow"])
 def kernel(request, monkeypatch):
     if request.param == "torch":
         pytest.importorskip("torch")
     else:
-        monkeypatch.setattr(resample, "has_torch", lambda: False)
+        without_torch(monkeypatch)
     return request.param
 
 
@@ -50,7 +56,7 @@ def test_sizes_and_pixels_are_torchvisions(kernel, crop):
 
 
 def test_pillows_kernel_gives_the_same_bits_as_torchvision_on_pillow_images(monkeypatch):
-    monkeypatch.setattr(resample, "has_torch", lambda: False)
+    without_torch(monkeypatch)
     for width, height in ((96, 72), (333, 111), (50, 200)):
         image = photo(width, height)
         assert not difference(Resize(40).resize(image), torchvisions(40, crop=False)(image)).any()
@@ -190,12 +196,12 @@ def test_a_scaled_array_keeps_its_box_when_pickled():
 
 def test_torch_is_not_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    resample.has_torch.cache_clear()
+    torch_kernel.has_torch.cache_clear()
     try:
-        assert not resample.has_torch()
+        assert not torch_kernel.has_torch()
         assert Resize(20, crop=True).resize(np.array(photo())).shape == (20, 20, 3)
     finally:
-        resample.has_torch.cache_clear()
+        torch_kernel.has_torch.cache_clear()
 
 
 @pytest.mark.parametrize(

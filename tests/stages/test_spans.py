@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from tests.pictures import smooth
-from wdsflow.stages.imaging.resample import span
+from wdsflow.stages.imaging.spans import span
 
 
 def spans(count):

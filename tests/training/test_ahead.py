@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from tests.processes import living_children
-from wdsflow.training.feed.read_ahead import ReadAhead
+from wdsflow.training.feed.epoch.read_ahead import ReadAhead
 
 
 def reading() -> list[threading.Thread]:
@@ -67,7 +67,7 @@ def test_an_epoch_that_is_given_up_leaves_no_command_and_no_thread(tmp_path, url
         next(running)
     while not living_children(known):
         assert reading()
-    run = loading._run
+    run = loading._feed.run
     running.close()
     run.close()
     loading.close()

@@ -317,13 +317,13 @@ def test_processes_that_the_system_does_not_start_are_too_many(tmp_path, given, 
 )
 def test_fewer_processes_are_advised_as_the_user_sets_them(tmp_path, transform, argv, named):
     options = FeedOptions(argv=argv)
-    known = transform is TRAIN
-    assert processes_named(options, known=known) == named
-    death = Death("decoder 1", -signal.SIGBUS, (), tokens=False, processes=2, known=known)
+    recognised = transform is TRAIN
+    assert processes_named(options, recognised=recognised) == named
+    death = Death("decoder 1", -signal.SIGBUS, (), tokens=False, processes=2, recognised=recognised)
     assert f"or fewer processes: {named}" in death_message(death, options)
     killed = death_message(death._replace(code=-signal.SIGKILL), options)
     smaller = "--batch-size" if argv else 'args["batch_size"]'
-    assert known or f"smaller batches ({smaller})" in killed
+    assert recognised or f"smaller batches ({smaller})" in killed
 
     def tokenizer(texts):
         shared_memory()

@@ -12,7 +12,7 @@ from tests.servers import http_server
 from tests.training.shards import write_tar
 from wdsflow import FeedOptions
 from wdsflow import feed as make
-from wdsflow.training.feed import sample_counts
+from wdsflow.training.feed.catalog import sample_counts
 from wdsflow.training.feed_options import FeedError, ShardsError
 
 QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)

@@ -86,7 +86,7 @@ def states():
 @known
 def test_reference_is_equal_to_openclips_transform_in_every_bit(preprocess):
     work = image_work(preprocess, mode="reference")
-    assert work.known
+    assert work.recognised
     for seed, size in enumerate(SIZES):
         for kind in ("JPEG", "PNG"):
             data = encoded(photo(*size, seed), kind)
@@ -279,7 +279,7 @@ def flipped(image):
 )
 def test_other_transforms_are_unknown_and_get_the_picture_in_full(preprocess):
     work = image_work(preprocess)
-    assert not work.known
+    assert not work.recognised
     assert work.shape is None
     for data in (encoded(smooth(1200, 900), "JPEG"), encoded(photo(), "PNG")):
         result = work.run(data, 11)
@@ -291,7 +291,9 @@ def test_other_transforms_are_unknown_and_get_the_picture_in_full(preprocess):
 
 def test_timms_transforms_are_unknown():
     pytest.importorskip("timm")
-    assert not image_work(image_transform(SIDE, is_train=True, aug_cfg={"use_timm": True})).known
+    assert not image_work(
+        image_transform(SIDE, is_train=True, aug_cfg={"use_timm": True})
+    ).recognised
 
 
 def drawing(image):

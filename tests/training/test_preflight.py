@@ -12,7 +12,7 @@ from wdsflow.cli.main import main
 from wdsflow.example_shards import draw
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
-from wdsflow.validate.forecast.forecast import sentences
+from wdsflow.validate.forecast.forecast_text import sentences
 from wdsflow.validate.report.finding_groups import steps
 
 IMAGE = shards.jpeg()

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.golden_file import check_text
-from wdsflow.training.feed.state import OtherSubset
+from wdsflow.training.feed.resume.state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
 from wdsflow.training.launch.resume import ResumedRun

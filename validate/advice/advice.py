@@ -22,7 +22,8 @@ from ..rules.kit.shape_edits import (
     other_names,
     with_caption,
 )
-from ..verdicts.verdict import Verdict, judge
+from ..verdicts.judge import judge
+from ..verdicts.verdict import Verdict
 from .repair_advice import advise_repair, promise, why_no_repair
 from .repair_forecast import RepairForecast
 from .training_advice import advise_defaults, advise_training

@@ -14,8 +14,9 @@ from wdsflow.text.words import listed
 from ..finding import Advice
 from ..rules.kit.base import Context
 from ..rules.kit.shape_edits import is_known
-from ..verdicts.verdict import Verdict, judge
-from .repair_choice import PlannedRepair, choose_loss, choose_repair, is_better, is_worse
+from ..verdicts.judge import judge
+from ..verdicts.verdict import Verdict
+from .repair_choice import PlannedRepair, choose_loss, choose_repair, cost_text, is_better, is_worse
 from .repair_forecast import RepairForecast
 
 
@@ -86,7 +87,7 @@ def _for_some_readers(
     for plan, group in by_plan.items():
         titles = list(dict.fromkeys(advice.title for advice in group))
         does = [f"for {listed(titles)} alone"]
-        price = _price(before, forecast.verdicts(plan))
+        price = cost_text(before, forecast.verdicts(plan))
         if price:
             does.append(f"although {price}")
         for advice in group:
@@ -102,19 +103,6 @@ def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | N
     if repair is not None and not is_better(repair.after, [best]):
         repair = choose_loss(forecast, repair.plan)
     return repair if repair is not None and is_better(repair.after, [best]) else None
-
-
-def _price(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
-    """Return which readers get fewer samples, and how many; "" if none does."""
-    losses: list[str] = []
-    for now, then in zip(before, after, strict=True):
-        if not is_worse([then], [now]):
-            continue
-        title = then.title.split(" (")[0]
-        ends = f"ends with an exception (now {now.usable:,} samples)"
-        gets = f"gets {then.usable:,} samples (now {now.usable:,})"
-        losses.append(f"{title} then {ends if then.outcome == 'crashes' else gets}")
-    return listed(losses)
 
 
 def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact: bool) -> Advice:

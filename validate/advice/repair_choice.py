@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.text.words import listed
 
-from ..verdicts.verdict import Verdict, judge
+from ..verdicts.judge import judge
+from ..verdicts.verdict import Verdict
 from .plan_steps import SUGGESTIONS, guess_encoding, without_one_step
 from .repair_forecast import RepairForecast
 
@@ -78,6 +80,20 @@ def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
         ):
             return True
     return False
+
+
+def cost_text(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
+    """Return which readers get fewer samples after a repair, and how many; "" if none does."""
+    costs: list[str] = []
+    for now, then in zip(before, after, strict=True):
+        if not is_worse([then], [now]):
+            continue
+        title = then.title.split(" (")[0]
+        if then.outcome == "crashes":
+            costs.append(f"{title} then ends with an exception (now {now.usable:,} samples)")
+        else:
+            costs.append(f"{title} then gets {then.usable:,} samples (now {now.usable:,})")
+    return listed(costs)
 
 
 def _fails_on_all_shards(forecast: RepairForecast, plan: RepairPlan) -> bool:

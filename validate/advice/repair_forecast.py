@@ -27,7 +27,8 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import Stop
 
 from ..rules.kit.shape_edits import CAPTION, ShapeEdits, changed, shapes_of
-from ..verdicts.verdict import Verdict, judge
+from ..verdicts.judge import judge
+from ..verdicts.verdict import Verdict
 from .preview_scan import NOT_TRIED, scan_preview
 
 # scan_shards, with its engine

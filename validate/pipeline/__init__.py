@@ -1,22 +1,16 @@
 """The user's own pipeline: one run of it over the shards, and checks whether it resumes, forks and splits.
 
-One run, from the verdict down to the user's code::
+``judge_pipeline`` runs it once and returns the verdict; ``check_loader`` runs it several times and answers questions. Both
+are read from the top of this list to the bottom::
 
-    judge_pipeline          the verdict: unclear_runs why there is none, run_reasons why samples are missing
-    observation             the numbers of a run; sample_keys which samples came out, output_content how many are certain
-    run_pipeline            starts the process and waits: run_request what it gets, process_stacks where it hangs
-    run_process             the process: load_pipeline finds and builds the pipeline
-    measured_loaders        the datasets of DataLoaders, in their workers
-    reported_run            the stages with meters; what they report is in process_report, process_position and run_lists
-    reported_stage          the counts of one stage: followed_keys, followed_stages, combined_samples, batch_counts
+    observed     what one run has shown: its numbers, and the reasons for its losses
+    run          one run: a process is started and watched, and runs the pipeline with a meter after each stage
+    reports      what the processes of a run write while they run, and how it is read
+    meters       what is counted at a stage
 
-Checks of a loader, from the questions down to the user's code::
+    checks       the questions about a loader, and the comparisons that answer them
+    loader       runs of a loader, each in a new process
 
-    check_loader            the questions: check_resume, check_fork, check_workers answer them
-    loader_runs             starts processes: loader_messages what they get and report, loader_shards what they read
-    loader_serving          the process: loader_ranks, loader_facts, loader_parts, source_lines, unpicklable_parts
-
-Both::
-
-    elements, rows, marks   what one element of the output holds, its samples as rows, their values as marks
+    user_code    finds and builds what the user has named
+    values       what one element of the output holds, and marks of its values
 """

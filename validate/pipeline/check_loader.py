@@ -8,14 +8,14 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.text.words import listed
 
 from ..verdicts.check_result import Check, CheckResult
-from .check_fork import METHODS, check_fork
-from .check_resume import check_resume
-from .check_workers import check_workers
-from .load_pipeline import PipelineError
-from .loader_messages import LoaderRequest, LoaderRun
-from .loader_runs import LoaderRuns
-from .loader_shards import FEWEST_SAMPLES, MORE_SAMPLES, clone_urls, shards_to_read
+from .checks.check_fork import METHODS, check_fork
+from .checks.check_resume import check_resume
+from .checks.check_workers import check_workers
+from .loader.loader_messages import LoaderRequest, LoaderRun
+from .loader.loader_runs import LoaderRuns
+from .loader.loader_shards import FEWEST_SAMPLES, MORE_SAMPLES, clone_urls, shards_to_read
 from .sample_copies import SmallTars
+from .user_code.load_pipeline import PipelineError
 
 # Items of an epoch that show enough.
 _LEAST_ITEMS = 8

@@ -12,18 +12,19 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.words import duration, how_many
 
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
-from .copies_run import single_valued_columns
-from .input_content import InputSample
-from .observation import Observation
-from .output_content import OutputContent
-from .run_lists import read_contents, read_opened, read_rows
-from .run_pipeline import ObservedRun, run_pipeline
-from .run_reasons import reasons_of
-from .run_request import RunRequest
-from .sample_contents import contents_in
+from .observed.copies_run import single_valued_columns
+from .observed.input_content import InputSample
+from .observed.observation import Observation
+from .observed.output_content import OutputContent
+from .observed.run_reasons import reasons_of
+from .observed.sample_keys import SampleKeys
+from .observed.unclear_runs import machine_fault_of, why_hidden, why_unclear
+from .reports.run_lists import read_contents, read_opened, read_rows
+from .run.observed_run import ObservedRun
+from .run.run_pipeline import run_pipeline
+from .run.run_request import RunRequest
 from .sample_copies import SampleLocation, locations_in
-from .sample_keys import SampleKeys
-from .unclear_runs import machine_fault_of, why_hidden, why_unclear
+from .values.sample_contents import contents_in
 
 # Of a run without a limit of the user's.
 SAMPLES, SECONDS = 10_000, 60.0
@@ -161,7 +162,7 @@ def _needs_proof(observation: Observation) -> bool:
     """Return whether the verdict depends on which samples came out, and neither keys nor stages nor fields show it."""
     if (
         observation.run.fault is not None
-        or observation.ended_by == "hang"
+        or observation.run.ended_by == "hang"
         or not observation.delivered
     ):
         return False
@@ -174,8 +175,8 @@ def _needs_proof(observation: Observation) -> bool:
 
 def _most_in_unfilled_batches(observation: Observation) -> int:
     """Return how many samples batches that are not full may leave out."""
-    batch = max(stage.batch for stage in observation.stages)
-    return max(0, batch - 1) * max(1, observation.workers)
+    batch = max(stage.batch for stage in observation.run.stages)
+    return max(0, batch - 1) * max(1, observation.run.workers)
 
 
 def _verdict(spec: str, observation: Observation) -> Verdict:
@@ -208,13 +209,13 @@ def _verdict(spec: str, observation: Observation) -> Verdict:
 def _outcome(observation: Observation, unclear: str) -> Outcome:
     if machine_fault_of(observation):
         return "not judged"
-    if observation.ended_by in ("exception", "death"):
+    if observation.run.ended_by in ("exception", "death"):
         return "crashes"
-    if observation.ended_by == "hang":
+    if observation.run.ended_by == "hang":
         return "stalls"
     if not observation.delivered:
-        reads_again = observation.limited and (observation.draws or observation.repeats)
-        if observation.ended_by == "time" or (reads_again and not unclear):
+        reads_again = observation.run.limited and (observation.run.draws or observation.run.repeats)
+        if observation.run.ended_by == "time" or (reads_again and not unclear):
             return "stalls"
     if unclear:
         return "not judged"
@@ -224,17 +225,17 @@ def _outcome(observation: Observation, unclear: str) -> Outcome:
 def _note(spec: str, observation: Observation) -> str:
     """Return how much was read, and what ended it."""
     note = f"{spec} was run {_until(observation)}: {_counts(observation)}; it opened {observation.summary().scope}"
-    if observation.limited:
+    if observation.run.limited:
         note += "; the verdict is about what was read, not about the rest"
     return note
 
 
 def _until(observation: Observation) -> str:
-    read = observation.read_until_the_limit
+    read = observation.run.read_until_the_limit
     until_read = f"until {how_many(read, 'sample')} {'was' if read == 1 else 'were'} read"
     repeats = (
         ", because it repeats without end"
-        if observation.never_ends
+        if observation.run.never_ends
         else ", and had not ended by then"
     )
     texts = {
@@ -246,12 +247,12 @@ def _until(observation: Observation) -> str:
         "death": "until its process ended",
         "hang": "until it was killed",
     }
-    return texts[observation.ended_by]
+    return texts[observation.run.ended_by]
 
 
 def _counts(observation: Observation) -> str:
-    if observation.read is not None:
-        return f"{how_many(observation.read, 'sample')} entered, {observation.delivered:,} came out"
+    if observation.run.read is not None:
+        return f"{how_many(observation.run.read, 'sample')} entered, {observation.delivered:,} came out"
     if observation.has_keys:
         return f"{how_many(observation.delivered, 'sample')} came out"
     counts = f"{how_many(observation.delivered, 'element')} came out, in which no key of a sample is visible"

@@ -6,8 +6,8 @@ from urllib.parse import quote, urlsplit
 from wdsflow import version
 from wdsflow.text.words import command_lines, plain, relative
 
+from ..catalog.manual_pages import explain
 from ..finding import Finding
-from ..rules.rule_catalog import explain
 from .baseline import fingerprint
 from .finding_groups import SEVERITIES, titles
 from .report import Report

@@ -9,7 +9,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair, Severity
 from .kit.base import Context, TallyRule
-from .kit.shapes import missing_at_end
+from .kit.missing_fields import missing_at_end
 
 
 class Truncated(TallyRule):

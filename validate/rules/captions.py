@@ -12,7 +12,8 @@ from wdsflow.text.words import how_many
 from ..finding import Finding, Repair
 from .kit.base import Context, Rule, keep
 from .kit.families import LossRule, QualityRule, flag
-from .kit.shapes import fields_in, folded
+from .kit.field_roles import fields_in
+from .kit.folded_shapes import folded
 
 
 class NoJsonCaption(LossRule):

@@ -12,7 +12,9 @@ from wdsflow.text.shell import escape
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
 from .kit.families import LossRule
-from .kit.shapes import RuleLoss, fields_in, folded
+from .kit.field_roles import fields_in
+from .kit.folded_shapes import folded
+from .kit.rule_loss import RuleLoss
 
 
 class Mispaired(Rule):

@@ -32,7 +32,9 @@ class UnopenedUrls(Rule):
     In practice: ``--train-data "s3://bucket/{000..042}.tar"``, which works with many other tools.
 
     Fix: ``wdsflow train`` in place of ``open_clip_train``: it reads these urls itself, and resumes
-    after a broken connection. Otherwise a command: ``pipe:aws s3 cp s3://bucket/{000..042}.tar -``.
+    after a broken connection. In a training script of your own, call ``wdsflow.register_gopen()``
+    before the first shard is opened: webdataset then reads them in the same way. Otherwise a
+    command: ``pipe:aws s3 cp s3://bucket/{000..042}.tar -``.
     """
 
     code = "P332"

@@ -7,7 +7,7 @@ from wdsflow.text.words import how_many, size
 
 from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
-from ..forecast.resources import working_settings
+from ..forecast.working_settings import working_settings
 from ..verdicts.verdict import PIPELINE
 from .kit.base import Context, Rule
 from .kit.families import TrainingRule, flag

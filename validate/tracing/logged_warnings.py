@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from .meter import TraceRun
+from .trace_run import TraceRun
 
 
 @contextmanager

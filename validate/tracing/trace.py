@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from .logged_warnings import counting_warnings
-from .meter import Meter, RunningStage, StageTrace, Stopped, TraceRun, metered
+from .meter import Meter, metered
 from .pipeline_steps import take_apart
 from .random_state import same_random_state
+from .stage_trace import RunningStage, StageTrace
+from .trace_run import Stopped, TraceRun
 from .trace_table import swallowed_errors, table
 from .trace_verdict import TraceEnd, verdict_of
 

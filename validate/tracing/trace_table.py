@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from .meter import StageTrace
+from .stage_trace import StageTrace
 
 # Characters of a row without the title.
 _NUMBERS_WIDTH = 60

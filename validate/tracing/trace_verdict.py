@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from .errors import error_text
-from .meter import StageTrace, TraceRun
+from .stage_trace import StageTrace
+from .trace_run import TraceRun
 from .trace_table import key_and_shard, swallowed_errors
 
 TraceEnd = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]

@@ -5,7 +5,7 @@ from typing import Literal
 
 from wdsflow.text.words import how_many
 
-from ..tracing.meter import StageTrace
+from ..tracing.stage_trace import StageTrace
 
 Ending = Literal["itself", "samples", "time", "passes", "exception", "death", "hang"]
 

@@ -12,12 +12,12 @@ from functools import cache
 from typing import NamedTuple
 
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.evidence import Run, Runs, Shape, ShardEvidence
+from wdsflow.scan.evidence import Run, Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.shards.tar.members import Stop
 
 
-class LossPlace(NamedTuple):
-    """The first place of a loss or crash."""
+class LossLocation(NamedTuple):
+    """Where a loss or a crash comes first."""
 
     shard: str | None
     key: str | None
@@ -46,14 +46,15 @@ class PassResult:
     usable: int = 0
     lost: Counter[Loss] = field(default_factory=Counter)
     shapes: dict[Loss, Counter[Shape]] = field(default_factory=dict)
-    first: dict[Loss, LossPlace] = field(default_factory=dict)
+    first: dict[Loss, LossLocation] = field(default_factory=dict)
     crash: Fate | None = None
-    crash_place: LossPlace | None = None
+    crash_location: LossLocation | None = None
 
-    def add(self, fate: Fate, count: int, place: LossPlace, shape: Shape) -> None:
+    def add(self, fate: Fate, count: int, location: LossLocation, shape: Shape) -> None:
         """Count ``count`` samples that meet one fate."""
         if fate.kind == "crash":
-            self.crash, self.crash_place = fate, place
+            self.crash = fate
+            self.crash_location = location
             return
         self.formed += count
         self.complete += count * (fate.stage in ("decode", "batch"))
@@ -64,7 +65,7 @@ class PassResult:
         loss = Loss(fate.reason, fate.detail)
         self.lost[loss] += count
         self.shapes.setdefault(loss, Counter())[shape] += count
-        self.first.setdefault(loss, place)
+        self.first.setdefault(loss, location)
 
     def merge(self, other: "PassResult") -> None:
         """Add the result of another worker's pass."""
@@ -76,98 +77,132 @@ class PassResult:
         self.lost.update(other.lost)
         for loss, shapes in other.shapes.items():
             self.shapes.setdefault(loss, Counter()).update(shapes)
-        for loss, place in other.first.items():
-            self.first.setdefault(loss, place)
+        for loss, location in other.first.items():
+            self.first.setdefault(loss, location)
         if self.crash is None:
-            self.crash, self.crash_place = other.crash, other.crash_place
-
-
-class _Pass:
-    def __init__(self, reader: Reader) -> None:
-        self.reader, self.fates_of = reader, cache(reader.fates)
-        self.result = PassResult()
-        self.open: Run | None = None
-        self.open_shard = ""
-        # Runs of further shards in the open one.
-        self.joined = 0
-
-    def take(self, shape: Shape, count: int, place: LossPlace, joined: int = 0) -> bool:
-        fates = self.fates_of(shape)
-        self.result.split += count * max(0, len(fates) - 1 - joined)
-        for fate in fates:
-            self.result.add(fate, count, place, shape)
-            if fate.kind == "crash":
-                return False
-        return True
-
-    def close(self) -> bool:
-        run, joined, self.open, self.joined = self.open, self.joined, None, 0
-        return run is None or self.take(
-            run.shape, 1, LossPlace(self.open_shard, run.key, run.offset), joined
-        )
-
-    def begin(self, run: Run, shard: ShardEvidence) -> bool:
-        if self.open is not None and self.open.key == run.key:
-            self.open = Run(run.key, self.open.offset, self.open.shape + run.shape)
-            self.joined += 1
-            return True
-        if not self.close():
-            return False
-        self.open, self.open_shard = run, shard.url
-        return True
-
-    def inner(self, runs: Runs, shard: ShardEvidence) -> bool:
-        crashes = (
-            item
-            for item in runs.inner
-            if any(fate.kind == "crash" for fate in self.fates_of(item.shape))
-        )
-        crashing = next(crashes, None)
-        counts = [item.count for item in runs.inner] if crashing is None else crashing.before
-        for item, count in zip(runs.inner, counts, strict=False):
-            if count:
-                self.take(item.shape, count, LossPlace(shard.url, item.key, item.offset))
-        return crashing is None or self.take(
-            crashing.shape, 1, LossPlace(shard.url, crashing.key, crashing.offset)
-        )
-
-    def crash(self, fate: Fate, shard: ShardEvidence, offset: int | None = None) -> bool:
-        """Handle an error that passes through the grouping stage, which loses its open sample."""
-        self.result.add(fate, 0, LossPlace(shard.url, None, offset), ())
-        return False
-
-    def shard(self, shard: ShardEvidence) -> bool:
-        if crash := self.reader.at_shard(shard):
-            return self.crash(crash, shard)
-        stop, runs = shard.stop, self.reader.runs(shard)
-        if not self.reader.opens(shard):
-            stop, runs = Stop("unreadable", 0, f"stored as {shard.compression}"), Runs()
-        if runs.head is not None and not self.begin(runs.head, shard):
-            return False
-        if runs.tail is not None and not (
-            self.close() and self.inner(runs, shard) and self.begin(runs.tail, shard)
-        ):
-            return False
-        if crash := self.reader.at_stop(stop):
-            if self.reader.flushes(shard) and not self.close():
-                return False
-            return self.crash(crash, shard, stop.offset)
-        return self.reader.joins or self.close()
+            self.crash = other.crash
+            self.crash_location = other.crash_location
 
 
 def run_pass(reader: Reader, shards: Sequence[ShardEvidence]) -> PassResult:
     """Walk shards in the given order as one worker of the reader would, once."""
     preparation = reader.preparation(shards)
-    if preparation is not None and (before := run_pass(preparation, shards)).crash is not None:
-        return PassResult(crash=before.crash, crash_place=before.crash_place)
-    walk = _Pass(reader.bound_to(shards))
-    if shards and (crash := reader.at_start(shards)):
-        walk.crash(crash, shards[0])
-    elif all(walk.shard(shard) for shard in shards):
-        walk.close()
+    if preparation is not None:
+        prepared = run_pass(preparation, shards)
+        if prepared.crash is not None:
+            return PassResult(crash=prepared.crash, crash_location=prepared.crash_location)
+    walk = _Walk(reader.bound_to(shards))
     result = walk.result
-    if shards and not result.complete and result.crash is None and reader.empty_raises:
-        walk.crash(Fate("crash", "group", "no-samples"), shards[0])
-    if shards and not result.usable and result.crash is None and reader.gives_up:
-        walk.crash(Fate("crash", "batch", "gives-up"), shards[0])
+    if not shards:
+        return result
+    crash = reader.at_start(shards)
+    if crash is not None:
+        walk.end(crash, shards[0])
+    elif all(walk.read(shard) for shard in shards):
+        walk.close()
+    if not result.complete and result.crash is None and reader.empty_raises:
+        walk.end(Fate("crash", "group", "no-samples"), shards[0])
+    if not result.usable and result.crash is None and reader.gives_up:
+        walk.end(Fate("crash", "batch", "gives-up"), shards[0])
     return result
+
+
+class _Walk:
+    """One worker on its way through the shards. Its methods return False once an exception has ended it."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.result = PassResult()
+        self._fates_of = cache(reader.fates)
+        # The run that the next shard may continue, and the shard in which it began.
+        self._open: Run | None = None
+        self._open_shard = ""
+        # Runs of further shards in the open one.
+        self._joined = 0
+
+    def read(self, shard: ShardEvidence) -> bool:
+        """Read one shard, up to its end or its damage."""
+        crash = self.reader.at_shard(shard)
+        if crash is not None:
+            return self.end(crash, shard)
+        stop = shard.stop
+        runs = self.reader.runs(shard)
+        if not self.reader.opens(shard):
+            stop = Stop("unreadable", 0, f"stored as {shard.compression}")
+            runs = Runs()
+        if runs.head is not None and not self._begin(runs.head, shard):
+            return False
+        if runs.tail is not None:
+            is_read = self.close() and self._count_inner(runs, shard)
+            if not is_read or not self._begin(runs.tail, shard):
+                return False
+        crash = self.reader.at_stop(stop)
+        if crash is not None:
+            if self.reader.flushes(shard) and not self.close():
+                return False
+            return self.end(crash, shard, stop.offset)
+        return self.reader.joins or self.close()
+
+    def close(self) -> bool:
+        """Count the open run, which nothing continues."""
+        run = self._open
+        joined = self._joined
+        self._open = None
+        self._joined = 0
+        if run is None:
+            return True
+        location = LossLocation(self._open_shard, run.key, run.offset)
+        return self._count(run.shape, 1, location, joined)
+
+    def end(self, crash: Fate, shard: ShardEvidence, offset: int | None = None) -> bool:
+        """Note an error that passes through the grouping stage, which loses its open sample."""
+        self.result.add(crash, 0, LossLocation(shard.url, None, offset), ())
+        return False
+
+    def _begin(self, run: Run, shard: ShardEvidence) -> bool:
+        """Open a run, or continue the open one if it has the same key."""
+        if self._open is not None and self._open.key == run.key:
+            self._open = Run(run.key, self._open.offset, self._open.shape + run.shape)
+            self._joined += 1
+            return True
+        if not self.close():
+            return False
+        self._open = run
+        self._open_shard = shard.url
+        return True
+
+    def _count_inner(self, runs: Runs, shard: ShardEvidence) -> bool:
+        """Count the runs between the first and the last of a shard, up to the first that ends the reader."""
+        crashing: ShapeCount | None = None
+        for item in runs.inner:
+            if any(fate.kind == "crash" for fate in self._fates_of(item.shape)):
+                crashing = item
+                break
+        counts: Sequence[int] = [item.count for item in runs.inner]
+        if crashing is not None:
+            counts = crashing.before
+        # Those after the crash are not counted.
+        for item, count in zip(runs.inner, counts, strict=False):
+            if count:
+                self._count(item.shape, count, LossLocation(shard.url, item.key, item.offset))
+        if crashing is None:
+            return True
+        location = LossLocation(shard.url, crashing.key, crashing.offset)
+        return self._count(crashing.shape, 1, location)
+
+    def _count(self, shape: Shape, count: int, location: LossLocation, joined: int = 0) -> bool:
+        """Count runs of one shape.
+
+        Args:
+            shape: of the runs.
+            count: of the runs.
+            location: of the first of them.
+            joined: runs of further shards in it, which are no samples of their own.
+        """
+        fates = self._fates_of(shape)
+        self.result.split += count * max(0, len(fates) - 1 - joined)
+        for fate in fates:
+            self.result.add(fate, count, location, shape)
+            if fate.kind == "crash":
+                return False
+        return True

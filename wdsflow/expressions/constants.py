@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from wdsflow.process_database import text_literal
+
 from .score_call import Constant
 
 # Digits of a decimal number that DuckDB converts to the nearest float.
@@ -63,8 +65,7 @@ def literal(value: Constant) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        quoted = value.replace("'", "''")
-        return f"'{quoted}'"
+        return text_literal(value)
     if isinstance(value, int) and abs(value) <= _LARGEST_INTEGER:
         return str(value)
     text = repr(float(value))

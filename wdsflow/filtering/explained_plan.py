@@ -10,7 +10,6 @@ from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.deciding.row_values import results
-from wdsflow.filtering.ledger.ledger import column_of
 from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.stages.pipeline import table
 from wdsflow.text.shell import escape
@@ -134,6 +133,7 @@ def _steps(decider: Decider, stored: Collection[ScoreCall]) -> str:
 def sql_of(
     expression: Expression,
     ledgers: str,
+    columns: Mapping[ScoreCall, str],
     *,
     unknown_keeps: bool,
     several: Collection[ScoreCall] = (),
@@ -143,11 +143,11 @@ def sql_of(
     Args:
         expression: the predicate.
         ledgers: the files, such as ``out/.wdsflow/ledger/*.parquet``.
+        columns: the name of each score's column.
         unknown_keeps: whether samples are kept for which the predicate is unknown.
         several: the scores of which some sample has several values.
     """
-    names = {call: column_of(str(call)) for call in expression.scores}
-    return ledger_query(expression, ledgers, names, several, unknown_keeps=unknown_keeps)
+    return ledger_query(expression, ledgers, columns, several, unknown_keeps=unknown_keeps)
 
 
 def _dearest(expression: Expression, calls: Collection[ScoreCall]) -> str:

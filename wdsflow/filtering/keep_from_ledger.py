@@ -4,7 +4,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, measure_command
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard
+from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.shards.source.base import SourceError, named

@@ -1,14 +1,17 @@
 """Measure a predicate on a few samples: the cost of each score, and how many samples pass each term."""
 
+import glob
 import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.ledger_subset import as_scored, stored_scores
-from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
-from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.deciding.decider import decider_of
+from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
+from wdsflow.filtering.deciding.score_values import guarded, plain_method
+from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
+from wdsflow.filtering.ledger.ledger import read_ledger, score_columns
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
@@ -23,11 +26,11 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .check_inputs import with_captions
 from .explained_plan import Pilot, explain, pilot_of, sql_of
-from .json_place import with_captions
 from .run_folder import Layout
-from .samples import Gone, Views
-from .shard.shard_outputs import same_sample
+from .samples import RejectedSample, Views
+from .shard.same_sample import same_sample
 
 SAMPLES, SHARDS = 500, 4
 
@@ -50,23 +53,21 @@ def measured(
     recipe = canonical_recipe(recipe)
     if scored is None:
         recipe, _ = with_captions(found, recipe, allow_pipe=allow_pipe)
-    program = program_of(recipe)
-    if program.expression is None:
+    plan = plan_of(recipe)
+    if plan.expression is None:
         raise ValueError('no predicate to explain: give --where "..."')
     names = dict(zip(found, output_names(found), strict=True))
     chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
     stored = frozenset[ScoreCall]() if scored is None else stored_scores(recipe, scored)
-    by_model = program.model_calls - stored
-    seconds = dict.fromkeys(
-        (call for call in program.expression.scores if call not in by_model), 0.0
-    )
+    by_model = plan.model_calls - stored
+    seconds = dict.fromkeys((call for call in plan.expression.scores if call not in by_model), 0.0)
     samples = SampleTable()
     for url in chosen:
         known = None if scored is None else scored.ledger(names[url])
         _add(
             samples,
             url,
-            program,
+            plan,
             seconds,
             -(-SAMPLES // len(chosen)),
             known,
@@ -75,7 +76,7 @@ def measured(
         )
     count = max(len(samples.rows), 1)
     costs = {call: cost / count for call, cost in seconds.items()}
-    return pilot_of(program.expression, samples, costs, by_model, stored)
+    return pilot_of(plan.expression, samples, costs, by_model, stored)
 
 
 def explain_plan(
@@ -96,21 +97,23 @@ def explain_plan(
     if scored is not None:
         recipe = as_scored(recipe, scored)
     pilot = measured(urls, recipe, allow_pipe=allow_pipe, scored=scored)
-    program = program_of(recipe)
-    assert program.decider is not None
+    plan = plan_of(recipe)
+    decider = decider_of(plan)
+    assert decider is not None
     query = sql_of(
-        program.decider.expression,
-        f"{out}/.wdsflow/ledger/*.parquet",
+        decider.expression,
+        f"{glob.escape(out)}/.wdsflow/ledger/*.parquet",
+        score_columns(plan.kinds, map(str, plan.gathered_calls)),
         unknown_keeps=recipe.unknown == "keep",
         several=pilot.several,
     )
-    return f"{explain(program.decider, pilot)}\nthe keys of the kept samples, by the ledgers of a run, in any DuckDB:\n{query}"
+    return f"{explain(decider, pilot)}\nthe keys of the kept samples, by the ledgers of a run, in any DuckDB:\n{query}"
 
 
 def _add(
     table: SampleTable,
     url: Shard,
-    program: Program,
+    plan: FilterPlan,
     seconds: dict[ScoreCall, float],
     most: int,
     ledger: Path | None,
@@ -120,12 +123,11 @@ def _add(
 ) -> None:
     """Take the scores of the first samples of a shard, at most ``most``, from its ledger, and compute the others."""
     known = SampleTable() if ledger is None else read_ledger(ledger)[0]
-    recipe = program.recipe
+    recipe = plan.recipe
     options = ViewOptions(
         images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory)
     )
-    assert program.decider is not None
-    order = [call for step in program.decider.steps for call in step.scores if call in seconds]
+    order = [call for step in plan.steps for call in step.scores if call in seconds]
     with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
         samples = Samples(source, contents=True)
         views = Views(samples, options, url, recipe.stages)
@@ -134,30 +136,30 @@ def _add(
                 continue
             try:
                 view = views.view(sample)
-            except Gone:
+            except RejectedSample:
                 continue
             row = Row(len(table.rows), sample.key, sample.start, sample.end)
             if ledger is not None and not _has(known, sample):
                 raise OtherShard(ledger, url)
             for call in order:
-                score = program.scores[call]
+                score = plan.scores[call]
                 if call in stored and isinstance(score, DatasetScore):
                     continue
                 if call in stored and sample.number in known.columns[call]:
                     table.columns[call][row.number] = known.columns[call][sample.number]
                     continue
                 begun = time.perf_counter()
-                if call in program.ranks:
-                    for ranked in program.ranks[call].calls:
+                if call in plan.ranks:
+                    for ranked in plan.ranks[call].calls:
                         if ranked in stored and sample.number in known.columns[ranked]:
                             continue
-                        guarded(
-                            in_plain(program.scores[ranked], program.scores[ranked].score), view
-                        )
+                        guarded(plain_method(plan.scores[ranked], plan.scores[ranked].score), view)
                 elif isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:
-                    table.columns[call][row.number] = guarded(in_plain(score, score.score), view)
+                    table.columns[call][row.number] = guarded(
+                        plain_method(score, score.score), view
+                    )
                 seconds[call] += time.perf_counter() - begun
             table.rows.append(row)
             most -= 1

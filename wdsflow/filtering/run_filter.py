@@ -1,19 +1,19 @@
 """Filter shards, with the scores of an earlier run or without, or score them: resumable, with every sample accounted for."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from wdsflow.filtering.deciding.compare_samples import compare_samples
-from wdsflow.filtering.deciding.ledger_subset import as_scored, is_complete, lacking_columns
-from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.deciding.plan import plan_of
+from wdsflow.filtering.deciding.stored_scores import as_scored, is_complete, missing_columns
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     NotCompared,
-    read_about,
+    read_metadata,
     same_shard,
 )
 from wdsflow.filtering.recipe.recipe import (
@@ -30,14 +30,17 @@ from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
-from wdsflow.stages.scores.model.clip import ClipScore
+from wdsflow.stages.scores.model.clip.clip_score import ClipScore
+from wdsflow.table_files.parquet_file import path_problem
 from wdsflow.text.secrets import redact
 
 from .added_scores import with_ledgers
-from .json_place import check_places, with_captions
+from .check_inputs import check_inputs, with_captions
+from .filter_pass import Pass
+from .pass_engine import joined
 from .run_folder import Layout, ShardRecord
 from .run_options import LocalOnly, RunOptions, say_all
-from .run_pass import Pass, joined
+from .run_pass import run_pass
 from .run_report import RunReport
 
 Urls = str | Iterable[str]
@@ -71,7 +74,7 @@ def filter_shards(
 
     Raises:
         ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no sample has a caption in
-            the given place (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
+            the given fields (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
         LedgerError: ``ledger`` has no ledgers, or the predicate compares samples and the ledger of a shard is missing.
         Differs: ``out`` holds a run with another recipe.
         Busy: another run works in ``out``.
@@ -123,8 +126,9 @@ def measure_shards(
 @contextmanager
 def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Path]:
     """Yield the local folder for the outputs of a run, as ``working_folder``. Raises LocalOnly as well."""
-    if (found := remote_url(out)) is not None:
-        url = redact(found)
+    remote = remote_url(out)
+    if remote is not None:
+        url = redact(remote)
         if options.count > 1:
             raise LocalOnly(
                 f"slices cannot share {url}: run without slices, or each in a folder of its own",
@@ -154,44 +158,44 @@ def _filter_scored(
     options: RunOptions,
     embeddings_from: str | os.PathLike[str] | None,
 ) -> RunReport:
-    """Filter by the scores of an earlier run; those that it lacks are computed."""
+    """Filter by the scores of an earlier run; missing ones are computed."""
     say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
-    layout, scored = _layout(out, options), Layout(local_folder(ledger))
-    found, names = _shards(urls, options)
+    layout = _layout(out, options)
+    scored = Layout(local_folder(ledger))
+    shards, names = _shards(urls, options)
+    _refuse_unreadable(layout, shards, names)
     _refuse_same(ledger, layout, "--ledger")
     recipe = as_scored(recipe, scored)
     recipe, line_on_precision = with_precision(recipe, options)
     say_all(options, filter(None, [line_on_precision]))
-    lacks = lacking_columns(program_of(recipe), scored, names)
-    if recipe.embeddings and not program_of(recipe).model_calls.isdisjoint(lacks):
+    missing_scores = missing_columns(plan_of(recipe), scored, names)
+    if recipe.embeddings and not plan_of(recipe).model_calls.isdisjoint(missing_scores):
         raise ValueError(
             f"--embeddings copies those of {scored.folder}, which has none for some scores: measure them first"
         )
-    check_places(found, recipe, lacks, allow_pipe=options.allow_pipe)
-    compares = bool(program_of(recipe).dataset_calls)
+    check_inputs(shards, recipe, missing_scores, allow_pipe=options.allow_pipe)
+    compares = bool(plan_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
 
-    def before(one: Pass, report: RunReport) -> bool:
+    def prepare(pass_: Pass, report: RunReport) -> bool:
         try:
-            _take_sources(one, scored)
-            return True
+            _use_ledgers(pass_, scored)
         except NotCompared:
-            # Its samples were not scored for this comparison: a first pass computes what is
-            # lacking.
-            first = _first_pass(one, options)
-            first.given = scored
-            return _take_first(one, first, report)
+            # Its samples were not scored for this comparison: a first pass computes the missing
+            # values.
+            first = _first_pass(pass_, options)
+            first.reused = scored
+            return _run_first(pass_, first, report)
+        return True
 
-    whole = Pass("filter", found, names, layout, recipe, options, scored=scored, embedded=embedded)
-    whole.compares, whole.before, whole.computes = (
-        compares,
-        before,
-        bool(lacks) or not is_complete(scored, recipe),
-    )
-    with joined(options) as whole.cluster:
-        return whole.run()
+    pass_ = Pass("filter", shards, names, layout, recipe, options, scored=scored, embedded=embedded)
+    pass_.compares = compares
+    pass_.prepare = prepare
+    pass_.computes = bool(missing_scores) or not is_complete(scored, recipe)
+    with joined(options) as pass_.cluster:
+        return run_pass(pass_)
 
 
 def _scored_first(
@@ -208,53 +212,66 @@ def _scored_first(
     say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
     layout = _layout(out, options)
-    found, names = _shards(urls, options)
+    shards, names = _shards(urls, options)
+    _refuse_unreadable(layout, shards, names)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
     adding = ""
     if kind == "measure" and not options.restart:
         recipe, adding = with_ledgers(recipe, layout, is_alone=options.count == 1)
     recipe, line_on_precision = with_precision(recipe, options)
     recipe, line_on_captions = with_captions(
-        found, recipe, allow_pipe=options.allow_pipe, earlier=earlier
+        shards, recipe, allow_pipe=options.allow_pipe, earlier=earlier
     )
     say_all(options, filter(None, (adding, line_on_precision, line_on_captions)))
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
-    whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
-    whole.sources = embedded.digest if embedded else None
-    compared = program_of(recipe).dataset_calls
-    if not compared:
-        return whole.run()
+    pass_ = Pass(kind, shards, names, layout, recipe, options, tars=tars, embedded=embedded)
+    pass_.sources = embedded.digest if embedded else None
+    if not plan_of(recipe).dataset_calls:
+        return run_pass(pass_)
     _refuse_slices(options, compares=True)
 
-    def before(one: Pass, report: RunReport) -> bool:
-        first = _first_pass(one, options)
-        first.other = one.layout if kind == "measure" else None
-        return _take_first(one, first, report)
+    def prepare(pass_: Pass, report: RunReport) -> bool:
+        first = _first_pass(pass_, options)
+        first.main = pass_.layout if kind == "measure" else None
+        return _run_first(pass_, first, report)
 
-    whole.before, whole.compares = before, True
+    pass_.prepare = prepare
+    pass_.compares = True
     # Once for both passes.
-    with joined(options) as whole.cluster:
-        return whole.run()
+    with joined(options) as pass_.cluster:
+        return run_pass(pass_)
 
 
-def _first_pass(one: Pass, options: RunOptions) -> Pass:
-    """Return the pass that computes and gathers what a pass needs to compare samples."""
-    again = replace(options, dry_run=False, restart=False)
-    first = Pass("measure", one.urls, one.names, one.layout.scored, one.recipe, again, tars=False)
-    first.embedded, first.sources, first.cluster = one.embedded, one.sources, one.cluster
+def _first_pass(second: Pass, options: RunOptions) -> Pass:
+    """Return the pass that computes and gathers what a second pass needs to compare samples."""
+    options = replace(options, dry_run=False, restart=False)
+    first = Pass(
+        "measure",
+        second.urls,
+        second.names,
+        second.layout.scored,
+        second.recipe,
+        options,
+        tars=False,
+    )
+    first.embedded = second.embedded
+    first.sources = second.sources
+    first.cluster = second.cluster
     return first
 
 
-def _take_first(one: Pass, first: Pass, report: RunReport) -> bool:
+def _run_first(second: Pass, first: Pass, report: RunReport) -> bool:
     """Run the first of two passes, and compare all samples. Return False if it failed."""
-    done = first.run()
-    report.changed = done.changed
-    if done.failures:
-        report.failures, report.whole = done.failures, False
-        report.waits_for = tuple(str(call) for call in program_of(one.recipe).dataset_calls)
+    first_report = run_pass(first)
+    report.changed = first_report.changed
+    if first_report.failures:
+        report.failures = first_report.failures
+        report.whole = False
+        report.waits_for = tuple(map(str, second.plan.dataset_calls))
         return False
-    one.scored, one.computes = first.layout, False
-    _take_sources(one, first.layout)
+    second.scored = first.layout
+    second.computes = False
+    _use_ledgers(second, first.layout)
     return True
 
 
@@ -263,7 +280,7 @@ def with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
 
     On a cluster "auto" is fp32: which GPUs its nodes have is not known yet.
     """
-    scores = program_of(recipe).scores.items()
+    scores = plan_of(recipe).scores.items()
     if not any(
         hasattr(score, "precision") and dict(call.settings).get("precision", "auto") == "auto"
         for call, score in scores
@@ -286,9 +303,9 @@ def _reuse(
     options: RunOptions,
 ) -> Reuse | None:
     """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored."""
-    program = program_of(recipe)
+    plan = plan_of(recipe)
     if recipe.embeddings and not any(
-        isinstance(score, ClipScore) for score in program.scores.values()
+        isinstance(score, ClipScore) for score in plan.scores.values()
     ):
         raise ValueError(
             "--embeddings stores the embeddings of CLIP scores: add clip_similarity, zero_shot or aesthetic"
@@ -296,9 +313,9 @@ def _reuse(
     if folder is None:
         return None
     _refuse_same(folder, layout, "--embeddings-from")
-    found = reuse_of(folder, names, program.models, recipe.stages)
-    say_all(options, [f"{line}: computed again" for line in found.missing])
-    return found
+    reuse = reuse_of(folder, names, plan.models, recipe.stages)
+    say_all(options, [f"{line}: computed again" for line in reuse.missing])
+    return reuse
 
 
 def _refuse_same(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> None:
@@ -309,29 +326,46 @@ def _refuse_same(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> N
         )
 
 
-def _take_sources(one: Pass, scored: Layout) -> None:
-    """Make a pass depend on its ledgers, and compare all samples if needed."""
-    found = {
-        name: fingerprint(str(path))
-        for name in one.names
-        if (path := scored.ledger(name)).is_file()
-    }
-    missing = [name for name in one.names if name not in found]
+def _refuse_unreadable(layout: Layout, shards: Sequence[Shard], names: Sequence[str]) -> None:
+    """Raise ValueError if a ledger would have a path by which it cannot be read again."""
+    problem = path_problem(os.path.abspath(layout.inside))
+    if problem:
+        raise ValueError(
+            f"{layout.folder} cannot hold ledgers, because {problem}: choose another folder for the output"
+        )
+    for url, name in zip(shards, names, strict=True):
+        problem = path_problem(os.path.abspath(layout.ledger(name)))
+        if problem:
+            raise ValueError(
+                f"the ledger of {url} could not be read again, because {problem}: rename the shard"
+            )
+
+
+def _use_ledgers(pass_: Pass, scored: Layout) -> None:
+    """Make a pass depend on the ledgers of its shards, and compare all samples if needed."""
+    identities = {}
+    missing = []
+    for name in pass_.names:
+        ledger = scored.ledger(name)
+        if ledger.is_file():
+            identities[name] = fingerprint(str(ledger))
+        else:
+            missing.append(name)
     # Otherwise the shards without one are reported as not done.
-    if missing and (one.compares or not found):
+    if missing and (pass_.compares or not identities):
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise LedgerError(
             f"{scored.folder} has no ledger of {missing[0]}{more}: measure the shards, or leave them out"
         )
-    one.sources = digest([found.get(name) for name in one.names])
-    for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
+    pass_.sources = digest([identities.get(name) for name in pass_.names])
+    if not pass_.compares:
+        return
+    for url, name in zip(pass_.urls, pass_.names, strict=True):
         # If one cannot be read now, the others are unaffected.
         with suppress(SourceError):
             record = ShardRecord(0, url, name, "", input_identity(url))
-            same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
-    if one.compares:
-        shards = list(enumerate(one.names))
-        compare_samples(program_of(one.recipe), shards, scored, one.layout)
+            same_shard(read_metadata(scored.ledger(name)), record, scored.ledger(name))
+    compare_samples(pass_.plan, list(enumerate(pass_.names)), scored, pass_.layout)
 
 
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
@@ -347,5 +381,6 @@ def _layout(out: Path, options: RunOptions) -> Layout:
 
 
 def _shards(urls: Urls, options: RunOptions) -> tuple[list[Shard], list[str]]:
-    found = expand_existing(urls, allow_pipe=options.allow_pipe)
-    return found, output_names(found)
+    """Return the shards of urls, and the names of their outputs."""
+    shards = expand_existing(urls, allow_pipe=options.allow_pipe)
+    return shards, output_names(shards)

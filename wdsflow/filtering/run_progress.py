@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wdsflow.engines.base import Engine
-from wdsflow.filtering.shard.shard_outputs import ShardTask
+from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
 

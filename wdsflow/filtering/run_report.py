@@ -9,7 +9,7 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.records.line import by_count
 from wdsflow.records.report import OutputsReport
 from wdsflow.records.unfinished import uncounted_text
-from wdsflow.shards.samples.tar_samples import is_harmless
+from wdsflow.shards.samples.tar_damage import is_harmless
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -37,7 +37,7 @@ class RunReport(OutputsReport[ShardRecord]):
     waits_for: tuple[str, ...] = ()
     quarantine: Path | None = None
     # Shards of the run, or of its slice.
-    asked: int = 0
+    requested: int = 0
 
     @property
     def outcomes(self) -> list[ShardRecord]:
@@ -53,7 +53,7 @@ class RunReport(OutputsReport[ShardRecord]):
     @property
     def unread(self) -> bool:
         """Whether none of the shards could be processed."""
-        return bool(self.failures) and len(self.failures) >= self.asked
+        return bool(self.failures) and len(self.failures) >= self.requested
 
     @property
     def warning(self) -> str:

@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.models.model_costs import ModelCost, read_costs
 from wdsflow.shards.source.base import local_folder
-from wdsflow.stages.scores.model.model_score import Model, ModelScore
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model_score import ModelScore
 
-from .deciding.program import program_of
+from .deciding.plan import plan_of
 from .recipe.recipe import Recipe, canonical_recipe, digest
 from .run_folder import Layout
 
 
 @dataclass(frozen=True)
 class ScoreCost:
-    """The costs of a score's models, in each folder where all of them were measured. ``about``: the catalog's seconds."""
+    """The costs of a score's models, in each folder where all of them were measured. ``catalog_seconds``: what the catalog says."""
 
     score: str
     # Folder -> costs.
     measured: tuple[tuple[str, tuple[ModelCost, ...]], ...]
-    about: float | None
+    catalog_seconds: float | None
 
 
 def models_by_digest(models: Iterable[Model]) -> dict[str, Model]:
@@ -36,9 +37,9 @@ def score_costs(
 
     Raises ValueError for an invalid recipe.
     """
-    program = program_of(canonical_recipe(recipe))
+    plan = plan_of(canonical_recipe(recipe))
     found = []
-    for call, score in program.scores.items():
+    for call, score in plan.scores.items():
         if not isinstance(score, ModelScore) or call in stored:
             continue
         digests = models_by_digest(score.models())

@@ -10,8 +10,11 @@ from io import BytesIO
 from struct import Struct, error
 from typing import IO, Any
 
-from .header import MAX_HEADER, ImageHeader, more_bytes, read_gif, read_png, read_webp
+from .gif import read_gif
+from .header import MAX_HEADER, ImageHeader, more_bytes
 from .jpeg import read_jpeg
+from .png import read_png
+from .webp import read_webp
 
 __all__ = [
     "HEAD",
@@ -25,54 +28,11 @@ __all__ = [
 
 _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
 
-
-def read_header(data: bytes) -> ImageHeader | None:
-    """Return the header in the first bytes of a file, None if they are not an image.
-
-    4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` is
-    the number of bytes to call again with, at most 1 MiB. Width, height, mode, progressive and
-    orientation are Pillow's, but for HEIC and AVIF. Never raises.
-    """
-    if data.startswith(_JPEG):
-        return read_jpeg(data)
-    if data.startswith(_PNG):
-        return read_png(data)
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return read_webp(data)
-    if data.startswith(_GIF):
-        return read_gif(data)
-    return read_other(data) if data else None
-
-
 # Bytes that nearly all headers fit into.
 HEAD = 4096
 # Bytes of a file of which no quick look says what it is.
 _MOST_SEARCHED = 64 << 20
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
-
-
-def first_header(read: Callable[[int, int], bytes], size: int) -> tuple[ImageHeader | None, bytes]:
-    """Return the header of a file of ``size`` bytes, and the bytes read for it: as many of the first as it needs.
-
-    ``read(start, size)`` returns bytes of the file. Formats that have more than 4 KiB before their
-    first pixel, such as PSD, XPM and DCX, are recognized only by a look at the whole file, up to 64
-    MiB.
-    """
-    head = read(0, HEAD)
-    header = read_header(head)
-    while header is not None and len(head) < header.needs <= MAX_HEADER and len(head) < size:
-        head += read(len(head), header.needs - len(head))
-        header = read_header(head)
-    if header is None and len(head) < size <= _MOST_SEARCHED and not is_markup(head):
-        head += read(len(head), size - len(head))
-        header = read_header(head)
-    return header, head
-
-
-def is_markup(head: bytes) -> bool:
-    """Return whether a file begins like HTML, XML or JSON."""
-    return head[:256].lstrip(_BLANKS)[:1] in (b"<", b"{", b"[")
-
 
 _two_longs = Struct(">II").unpack_from
 _HEIC = frozenset((b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"))
@@ -108,6 +68,47 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89HDF\r\n\x1a\n", "hdf5"),
     (b"\0\0\x01\xb3", "mpeg"),
 )
+
+
+def read_header(data: bytes) -> ImageHeader | None:
+    """Return the header in the first bytes of a file, None if they are not an image.
+
+    4 KiB do for nearly all files. Where EXIF, a colour profile or a comment is larger, ``needs`` is
+    the number of bytes to call again with, at most 1 MiB. Width, height, mode, progressive and
+    orientation are Pillow's, but for HEIC and AVIF. Never raises.
+    """
+    if data.startswith(_JPEG):
+        return read_jpeg(data)
+    if data.startswith(_PNG):
+        return read_png(data)
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return read_webp(data)
+    if data.startswith(_GIF):
+        return read_gif(data)
+    return read_other(data) if data else None
+
+
+def first_header(read: Callable[[int, int], bytes], size: int) -> tuple[ImageHeader | None, bytes]:
+    """Return the header of a file of ``size`` bytes, and the bytes read for it: as many of the first as it needs.
+
+    ``read(start, size)`` returns bytes of the file. Formats that have more than 4 KiB before their
+    first pixel, such as PSD, XPM and DCX, are recognized only by a look at the whole file, up to 64
+    MiB.
+    """
+    head = read(0, HEAD)
+    header = read_header(head)
+    while header is not None and len(head) < header.needs <= MAX_HEADER and len(head) < size:
+        head += read(len(head), header.needs - len(head))
+        header = read_header(head)
+    if header is None and len(head) < size <= _MOST_SEARCHED and not is_markup(head):
+        head += read(len(head), size - len(head))
+        header = read_header(head)
+    return header, head
+
+
+def is_markup(head: bytes) -> bool:
+    """Return whether a file begins like HTML, XML or JSON."""
+    return head[:256].lstrip(_BLANKS)[:1] in (b"<", b"{", b"[")
 
 
 def read_other(data: bytes) -> ImageHeader | None:

@@ -6,7 +6,8 @@ from functools import cache
 from struct import Struct, error
 from typing import Any
 
-from .header import ImageHeader, exif_orientation, make_header, more_bytes, xmp_orientation
+from .header import ImageHeader, make_header, more_bytes
+from .orientation import exif_orientation, xmp_orientation
 
 _segment = Struct(">BBH").unpack_from
 _frame = Struct(">BHHB").unpack_from
@@ -18,6 +19,26 @@ _SCAN = 0xDA
 _MOST_SEGMENTS = 10_000
 # Bytes: 64 coefficients of 2.
 _BLOCK = 128
+
+_ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
+_MODES = {1: "L", 3: "RGB", 4: "CMYK"}
+_EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
+# Markers before the frame that carry a length. Others outside of _ALL_FRAMES have none, or end the
+# header.
+_PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {
+    0xE1,
+    0xE2,
+}
+_APP1, _APP2 = 0xE1, 0xE2
+# Past fill bytes, escaped FFs and bytes that are no marker.
+_MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
+# Bytes of the smallest frame and scan.
+_SHORTEST_REST = 20
+_REFUSED = ImageHeader("jpeg", 0, 0, "")
+
+_MOST_SCANS = 100
+# Pixels times scans: a small progressive file can keep a decoder busy for hours.
+_MOST_SCANNED = 4_000_000_000
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
@@ -68,23 +89,6 @@ def _size(data: bytes, position: int, width: int, height: int, components: int) 
 def first_scan(data: bytes) -> int | None:
     """Return where the first scan of a JPEG begins; None if it has none, or has something unusual before it."""
     return next((position for marker, position in _segments(data) if marker == _SCAN), None)
-
-
-_ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
-_MODES = {1: "L", 3: "RGB", 4: "CMYK"}
-_EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
-# Markers before the frame that carry a length. Others outside of _ALL_FRAMES have none, or end the
-# header.
-_PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {
-    0xE1,
-    0xE2,
-}
-_APP1, _APP2 = 0xE1, 0xE2
-# Past fill bytes, escaped FFs and bytes that are no marker.
-_MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
-# Bytes of the smallest frame and scan.
-_SHORTEST_REST = 20
-_REFUSED = ImageHeader("jpeg", 0, 0, "")
 
 
 def read_jpeg(data: bytes) -> ImageHeader:
@@ -152,11 +156,6 @@ def read_jpeg(data: bytes) -> ImageHeader:
 
 def _cut(reached: int) -> ImageHeader:
     return _REFUSED._replace(needs=more_bytes(reached), length=reached)
-
-
-_MOST_SCANS = 100
-# Pixels times scans: a small progressive file can keep a decoder busy for hours.
-_MOST_SCANNED = 4_000_000_000
 
 
 @cache

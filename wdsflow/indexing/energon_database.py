@@ -2,16 +2,17 @@
 
 import errno
 import os
-import pickle
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from wdsflow.shards.atomic import create, discard, naming, remove_stale, sync_folder
 
-from .shard_pass import ShardContents
+from .sample_rows import RowChunk, SampleRows, chunks_of
 
 _TABLES = """
 CREATE TABLE samples (tar_file_id INTEGER NOT NULL, sample_key TEXT NOT NULL UNIQUE, sample_index INTEGER NOT NULL,
@@ -35,7 +36,7 @@ class EnergonDatabase:
     """Collects samples under a temporary name; ``commit`` renames the database. A context manager.
 
     Shards may come in any order. Their samples are inserted in the order of the shards, because the
-    bytes of the database depend on it; samples of later shards are kept in a temporary file until
+    bytes of the database depend on it; rows of later shards are kept in a temporary file until
     then.
     """
 
@@ -47,49 +48,50 @@ class EnergonDatabase:
         self._connection = sqlite3.connect(self._name, isolation_level=None)
         with naming(path):
             self._spool = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - closed by __exit__
-        # Shard -> offset of its samples in the spool.
-        self._waiting: dict[int, int] = {}
+        # Shard -> position of its rows in the spool; None if it is left out.
+        self._waiting: dict[int, int | None] = {}
         self._next = 0
 
-    def add(self, number: int, contents: ShardContents | None) -> None:
-        """Add the samples of a shard, or None for one that is left out. ``number``: from 0 without gaps, each once.
+    def add(self, number: int, rows: SampleRows | None) -> None:
+        """Add the rows of a shard, or None for one that is left out. ``number``: from 0 without gaps, each once.
 
         Raises CannotIndex if a key occurs twice, OSError if the disk is full.
         """
         if number != self._next:
-            with naming(self._path):
-                self._waiting[number] = self._spool.seek(0, os.SEEK_END)
-                self._spool.write(pickle.dumps(contents, pickle.HIGHEST_PROTOCOL))
-                self._spool.flush()
+            self._keep(number, rows)
             return
-        self._insert(number, contents)
+        if rows is not None:
+            self._insert(number, rows.file)
         self._next += 1
-        while (place := self._waiting.pop(self._next, None)) is not None:
-            self._spool.seek(place)
-            self._insert(self._next, pickle.load(self._spool))  # noqa: S301 - written by this object
+        while self._next in self._waiting:
+            position = self._waiting.pop(self._next)
+            if position is not None:
+                self._spool.seek(position)
+                self._insert(self._next, self._spool)
             self._next += 1
 
-    def _insert(self, number: int, contents: ShardContents | None) -> None:
-        if contents is None:
+    def _keep(self, number: int, rows: SampleRows | None) -> None:
+        """Keep the rows of a shard until those before it are inserted."""
+        if rows is None:
+            self._waiting[number] = None
             return
-        samples = contents.samples
-        ends = [*(sample.start for sample in samples[1:]), contents.end]
-        rows = (
-            (number, each.key, at, each.start, ends[at] - each.start)
-            for at, each in enumerate(samples)
-        )
-        parts = (
-            (number, at, m.field, m.data, m.size)
-            for at, each in enumerate(samples)
-            for m in each.members
-        )
-        try:
-            self._run("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", rows)
-            self._run("INSERT INTO sample_parts VALUES (?, ?, ?, ?, ?)", parts)
-        except sqlite3.IntegrityError:
-            raise CannotIndex(f"Energon takes no key twice: {self._twice(contents)}") from None
-        except UnicodeEncodeError:
-            raise CannotIndex("a name is not UTF-8") from None
+        with naming(self._path):
+            self._waiting[number] = self._spool.seek(0, os.SEEK_END)
+            shutil.copyfileobj(rows.file, self._spool)
+            self._spool.flush()
+
+    def _insert(self, number: int, file: BinaryIO) -> None:
+        for chunk in chunks_of(file):
+            samples = ((number, *row) for row in chunk.samples)
+            parts = ((number, *row) for row in chunk.parts)
+            try:
+                self._run("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", samples)
+                self._run("INSERT INTO sample_parts VALUES (?, ?, ?, ?, ?)", parts)
+            except sqlite3.IntegrityError:
+                twice = self._first_twice(chunk)
+                raise CannotIndex(f"Energon takes no key twice: {twice}") from None
+            except UnicodeEncodeError:
+                raise CannotIndex("a name is not UTF-8") from None
 
     def commit(self, order: Sequence[int]) -> None:
         """Number the shards by their place in ``order``, and rename the file. Raises OSError."""
@@ -136,16 +138,18 @@ class EnergonDatabase:
         with _full_disk(self._path):
             self._connection.executemany(statement, rows)
 
-    def _twice(self, contents: ShardContents) -> str:
+    def _first_twice(self, chunk: RowChunk) -> str:
+        """Return the first key of a chunk that there is already: of these rows, none or some are inserted."""
         seen: set[str] = set()
-        for sample in contents.samples:
-            if sample.key in seen:
-                return sample.key
-            seen.add(sample.key)
-            if self._connection.execute(
-                "SELECT 1 FROM samples WHERE sample_key = ?", (sample.key,)
-            ).fetchone():
-                return sample.key
+        for key, sample, _, _ in chunk.samples:
+            if key in seen:
+                return key
+            seen.add(key)
+            inserted = self._connection.execute(
+                "SELECT tar_file_id, sample_index FROM samples WHERE sample_key = ?", (key,)
+            ).fetchone()
+            if inserted is not None and inserted != (self._next, sample):
+                return key
         return ""
 
 

@@ -1,7 +1,8 @@
 """Energon's index of shards: ``NAME.tar.idx`` for each, and the folder ``.nv-meta`` about all."""
 
 import os
-import struct
+import sys
+from array import array
 from collections.abc import Mapping
 from contextlib import ExitStack
 from uuid import NAMESPACE_URL, uuid5
@@ -14,6 +15,7 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 from .count_files import Shards, as_json, splits_of
 from .energon_database import CannotIndex, EnergonDatabase
 from .index_record import IndexRecord
+from .sample_rows import SampleRows
 from .shard_pass import ShardContents, ShardFacts
 
 NV_META = ".nv-meta"
@@ -45,8 +47,13 @@ class EnergonFiles:
         self._is_complete = True
 
     def open_database(self, stack: ExitStack) -> None:
-        """Begin a new database, which needs the samples of all shards; without it, ``.nv-meta/index.sqlite`` stays."""
+        """Begin a new database, which needs the samples of all shards."""
         self._database = stack.enter_context(EnergonDatabase(self._record.folder / NV_SQLITE))
+
+    def remove_old_database(self, of: Mapping[str, object]) -> None:
+        """Remove a database that an earlier run wrote, if it is of other shards. Raises OSError."""
+        if not self._record.is_made_from(NV_SQLITE, of):
+            self._record.unlink(NV_SQLITE)
 
     def add(
         self,
@@ -72,7 +79,7 @@ class EnergonFiles:
             self._add_samples(number, None)
             return
         self._record.put(tar_index(name), index, identity)
-        self._add_samples(number, contents)
+        self._add_samples(number, contents.rows)
 
     def skip(self, number: int) -> None:
         """Leave a damaged shard out of the database. Raises OSError."""
@@ -104,12 +111,12 @@ class EnergonFiles:
             elif (record.folder / name).read_bytes() != data:
                 self._report.settings.append(str(record.folder / name))
 
-    def _add_samples(self, number: int, contents: ShardContents | None) -> None:
-        """Add the samples of a shard to the database, and those of later shards that waited for it."""
+    def _add_samples(self, number: int, rows: SampleRows | None) -> None:
+        """Add the rows of a shard to the database, and those of later shards that waited for it."""
         if self._database is None:
             return
         try:
-            self._database.add(number, contents)
+            self._database.add(number, rows)
         except CannotIndex as error:
             self._leave_out(NV_SQLITE, error)
             self._database = None
@@ -123,10 +130,13 @@ def _offsets(facts: ShardFacts, contents: ShardContents) -> bytes:
     """Return the index of a shard: the offsets of its samples, and that after the last. Raises CannotIndex."""
     if facts.obstacle:
         raise CannotIndex(facts.obstacle)
-    if not contents.samples:
+    if not contents.starts:
         raise CannotIndex("it has no samples, and such an index cannot be empty")
-    offsets = [*(sample.start for sample in contents.samples), contents.end]
-    return struct.pack(f"<{len(offsets)}Q", *offsets)
+    offsets = array("Q", contents.starts)
+    offsets.append(contents.end)
+    if sys.byteorder == "big":
+        offsets.byteswap()
+    return offsets.tobytes()
 
 
 def _settings(shards: Shards) -> dict[str, bytes]:

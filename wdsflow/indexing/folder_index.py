@@ -4,8 +4,9 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from threading import Event
 
 from wdsflow.records.unfinished import INSIDE
@@ -15,8 +16,9 @@ from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
 from .count_files import render_counts
-from .energon_files import NV_SQLITE, EnergonFiles, tar_index
+from .energon_files import NV_META, NV_SQLITE, EnergonFiles, tar_index
 from .index_record import IndexLine, IndexRecord
+from .sample_rows import SampleRows
 from .shard_pass import ShardContents, ShardFacts, pass_over
 
 # Version of the result of a pass.
@@ -33,8 +35,8 @@ class _Job:
     number: int
     # Before the pass.
     identity: dict[str, object]
-    # Its samples are wanted, too.
-    offsets: bool
+    # For the rows of a database; None if none is made.
+    rows_folder: Path | None = None
 
     @property
     def made_from(self) -> dict[str, object]:
@@ -48,12 +50,19 @@ class FolderIndex:
         shards: each shard, by its name without folder.
         kinds: names of ``IndexKinds``.
         record: of the folder, begun.
+        database: whether Energon gets its database of samples.
     """
 
     def __init__(
-        self, shards: Mapping[str, Shard], kinds: Collection[str], record: IndexRecord
+        self,
+        shards: Mapping[str, Shard],
+        kinds: Collection[str],
+        record: IndexRecord,
+        *,
+        database: bool,
     ) -> None:
         self._shards, self._kinds, self._record = shards, kinds, record
+        self._wants_database = database and "energon" in kinds
         self._report = record.report
         self._energon = EnergonFiles(record) if "energon" in kinds else None
         self._numbers = {name: number for number, name in enumerate(shards)}
@@ -86,7 +95,7 @@ class FolderIndex:
         same_before = report.same
         all_jobs = [self._job(name) for name in self._shards]
         work = [job for job in all_jobs if not self._is_done(job)]
-        if self._energon is None:
+        if self._energon is None or not self._wants_database:
             return work
         if not work and record.is_made_from(NV_SQLITE, self._made_from()):
             report.same += 1
@@ -96,13 +105,11 @@ class FolderIndex:
             return work
         self._energon.open_database(stack)
         self._facts, self._identities, report.same = {}, {}, same_before
-        return all_jobs
+        return [replace(job, rows_folder=record.folder / NV_META) for job in all_jobs]
 
     def _job(self, name: str) -> _Job:
         url = self._shards[name]
-        return _Job(
-            name, url, self._numbers[name], _identity(url), offsets=self._energon is not None
-        )
+        return _Job(name, url, self._numbers[name], _identity(url))
 
     def _is_done(self, job: _Job) -> bool:
         """Return whether all files of a shard exist; if so, take the facts from the record."""
@@ -123,7 +130,15 @@ class FolderIndex:
 
     def _note(self, job: _Job, passed: tuple[ShardFacts, ShardContents]) -> None:
         """Write the files of a shard, and record its facts."""
-        report, (facts, contents) = self._report, passed
+        facts, contents = passed
+        try:
+            self._add(job, facts, contents)
+        finally:
+            if contents.rows is not None:
+                contents.rows.close()
+
+    def _add(self, job: _Job, facts: ShardFacts, contents: ShardContents) -> None:
+        report = self._report
         if facts.damage:
             report.refused.append((job.url, "; ".join(facts.damage)))
             if facts.unpack:
@@ -152,6 +167,8 @@ class FolderIndex:
         ).items():
             self._record.put(name, data, made_from)
         if self._energon is not None:
+            if not self._wants_database:
+                self._energon.remove_old_database(made_from)
             self._energon.finish(shards, self._numbers, made_from)
 
     def _made_from(self) -> dict[str, object]:
@@ -200,7 +217,13 @@ def _pass_over(job: _Job, stop: Event) -> tuple[ShardFacts, ShardContents]:
     """Pass over a shard, without writing anything."""
     if stop.is_set():
         raise InterruptedError
-    facts, contents = pass_over(job.url, offsets=job.offsets)
+    rows = None if job.rows_folder is None else SampleRows(job.rows_folder)
+    try:
+        facts, contents = pass_over(job.url, rows)
+    except BaseException:
+        if rows is not None:
+            rows.close()
+        raise
     if not facts.damage and _identity(job.url) != job.identity:
         facts.damage = ["it changed while it was read"]
     return facts, contents

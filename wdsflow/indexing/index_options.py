@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass, fields
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.text.options import folder, option
 
+DEFAULT = ("sizes", "len")
+
 
 @dataclass(frozen=True, kw_only=True)
 class IndexKinds:
@@ -19,7 +21,6 @@ class IndexKinds:
 
 
 KINDS = tuple(each.name for each in fields(IndexKinds))
-DEFAULT = ("sizes", "len")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class IndexOptions:
         False,
         "Index all shards again, and replace files that something else wrote; or read only shards that changed (default).",
         "--restart/--resume",
+    )
+    database: bool = option(
+        True,
+        "With --energon: also write index.sqlite, from which energon mount and auxiliary data get samples by key; training does without.",
+        "--database/--no-database",
     )
     jobs: int = option(2, "Shards read at once.", metavar="N", least=1)
     begin: Begin | None = None

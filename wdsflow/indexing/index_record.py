@@ -13,15 +13,14 @@ from wdsflow.shards.shard_identity import fingerprint
 
 from .index_report import IndexReport
 
+_REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
+
 
 @dataclass
 class IndexLine(OneFile):
     """A file that was written, or what is known of a shard (``facts``): ``made_from`` is the identity of the shards."""
 
     facts: dict[str, object] | None = None
-
-
-_REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
 
 
 class IndexRecord(OutputRecord[IndexLine]):

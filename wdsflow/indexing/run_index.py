@@ -48,7 +48,7 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
         options: each is a keyword argument.
 
     Raises:
-        ValueError: unknown kinds; urls that match nothing, or cannot have files next to them.
+        ValueError: unknown kinds; no ``database`` without the kind that has one; urls that match nothing, or cannot have files next to them.
         PartOfSet: without ``restart``, a file about all shards lists others that are still there.
         Busy: another run works in the folder.
         OSError: a file cannot be written. Finished files are kept, partial ones removed.
@@ -57,6 +57,8 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
         raise ValueError("jobs must be at least 1")
     if unknown := [kind for kind in options.kinds if kind not in KINDS]:
         raise ValueError(f"there is no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
+    if not options.database and "energon" not in options.kinds:
+        raise ValueError("only --energon has a database: add it, or leave out --no-database")
     kinds = tuple(kind for kind in KINDS if kind in options.kinds)
     out = None if options.out is None else local_folder(options.out)
     folders = _by_folder(list(dict.fromkeys(expand_existing(urls, allow_pipe=True))), out)
@@ -68,7 +70,8 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
     for folder, shards in folders.items():
         with IndexRecord(folder, report, restart=options.restart) as record:
             record.begin({}, [])
-            FolderIndex(shards, kinds, record).run(options.jobs, options.begin)
+            folder_index = FolderIndex(shards, kinds, record, database=options.database)
+            folder_index.run(options.jobs, options.begin)
     report.check()
     return report
 

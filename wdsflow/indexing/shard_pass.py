@@ -1,44 +1,27 @@
 """One pass over a shard, for all files about it."""
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.samples.grouping import Grouping, grouped
-from wdsflow.shards.samples.tar_samples import CUT_AFTER_END, damage_of
+from wdsflow.shards.samples.tar_damage import CUT_AFTER_END, damage_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 
+from .sample_rows import SampleRows
+
 # Names of fields of a shard that are kept, the most frequent ones.
 _FIELDS = 1000
 
 _ALL = Grouping(beyond=True)
-
-
-class IndexedMember(NamedTuple):
-    """A member of a sample."""
-
-    # As in the tar.
-    field: str
-    # Offset of the contents.
-    data: int
-    size: int
-
-
-class IndexedSample(NamedTuple):
-    """Neighbouring members of one key."""
-
-    key: str
-    # Offset of the first header.
-    start: int
-    members: list[IndexedMember]
 
 
 @dataclass
@@ -59,28 +42,36 @@ class ShardFacts:
     obstacle: str = ""
 
 
-@dataclass
 class ShardContents:
-    """The samples of a shard, in the order of the tar."""
+    """Where the samples of a shard begin, in the order of the tar, and their rows for a database.
 
-    samples: list[IndexedSample] = field(default_factory=list)
-    # Offset after the last member.
-    end: int = 0
+    Memory is 8 bytes a sample, however many members they have.
+
+    Args:
+        rows: gets the rows; None if no database is made.
+    """
+
+    def __init__(self, rows: SampleRows | None) -> None:
+        # Offset of the first header of each sample.
+        self.starts = array("Q")
+        # Offset after the last member.
+        self.end = 0
+        self.rows = rows
 
 
-def pass_over(url: Shard, *, offsets: bool) -> tuple[ShardFacts, ShardContents]:
+def pass_over(url: Shard, rows: SampleRows | None) -> tuple[ShardFacts, ShardContents]:
     """Read the headers of a shard once.
 
     Args:
         url: the shard.
-        offsets: also return all samples with their offsets; otherwise the contents are empty.
+        rows: gets the rows of a database; None if no database is made.
     """
-    facts, contents = ShardFacts(url), ShardContents()
+    facts, contents = ShardFacts(url), ShardContents(rows)
     shard = ShardEvidence(url)
     try:
         with open_source(url) as source:
             walk = Walk(source)
-            _walk_over(walk, shard, facts, contents, offsets=offsets)
+            _walk_over(walk, shard, facts, contents)
             if source.compression:
                 facts.obstacle = f"it is compressed ({source.compression}): members have no place in the stored file"
             facts.unpack = _unpack(source)
@@ -109,7 +100,7 @@ def _damage(walk: Walk) -> list[str]:
 
 
 def _walk_over(
-    walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, offsets: bool
+    walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents
 ) -> None:
     scan = Scanner(shard, ScanOptions("names"), RunCollector())
     fields: Counter[str] = Counter()
@@ -122,10 +113,14 @@ def _walk_over(
 
     for begins, key, suffix, (_, size, data, header, _) in grouped(batches(), _ALL):
         fields[suffix] += 1
-        facts.by_energon += begins
-        if offsets and begins:
-            contents.samples.append(IndexedSample(key, header, []))
-        if offsets:
-            contents.samples[-1].members.append(IndexedMember(suffix, data, size))
+        if begins:
+            contents.starts.append(header)
+        if contents.rows is not None:
+            if begins:
+                contents.rows.begin(key, header)
+            contents.rows.add_member(suffix, data, size)
+    facts.by_energon = len(contents.starts)
+    if contents.rows is not None:
+        contents.rows.finish(contents.end)
     scan.finish(walk)
     facts.fields = sorted(name for name, _ in fields.most_common(_FIELDS))

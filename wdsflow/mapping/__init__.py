@@ -7,9 +7,9 @@ from wdsflow.lazy import lazy_names
 __all__ = ["Mapped", "MappingError", "bounded_map"]
 
 if TYPE_CHECKING:
-    from .map_worker import MappingError
+    from .errors import MappingError
     from .run_map import Mapped, bounded_map
 else:
     __getattr__ = lazy_names(
-        __name__, {"MappingError": "map_worker", "Mapped": "run_map", "bounded_map": "run_map"}
+        __name__, {"MappingError": "errors", "Mapped": "run_map", "bounded_map": "run_map"}
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from wdsflow.text.shell import escape
 
-from .map_worker import Failed, RowBatch
+from .messages import Failed, RowBatch
 
 log = logging.getLogger("wdsflow.mapping")
 

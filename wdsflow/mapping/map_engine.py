@@ -6,6 +6,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Generator
+from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -14,14 +15,17 @@ from wdsflow.engines.retries import MAP_STARTS, rows_again
 from wdsflow.memory.sizes import format_size
 
 from .batch_failures import BatchFailures
-from .map_worker import Done, Failed, MappingError, MapWorker, RowBatch, Watch
+from .errors import MappingError
+from .map_worker import MapWorker
+from .memory_watch import MemoryWatch
+from .messages import Done, Failed, RowBatch
 from .worker_pool import WorkerPool
 
 log = logging.getLogger("wdsflow.mapping")
 
 # The share of a worker's room beyond which a failure counts as out of memory, regardless of its
 # message.
-_NEAR = 0.8
+_NEARLY_FULL = 0.8
 # Seconds until workers are checked: other processes may keep a dead worker's line open.
 _SILENCE = 1.0
 
@@ -70,36 +74,40 @@ class MapEngine:
 
     def run(self) -> Generator[Result, None, None]:
         """Yield the result of each batch, in order. Its file is removed when the next result is requested."""
-        position = 0
+        memory = self.pool.memory - self.pool.memory // 50
         try:
-            with contextlib.closing(
-                Watch(self.pool.memory - self.pool.memory // 50, lambda: self.pool.workers)
-            ):
-                while True:
-                    self._dispatch()
-                    while position in self._results:
-                        result = self._results.pop(position)
-                        position = result.batch.stop
-                        self._batch_failures.done(result.batch, failed=result.failed is not None)
-                        yield result
-                        if result.path is not None:
-                            result.path.unlink(missing_ok=True)
-                        self._dispatch()
-                    if self._ended and not self._again and not self.pool.busy():
-                        return
-                    self._receive()
+            with contextlib.closing(MemoryWatch(memory, lambda: self.pool.workers)):
+                yield from self._in_order()
         finally:
             for worker in self.pool.workers:
                 worker.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _in_order(self) -> Generator[Result, None, None]:
+        """Yield the results in the order of the rows, and keep the workers busy."""
+        position = 0
+        while True:
+            self._dispatch()
+            while position in self._results:
+                result = self._results.pop(position)
+                position = result.batch.stop
+                self._batch_failures.done(result.batch, failed=result.failed is not None)
+                yield result
+                if result.path is not None:
+                    result.path.unlink(missing_ok=True)
+                self._dispatch()
+            if self._ended and not self._again and not self.pool.busy():
+                return
+            self._receive()
+
     def _dispatch(self) -> None:
         """Give each ready worker a batch."""
         pool = self.pool
-        while not (self._ended and not self._again):
-            busy = pool.busy()
+        while self._again or not self._ended:
+            # A batch that needs all memory waits until no other runs.
             alone = bool(self._again) and self._again[0][1].alone
-            if any(worker.batch and worker.batch.alone for worker in busy) or (alone and busy):
+            busy = pool.busy()
+            if busy and (alone or any(worker.batch and worker.batch.alone for worker in busy)):
                 return
             worker = pool.fill(1 if alone else pool.target)
             if worker is None:
@@ -111,17 +119,22 @@ class MapEngine:
             if not self._give(worker, room):
                 return
 
-    def _give(self, worker: MapWorker, room: int) -> bool:
-        """Give a worker the next batch; return False if there is none now."""
+    def _next_batch(self, room: int) -> RowBatch | None:
+        """Return the next batch for a worker that may grow by ``room`` bytes; None if there is none now."""
         if self._again:
-            batch: RowBatch | None = heapq.heappop(self._again)[1]
-        else:
-            waiting = sum(result.size for result in self._results.values())
-            if self.ahead is not None and waiting > self.ahead:
-                return False
-            batch = self.source.take(self.pool.sizer.rows(room), room // 4)
+            return heapq.heappop(self._again)[1]
+        waiting = sum(result.size for result in self._results.values())
+        if self.ahead is not None and waiting > self.ahead:
+            return None
+        batch = self.source.take(self.pool.sizer.rows(room), room // 4)
         if batch is None:
             self._ended = True
+        return batch
+
+    def _give(self, worker: MapWorker, room: int) -> bool:
+        """Give a worker the next batch; return False if there is none now."""
+        batch = self._next_batch(room)
+        if batch is None:
             return False
         self._files += 1
         path = self.folder / f"{self._files:08d}.arrow"
@@ -131,12 +144,7 @@ class MapEngine:
 
     def _receive(self) -> None:
         """Wait for answers of workers, and act on them."""
-        workers = {worker.line: worker for worker in self.pool.workers}
-        ready = wait(list(workers), _SILENCE)
-        answers = [(workers[line], workers[line].answer()) for line in workers if line in ready]
-        if not ready:
-            answers = [(worker, worker.death()) for worker in workers.values() if worker.gone()]
-        for worker, answer in answers:
+        for worker, answer in self._answers():
             batch = worker.batch
             if batch is None:
                 self._begun(worker, answer)
@@ -153,7 +161,15 @@ class MapEngine:
                 self.pool.settle(worker, self._batches_left(worker))
             elif isinstance(answer, Failed):
                 path.unlink(missing_ok=True)
-                self._split(worker, batch, answer)
+                self._retry(worker, batch, answer)
+
+    def _answers(self) -> list[tuple[MapWorker, Done | Failed | int]]:
+        """Return the answers of workers that have one, after a while without any the ends of those that died."""
+        workers = {worker.line: worker for worker in self.pool.workers}
+        ready = wait(list(workers), _SILENCE)
+        if not ready:
+            return [(worker, worker.death()) for worker in workers.values() if worker.gone()]
+        return [(worker, worker.answer()) for line, worker in workers.items() if line in ready]
 
     def _batches_left(self, worker: MapWorker) -> int | None:
         """Return how many batches are left, if all are as long as the worker's next one; None if unknown."""
@@ -180,17 +196,15 @@ class MapEngine:
         # It is replaced.
         self.pool.drop(worker)
 
-    def _split(self, worker: MapWorker, batch: RowBatch, answer: Failed) -> None:
-        """Map the rows of a failed batch again, by the policy of retries."""
+    def _retry(self, worker: MapWorker, batch: RowBatch, answer: Failed) -> None:
+        """Map the rows of a failed batch again, by the policy of retries. Raises MappingError if no row is at fault."""
         had_all_memory = batch.alone or (self.pool.target == 1 and answer.kind != "died")
         grown = answer.measure.grown if answer.measure else 0
-        is_memory = answer.kind == "memory" or grown > _NEAR * worker.room
+        is_memory = answer.kind == "memory" or grown > _NEARLY_FULL * worker.room
         if answer.measure is None:
             # The worker has ended.
             self.pool.drop(worker)
-        rows = (
-            f"row {batch.start}" if len(batch) == 1 else f"rows {batch.start} to {batch.stop - 1}"
-        )
+        rows = _rows_text(batch)
         if answer.kind == "refused":
             raise MappingError(f"{rows}: {answer.text}", detail=answer.detail)
         if answer.kind == "full":
@@ -209,14 +223,17 @@ class MapEngine:
             for half in batch.halves():
                 heapq.heappush(self._again, (half.start, half))
         elif action == "alone":
-            heapq.heappush(
-                self._again,
-                (batch.start, RowBatch(batch.start, batch.stop, batch.rows, alone=True)),
-            )
+            alone = replace(batch, alone=True)
+            heapq.heappush(self._again, (batch.start, alone))
         else:
             if is_memory:
-                more = (
-                    f"; it could have {format_size(worker.room)} of {format_size(self.pool.memory)}"
-                )
-                answer = Failed(answer.kind, answer.text + more, answer.detail)
+                room = format_size(worker.room)
+                text = f"{answer.text}; it could have {room} of {format_size(self.pool.memory)}"
+                answer = Failed(answer.kind, text, answer.detail)
             self._results[batch.start] = Result(batch, failed=answer)
+
+
+def _rows_text(batch: RowBatch) -> str:
+    if len(batch) == 1:
+        return f"row {batch.start}"
+    return f"rows {batch.start} to {batch.stop - 1}"

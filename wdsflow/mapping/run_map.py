@@ -1,32 +1,28 @@
 """``wdsflow.bounded_map``."""
 
 import functools
-import logging
 import os
 import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from wdsflow.engines.site import usable_cores
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.scratch import make_scratch, remove_scratch
-from wdsflow.text.shell import escape
 
-from .batch_size import Sizer
 from .column_kinds import Dataset, Features, KindError, Parts, to_dataset
+from .dataset_work import DatasetWork, SliceSource
+from .errors import FailedRow
 from .map_engine import MapEngine, Result
-from .map_work import DatasetWork, RowSource, RowWork, SliceSource, on_disk, read_rows
-from .map_worker import FailedRow, MappingError, MapSetup, packed
+from .map_options import MapOptions, OnError, worker_count
+from .messages import packed
+from .row_files import read_rows
+from .row_work import RowSource, RowWork
+from .tables_on_disk import on_disk
 from .worker_pool import WorkerPool
-
-log = logging.getLogger("wdsflow.mapping")
-
-OnError = Literal["raise", "drop", "quarantine"]
 
 
 class Mapped(NamedTuple):
@@ -85,149 +81,120 @@ def bounded_map(
         TypeError: ``fn`` or a row cannot be sent to another process.
         ValueError: An argument has an invalid value.
     """
-    removed = (remove_columns,) if isinstance(remove_columns, str) else tuple(remove_columns or ())
-    limits = parse_size(memory), _count(workers)
-    options = _Options(fn, *limits, on_error, batch_size, with_indices, fn_kwargs or {}, removed)
+    if isinstance(remove_columns, str):
+        removed: tuple[str, ...] = (remove_columns,)
+    else:
+        removed = tuple(remove_columns or ())
+    options = MapOptions(
+        fn,
+        parse_size(memory),
+        worker_count(workers),
+        on_error,
+        batch_size,
+        with_indices,
+        fn_kwargs or {},
+        removed,
+    )
+    if _is_dataset(dataset):
+        rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
+    else:
+        if isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
+            hint = "; map each split by itself" if isinstance(dataset, Mapping) else ""
+            raise ValueError(
+                f"dataset is a datasets.Dataset or an iterable of rows, not {type(dataset).__name__}{hint}"
+            )
+        if features is not None or folder is not None:
+            raise ValueError(
+                "features and folder are for a datasets.Dataset: the rows of an iterable are not stored"
+            )
+        # A wrong fn fails here.
+        pool = options.pool(RowWork(**options.work_arguments()))
+        rows = _map_rows(dataset, options, pool)
+    if on_error == "quarantine":
+        return Mapped(rows, options.quarantined)
+    return rows
+
+
+def _is_dataset(value: object) -> bool:
     # Imported if the argument is a Dataset.
     datasets = sys.modules.get("datasets")
-    if datasets is not None and isinstance(dataset, datasets.Dataset):
-        rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
-    elif isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
-        hint = "; map each split by itself" if isinstance(dataset, Mapping) else ""
-        raise ValueError(
-            f"dataset is a datasets.Dataset or an iterable of rows, not {type(dataset).__name__}{hint}"
-        )
-    elif features is not None or folder is not None:
-        raise ValueError(
-            "features and folder are for a datasets.Dataset: the rows of an iterable are not stored"
-        )
-    else:
-        # A wrong fn fails here.
-        rows = _map_rows(dataset, options, options.pool(RowWork(*options.work)))
-    return Mapped(rows, options.quarantined) if on_error == "quarantine" else rows
+    return datasets is not None and isinstance(value, datasets.Dataset)
 
 
-@dataclass
-class _Options:
-    fn: Callable[..., Any]
-    memory: int
-    workers: int
-    on_error: OnError
-    # Not checked yet.
-    batch_size: Any
-    with_indices: bool
-    fn_kwargs: Mapping[str, object]
-    remove_columns: tuple[str, ...]
-    quarantined: list[FailedRow] = field(default_factory=list)
-    left_out: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        if self.on_error not in {"raise", "drop", "quarantine"}:
-            raise ValueError(f"on_error is 'raise', 'drop' or 'quarantine', not {self.on_error!r}")
-        if not isinstance(self.batch_size, int) or self.batch_size < 1:
-            raise ValueError(f"batch_size is a number from 1 on, not {self.batch_size!r}")
-
-    @property
-    def work(self) -> tuple[Callable[..., Any], tuple[str, ...], Mapping[str, object], bool]:
-        return self.fn, self.remove_columns, self.fn_kwargs, self.with_indices
-
-    def pool(self, work: RowWork | DatasetWork) -> WorkerPool:
-        setup = MapSetup([os.path.abspath(part) for part in sys.path], packed(work, "fn"))
-        return WorkerPool(setup, self.memory, self.workers, Sizer(self.batch_size))
-
-    def note(self, result: Result, row: Callable[[], object]) -> None:
-        """Record a row that failed, or raise."""
-        assert result.failed is not None
-        index, text = result.batch.start, result.failed.text
-        if self.on_error == "raise":
-            raise MappingError(f"row {index:,}: {text}", index, result.failed.detail)
-        self.left_out.add(index)
-        if self.on_error == "quarantine":
-            self.quarantined.append(FailedRow(index, text, row()))
-        elif len(self.left_out) == 1:
-            log.warning("row %d is left out: %s", index, escape(text, 500))
-
-    def end(self) -> None:
-        if self.on_error == "drop" and self.left_out:
-            log.warning(
-                "%d rows in all are left out, as they could not be mapped", len(self.left_out)
-            )
-
-
-def _count(workers: int | str) -> int:
-    if workers == "auto":
-        return usable_cores()
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise ValueError(f"workers is a number from 1 on, or 'auto', not {workers!r}")
-    return workers
-
-
-def _map_rows(rows: Iterable[object], options: _Options, pool: WorkerPool) -> Iterator[object]:
-    folder, source = make_scratch(Path(tempfile.gettempdir())), RowSource(rows)
+def _map_rows(rows: Iterable[object], options: MapOptions, pool: WorkerPool) -> Iterator[object]:
+    """Yield the result rows of an iterable."""
+    folder = make_scratch(Path(tempfile.gettempdir()))
+    source = RowSource(rows)
     try:
         engine = MapEngine(pool, source, folder, ahead=options.memory // 4)
         # Ends workers even if a traceback keeps references.
         with closing(engine.run()) as results:
             for result in results:
                 if result.failed is not None:
-                    options.note(result, functools.partial(pickle.loads, result.batch.rows[0]))
+                    row = functools.partial(pickle.loads, result.batch.rows[0])
+                    options.record_failure(result, row)
                 elif result.path is not None:
                     yield from read_rows(result.path)
         source.finish()
     finally:
         remove_scratch(folder)
-    options.end()
+    options.log_left_out()
 
 
 def _map_dataset(
-    dataset: Dataset, options: _Options, features: Features, folder: Path | None
+    dataset: Dataset, options: MapOptions, features: Features, folder: Path | None
 ) -> Dataset:
-    unknown = set(options.remove_columns) - set(dataset.column_names)
+    """Return the Dataset of the results, in files of a folder."""
+    removed = list(options.remove_columns)
+    unknown = set(removed) - set(dataset.column_names)
     if unknown:
         raise ValueError(
             f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}"
         )
     # Dataset.map does not call the function either.
     if not len(dataset):
-        return (
-            dataset.remove_columns(list(options.remove_columns))
-            if options.remove_columns
-            else dataset
-        )
-    target = _folder(folder)
+        return dataset.remove_columns(removed) if removed else dataset
+    target = _result_folder(folder)
     try:
-        with on_disk(dataset, target) as source:
-            given = packed(source, "the dataset's format")
-            pool = options.pool(DatasetWork(*options.work, dataset=given, features=features))
-            del given
-            with closing(MapEngine(pool, SliceSource(len(dataset)), target).run()) as results:
-                parts = _parts(results, options, target)
-        options.end()
+        parts = _mapped_parts(dataset, options, features, target)
+        options.log_left_out()
         if parts.files:
             return to_dataset(parts.files, dataset)
-        # As with map, a function that returns None is called for its side effects.
-        left_out = options.left_out
-        return (
-            dataset.select([row for row in range(len(dataset)) if row not in left_out])
-            if left_out
-            else dataset
-        )
     except BaseException:
         remove_scratch(target)
         raise
+    # As with map, a function that returns None is called for its side effects.
+    if not options.left_out:
+        return dataset
+    return dataset.select([row for row in range(len(dataset)) if row not in options.left_out])
 
 
-def _parts(results: Iterable[Result], options: _Options, target: Path) -> Parts:
+def _mapped_parts(dataset: Dataset, options: MapOptions, features: Features, target: Path) -> Parts:
+    """Map a Dataset, and return the files of the results; none if the function changes nothing."""
+    with on_disk(dataset, target) as stored:
+        data = packed(stored, "the dataset's format")
+        work = DatasetWork(**options.work_arguments(), dataset=data, features=features)
+        pool = options.pool(work)
+        # The pool has a pickled copy.
+        del data, work
+        engine = MapEngine(pool, SliceSource(len(dataset)), target)
+        with closing(engine.run()) as results:
+            return _collected(results, options, target)
+
+
+def _collected(results: Iterable[Result], options: MapOptions, target: Path) -> Parts:
     """Consume all results, and return their files; none if the function changes nothing."""
-    parts, same, changed = Parts(target), 0, 0
+    parts = Parts(target)
+    is_changed: bool | None = None
     for result in results:
         if result.failed is not None:
-            options.note(result, lambda: None)
+            options.record_failure(result, lambda: None)
             continue
-        same, changed = same + (result.answer is None), changed + (result.answer is not None)
         rows = f"rows {result.batch.start} to {result.batch.stop - 1}"
-        if same and changed:
+        changes = result.answer is not None
+        if is_changed is not None and changes != is_changed:
             raise KindError(f"{rows}: fn returned columns for some rows and None for others")
+        is_changed = changes
         if result.path is not None and result.answer is not None:
             try:
                 parts.add(result.path, result.answer)
@@ -237,7 +204,8 @@ def _parts(results: Iterable[Result], options: _Options, target: Path) -> Parts:
     return parts
 
 
-def _folder(folder: Path | None) -> Path:
+def _result_folder(folder: Path | None) -> Path:
+    """Return the folder for the result. Raises ValueError if it is not empty."""
     if folder is None:
         import datasets
 

@@ -6,7 +6,9 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import HeldMemory
 
 from .batch_size import COMFORT, Sizer
-from .map_worker import MappingError, MapSetup, MapWorker
+from .errors import MappingError
+from .map_worker import MapWorker
+from .messages import MapSetup
 
 # Bytes of room below which a worker can do nothing.
 _LEAST = 16 << 20

@@ -9,7 +9,9 @@ from wdsflow.scan.evidence import Level, ScanOptions
 from wdsflow.shards.shard import Shard
 
 from .base import Fate, Options, Reader, split_keys
-from .datasets import Datasets, DatasetsTables, first_columns
+from .datasets import Datasets
+from .datasets_columns import first_columns
+from .datasets_tables import DatasetsTables
 from .energon import Energon, EnergonCrude
 from .installed_versions import release
 from .ray_data import RayData

@@ -12,6 +12,12 @@ from wdsflow.shards.tar.members import Stop
 
 FateKind = Literal["usable", "dropped", "crash"]
 
+# Readers keep these next to the fields, so a member with such a field name counts as a repetition.
+KEY, URL, BAD_MARK = "__key__", "__url__", "__bad__"
+
+# By the field name as the reader keeps it.
+Sample = dict[str, Part]
+
 
 class Fate(NamedTuple):
     """The result of one sample that a reader formed."""
@@ -26,6 +32,7 @@ class Fate(NamedTuple):
 
 
 USABLE = Fate("usable", "batch")
+MARKED_BAD = Fate("dropped", "group", "marked-bad", BAD_MARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,8 @@ def split_keys(keys: str | None) -> tuple[str, ...]:
     >>> split_keys("txt; caption;")
     ('txt', 'caption')
     """
-    return tuple(name for key in (keys or "").split(";") if (name := key.strip()))
+    names = [key.strip() for key in (keys or "").split(";")]
+    return tuple(name for name in names if name)
 
 
 class Reader(ABC):
@@ -96,7 +104,7 @@ class Reader(ABC):
     unopened: ClassVar[str] = "it does not open"
     # Needed in addition to the image.
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"
-    # Other names of fields that this reader wants, but does not accept: the name -> the wanted
+    # Other names of fields that this reader requires, but does not accept: the name -> the required
     # name.
     aliases: ClassVar[Mapping[str, str]] = {}
 
@@ -109,11 +117,9 @@ class Reader(ABC):
 
     def paired_fields(self) -> tuple[str, ...]:
         """Return the fields that it takes for the caption, or for the label; see ``pairs_with``."""
+        names = split_keys(self.options.text_key)
         # The text_key of wdsflow's feed may list json among others.
-        return (
-            *split_keys(self.options.text_key),
-            *(["json"] if self.options.json_text_key else []),
-        )
+        return (*names, "json") if self.options.json_text_key else names
 
     @abstractmethod
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
@@ -125,7 +131,9 @@ class Reader(ABC):
     def at_stop(self, stop: Stop) -> Fate | None:
         """Return a crash if this reader raises for a shard that cannot be opened or is cut inside a member."""
         reason = {"unreadable": "unreadable-shard", "error": "truncated-shard"}.get(stop.kind)
-        return Fate("crash", "group", reason, stop.detail) if self.raises and reason else None
+        if not self.raises or reason is None:
+            return None
+        return Fate("crash", "group", reason, stop.detail)
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return the shards of each worker, rank by rank, in the order in which it reads them in its epoch."""
@@ -137,14 +145,11 @@ class Reader(ABC):
 
     def runs(self, shard: ShardEvidence) -> Runs:
         """Return the runs of a shard for this reader."""
-        other = (
-            shard.visible_runs
-            if self.visible_only
-            else shard.all_runs
-            if self.sees_metadata
-            else None
-        )
-        return shard.runs if other is None else other
+        if self.visible_only and shard.visible_runs is not None:
+            return shard.visible_runs
+        if self.sees_metadata and not self.visible_only and shard.all_runs is not None:
+            return shard.all_runs
+        return shard.runs
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether this reader can read a shard of this compression; tarfile does not know zstd."""
@@ -179,24 +184,17 @@ class Reader(ABC):
         return None
 
 
-# Readers keep these next to the fields, so a member with such a field name counts as a repetition.
-KEY, URL, BAD_MARK = "__key__", "__url__", "__bad__"
-
-# By the field name as the reader keeps it.
-Sample = dict[str, Part]
-
-
 def split_at_repeats(shape: Shape) -> list[Sample]:
     """Cut a run into samples as OpenCLIP's ``group_by_keys_nothrow`` does: a repeated field begins a new one."""
     samples: list[Sample] = []
     # A member .__key__ replaces the sample's key, so that no later member belongs to it.
-    fresh = True
+    is_closed = True
     for part in shape:
         suffix = part.suffix.lower()
-        if fresh or suffix in samples[-1] or suffix in (KEY, URL):
+        if is_closed or suffix in samples[-1] or suffix in (KEY, URL):
             samples.append({})
         samples[-1][suffix] = Part(suffix, part.status)
-        fresh = suffix == KEY
+        is_closed = suffix == KEY
     return samples
 
 
@@ -217,11 +215,8 @@ def is_marked_bad(sample: Sample) -> bool:
     return mark is not None and mark.status != EMPTY
 
 
-MARKED_BAD = Fate("dropped", "group", "marked-bad", BAD_MARK)
-
-
 def first_of(names: Sequence[str], sample: Sample) -> Part | None:
-    """Return the field that comes first in ``names``, as webdataset's ``getfirst`` does; None if none is there."""
+    """Return the field that comes first in ``names``, as webdataset's ``getfirst`` does; None if the sample has none."""
     return next((sample[name] for name in names if name in sample), None)
 
 
@@ -229,11 +224,10 @@ def lacking(
     image: object, paired: object, kind: FateKind = "dropped", pairs_with: str = "caption"
 ) -> Fate:
     """Return the fate of a sample that lacks its image, its caption (or label), or both: each None or False if absent."""
-    reason = (
-        f"no-image-or-{pairs_with}"
-        if not (image or paired)
-        else f"no-{pairs_with}"
-        if image
-        else "no-image"
-    )
+    if image:
+        reason = f"no-{pairs_with}"
+    elif paired:
+        reason = "no-image"
+    else:
+        reason = f"no-image-or-{pairs_with}"
     return Fate(kind, "filter", reason)

@@ -17,6 +17,12 @@ _SKETCHED = 64
 # Equal hashes: fewer may be chance, where the sketches do not have all keys.
 _SURE = 8
 
+_CAPTION = "txt"
+# failure_tolerance of its MapDataset.
+_IN_A_ROW = 100
+
+_RESERVED = frozenset({"__key__", "__shard__", "__restore_key__", "__sources__"})
+
 
 def twice_in(shard: ShardEvidence) -> str | None:
     """Return a key that two samples of the shard have, None if there is none."""
@@ -76,11 +82,6 @@ def _folders(shards: Sequence[ShardEvidence]) -> Iterable[list[ShardEvidence]]:
 def _is_whole(shard: ShardEvidence) -> bool:
     """Return whether the sketches have all keys."""
     return len(shard.key_sketch) < _SKETCHED and len(shard.junk_sketch) < _SKETCHED
-
-
-_CAPTION = "txt"
-# failure_tolerance of its MapDataset.
-_IN_A_ROW = 100
 
 
 class Energon(Reader):
@@ -205,9 +206,6 @@ def _obstacle(shard: ShardEvidence) -> str:
 
 def _name(shard: ShardEvidence) -> str:
     return os.path.basename(shard.url)
-
-
-_RESERVED = frozenset({"__key__", "__shard__", "__restore_key__", "__sources__"})
 
 
 class EnergonCrude(Energon):

@@ -20,13 +20,16 @@ from .base import (
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, TEXT_TROUBLE, reason_for
 
 _TEXT_KEY = "txt"
+# Extensions that the default decoder decodes: to arrays, which must become tensors.
 _PICTURES = ("jpg", "png", "ppm", "pgm", "pbm", "pnm")
 _ARRAYS = frozenset({*_PICTURES, "npy"})
+# Statuses with which each decoder raises.
 _TROUBLE = {
     **dict.fromkeys(("txt", "text"), TEXT_TROUBLE),
     **dict.fromkeys(_PICTURES, IMAGE_TROUBLE),
     **dict.fromkeys(("cls", "cls2", "json", "npy", "mp"), OTHER_TROUBLE),
 }
+# It refuses to unpickle.
 _FORBIDDEN = frozenset({"pt", "pth", "pickle", "pkl"})
 
 
@@ -60,22 +63,23 @@ class RayData(Reader):
         if repeat is not None:
             return (Fate("crash", "group", "duplicate-field", repeat.suffix),)
         sample: Sample = {part.suffix: part for part in shape}
-        return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
+        if is_marked_bad(sample):
+            return (MARKED_BAD,)
+        return (self._fate(sample),)
 
     def _fate(self, sample: Sample) -> Fate:
         image = first_of(IMAGE_FIELDS, sample)
         for part in sample.values():
-            extension = part.suffix.rpartition(".")[2]
             if part.suffix.startswith("__"):
                 continue
-            if extension in _FORBIDDEN or part.status in _TROUBLE.get(extension, ()):
-                reason = (
-                    "unsafe-field"
-                    if extension in _FORBIDDEN
-                    else reason_for(part, image, _TEXT_KEY)
-                )
+            extension = part.suffix.rpartition(".")[2]
+            if extension in _FORBIDDEN:
+                return Fate("crash", "decode", "unsafe-field", part.suffix)
+            if part.status in _TROUBLE.get(extension, ()):
+                reason = reason_for(part, image, _TEXT_KEY)
                 return Fate("crash", "decode", reason, part.suffix)
-        return USABLE if image and _TEXT_KEY in sample else lacking(image, _TEXT_KEY in sample)
+        has_caption = _TEXT_KEY in sample
+        return USABLE if image and has_caption else lacking(image, has_caption)
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash for a key that comes back, a name that is not UTF-8, a column that not all samples have."""
@@ -85,21 +89,33 @@ class RayData(Reader):
         foreign = shard.tally("name.not-utf8")
         if foreign.key is not None:
             return Fate("crash", "batch", "not-utf8-name", foreign.key)
-        samples = (
-            {part.suffix: part for part in item.shape} for item in self.runs(shard).counted()
-        )
-        rows = [sample for sample in samples if not is_marked_bad(sample)]
-        for field in rows[0] if rows else ():
+        rows = self._rows(shard)
+        if not rows:
+            return None
+        for field in rows[0]:
             if field.rpartition(".")[2] in _ARRAYS and not all(field in row for row in rows):
                 return Fate("crash", "batch", "schema", field)
         return None
 
+    def _rows(self, shard: ShardEvidence) -> list[Sample]:
+        """Return a sample of each shape that becomes rows."""
+        rows = []
+        for item in self.runs(shard).counted():
+            sample: Sample = {part.suffix: part for part in item.shape}
+            if not is_marked_bad(sample):
+                rows.append(sample)
+        return rows
+
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return which field has arrays that may not fit into one tensor."""
         for shard in shards:
-            for name, count in shard.fields.items():
-                differ = bool(count.ranks & (count.ranks - 1)) or count.ranks & 1
-                if differ and name.rpartition(".")[2] in _ARRAYS:
+            for name, totals in shard.fields.items():
+                ranks = totals.ranks
+                # More than one bit is set.
+                has_several_ranks = ranks & (ranks - 1) != 0
+                has_no_tensor = ranks & 1 != 0
+                is_array = name.rpartition(".")[2] in _ARRAYS
+                if is_array and (has_several_ranks or has_no_tensor):
                     return (
                         f"whether {name} fits into one tensor depends on where Ray's blocks begin"
                     )

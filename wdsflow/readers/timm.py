@@ -73,10 +73,13 @@ class Timm(Reader):
             # Each sample has them already.
             if suffix not in (KEY, URL):
                 sample.setdefault(suffix, part._replace(suffix=suffix))
-        return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
+        if is_marked_bad(sample):
+            return (MARKED_BAD,)
+        return (self._fate(sample),)
 
     def _fate(self, sample: Sample) -> Fate:
-        image, label = first_of(_IMAGES, sample), sample.get(_LABEL)
+        image = first_of(_IMAGES, sample)
+        label = sample.get(_LABEL)
         if image is None or label is None:
             return lacking(image, label, pairs_with=self.pairs_with)
         if label.status in OTHER_TROUBLE:
@@ -87,6 +90,7 @@ class Timm(Reader):
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
         """Return each worker's shards in the order of ``options.epoch``: all are shuffled, then dealt out in turn."""
-        mixed = list(epoch_order(shards, _SEED + self.options.epoch, _BUFFERS))
+        seed = _SEED + self.options.epoch
+        shuffled = list(epoch_order(shards, seed, _BUFFERS))
         workers = max(1, self.options.workers) * self.options.world_size
-        return [mixed[worker::workers] for worker in range(workers)]
+        return [shuffled[worker::workers] for worker in range(workers)]

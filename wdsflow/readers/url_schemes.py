@@ -5,6 +5,7 @@ import re
 from urllib.parse import urlsplit
 
 from wdsflow.shards.shard import PIPE, Shard
+from wdsflow.shards.source.gopen import is_registered
 
 # Handlers of webdataset.gopen, in 0.2.86 and in 1.x.
 SCHEMES_02 = frozenset("pipe http https ais sftp ftps scp gs htgs".split())
@@ -19,8 +20,8 @@ def unopened_by_webdataset_02(url: Shard) -> str:
     """
     if why := _no_handler(url, SCHEMES_02):
         return why
-    if url.kind == "url" and "'" in url.exact and not _is_rewritten():
-        scheme = urlsplit(url).scheme
+    scheme = urlsplit(url).scheme
+    if url.kind == "url" and "'" in url.exact and not _is_rewritten() and not is_registered(scheme):
         return f"webdataset puts {scheme}: urls between single quotes into a shell command, and this one has such a quote"
     return ""
 
@@ -35,7 +36,8 @@ def _no_handler(url: Shard, schemes: frozenset[str]) -> str:
         return ""
     scheme = urlsplit(url).scheme
     # AIStore opens those of USE_AIS_FOR.
-    if scheme in schemes or scheme in os.environ.get("USE_AIS_FOR", "").split(":"):
+    by_aistore = scheme in os.environ.get("USE_AIS_FOR", "").split(":")
+    if scheme in schemes or by_aistore or is_registered(scheme):
         return ""
     return f"webdataset opens no {scheme}: urls"
 

@@ -39,6 +39,10 @@ OTHER_TROUBLE = frozenset({BAD, NO_LIBRARY, EMPTY})
 # "." matches no newline, in webdataset's pattern as in this one.
 _TO_LAST_DOT = re.compile(r".*[.]")
 
+CAPTION = "txt"
+_LARGEST = {CAPTION: 16 << 20, "json": 16 << 20}
+_LARGEST_IMAGE = 1 << 30
+
 
 def extension_of(suffix: str) -> str:
     """Return the part of a field name that webdataset chooses a decoder by; one ``.gz`` is taken off first.
@@ -84,11 +88,6 @@ def reason_for(part: Part, image: Part | None, caption: str) -> str:
     if part == image:
         return "too-large" if part.status == BOMB else "bad-image"
     return "bad-caption" if part.suffix == caption else "bad-field"
-
-
-CAPTION = "txt"
-_LARGEST = {CAPTION: 16 << 20, "json": 16 << 20}
-_LARGEST_IMAGE = 1 << 30
 
 
 def trouble(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> str:

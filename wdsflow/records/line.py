@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key", str, tuple[str, str])
 
+L = TypeVar("L", bound="Line")
+Identity = dict[str, object] | None
+# The identity of a file that only has to exist.
+THERE: dict[str, object] = {}
+# In names that are not UTF-8; pydantic's parser, which takes half of the time of the module json,
+# refuses it.
+_SURROGATE = re.compile(rb"\\ud[c-f]", re.IGNORECASE)
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 
 class Counts(NamedTuple):
     """Counts of samples, members or rows. ``came + made == out + sum(left_out)``."""
@@ -88,16 +97,6 @@ def reason_lines(title: str, counts: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for each reason, the most frequent first."""
     for reason, count in by_count(counts):
         yield f"  {title}: {count:,} x {escape(reason)}"
-
-
-L = TypeVar("L", bound="Line")
-Identity = dict[str, object] | None
-# The identity of a file that only has to exist.
-THERE: dict[str, object] = {}
-# In names that are not UTF-8; pydantic's parser, which takes half of the time of the module json,
-# refuses it.
-_SURROGATE = re.compile(rb"\\ud[c-f]", re.IGNORECASE)
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Line:

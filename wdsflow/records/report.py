@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 L = TypeVar("L", bound=Line)
 
+F = TypeVar("F", bound=OneFile)
+
+# run_in_threads or run_on_shards.
+Runner = Callable[..., None]
+
 
 @dataclass(kw_only=True)
 class OutputsReport(Generic[L]):
@@ -128,11 +133,8 @@ def by_input(job: ShardJob) -> dict[str, object]:
 
 
 Job = TypeVar("Job", bound=OutputJob)
-F = TypeVar("F", bound=OneFile)
 Write = Callable[[Job, F, Event], object]
 MadeFrom = Callable[[Job], dict[str, object]]
-# run_in_threads or run_on_shards.
-Runner = Callable[..., None]
 
 
 def run_outputs(

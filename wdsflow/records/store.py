@@ -40,6 +40,8 @@ _PULLED = frozenset((".json", ".jsonl", ".parquet"))
 _SCRATCH = frozenset(("spool", "resolved", "graft", "pack-scratch", "reshard-scratch"))
 _LINES = ".lines"
 
+_TURN_REMOVED, _TURN_LINES, _TURN_LAST = 3, 4, 9
+
 
 class StoreError(OSError):
     """An object store did not accept, send or remove an object. ``filename``: its url; ``strerror``: its answer."""
@@ -340,9 +342,6 @@ class Store:
             return list(pool.map(do, items))
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-_TURN_REMOVED, _TURN_LINES, _TURN_LAST = 3, 4, 9
 
 
 def _turn(name: str, *, stays: bool) -> int:

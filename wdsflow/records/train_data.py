@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from wdsflow.shards.shard_names import brace_pattern, natural
+from wdsflow.shards.brace_pattern import brace_pattern
+from wdsflow.shards.numbered_names import natural
 from wdsflow.text.shell import command, escape
 from wdsflow.text.words import how_many
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.urls import some_of
+from wdsflow.shards.short_look import some_of
 
 from .borders import UNMOVED
 from .preview import Preview

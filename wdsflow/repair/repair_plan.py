@@ -49,6 +49,7 @@ class RepairPlan:
         guessed_from: how many captions the encoding was guessed from; 0 if they have a mark, or if a user named it.
         expected_samples: how many samples the repair writes, if the plan was tried; the repair compares.
         readers: those that it was planned for, as named; empty if a user made it.
+        costs: which of them get fewer samples after the repair than before; "" if none does.
     """
 
     pair_names: bool = False
@@ -62,6 +63,7 @@ class RepairPlan:
     guessed_from: int = field(default=0, compare=False)
     expected_samples: int | None = field(default=None, compare=False)
     readers: tuple[str, ...] = field(default=(), compare=False)
+    costs: str = field(default="", compare=False)
 
     def steps(self) -> list[Step]:
         """Return the changes beyond the structure, in order."""

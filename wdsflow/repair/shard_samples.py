@@ -12,7 +12,7 @@ from wdsflow.pieces.pieces import address
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.damaged_headers import with_damaged_times
+from wdsflow.shards.tar.damaged_times import with_damaged_times
 from wdsflow.shards.tar.members import Member, key_of
 from wdsflow.shards.tar.walk import Walk
 

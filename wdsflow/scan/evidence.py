@@ -19,30 +19,6 @@ if TYPE_CHECKING:
 
 Level = Literal["names", "headers", "full"]
 
-
-@dataclass(frozen=True, slots=True)
-class ScanOptions:
-    """How deep to look, and what readers need to know about contents."""
-
-    level: Level = "headers"
-    json_text_key: tuple[str, ...] = ()
-    # 0: no limit.
-    max_image_pixels: int = 0
-    allow_pipe: bool = False
-    # Fields that are captions under unusual names.
-    text_key: tuple[str, ...] = ()
-    # The same for images.
-    image_key: tuple[str, ...] = ()
-    # Some reader reads through Arrow.
-    arrow: bool = False
-    # Into which values must fit.
-    columns: "InferredColumns | None" = None
-
-    def kinds(self) -> dict[str, str]:
-        """Return the kinds of the named fields; a field with its own decoder keeps it."""
-        return dict.fromkeys(self.image_key, "image") | dict.fromkeys(self.text_key, "text")
-
-
 # The contents of a field as a decoder would find them. UNKNOWN where the level did not look.
 OK, UNKNOWN, OPAQUE = "ok", "?", "-"
 # Its decoder would raise.
@@ -69,6 +45,29 @@ BIG, BIG_BAD = "big", "big-bad"
 UNSAFE = "unsafe"
 # Follows any status: the value does not fit the type of its column, see ``Part.fits``.
 MISFIT = "!"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """How deep to look, and what readers need to know about contents."""
+
+    level: Level = "headers"
+    json_text_key: tuple[str, ...] = ()
+    # 0: no limit.
+    max_image_pixels: int = 0
+    allow_pipe: bool = False
+    # Fields that are captions under unusual names.
+    text_key: tuple[str, ...] = ()
+    # The same for images.
+    image_key: tuple[str, ...] = ()
+    # Some reader reads through Arrow.
+    arrow: bool = False
+    # Into which values must fit.
+    columns: "InferredColumns | None" = None
+
+    def kinds(self) -> dict[str, str]:
+        """Return the kinds of the named fields; a field with its own decoder keeps it."""
+        return dict.fromkeys(self.image_key, "image") | dict.fromkeys(self.text_key, "text")
 
 
 class Part(NamedTuple):
@@ -279,7 +278,7 @@ class ShardEvidence:
     # Names: see naming.py.
     tallies: dict[str, Tally] = field(default_factory=dict)
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
-    # Json of texts with images, see layouts.py.
+    # Json of texts with images, see interleaved.py.
     interleaved: dict[str, int] = field(default_factory=dict)
     # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base
     # names.

@@ -133,6 +133,29 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Note = Callable[[str], Tally]
 
+# The names that public data sets and downloaders use for captions, the most usual first.
+_USUAL = (
+    "caption",
+    "text",
+    "description",
+    "txt",
+    "title",
+    "alt",
+    "alt_text",
+    "prompt",
+    "captions",
+    "label",
+)
+_MACHINE = re.compile(
+    r"(?i)^\s*(?:[a-z][a-z0-9+.-]*://|/|[a-z]:\\|data:|[{\[<]|\d[\d\s.,:/TZ+-]*$|[0-9a-f-]{16,}$|\S+\.[a-z0-9]{2,4}$"
+    r"|.*\.(?:jpe?g|png|webp|gif|tiff?|bmp)\s*$)"
+)
+
+# Of one shard.
+_MOST_NAMES = 200
+# Strings that are all the same are no captions; fewer may be chance.
+_TELLING = 4
+
 
 def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
     """Count everything that is unusual about one member's full name."""
@@ -200,30 +223,6 @@ def is_side_image(suffix: str) -> bool:
     (True, True, False)
     """
     return not _SIDE_IMAGES.isdisjoint(suffix.split(".")[:-1])
-
-
-# The names that public data sets and downloaders use for captions, the most usual first.
-_USUAL = (
-    "caption",
-    "text",
-    "description",
-    "txt",
-    "title",
-    "alt",
-    "alt_text",
-    "prompt",
-    "captions",
-    "label",
-)
-_MACHINE = re.compile(
-    r"(?i)^\s*(?:[a-z][a-z0-9+.-]*://|/|[a-z]:\\|data:|[{\[<]|\d[\d\s.,:/TZ+-]*$|[0-9a-f-]{16,}$|\S+\.[a-z0-9]{2,4}$"
-    r"|.*\.(?:jpe?g|png|webp|gif|tiff?|bmp)\s*$)"
-)
-
-# Of one shard.
-_MOST_NAMES = 200
-# Strings that are all the same are no captions; fewer may be chance.
-_TELLING = 4
 
 
 def note_names(shard: ShardEvidence, tree: object) -> None:

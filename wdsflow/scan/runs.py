@@ -1,11 +1,11 @@
-"""Runs of members with one key, counted by shape, and facts from the shapes of a shard."""
+"""Runs of members with one key, counted by shape."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from wdsflow.shards.tar.members import is_junk
 
-from .evidence import FieldCount, Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
-from .naming import is_dotted, is_numbered
+from .evidence import Part, Run, Runs, Shape, ShapeCount
 
 # Members; those of a longer run beyond that are not distinguished.
 LONGEST_RUN = 1000
@@ -13,6 +13,15 @@ LONGEST_RUN = 1000
 MOST_SHAPES = 20_000
 # A reader that raises stops at the first bad shape, hardly ever at the 257th.
 _SNAPSHOTS = 256
+
+
+class _FirstRun(NamedTuple):
+    """The first inner run of a shape."""
+
+    key: str
+    offset: int
+    # Counts of the shapes that were counted earlier.
+    before: tuple[int, ...]
 
 
 class RunCollector:
@@ -23,23 +32,28 @@ class RunCollector:
         self.key: str | None = None
         self.offset = 0
         self.parts: list[Part] = []
+        # The key of the open run has occurred before.
+        self.is_again = False
         self.head: Run | None = None
         self.counts: dict[Shape, int] = {}
         # Of each shape in counts.
-        self.places: list[tuple[str, int, tuple[int, ...]]] = []
+        self.firsts: list[_FirstRun] = []
         self.long_runs = 0
-        # The key of the open run was met before.
-        self.is_again = False
-        # Runs of such keys.
+        # Runs whose key has occurred before, by shape.
         self.again: dict[Shape, int] = {}
 
     def copy(self) -> "RunCollector":
         """Return an independent collector in the same state."""
         other = RunCollector()
-        other.key, other.offset, other.parts = self.key, self.offset, list(self.parts)
-        other.head, other.counts, other.places = self.head, dict(self.counts), list(self.places)
+        other.key = self.key
+        other.offset = self.offset
+        other.parts = list(self.parts)
+        other.is_again = self.is_again
+        other.head = self.head
+        other.counts = dict(self.counts)
+        other.firsts = list(self.firsts)
         other.long_runs = self.long_runs
-        other.is_again, other.again = self.is_again, dict(self.again)
+        other.again = dict(self.again)
         return other
 
     def add(self, key: str, part: Part, offset: int, *, again: bool = False) -> None:
@@ -47,10 +61,12 @@ class RunCollector:
         if key == self.key:
             if len(self.parts) < LONGEST_RUN:
                 self.parts.append(part)
-        else:
-            self.close()
-            self.key, self.offset, self.parts = key, offset, [part]
-            self.is_again = again
+            return
+        self.close()
+        self.key = key
+        self.offset = offset
+        self.parts = [part]
+        self.is_again = again
 
     def close(self) -> None:
         """End the open run; it can no longer be the last one of the shard."""
@@ -65,11 +81,11 @@ class RunCollector:
             self.counts[shape] += 1
         elif len(self.counts) < MOST_SHAPES:
             before = tuple(self.counts.values()) if len(self.counts) < _SNAPSHOTS else ()
-            self.places.append((self.key, self.offset, before))
+            self.firsts.append(_FirstRun(self.key, self.offset, before))
             self.counts[shape] = 1
 
     def note_again(self, shape: Shape) -> None:
-        """Count the open run, which ends with this shape, if its key was met before."""
+        """Count the open run, which ends with this shape, if its key has occurred before."""
         if self.is_again:
             self.again[shape] = self.again.get(shape, 0) + 1
             self.is_again = False
@@ -83,59 +99,15 @@ class RunCollector:
         self.long_runs += len(self.parts) >= LONGEST_RUN
         if self.head is None:
             return Runs(head=last)
-        inner = tuple(
-            ShapeCount(shape, count, key, offset, before)
-            for (shape, count), (key, offset, before) in zip(
-                self.counts.items(), self.places, strict=True
-            )
-        )
-        return Runs(self.head, inner, last)
+        inner = []
+        for (shape, count), first in zip(self.counts.items(), self.firsts, strict=True):
+            inner.append(ShapeCount(shape, count, first.key, first.offset, first.before))
+        return Runs(self.head, tuple(inner), last)
 
 
 def is_junk_run(key: str, shape: Shape) -> bool:
     """Return whether neighbouring members with one key are all junk, such as macOS twins."""
     return all(is_junk(key, part.suffix) for part in shape)
-
-
-def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
-    """Count fields, repeated fields, dotted names and the samples that these hide: a shape at a time."""
-    runs = sorted(shard.runs.counted(), key=lambda item: item.offset)
-    counts: dict[str, int] = {}
-    places: dict[str, tuple[str, int]] = {}
-    for item in runs:
-        lower = [part.suffix.lower() for part in item.shape]
-        if len(lower) > len(set(lower)):
-            note("key.duplicate-field").add(item.key, item.offset, count=item.count)
-        for suffix in lower:
-            counts[suffix] = counts.get(suffix, 0) + item.count
-            places.setdefault(suffix, (item.key, item.offset))
-    # Numbered files of one sample are next to a field without a dot: 0.jpg, 1.jpg and txt.
-    shard.numbered = any(
-        sum(is_numbered(part.suffix) for part in item.shape) > 1
-        and any("." not in part.suffix for part in item.shape)
-        for item in runs
-    )
-    for suffix, count in counts.items():
-        known = len(shard.fields) < 256 or suffix in shard.fields
-        name = suffix if known else "*." + suffix.rpartition(".")[2][:16]
-        shard.fields.setdefault(name, FieldCount()).count += count
-    # A field such as input.jpg is in most samples; the rest of a dotted base name in one or a few.
-    # folder/._a.jpg: field _a.jpg.
-    of_samples = [item for item in runs if not is_junk_run(item.key, item.shape)]
-    fields = {part.suffix.lower() for item in of_samples for part in item.shape}
-    wild = [
-        suffix
-        for suffix, count in counts.items()
-        if is_dotted(suffix)
-        and suffix in fields
-        and (count < 2 or count < shard.samples / 2)
-        and not (shard.numbered and is_numbered(suffix))
-    ]
-    for suffix in wild:
-        note("name.dotted").add(*places[suffix], suffix, counts[suffix])
-    if wild:
-        is_wild = frozenset(wild).__contains__
-        shard.samples += sum(item.count * merged(item.shape, is_wild) for item in of_samples)
 
 
 def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:
@@ -147,8 +119,7 @@ def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:
     names = {part.suffix.lower() for part in shape}
     # Next to plain fields an odd one, such as thumb.jpg in one sample of many, is a field like
     # others.
-    return (
-        len({name.rpartition(".")[0] for name in names}) - 1
-        if names and all(map(is_wild, names))
-        else 0
-    )
+    if not names or not all(map(is_wild, names)):
+        return 0
+    stems = {name.rpartition(".")[0] for name in names}
+    return len(stems) - 1

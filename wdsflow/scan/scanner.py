@@ -1,4 +1,4 @@
-"""Takes the members of one shard, in the order of the tar, and counts their traits."""
+"""Counts the members of one shard, in the order of the tar, and their traits."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,22 @@ from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, Stop
 
-from .content_scan import Looker, NamesLooker, Read, smallest_hashes
+from .content_scan import ContentScanner, EmptyContentScanner
 from .evidence import MISFIT, UNKNOWN, Part, ScanOptions, Shape, ShardEvidence, Tally
+from .member_contents import Read
 from .naming import TALLIES, is_hidden, is_utf8, note_name
-from .runs import LONGEST_RUN, RunCollector, note_shapes
+from .runs import LONGEST_RUN, RunCollector
+from .shape_facts import note_shapes
+from .sketches import smallest_hashes
 
 # Keys of one shard that are remembered to find members that are not adjacent.
-_KEYS_KNOWN = 1 << 20
+_MOST_KEYS = 1 << 20
+# Field names that are remembered, and those with a status; more than that only with malicious names.
+_MOST_PARTS = 4096
+# Members of a run that the hot loop of level names takes.
+_SHORT_RUN = 64
+# Hashes of a sketch of keys.
+_SKETCH = 64
 # In keys, one a line.
 _UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)
 
@@ -35,11 +44,6 @@ class MemberWalk(Protocol):
         """Return a part of the contents of a member of the latest batch."""
 
 
-def _is_unusual(key: str) -> bool:
-    odd = not key or key[0] in "_/" or key[-1] == "/" or not key.isascii() or not key.isprintable()
-    return odd or "__MACOSX/" in key
-
-
 class Scanner:
     """Fills the evidence of one shard: ``batch`` for each batch of a walk, then ``finish``."""
 
@@ -52,7 +56,7 @@ class Scanner:
         self.visible: RunCollector | None = None
         # Made at the first metadata member.
         self.all: RunCollector | None = None
-        # Field names met before, at level names.
+        # Field names that have occurred, at level names.
         self.parts: dict[str, Part] = {}
         # Field names with the status of their contents.
         self.judged: dict[tuple[str, str], Part] = {}
@@ -66,11 +70,12 @@ class Scanner:
         self.endings: dict[Shape, tuple[str, ...]] = {}
         # Members whose names start with ./.
         self.prefixed = 0
-        self.names_only = options.level == "names"
-        self.looker = NamesLooker(shard, options) if self.names_only else Looker(shard, options)
         self.options = options
+        self.names_only = options.level == "names"
+        self.scanner_class = EmptyContentScanner if self.names_only else ContentScanner
+        self.contents: ContentScanner = self.scanner_class(shard, options)
         # For the contents of junk, which readers open; made at the first of it.
-        self.junk_looker: Looker | None = None
+        self.junk_contents: ContentScanner | None = None
 
     def note(self, name: str) -> Tally:
         """Return the tally of that name, to be added to."""
@@ -80,16 +85,19 @@ class Scanner:
     def batch(self, batch: MemberBatch, walk: MemberWalk) -> None:
         """Take the members of one batch."""
         if batch.beyond:
-            self._beyond(batch)
+            self._take_beyond(batch)
         elif self.names_only and all(row[1] for row in batch.rows):
-            self._names(batch)
+            self._take_names(batch)
         else:
             # Of empty members the contents are known at any level.
-            self._contents(batch, walk)
+            self._take_contents(batch, walk)
 
-    def _names(self, batch: MemberBatch) -> None:
+    def _take_names(self, batch: MemberBatch) -> None:
         """The hot loop of level names: work that is the same for most members is done once per run, or once for many."""
-        rows, main, parts, repeats = batch.rows, self.main, self.parts, self.repeats
+        rows = batch.rows
+        main = self.main
+        parts = self.parts
+        repeats = self.repeats
         self.shard.members += len(rows)
         self.shard.member_bytes += sum(row[1] for row in rows)
         # Of the open run, if nothing about its name is unusual.
@@ -101,13 +109,15 @@ class Scanner:
             key, _, suffix = name.partition(".")
             part = parts.get(suffix)
             if part is None or kind != "file" or self.visible is not None:
-                self._member(name, header, kind, size, None)
-                run_key, run = None, main.parts
-            elif key == run_key and len(run) < 64:
+                self._take_unusual(name, header, kind, size, None)
+                run_key = None
+                run = main.parts
+            elif key == run_key and len(run) < _SHORT_RUN:
                 run.append(part)
             elif _is_unusual(key):
-                self._member(name, header, kind, size, None)
-                run_key, run = None, main.parts
+                self._take_unusual(name, header, kind, size, None)
+                run_key = None
+                run = main.parts
             elif key == main.key:
                 main.add(key, part, header)
                 run_key = key
@@ -118,9 +128,10 @@ class Scanner:
                     main.note_again(shape)
                     if repeats.pause:
                         repeats.pause -= 1
-                    elif more := self._runs(rows, at, shape):
-                        at += more
-                        run_key, run = main.key, main.parts
+                    elif members := self._take_runs(rows, at, shape):
+                        at += members
+                        run_key = main.key
+                        run = main.parts
                         continue
                 else:
                     main.close()
@@ -133,36 +144,34 @@ class Scanner:
                 main.parts = run = [part]
             at += 1
 
-    def _runs(self, rows: Sequence[Row], at: int, shape: Shape) -> int:
-        """Take many runs of a known shape, and open the last one; return how many members they have, maybe none."""
+    def _take_runs(self, rows: Sequence[Row], at: int, shape: Shape) -> int:
+        """Take many runs of a shape that has occurred, and open the last one; return how many members they have, maybe none."""
         endings = self.endings.get(shape)
         if endings is None:
             endings = self.endings[shape] = tuple(f".{part.suffix}" for part in shape)
         keys = self.repeats.keys(rows, at, endings)
-        text = "\n".join(keys)
-        new = set(keys)
-        if (
-            not keys
-            or len(new) < len(keys)
-            or not self.keys.isdisjoint(new)
-            or not text.isascii()
-            or not "".join(keys).isprintable()
-            or _UNUSUAL.search(text)
-        ):
+        if not keys or _any_is_unusual(keys):
             return 0
-        self.keys |= new
+        new_keys = set(keys)
+        if len(new_keys) < len(keys) or not self.keys.isdisjoint(new_keys):
+            return 0
+        self.keys |= new_keys
         self.main.counts[shape] += len(keys) - 1
         members = len(keys) * len(shape)
-        self.main.key, self.main.offset = keys[-1], rows[at + members - len(shape)][3]
+        self.main.key = keys[-1]
+        self.main.offset = rows[at + members - len(shape)][3]
         self.main.parts = list(shape)
         return members
 
-    def _contents(self, batch: MemberBatch, walk: MemberWalk) -> None:
-        """The loop of the other levels; as in ``_names``, plain members take the short way."""
-        main, parts, judged, looker = self.main, self.parts, self.judged, self.looker
+    def _take_contents(self, batch: MemberBatch, walk: MemberWalk) -> None:
+        """The loop of the other levels; as in ``_take_names``, plain members take a short path."""
+        main = self.main
+        parts = self.parts
+        judged = self.judged
+        status_of = self.contents.status
         pieces = PieceReader()
         pieces.take(batch.pieces or ((batch.base, batch.window),))
-        look, glance = looker.look, pieces.glance
+        glance = pieces.glance
 
         def read(offset: int, count: int) -> bytes:
             """Read from the contents of the member that the loop is at."""
@@ -183,29 +192,32 @@ class Scanner:
                 or self.visible is not None
                 or (key != run_key and _is_unusual(key))
             ):
-                self._member(name, header, kind, size, read if kind == "file" else None)
+                self._take_unusual(name, header, kind, size, read if kind == "file" else None)
                 run_key = None
                 continue
             if key != run_key:
                 run_key = key
                 if key != main.key:
-                    looker.end_run(main.parts)
+                    self.contents.end_run(main.parts)
                     again = self._remember(self.keys, key, "key.again", header)
-            status = look(key, suffix, header, size, read)
-            part = judged.get((suffix, status)) or self._judge(suffix, status)
+            status = status_of(key, suffix, header, size, read)
+            part = judged.get((suffix, status)) or self._judged_part(suffix, status)
             if key == main.key and len(main.parts) < LONGEST_RUN:
                 main.parts.append(part)
             else:
                 main.add(key, part, header, again=again)
 
-    def _judge(self, suffix: str, status: str) -> Part:
-        part = Part(suffix, status.removesuffix(MISFIT), not status.endswith(MISFIT))
-        if len(self.judged) < 4096:
+    def _judged_part(self, suffix: str, status: str) -> Part:
+        fits = not status.endswith(MISFIT)
+        part = Part(suffix, status.removesuffix(MISFIT), fits)
+        if len(self.judged) < _MOST_PARTS:
             self.judged[suffix, status] = part
         return part
 
-    def _member(self, name: str, offset: int, kind: str, size: int, read: Read | None) -> None:
-        """Take one member the careful way."""
+    def _take_unusual(
+        self, name: str, offset: int, kind: str, size: int, read: Read | None
+    ) -> None:
+        """Take one member whose name, kind or field may be unusual."""
         if kind not in ("file", "sparse"):
             self.shard.members -= 1
             self.shard.member_bytes -= size
@@ -213,27 +225,27 @@ class Scanner:
                 self.note("name.junk-not-utf8").add(None, offset, name)
             return
         split = key_of(name)
-        plain = split is not None and name.isascii() and name.isprintable() and name[0] not in "_/."
-        if not plain or split[0][-1] == "/" or "__MACOSX" in name or "../" in name:  # type: ignore[index]
+        if split is None or not _is_plain(name, split[0]):
             note_name(name, split[0] if split else split_name(name)[0], offset, self.note)
         self.prefixed += name.startswith("./")
         if split is None:
             if is_meta(name):
-                self._metadata(name, offset)
+                self._take_metadata(name, offset)
             return
         key, suffix = split
         if is_hidden(name):
             self.visible = self.visible or self.main.copy()
-        junk, again = is_junk(key, suffix), False
+        junk = is_junk(key, suffix)
+        again = False
         if key != self.main.key:
-            self.looker.end_run(self.main.parts)
+            self.contents.end_run(self.main.parts)
             if junk:
                 self._remember(self.junk, key, "key.again-junk", offset)
                 self._remember(self.twins, key, "key.again-twin", offset)
             else:
                 again = self._remember(self.keys, key, "key.again", offset)
         elif not junk:
-            # A dot-file began the run.
+            # A dot-file may have begun the run.
             self.keys.add(key)
         part = self._part(key, suffix, offset, size, read)
         if self.visible is not None and not is_hidden(name):
@@ -244,7 +256,7 @@ class Scanner:
             self.all.add(key, part, offset)
         self.main.add(key, part, offset, again=again)
 
-    def _metadata(self, name: str, offset: int) -> None:
+    def _take_metadata(self, name: str, offset: int) -> None:
         """Take a member that webdataset skips; Hugging Face looks at its base name only, Ray Data takes all."""
         key, suffix = split_name(name)
         if key is None or suffix is None:
@@ -257,13 +269,13 @@ class Scanner:
         if not is_hidden(name):
             self.visible.add(key, Part(suffix, UNKNOWN), offset)
 
-    def _remember(self, known: set[str], key: str, again: str, offset: int) -> bool:
-        """Count a key under ``again`` if it is known, and know it from now on; return whether it was known."""
-        if key in known:
-            self.note(again).add(key, offset)
+    def _remember(self, keys: set[str], key: str, tally: str, offset: int) -> bool:
+        """Add a key to a set; return whether it was in the set, and count it under ``tally`` then."""
+        if key in keys:
+            self.note(tally).add(key, offset)
             return True
-        if len(known) < _KEYS_KNOWN:
-            known.add(key)
+        if len(keys) < _MOST_KEYS:
+            keys.add(key)
         return False
 
     def _part(self, key: str, suffix: str, offset: int, size: int, read: Read | None) -> Part:
@@ -272,21 +284,24 @@ class Scanner:
             if any(char.isupper() for char in suffix):
                 self.note("name.upper").add(key, offset, suffix)
             part = Part(suffix, UNKNOWN)
-            if suffix and "/" not in suffix and len(self.parts) < 4096:
+            if suffix and "/" not in suffix and len(self.parts) < _MOST_PARTS:
                 self.parts[suffix] = part
         if read is None:
             return part
-        looker: Looker = self.looker
-        # Readers meet its contents, but they are no images or captions of the set.
+        contents = self.contents
+        # Readers decode it, but it is no image or caption of the set: its facts go to a shard that
+        # nobody reads.
         if is_junk(key, suffix):
-            looker = self.junk_looker = self.junk_looker or type(looker)(
-                ShardEvidence(self.shard.url), self.options
-            )
-            looker.end_run(())
-        status = looker.look(key, suffix, offset, size, read)
-        return self.judged.get((suffix, status)) or self._judge(suffix, status)
+            if self.junk_contents is None:
+                unread = ShardEvidence(self.shard.url)
+                self.junk_contents = self.scanner_class(unread, self.options)
+            contents = self.junk_contents
+            contents.end_run(())
+        status = contents.status(key, suffix, offset, size, read)
+        return self.judged.get((suffix, status)) or self._judged_part(suffix, status)
 
-    def _beyond(self, batch: MemberBatch) -> None:
+    def _take_beyond(self, batch: MemberBatch) -> None:
+        """Count the members after the end of the archive for tarfile."""
         self.shard.beyond += len(batch.rows)
         for member in batch.members:
             split = key_of(member.name) if member.kind == "file" else None
@@ -297,15 +312,15 @@ class Scanner:
     def finish(self, walk: MemberWalk) -> None:
         """Write the facts that are known only at the end of the shard."""
         shard = self.shard
-        self.looker.end_run(self.main.parts)
-        self.looker.finish()
+        self.contents.end_run(self.main.parts)
+        self.contents.finish()
         shard.runs = self.main.runs()
         shard.visible_runs = None if self.visible is None else self.visible.runs()
         shard.all_runs = None if self.all is None else self.all.runs()
         shard.again = self.main.again
         shard.samples = len(self.keys)
-        shard.key_sketch = smallest_hashes(self.keys, 64)
-        shard.junk_sketch = smallest_hashes(self.twins, 64)
+        shard.key_sketch = smallest_hashes(self.keys, _SKETCH)
+        shard.junk_sketch = smallest_hashes(self.twins, _SKETCH)
         if self.keys or self.twins:
             shard.key_span = min(chain(self.keys, self.twins)), max(chain(self.keys, self.twins))
         # The walk is over.
@@ -315,9 +330,29 @@ class Scanner:
             key = split_name(seen.name)[0] if seen.name else None
             self.note(name).add(key, seen.offset, seen.detail or seen.name or "", seen.count)
         if 0 < self.prefixed < shard.members:
-            self.note("name.mixed-prefix").add(
-                None, None, count=min(self.prefixed, shard.members - self.prefixed)
-            )
+            fewer = min(self.prefixed, shard.members - self.prefixed)
+            self.note("name.mixed-prefix").add(None, None, count=fewer)
         if self.main.long_runs:
             self.note("key.long-run").add(None, None, count=self.main.long_runs)
         note_shapes(shard, self.note)
+
+
+def _is_unusual(key: str) -> bool:
+    if not key or key[0] in "_/" or key[-1] == "/":
+        return True
+    return not key.isascii() or not key.isprintable() or "__MACOSX/" in key
+
+
+def _any_is_unusual(keys: Sequence[str]) -> bool:
+    """Return whether ``_is_unusual`` may hold for one of many keys that ``Repeats`` returned."""
+    lines = "\n".join(keys)
+    if not lines.isascii() or not "".join(keys).isprintable():
+        return True
+    return _UNUSUAL.search(lines) is not None
+
+
+def _is_plain(name: str, key: str) -> bool:
+    """Return whether nothing about the name of a member can be a fault."""
+    if not name.isascii() or not name.isprintable() or name[0] in "_/." or key[-1] == "/":
+        return False
+    return "__MACOSX" not in name and "../" not in name

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from typing import TypeVar
 
 from wdsflow.old_objects import old_objects_kept
@@ -42,11 +43,16 @@ def run_in_threads(
     ):
         futures: dict[Future[Result], Job] = {}
         try:
-            futures |= {pool.submit(do, job, stop): job for job in work}
+            # Results that wait for ``note`` are held in memory: few jobs are ahead of it.
+            waiting = iter(work)
+            for job in islice(waiting, 2 * jobs):
+                futures[pool.submit(do, job, stop)] = job
             while futures:
                 # Ctrl-C in the moment before a wait is noticed after it: no wait is long.
                 for future in wait(futures, timeout=0.5, return_when=FIRST_COMPLETED).done:
                     note(futures.pop(future), future.result())
+                    for job in islice(waiting, 1):
+                        futures[pool.submit(do, job, stop)] = job
                     if step:
                         step(future)
         except BaseException:

@@ -3,9 +3,11 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from .braces import expand_braces
+from .numbered_names import is_next
 from .shard import Shard
-from .shard_names import expand_braces
 from .urls import NoShards, expand
 
 _MATCHES_ITSELF = re.compile(r"[*?]")
@@ -16,6 +18,14 @@ _WEB = re.compile("https?:")
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
 # A name with these may stand for others.
 _MEANS_MORE = re.compile(r"[{}*?\[\]~$,]|::|^@")
+
+
+class _NumberedName(NamedTuple):
+    """A name, split at its last number."""
+
+    before: str
+    number: str
+    after: str
 
 
 def spelled(shard: str) -> str:
@@ -54,44 +64,43 @@ def compact(urls: Sequence[str], most: int = 4) -> list[str]:
     >>> compact(["a.tar", "b.tar"])
     ['a.tar', 'b.tar']
     """
-    each = list(map(spelled, urls))
+    names = [spelled(url) for url in urls]
     if len(urls) <= most or any(_MEANS_MORE.search(url) for url in urls):
-        return each
+        return names
     ranges = list(_ranges(urls))
-    if len(ranges) <= most and [
-        name for pattern in ranges for name in expand_braces(pattern)
-    ] == list(urls):
-        return ranges
+    if len(ranges) <= most:
+        expanded = [name for pattern in ranges for name in expand_braces(pattern)]
+        if expanded == list(urls):
+            return ranges
     folder = os.path.dirname(urls[0]) or "."
-    return [f"{folder}/"] if _holds(folder, urls) else each
+    return [f"{folder}/"] if _holds(folder, urls) else names
 
 
 def _ranges(urls: Iterable[str]) -> Iterator[str]:
     """Yield braces for neighbours that differ in their last number, which rises by one."""
-    # Parts of names: before the last number, it, after it.
-    held: list[tuple[str, ...]] = []
+    run: list[_NumberedName] = []
     for url in urls:
         match = _NUMBERED.fullmatch(url)
-        parts = match.groups() if match else (url, "", "")
-        if held and not _follows(held[-1], parts):
-            yield _range(held)
-            held = []
-        held.append(parts)
-    if held:
-        yield _range(held)
+        name = _NumberedName(*match.groups()) if match else _NumberedName(url, "", "")
+        if run and not _follows(run[-1], name):
+            yield _range(run)
+            run = []
+        run.append(name)
+    if run:
+        yield _range(run)
 
 
-def _follows(one: Sequence[str], other: Sequence[str]) -> bool:
-    if not one[1] or (one[0], one[2]) != (other[0], other[2]):
+def _follows(name: _NumberedName, other: _NumberedName) -> bool:
+    if not name.number or (name.before, name.after) != (other.before, other.after):
         return False
-    # As bash counts: {9..11} has no zeros in front.
-    width = len(one[1]) if one[1].startswith("0") else 0
-    return other[1] == f"{int(one[1]) + 1:0{width}d}"
+    return is_next(name.number, other.number)
 
 
-def _range(held: Sequence[Sequence[str]]) -> str:
-    before, number, after = held[0]
-    return f"{before}{number if len(held) == 1 else f'{{{number}..{held[-1][1]}}}'}{after}"
+def _range(run: Sequence[_NumberedName]) -> str:
+    before, number, after = run[0]
+    if len(run) > 1:
+        number = f"{{{number}..{run[-1].number}}}"
+    return f"{before}{number}{after}"
 
 
 def _holds(folder: str, urls: Sequence[str]) -> bool:
@@ -99,8 +108,8 @@ def _holds(folder: str, urls: Sequence[str]) -> bool:
     if not os.path.isdir(folder):
         return False
     try:
-        found = expand([folder], allow_pipe=False).urls
+        shards = expand([folder], allow_pipe=False).urls
     except NoShards:
         # These are folders themselves, or shards that were deleted.
         return False
-    return [os.path.normpath(url) for url in found] == [os.path.normpath(url) for url in urls]
+    return [os.path.normpath(url) for url in shards] == [os.path.normpath(url) for url in urls]

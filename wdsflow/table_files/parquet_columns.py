@@ -28,22 +28,22 @@ def number_column(values: Sequence[float | None]) -> Column:
 
     # None becomes NaN.
     numbers = np.array(values, np.float64)
-    missing = np.isnan(numbers)
-    if not missing.any():
+    is_missing = np.isnan(numbers)
+    if not is_missing.any():
         return Column((numbers,), "{0}")
-    for number in np.flatnonzero(missing).tolist():
-        missing[number] = values[number] is None
+    for row in np.flatnonzero(is_missing).tolist():
+        is_missing[row] = values[row] is None
     # DuckDB takes NaN in an array of NumPy for NULL.
-    return Column((numbers, missing), "CASE WHEN NOT {1} THEN coalesce({0}, 'nan'::DOUBLE) END")
+    return Column((numbers, is_missing), "CASE WHEN NOT {1} THEN coalesce({0}, 'nan'::DOUBLE) END")
 
 
 def integer_column(values: Sequence[int | None]) -> Column:
     """Return a column of BIGINT."""
     import numpy as np
 
-    missing = [value is None for value in values]
-    whole = np.array([value or 0 for value in values], np.int64)
-    return Column((whole, np.array(missing, np.bool_)), "CASE WHEN NOT {1} THEN {0} END")
+    is_missing = np.array([value is None for value in values], np.bool_)
+    numbers = np.array([value or 0 for value in values], np.int64)
+    return Column((numbers, is_missing), "CASE WHEN NOT {1} THEN {0} END")
 
 
 def truth_column(values: Sequence[bool | None]) -> Column:
@@ -63,20 +63,21 @@ def bytes_column(values: Sequence[bytes | None]) -> Column:
 
 def json_column(values: Sequence[str | None], structure: str) -> Column:
     """Return a column of values given as JSON; ``structure`` has their types, as DuckDB's ``from_json`` takes them."""
-    return Column(
-        (text_array(values),),
-        f"from_json({{0}}::VARCHAR, '{structure.replace('{', '{{').replace('}', '}}')}')",
-    )
+    # The SQL is a format string, in which braces that are not placeholders are doubled.
+    types = structure.replace("{", "{{").replace("}", "}}")
+    return Column((text_array(values),), f"from_json({{0}}::VARCHAR, '{types}')")
 
 
 def vector_column(vectors: "NDArray[np.float32]", missing: "NDArray[np.bool_]") -> Column:
     """Return a column of FLOAT[] from vectors, (rows, d)."""
     import numpy as np
 
+    dimensions = range(vectors.shape[1])
+    arrays = [np.ascontiguousarray(vectors[:, dimension]) for dimension in dimensions]
+    # Array 0 is ``missing``.
+    items = ", ".join(f"{{{dimension + 1}}}" for dimension in dimensions)
     # Lists, not arrays of a fixed size: other libraries cannot read the ones that DuckDB writes,
     # where some are NULL.
-    arrays = [np.ascontiguousarray(vectors[:, number]) for number in range(vectors.shape[1])]
-    items = ", ".join(f"{{{number + 1}}}" for number in range(len(arrays)))
     return Column((missing, *arrays), f"CASE WHEN NOT {{0}} THEN [{items}]::FLOAT[] END")
 
 

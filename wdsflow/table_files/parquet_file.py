@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow import process_database
-from wdsflow.process_database import call
+from wdsflow.process_database import call, text_literal
 
 from .errors import TableError
 from .parquet_values import DuckType, converter, without_zones
@@ -25,8 +25,12 @@ _SETTINGS = (
     ("disable_parquet_prefetching", "true"),
     ("enable_external_file_cache", "false"),
 )
+# DuckDB's message for a valid file without columns, which it does not read.
+_NO_COLUMN = "Need at least one non-root column"
 # DuckDB turns decimals with more digits into floats.
 _MOST_DIGITS = 38
+
+_METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
 
 
 class ParquetError(TableError):
@@ -71,7 +75,7 @@ class ParquetFile:
     def __init__(self, path: str | Path, named: str = "") -> None:
         self.path, self.named = Path(path), named or str(path)
         with open(path, "rb"):
-            self._pattern = _pattern(os.path.abspath(path))
+            self._pattern = pattern_of(path)
         query = "SELECT name, num_children, precision FROM parquet_schema($1)"
         elements = [
             _Element(name, children or 0, digits) for name, children, digits in self._fetch(query)
@@ -96,10 +100,15 @@ class ParquetFile:
         return [RowGroup(rows, size) for rows, size in self._fetch(query)]
 
     def rows_of(self, size: int, most: int) -> int:
-        """Return how many rows have so many bytes, without compression, in the mean; at least 1, at most ``most``."""
-        groups = self.groups()
-        rows, total = sum(group.rows for group in groups), sum(group.size for group in groups)
-        return min(max(size * rows // max(total, 1), 1), most)
+        """Return how many rows have at most so many bytes, without compression; at least 1, at most ``most``.
+
+        In the mean of each group of rows: in that of the file, small rows would hide large ones.
+        """
+        rows = most
+        for group in self.groups():
+            if group.rows:
+                rows = min(rows, size * group.rows // max(group.size, 1))
+        return max(rows, 1)
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the values of some columns, ``size`` rows at a time. Raises ParquetError."""
@@ -161,7 +170,7 @@ class ParquetFile:
         if with_rows:
             names.append("file_row")
             options += ", file_row_number = true"
-        return f"read_parquet({_literal(self._pattern)}, {options}) AS rows({', '.join(names)})"
+        return f"read_parquet({text_literal(self._pattern)}, {options}) AS rows({', '.join(names)})"
 
     def _describe(self) -> Sequence[DuckType]:
         import duckdb
@@ -183,13 +192,37 @@ class ParquetFile:
 def metadata_of(path: Path) -> dict[str, bytes]:
     """Return the key-value metadata of a Parquet file. Raises OSError, and ParquetError if it is none."""
     with open(path, "rb"):
-        pattern = _pattern(os.path.abspath(path))
+        pattern = pattern_of(path)
     return {
         bytes(key).decode(): bytes(value) for key, value in _fetch(_METADATA, str(path), pattern)
     }
 
 
-_METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
+def pattern_of(path: str | Path) -> str:
+    """Return the pattern by which DuckDB, which takes every path for a pattern, opens one file only.
+
+    Raises ParquetError if there is none.
+
+    >>> print(pattern_of("/a[1]/b.parquet"))
+    /a[[]1]/b.parquet
+    """
+    absolute = os.path.abspath(path)
+    problem = path_problem(absolute)
+    if problem:
+        raise ParquetError(f"{absolute} cannot be read: rename it, {problem}")
+    return glob.escape(absolute)
+
+
+def path_problem(path: str) -> str:
+    """Return why DuckDB cannot open a file by its path, such as "its path is not UTF-8"; empty if it can."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "its path is not UTF-8"
+    # A backslash has two meanings in patterns, and DuckDB cannot express that of a character.
+    if "\\" in path and glob.escape(path) != path:
+        return "its path has a backslash and one of * ? ["
+    return ""
 
 
 def as_list(array: "NDArray[Any]") -> list[Any]:
@@ -219,22 +252,10 @@ def _fetch(query: str, path: str, pattern: str) -> list[tuple[Any, ...]]:
             call(cursor, cursor.execute, query, [pattern])
             rows: list[tuple[Any, ...]] = call(cursor, cursor.fetchall)
         except duckdb.Error as error:
+            if _NO_COLUMN in str(error):
+                raise ParquetError(f"{path} has no columns") from None
             raise ParquetError(f"{path} is not a Parquet file: {first_line(error)}") from None
     return rows
-
-
-def _pattern(path: str) -> str:
-    """Return the pattern that matches one path only: DuckDB takes every path for a pattern."""
-    escaped = glob.escape(path)
-    if escaped != path and "\\" in path:
-        raise ParquetError(
-            f"{path} cannot be read: rename it, its path has a backslash and one of * ? ["
-        )
-    return escaped
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _names(elements: Iterator[_Element], count: int, inside: list[list[str]]) -> list[str]:

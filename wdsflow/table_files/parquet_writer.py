@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.process_database import call
+from wdsflow.process_database import call, text_literal
 from wdsflow.shards.atomic import scratch_folder, writing_by_name
 from wdsflow.tables import Tables, name, system_error
 
@@ -95,7 +95,7 @@ class _Rows:
 
 def _copy(query: str, path: Path, metadata: Mapping[str, str], group: int) -> str:
     """Return the statement that writes the rows of a query to a file, in their order."""
-    entries = ", ".join(f"{name(key)}: {_literal(value)}" for key, value in metadata.items())
+    entries = ", ".join(f"{name(key)}: {text_literal(value)}" for key, value in metadata.items())
     options = [
         "FORMAT parquet",
         "COMPRESSION zstd",
@@ -104,8 +104,4 @@ def _copy(query: str, path: Path, metadata: Mapping[str, str], group: int) -> st
     ]
     if entries:
         options.append(f"KV_METADATA {{{entries}}}")
-    return f"COPY ({query}) TO {_literal(str(path))} ({', '.join(options)})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"COPY ({query}) TO {text_literal(str(path))} ({', '.join(options)})"

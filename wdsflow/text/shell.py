@@ -11,6 +11,8 @@ from .secrets import redact
 # characters are shown as they are.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
+_SPELLED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "'": "\\'", "\\": "\\\\"}
+
 
 def escape(text: str, limit: int = 120) -> str:
     r"""Return ``text`` on one line, with hidden characters spelled out, cut to ``limit`` characters.
@@ -61,9 +63,6 @@ class Command(str):
     """Text to paste into a shell; other text describes in words what to do."""
 
     __slots__ = ()
-
-
-_SPELLED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "'": "\\'", "\\": "\\\\"}
 
 
 def quote(word: str) -> str:

@@ -9,6 +9,11 @@ from urllib.parse import urlsplit
 
 from .shell import escape
 
+# Characters of a name.
+_SHORT = 63
+# Characters of a message; messages cut their own quotes.
+_LONG = 2_000
+
 
 def roundest(low: float, high: float) -> float:
     """Return the number of fewest digits that is at least ``low`` and below ``high``.
@@ -44,12 +49,6 @@ def number_text(number: float) -> str:
     ('200', '0.25', '-3', '1e-07')
     """
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(float(number))
-
-
-# Characters of a name.
-_SHORT = 63
-# Characters of a message; messages cut their own quotes.
-_LONG = 2_000
 
 
 def how_many(number: int, noun: str, plural: str = "") -> str:

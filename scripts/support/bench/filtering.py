@@ -47,13 +47,13 @@ def ready(where: str) -> tuple[Any, Any]:
     import duckdb
     import xxhash
 
-    from wdsflow.filtering.deciding.program import program_of
+    from wdsflow.filtering.deciding.plan import plan_of
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.filtering.run_options import RunOptions
 
     del duckdb, xxhash
     recipe = Recipe(where=where)
-    program_of(recipe).identities()
+    plan_of(recipe).identities()
     return recipe, RunOptions(jobs=0)
 
 

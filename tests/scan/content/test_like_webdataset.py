@@ -15,7 +15,7 @@ from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.readers.wanted_fields import refused
 from wdsflow.readers.webdataset import WebDataset02, WebDataset1
 from wdsflow.scan.content.other import EXTENSIONS, kind_of
-from wdsflow.scan.content_scan import Looker
+from wdsflow.scan.content_scan import ContentScanner
 from wdsflow.scan.evidence import PARTLY, SUSPECT, UNSAFE, Part, ScanOptions, ShardEvidence
 
 OTHERS = sorted(set().union(*EXTENSIONS.values()) - EXTENSIONS["image"] | {"bin", "mp4", "pt"})
@@ -103,8 +103,8 @@ def decodes(suffix: str, data: bytes) -> bool:
 
 
 def status(suffix: str, data: bytes, level: str) -> str:
-    looker = Looker(ShardEvidence("0.tar"), ScanOptions(level))  # type: ignore[arg-type]
-    return looker.look("a", suffix, 0, len(data), lambda start, size: data[start : start + size])
+    scanner = ContentScanner(ShardEvidence("0.tar"), ScanOptions(level))  # type: ignore[arg-type]
+    return scanner.status("a", suffix, 0, len(data), lambda start, size: data[start : start + size])
 
 
 @pytest.mark.parametrize("level", ["full", "headers"])

@@ -12,8 +12,9 @@ from support.one_score import compute
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import View
-from wdsflow.stages.scores.model.clip_tokens import clip_item
-from wdsflow.stages.scores.model.pictures import Geometry, Prepare
+from wdsflow.stages.scores.model.clip.clip_tokens import clip_item
+from wdsflow.stages.scores.model.pictures.geometry import Geometry
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")

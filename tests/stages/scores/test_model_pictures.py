@@ -6,7 +6,8 @@ from PIL import Image, ImageOps
 
 from tests.pictures import encoded, exif, photo, smooth
 from wdsflow.stages.scores import ScoreError, View, ViewOptions
-from wdsflow.stages.scores.model.pictures import Geometry, Prepare
+from wdsflow.stages.scores.model.pictures.geometry import Geometry
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
 transform = pytest.importorskip("open_clip.transform", reason="OpenCLIP is not installed")
 

@@ -7,7 +7,7 @@ from PIL import Image
 from tests.pictures import encoded, hurt, noise, other_images, photo, smooth, usual_images
 from tests.stages.scores.fields import score
 from wdsflow.stages.scores import SCORES, ScoreError, View, make_score
-from wdsflow.stages.scores.pixels import decode_picture
+from wdsflow.stages.scores.picture_decoding import decode_picture
 
 PIXELS = ("blur", "brightness", "contrast", "entropy", "is_blank", "phash")
 

@@ -9,8 +9,9 @@ from tests.pictures import encoded, noise, photo
 from tests.stages.scores.fields import Counting, made, of_text, score
 from wdsflow.stages.imaging.shrink import SCORED
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
-from wdsflow.stages.scores.caption_words import juicer_words, tokenizable, trim_cache, words
 from wdsflow.stages.scores.sample_fields import FieldFile
+from wdsflow.stages.scores.tokenizer_limits import tokenizable, trim_cache
+from wdsflow.stages.scores.words import juicer_words, words
 
 MIB = 1 << 20
 

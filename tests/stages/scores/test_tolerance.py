@@ -13,8 +13,10 @@ from tests.pictures import encoded, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import SCORES, View
 from wdsflow.stages.scores.base import SEEN_PIXELS
-from wdsflow.stages.scores.model.pictures import Geometry, Prepare
-from wdsflow.stages.scores.pixels import Picture, decode_picture, full_size
+from wdsflow.stages.scores.model.pictures.geometry import Geometry
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
+from wdsflow.stages.scores.picture import Picture
+from wdsflow.stages.scores.picture_decoding import decode_picture, full_size
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")

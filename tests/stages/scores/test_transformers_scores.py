@@ -17,15 +17,10 @@ import torch
 import transformers
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model import hub
-from wdsflow.stages.scores.model.hub import (
-    PrepareByProcessor,
-    load_model,
-    preparation,
-    token_ids,
-    tokenizer_of,
-)
-from wdsflow.stages.scores.model.pictures import Prepare
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
+from wdsflow.stages.scores.model.transformer.captions import token_ids
+from wdsflow.stages.scores.model.transformer.loading import load_model, pretrained, tokenizer_of
+from wdsflow.stages.scores.model.transformer.processor import PrepareByProcessor, preparation
 
 SLIGHT = 2e-5
 TEXTS = [
@@ -330,7 +325,7 @@ def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):
     for name, processor in processors.items():
         processor.save_pretrained(folder)
         preparation.cache_clear()
-        hub._loaded.cache_clear()
+        pretrained.cache_clear()
         made_by = preparation(folder)
         assert isinstance(
             made_by, Prepare if name in {"squeezes", "bicubic"} else PrepareByProcessor

@@ -20,7 +20,7 @@ from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.run_check import check
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 
 def about_samples(report: Report) -> list[Advice]:
@@ -86,7 +86,7 @@ def test_a_flag_of_openclip_4_brings_back_as_many_samples_as_was_promised(
 def test_flags_of_openclip_4_are_advised_only_to_those_whose_shards_are_judged_for_it(
     tmp_path, monkeypatch
 ):
-    module = importlib.import_module("wdsflow.validate.run_check")
+    module = importlib.import_module("wdsflow.validate.chosen_readers")
     monkeypatch.setattr(module, "versions", lambda: {"open_clip_torch": "4.0.0"})
     write(tmp_path, SETS["captions in json"])
     for names in (["open-clip-3.3"], ["open-clip-3.3", "open-clip-4"]):

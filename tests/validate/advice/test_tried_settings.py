@@ -8,12 +8,13 @@ from tests.validate.openclip import evidence_of, plain
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.advice.training_advice import advise_defaults, advise_training, try_settings
+from wdsflow.validate.advice.training_advice import advise_defaults, advise_training
 from wdsflow.validate.advice.training_flags import merged_flags, paired_flags, with_flags
+from wdsflow.validate.advice.tried_settings import try_settings
+from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_catalog import run_rules
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 
 def context_of(usable, **command):

@@ -12,15 +12,12 @@ from wdsflow.readers import READERS, Options
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.forecast.forecast import as_dict, forecast, sentences
-from wdsflow.validate.forecast.resources import (
-    ShardPasses,
-    fullest,
-    image_size,
-    named_shards,
-    worker_passes,
-    working_settings,
-)
+from wdsflow.validate.forecast.forecast import forecast
+from wdsflow.validate.forecast.forecast_text import as_dict, sentences
+from wdsflow.validate.forecast.named_shards import named_shards
+from wdsflow.validate.forecast.resources import fullest, image_size
+from wdsflow.validate.forecast.worker_passes import ShardPasses, worker_passes
+from wdsflow.validate.forecast.working_settings import working_settings
 from wdsflow.validate.verdicts.reader_pass import run_pass
 
 

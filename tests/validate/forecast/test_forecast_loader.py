@@ -10,7 +10,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.versions import OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import forecast
-from wdsflow.validate.forecast.resources import ShardPasses, orders, worker_passes
+from wdsflow.validate.forecast.worker_passes import ShardPasses, orders, worker_passes
 
 pytest.importorskip("webdataset")
 pytest.importorskip("open_clip_train.data")

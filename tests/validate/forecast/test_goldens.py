@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.validate.rules.test_training_goldens import CASES, Command
-from wdsflow.validate.forecast.forecast import as_dict
+from wdsflow.validate.forecast.forecast_text import as_dict
 
 GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = {

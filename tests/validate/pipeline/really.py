@@ -11,7 +11,7 @@ from typing import Any
 from tests.conformance.generate import make_set
 from tests.validate.pipeline.small_set import scanned
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits, judge_pipeline
-from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 
 HERE = Path(__file__).parent
 

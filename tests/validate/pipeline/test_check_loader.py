@@ -20,19 +20,19 @@ from PIL import Image
 from tests.validate.pipeline.small_set import run, scanned
 from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
+from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.pipeline.check_loader import check_loader
-from wdsflow.validate.pipeline.check_workers import WorkersCheck
-from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.loader_messages import LoaderRequest, LoaderRun
-from wdsflow.validate.pipeline.loader_parts import parts
-from wdsflow.validate.pipeline.loader_runs import LoaderRuns
-from wdsflow.validate.pipeline.marks import KEY
-from wdsflow.validate.pipeline.rows import rows_of
-from wdsflow.validate.pipeline.shared_reads import SharedRead
-from wdsflow.validate.pipeline.source_lines import DEFINES, SEEDS, line_in, made_at
-from wdsflow.validate.pipeline.unpicklable_parts import unpicklable_parts
+from wdsflow.validate.pipeline.checks.check_workers import WorkersCheck
+from wdsflow.validate.pipeline.checks.shared_reads import SharedRead
+from wdsflow.validate.pipeline.loader.loader_messages import LoaderRequest, LoaderRun
+from wdsflow.validate.pipeline.loader.loader_parts import parts
+from wdsflow.validate.pipeline.loader.loader_runs import LoaderRuns
+from wdsflow.validate.pipeline.loader.source_lines import DEFINES, SEEDS, line_in, made_at
+from wdsflow.validate.pipeline.loader.unpicklable_parts import unpicklable_parts
+from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
+from wdsflow.validate.pipeline.values.marks import KEY
+from wdsflow.validate.pipeline.values.rows import rows_of
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.check_result import Check, CheckResult, LoaderFault
 

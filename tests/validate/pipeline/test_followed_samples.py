@@ -1,7 +1,7 @@
 """Samples are followed through a stage by their keys, and into elements of several by their values."""
 
-from wdsflow.validate.pipeline.combined_samples import RecentInputs
-from wdsflow.validate.pipeline.followed_keys import FollowedKeys
+from wdsflow.validate.pipeline.meters.combined_samples import RecentInputs
+from wdsflow.validate.pipeline.meters.followed_keys import FollowedKeys
 
 KNOWN, NEW_AGAIN = (True, False), (True, True)
 

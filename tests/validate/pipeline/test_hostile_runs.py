@@ -8,9 +8,10 @@ import psutil
 import pytest
 
 from tests.validate.pipeline.small_set import judged, write
-from wdsflow.validate.pipeline import run_pipeline, user_process
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
-from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.pipeline.run import run_pipeline
+from wdsflow.validate.pipeline.user_code import user_process
+from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 from wdsflow.validate.tracing import machine_faults
 from wdsflow.validate.tracing.machine_faults import machine_fault
 from wdsflow.validate.verdicts.verdict import Verdict

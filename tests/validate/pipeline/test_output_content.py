@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.validate.pipeline.copies_run import COPIES, single_valued
-from wdsflow.validate.pipeline.input_content import InputSample
-from wdsflow.validate.pipeline.marks import mark_of
-from wdsflow.validate.pipeline.output_content import OutputContent
-from wdsflow.validate.pipeline.rows import row_of_sample, rows_of_batch
-from wdsflow.validate.pipeline.sample_contents import content_of
+from wdsflow.validate.pipeline.observed.copies_run import COPIES, single_valued
+from wdsflow.validate.pipeline.observed.input_content import InputSample
+from wdsflow.validate.pipeline.observed.output_content import OutputContent
+from wdsflow.validate.pipeline.values.marks import mark_of
+from wdsflow.validate.pipeline.values.rows import row_of_sample, rows_of_batch
+from wdsflow.validate.pipeline.values.sample_contents import content_of
 
 LOSS = 0.05
 

@@ -2,8 +2,12 @@
 
 import pytest
 
-from wdsflow.validate.pipeline.marks import KEY
-from wdsflow.validate.pipeline.resume_difference import ExpectedSamples, SampleIds, difference
+from wdsflow.validate.pipeline.checks.resume_difference import (
+    ExpectedSamples,
+    SampleIds,
+    difference,
+)
+from wdsflow.validate.pipeline.values.marks import KEY
 
 
 def ids(keys: str) -> SampleIds:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.validate.pipeline.small_set import forty, judged, write
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
-from wdsflow.validate.pipeline.pass_limit import PassLimit
-from wdsflow.validate.pipeline.process_position import DATASET, MAIN
-from wdsflow.validate.pipeline.sample_counts import SampleCounts
+from wdsflow.validate.pipeline.reports.process_position import DATASET, MAIN
+from wdsflow.validate.pipeline.reports.sample_counts import SampleCounts
+from wdsflow.validate.pipeline.run.pass_limit import PassLimit
 
 # Each starts a process that imports PyTorch.
 

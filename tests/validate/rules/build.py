@@ -14,15 +14,15 @@ from PIL import Image
 
 from wdsflow.readers import READERS
 from wdsflow.readers.base import Options
-from wdsflow.readers.datasets import first_columns
+from wdsflow.readers.datasets_columns import first_columns
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 from wdsflow.text.install import install_packages
+from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_catalog import run_rules
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 Members = list[tuple[str, bytes]]
 PADDED = 2048  # bytes of each image, so that offsets do not depend on the encoder's version

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.clock import Clock
-from wdsflow.validate.tracing import meter
+from wdsflow.validate.tracing import trace_run
 from wdsflow.validate.tracing.trace import trace
 
 TRACE = importlib.import_module("wdsflow.validate.tracing.trace")
@@ -25,7 +25,7 @@ Samples = Iterator[dict[str, Any]]
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time that a run has."""
-    return Clock(monkeypatch, TRACE, meter)
+    return Clock(monkeypatch, TRACE, trace_run)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from wdsflow.readers import READERS, Options, scan_options
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
 
 GOLDEN = Path(__file__).parent / "golden"
 UNSTABLE = {

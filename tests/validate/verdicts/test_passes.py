@@ -15,8 +15,8 @@ from wdsflow.scan.evidence import BAD, OK, UNSAFE, Evidence, Part, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
-from wdsflow.validate.verdicts.reader_pass import Loss, LossPlace, run_pass
-from wdsflow.validate.verdicts.verdict import judge
+from wdsflow.validate.verdicts.judge import judge
+from wdsflow.validate.verdicts.reader_pass import Loss, LossLocation, run_pass
 
 Members = list[tuple[str, Part]]
 PARTS = st.builds(Part, st.sampled_from(["jpg", "txt", "json"]), st.sampled_from([OK, OK, OK, BAD]))
@@ -93,8 +93,8 @@ def test_an_error_in_the_archive_takes_the_open_sample_with_it_where_the_reader_
     raising = run_pass(READERS["webdataset-1"](), [broken])
     assert raising.usable == 1
     assert raising.crash is not None
-    assert raising.crash_place is not None
-    assert raising.crash_place.offset == 99
+    assert raising.crash_location is not None
+    assert raising.crash_location.offset == 99
     assert run_pass(READERS["open-clip-3.3"](), [broken]).usable == 2
 
 
@@ -105,13 +105,13 @@ def test_a_pass_without_any_sample_ends_in_a_crash_for_some_readers(name: str, c
 
     if count and name == "webdataset-1":
         assert result.crash == Fate("crash", "group", "no-samples")
-        assert result.crash_place == LossPlace("0.tar", None, None)
+        assert result.crash_location == LossLocation("0.tar", None, None)
     elif count and name.startswith("datasets"):  # it looks for the columns of the first samples
         assert result.crash == Fate("crash", "group", "schema")
     elif count and name.startswith("energon"):
         assert result.crash == Fate("crash", "group", "no-index", "0.tar has no sample")
     else:
-        assert (result.crash, result.crash_place) == (None, None)
+        assert (result.crash, result.crash_location) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -163,22 +163,22 @@ def test_passes_of_several_workers_add_up_and_keep_the_first_places() -> None:
     other = run_pass(
         reader, [shard(1, sample("c", "jpg json") + sample("d", "json jpg") + sample("e", "jpg"))]
     )
-    other.add(Fate("crash", "group", "why"), 1, LossPlace("1.tar", None, 7), ())
+    other.add(Fate("crash", "group", "why"), 1, LossLocation("1.tar", None, 7), ())
     last = run_pass(reader, [shard(2, sample("f", "txt"))])
-    last.add(Fate("crash", "group", "later"), 1, LossPlace("2.tar", None, 8), ())
+    last.add(Fate("crash", "group", "later"), 1, LossLocation("2.tar", None, 8), ())
     for each in (other, last):
         one.merge(each)
 
     assert (one.formed, one.complete, one.decoded, one.usable) == (6, 1, 1, 1)
     assert one.lost == {Loss("no-caption", ""): 4, Loss("no-image", ""): 1}
     assert one.first == {
-        Loss("no-caption", ""): LossPlace("0.tar", "b", 2),
-        Loss("no-image", ""): LossPlace("2.tar", "f", 0),
+        Loss("no-caption", ""): LossLocation("0.tar", "b", 2),
+        Loss("no-image", ""): LossLocation("2.tar", "f", 0),
     }
     assert sorted(one.shapes[Loss("no-caption", "")].values()) == [1, 1, 2]
-    assert (one.crash, one.crash_place) == (
+    assert (one.crash, one.crash_location) == (
         Fate("crash", "group", "why"),
-        LossPlace("1.tar", None, 7),
+        LossLocation("1.tar", None, 7),
     )
 
 
@@ -205,7 +205,9 @@ def test_what_comes_after_a_crash_inside_a_shard_is_not_counted() -> None:
 
     assert (result.formed, result.usable) == (5, 4)
     assert result.crash == Fate("crash", "filter", "no-caption")
-    assert result.crash_place == LossPlace("0.tar", "f", members.index(("f", Part("jpg", OK))))
+    assert result.crash_location == LossLocation(
+        "0.tar", "f", members.index(("f", Part("jpg", OK)))
+    )
 
 
 def test_a_sample_that_goes_over_a_border_is_found_where_it_began() -> None:
@@ -213,9 +215,9 @@ def test_a_sample_that_goes_over_a_border_is_found_where_it_began() -> None:
     result = run_pass(READERS["open-clip-3.3"](), [first, second, shard(2, sample("c", "json"))])
 
     assert result.first == {
-        Loss("no-caption", ""): LossPlace("0.tar", "a", 0),
-        Loss("no-image", ""): LossPlace("1.tar", "b", 1),
-        Loss("no-image-or-caption", ""): LossPlace("2.tar", "c", 0),
+        Loss("no-caption", ""): LossLocation("0.tar", "a", 0),
+        Loss("no-image", ""): LossLocation("1.tar", "b", 1),
+        Loss("no-image-or-caption", ""): LossLocation("2.tar", "c", 0),
     }
     assert (result.formed, result.usable) == (3, 0)
 
@@ -229,7 +231,7 @@ def test_a_fact_about_a_whole_shard_ends_the_pass_before_it() -> None:
 
     assert result.usable == 1
     assert result.crash == Fate("crash", "group", "key-again", "b")
-    assert result.crash_place == LossPlace("1.tar", None, None)
+    assert result.crash_location == LossLocation("1.tar", None, None)
 
 
 def test_a_shard_that_a_reader_cannot_unpack_holds_nothing_for_it() -> None:
@@ -240,7 +242,7 @@ def test_a_shard_that_a_reader_cannot_unpack_holds_nothing_for_it() -> None:
         0,
         Fate("crash", "group", "unreadable-shard", "stored as zst"),
     )
-    assert raising.crash_place == LossPlace("0.tar", None, 0)
+    assert raising.crash_location == LossLocation("0.tar", None, 0)
     logging = run_pass(READERS["open-clip-3.3"](), [packed, shard(1, sample("c", "jpg txt"))])
     assert (logging.formed, logging.usable, logging.crash) == (1, 1, None)
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wdsflow.shards.local_shards import deeper
 from wdsflow.shards.shard import PIPE, Shard
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import local_path
-from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
+from wdsflow.shards.urls import NoShards, expand, with_dots
 
 # The least similarity of a name that is suggested.
 _SIMILAR = 0.6

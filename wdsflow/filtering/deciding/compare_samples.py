@@ -16,11 +16,12 @@ from wdsflow.tables import Tables
 from .broken_scores import MOST, BrokenRunError, BrokenScoreError, is_fault
 from .compared_ledgers import ComparedLedgers
 from .compared_values import StoredValue, write_values
-from .program import RAISED, Program, guarded, is_ours, plain_value
+from .plan import FilterPlan
+from .score_values import RAISED, guarded, is_builtin, plain_value
 
 
 def compare_samples(
-    program: Program,
+    plan: FilterPlan,
     shards: Sequence[tuple[int, str]],
     scored: Layout,
     target: Layout,
@@ -35,9 +36,9 @@ def compare_samples(
     """
     for path in target.resolved_folder.glob("*.json"):
         path.unlink()
-    ledgers = ComparedLedgers(program, shards, scored, target)
-    for call in [*program.compared_among_all, *program.compared_among_kept]:
-        score = program.scores[call]
+    ledgers = ComparedLedgers(plan, shards, scored, target)
+    for call in [*plan.compared_among_all, *plan.compared_among_kept]:
+        score = plan.scores[call]
         assert isinstance(score, DatasetScore)
         scratch = target.spool / "compared"
         with scratch_folder(scratch), Tables(scratch, memory=memory // 2) as tables:
@@ -47,7 +48,7 @@ def compare_samples(
                 values = score.column(tables, memory=memory)
             else:
                 values = score.resolve(ledgers.records(tables, call), scratch, memory=memory)
-            write_values(program, call, shards, target, _checked(call, score, values))
+            write_values(plan, call, shards, target, _checked(call, score, values))
 
 
 def _checked(
@@ -58,7 +59,7 @@ def _checked(
     Raises BrokenRunError if ``resolve`` of a custom score fails, or the first 100 of its values are
     refused.
     """
-    if is_ours(score):
+    if is_builtin(score):
         yield from values
         return
     refused = 0

@@ -9,37 +9,36 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.sql import quoted_name
 from wdsflow.filtering.ledger.ledger import column_of, gathered_column, names_in_file, read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import (
-    About,
     LedgerError,
+    LedgerMetadata,
     NotCompared,
     calls_of,
-    read_about,
+    read_metadata,
 )
 from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.run_folder import Layout
+from wdsflow.table_files.parquet_file import pattern_of
 from wdsflow.tables import Tables
 
+from .compared_rows import compared_rows
 from .compared_values import add_values, forget_compared
-from .program import Program
-
-# In the names of files, for DuckDB.
-_WILDCARDS = frozenset("*?[")
+from .plan import FilterPlan
 
 
 class ComparedLedgers:
     """Reads the samples that scores compare into the tables ``ledger`` and ``compared``.
 
     Args:
-        program: has the scores.
+        plan: has the scores.
         shards: numbers and names of the shards, in order.
         scored: has a ledger of each shard.
         target: has the values of the comparisons that are done.
     """
 
     def __init__(
-        self, program: Program, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
+        self, plan: FilterPlan, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
     ) -> None:
-        self._program = program
+        self._plan = plan
         self._shards = shards
         self._scored = scored
         self._target = target
@@ -65,11 +64,11 @@ class ComparedLedgers:
             path = self._scored.ledger(name)
             try:
                 tables.run(
-                    f"CREATE OR REPLACE TABLE ledger AS {self._selection(read_about(path), path, call)}"
+                    f"CREATE OR REPLACE TABLE ledger AS {self._selection(read_metadata(path), path, call)}"
                 )
             except duckdb.Error as error:
                 raise LedgerError(f"{path} cannot be read: {error}") from None
-            if call in self._program.kept_calls:
+            if call in self._plan.compared_among_kept:
                 self._keep_members(tables, name, call)
             # Samples without a number or data, for which a score is missing that was not computed.
             for sample, missing in tables.rows(
@@ -82,43 +81,43 @@ class ComparedLedgers:
         """Delete the samples of a shard that other terms exclude."""
         import numpy as np
 
-        members = kept_members(self._program, self._scored, self._target, name, call)
+        members = kept_members(self._plan, self._scored, self._target, name, call)
         tables.run("CREATE OR REPLACE TABLE members (member UINTEGER)")
         tables.add("members", member=np.array(members, np.uint32))
         tables.run("DELETE FROM ledger WHERE sample NOT IN (SELECT member FROM members)")
 
-    def _selection(self, about: About, path: Path, call: ScoreCall) -> str:
+    def _selection(self, metadata: LedgerMetadata, path: Path, call: ScoreCall) -> str:
         """Return the query for the readable samples of a ledger: see ``compared_table``.
 
         ``missing`` is the score that is not computed for a sample, and NULL if it can be compared.
         Samples for which the score has failed are left out.
         """
-        number = self._program.ranks.get(call)
-        names = names_in_file(calls_of(about), about["gathered"])
+        number = self._plan.ranks.get(call)
+        names = names_in_file(calls_of(metadata), metadata["gathered"])
         # Folders may be called like ``key=1``: they are no columns.
-        source = f"read_parquet({literal(_escaped(path))}, hive_partitioning = false)"
+        source = f"read_parquet({literal(pattern_of(path))}, hive_partitioning = false)"
         source = f"(SELECT * FROM {source} WHERE trouble IS NULL)"
         return (
-            _of_data(about, names, source, call)
+            _of_data(metadata, names, source, call)
             if number is None
-            else _of_number(about, names, source, number)
+            else _of_number(metadata, names, source, number)
         )
 
 
 def kept_members(
-    program: Program, scored: Layout, target: Layout, name: str, call: ScoreCall
+    plan: FilterPlan, scored: Layout, target: Layout, name: str, call: ScoreCall
 ) -> list[int]:
     """Return the numbers of a shard's samples that all other terms keep. Raises LedgerError."""
     samples, _ = read_ledger(scored.ledger(name))
-    forget_compared(program, samples)
-    add_values(program, samples, target, name, program.compared_among_all)
-    return [row.number for row in program.compared(samples, call)]
+    forget_compared(plan, samples)
+    add_values(plan, samples, target, name, plan.compared_among_all)
+    return [row.number for row in compared_rows(plan, samples, call)]
 
 
-def _of_data(about: About, names: dict[str, str], source: str, call: ScoreCall) -> str:
+def _of_data(metadata: LedgerMetadata, names: dict[str, str], source: str, call: ScoreCall) -> str:
     """Return the query for samples that are compared by gathered data."""
-    alike = [other for other in calls_of(about) if other != call and gathers_like(call, other)]
-    calls = [other for other in (call, *alike) if str(other) in about["gathered"]]
+    alike = [other for other in calls_of(metadata) if other != call and gathers_like(call, other)]
+    calls = [other for other in (call, *alike) if str(other) in metadata["gathered"]]
     columns = [quoted_name(names[gathered_column(str(other))]) for other in calls]
     data = f"coalesce({', '.join(columns)}, NULL)" if columns else "NULL::BLOB"
     failed = " OR ".join(_has_failed(other) for other in (call, *alike))
@@ -129,9 +128,11 @@ def _of_data(about: About, names: dict[str, str], source: str, call: ScoreCall) 
     )
 
 
-def _of_number(about: About, names: dict[str, str], source: str, ranked: RankedNumber) -> str:
+def _of_number(
+    metadata: LedgerMetadata, names: dict[str, str], source: str, ranked: RankedNumber
+) -> str:
     """Return the query for samples that are ranked by a number."""
-    stored = calls_of(about)
+    stored = calls_of(metadata)
     columns = {call: names[column_of(str(call))] for call in ranked.calls if call in stored}
     absent = [call for call in ranked.calls if call not in stored]
     if absent:
@@ -164,15 +165,6 @@ def _has_failed(call: ScoreCall) -> str:
 def _has_several(call: ScoreCall) -> str:
     """Return the SQL for whether a sample has several values of a score."""
     return f"coalesce(list_contains(json_keys(several), {literal(str(call))}), false)"
-
-
-def _escaped(path: Path) -> str:
-    """Return the name of a file as a pattern that matches it alone.
-
-    >>> print(_escaped(Path("a[1]/b.parquet")))
-    a[[]1]/b.parquet
-    """
-    return "".join(f"[{char}]" if char in _WILDCARDS else char for char in str(path))
 
 
 def _not_compared(path: Path, call: ScoreCall, sample: int, missing: str) -> NotCompared:

@@ -18,15 +18,17 @@ from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 
-from .program import Program, guarded, plain_value
+from .compared_rows import compared_rows
+from .plan import FilterPlan
 from .row_values import missing_value, no_result, numbers
+from .score_values import guarded, plain_value
 
 # A dict is an Unknown, with slug and detail.
 StoredValue: TypeAlias = Value | dict[str, str]
 
 
 def write_values(
-    program: Program,
+    plan: FilterPlan,
     call: ScoreCall,
     shards: Sequence[tuple[int, str]],
     target: Layout,
@@ -36,18 +38,19 @@ def write_values(
     names = dict(shards)
     for shard, rows in groupby(values, key=itemgetter(0)):
         by_sample = {str(sample): value for _, sample, value in rows}
-        write_file(_path(target, program, names[shard], call), json.dumps(by_sample).encode())
+        write_file(_path(target, plan, names[shard], call), json.dumps(by_sample).encode())
 
 
-def add_compared(program: Program, samples: SampleTable, layout: Layout, name: str) -> None:
+def add_compared(plan: FilterPlan, samples: SampleTable, layout: Layout, name: str) -> None:
     """Set the values of all comparisons; samples that were not part of one are not compared."""
-    forget_compared(program, samples)
-    add_values(program, samples, layout, name, program.compared_among_all)
+    forget_compared(plan, samples)
+    add_values(plan, samples, layout, name, plan.compared_among_all)
     # The samples that the other terms keep, before the values of these comparisons are known.
     members = {
-        call: {row.number for row in program.compared(samples, call)} for call in program.kept_calls
+        call: {row.number for row in compared_rows(plan, samples, call)}
+        for call in plan.compared_among_kept
     }
-    add_values(program, samples, layout, name, [*members])
+    add_values(plan, samples, layout, name, [*members])
     for call, numbers_of_members in members.items():
         column = samples.columns[call]
         for row in samples.rows:
@@ -56,28 +59,28 @@ def add_compared(program: Program, samples: SampleTable, layout: Layout, name: s
 
 
 def add_values(
-    program: Program, samples: SampleTable, layout: Layout, name: str, calls: Sequence[ScoreCall]
+    plan: FilterPlan, samples: SampleTable, layout: Layout, name: str, calls: Sequence[ScoreCall]
 ) -> None:
     """Set the values of some scores that compare samples, by their files."""
     for call in calls:
         try:
             stored: Mapping[str, StoredValue] = json.loads(
-                _path(layout, program, name, call).read_bytes()
+                _path(layout, plan, name, call).read_bytes()
             )
         except FileNotFoundError:
             # No sample of this shard was compared.
             continue
-        score = program.scores[call]
+        score = plan.scores[call]
         assert isinstance(score, DatasetScore)
         column = samples.columns[call]
         for row in samples.rows:
             number = str(row.number)
             if number in stored:
-                column[row.number] = _value(score, stored[number], row, program.recipe)
+                column[row.number] = _value(score, stored[number], row, plan.recipe)
 
 
-def _path(layout: Layout, program: Program, name: str, call: ScoreCall) -> Path:
-    return layout.resolved(name, program.dataset_calls.index(call))
+def _path(layout: Layout, plan: FilterPlan, name: str, call: ScoreCall) -> Path:
+    return layout.resolved(name, plan.dataset_calls.index(call))
 
 
 def _value(score: DatasetScore, value: StoredValue, row: Row, recipe: Recipe) -> Value | Unknown:
@@ -92,16 +95,16 @@ def _value(score: DatasetScore, value: StoredValue, row: Row, recipe: Recipe) ->
     return guarded(partial(plain_value, score, value), view)
 
 
-def forget_compared(program: Program, samples: SampleTable) -> None:
+def forget_compared(plan: FilterPlan, samples: SampleTable) -> None:
     """Remove values of earlier comparisons, which may be with other samples.
 
     What cannot be compared stays: why no data was gathered, or which value is missing in a number.
     Scores that compare the same data differently share it.
     """
-    for call, ranked in program.ranks.items():
+    for call, ranked in plan.ranks.items():
         samples.columns[call] = dict(_without_number(samples, ranked))
     stored = [*samples.columns, *samples.gathered]
-    for call in program.gathered_calls:
+    for call in plan.gathered_calls:
         alike = [other for other in stored if other != call and gathers_like(call, other)]
         _share_gathered(samples, call, alike)
 

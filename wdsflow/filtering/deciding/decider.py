@@ -1,4 +1,4 @@
-"""Decides samples step by step: after each step of scores, those for which the predicate is known go no further.
+"""Decides samples step by step: those that the scores of one step decide need none of the next step.
 
 A window of samples is decided by one query a step. The order of the steps is fixed by the predicate
 alone, so a sample is decided by the same term whether its scores are computed now or come from a
@@ -6,7 +6,7 @@ ledger.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress
 from typing import TypeAlias
 
@@ -14,8 +14,11 @@ from wdsflow.expressions.evaluator import Decisions, Evaluator
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import ScoreStep, steps_of
+from wdsflow.filtering.ledger.ledger_metadata import MissingScore
 from wdsflow.filtering.ledger.sample_table import Judgement, Row, SampleTable
+from wdsflow.filtering.samples import DROPPED
 
+from .plan import FilterPlan
 from .row_values import evaluate, reason
 
 # Computes a score of some samples, and sets their values in its column; those that it leaves out
@@ -39,11 +42,11 @@ class Decider:
 
     @cached_property
     def _start(self) -> tuple[Judgement | None, tuple[ScoreCall, ...]]:
-        """What is known before any score is computed, the same for all samples: the result, or what is lacking first."""
+        """The result before any score is computed, and the first scores that samples need: the same for all samples."""
         row = Row(0, "", 0, 0)
         first = self.steps[0].scores
         decisions = evaluate(self.evaluator, SampleTable(), [row], (), first)
-        self._settle([row], decisions)
+        self._judge([row], decisions)
         return row.judgement, tuple(call for call in first if decisions.lacks[call][0])
 
     @cached_property
@@ -54,9 +57,9 @@ class Decider:
     def advance(
         self, samples: SampleTable, rows: Sequence[Row], compute: Compute | None = None
     ) -> None:
-        """Decide some samples as far as possible: set ``judgement``, or note in ``needed`` which scores they need next.
+        """Decide some samples as far as possible: set ``judgement``, or in ``needed`` the scores that they need next.
 
-        ``compute``: computes scores; without it, those that the columns have must do.
+        ``compute``: computes scores; without it, only those in the columns are used.
         """
         open_rows = [row for row in rows if row.judgement is None]
         for row in open_rows:
@@ -66,10 +69,10 @@ class Decider:
             if not open_rows:
                 return
             if computed:
-                needing = self._decide(samples, open_rows, computed, step.scores)
+                rows_by_call = self._decide(samples, open_rows, computed, step.scores)
             else:
-                needing = self._decide_first(open_rows)
-            waiting = _wait(samples, needing, compute)
+                rows_by_call = self._decide_first(open_rows)
+            waiting = _compute_missing(samples, rows_by_call, compute)
             open_rows = [
                 row for row in open_rows if row.judgement is None and row.number not in waiting
             ]
@@ -93,17 +96,17 @@ class Decider:
     ) -> dict[ScoreCall, Sequence[Row]]:
         """Decide samples by the scores of earlier steps, and return each score of the next with those that need it."""
         decisions = evaluate(self.evaluator, samples, rows, computed, scores)
-        self._settle(rows, decisions)
+        self._judge(rows, decisions)
         return {call: list(compress(rows, decisions.lacks[call].tolist())) for call in scores}
 
     def _decide_last(self, samples: SampleTable, rows: Sequence[Row]) -> None:
-        """Decide samples when all their scores are computed: what is not known now never will be."""
+        """Decide samples whose scores are all computed: a result that is unknown now stays unknown."""
         scores = self.expression.scores
-        self._settle(rows, evaluate(self.evaluator, samples, rows, scores))
+        self._judge(rows, evaluate(self.evaluator, samples, rows, scores))
         unknown = [row for row in rows if row.judgement is None]
         if not unknown:
             return
-        # Which values are missing is asked for these alone: they are few.
+        # Which values are missing is queried for these alone: they are few.
         decisions = evaluate(self.evaluator, samples, unknown, scores, scores)
         for index, row in enumerate(unknown):
             term = self.terms[decisions.term[index]]
@@ -111,8 +114,8 @@ class Decider:
                 None, term, reason(self.evaluator, samples, decisions, index, row)
             )
 
-    def _settle(self, rows: Sequence[Row], decisions: Decisions) -> None:
-        """Note the samples for which the predicate is true or false, and the term by which it is false."""
+    def _judge(self, rows: Sequence[Row], decisions: Decisions) -> None:
+        """Set the judgement of samples for which the predicate is true, or false by a term."""
         kept = Judgement(keep=True)
         for row in compress(rows, decisions.keep.tolist()):
             row.judgement = kept
@@ -122,12 +125,59 @@ class Decider:
                 row.judgement = dropped
 
 
-def _wait(
-    samples: SampleTable, needing: Mapping[ScoreCall, Sequence[Row]], compute: Compute | None
+@lru_cache(maxsize=4)
+def decider_of(plan: FilterPlan) -> Decider | None:
+    """Return the decider of a plan, None without a predicate; cached per process."""
+    if plan.expression is None:
+        return None
+    return Decider(plan.expression, plan.compared_among_kept)
+
+
+def set_outcomes(plan: FilterPlan, table: SampleTable) -> None:
+    """Set the outcomes of samples by their scores. Raises MissingScore if one of a required score is missing."""
+    decider = decider_of(plan)
+    if decider is not None:
+        decider.advance(table, table.readable)
+    for row in table.rows:
+        row.outcome, row.term, row.error, row.detail = "kept", None, None, None
+        if row.trouble.startswith(DROPPED):
+            row.outcome = "dropped"
+            row.term = row.trouble.removeprefix(DROPPED)
+            row.detail = row.trouble_detail or None
+        elif row.trouble:
+            row.quarantine(row.trouble, row.trouble_detail)
+        elif decider is not None:
+            _set_outcome(plan, table, row)
+
+
+def _set_outcome(plan: FilterPlan, table: SampleTable, row: Row) -> None:
+    """Set the outcome of a readable sample by its judgement."""
+    judgement = row.judgement
+    if judgement is None:
+        missing = table.needed_by(row)[0]
+        raise MissingScore(
+            str(missing),
+            f"{missing} was not computed for sample {row.number}, and maybe for others",
+        )
+    if judgement.keep:
+        return
+    row.term = str(judgement.term)
+    if judgement.unknown is None:
+        row.outcome = "dropped"
+        return
+    if plan.recipe.unknown == "quarantine":
+        row.quarantine(judgement.unknown.slug, judgement.unknown.detail)
+        return
+    row.outcome = "kept" if plan.recipe.unknown == "keep" else "dropped"
+    row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
+
+
+def _compute_missing(
+    samples: SampleTable, rows_by_call: Mapping[ScoreCall, Sequence[Row]], compute: Compute | None
 ) -> dict[int, list[ScoreCall]]:
-    """Compute scores, and return those that samples still need, by their numbers."""
+    """Compute scores of the samples that need them. Return the scores that samples still need, by their numbers."""
     waiting: dict[int, list[ScoreCall]] = {}
-    for call, rows in needing.items():
+    for call, rows in rows_by_call.items():
         column = samples.columns[call]
         missing = [row for row in rows if row.number not in column]
         if missing and compute is not None:

@@ -18,9 +18,12 @@ from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import begins_small
 from wdsflow.models.processes import Models
 from wdsflow.stages.scores.base import ModelDatasetScore
-from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model_score import ModelScore, Request
 
-from .program import Program, Seen, guarded, plain_value, without_addresses
+from .direct_scores import ViewedSample
+from .plan import FilterPlan
+from .score_values import guarded, plain_value, without_addresses
 
 _MOST_SAMPLES = 512
 # On a CPU; a score that returns values of a wrong shape is not noticed with one.
@@ -33,7 +36,7 @@ _ItemKey: TypeAlias = tuple[Model, object]
 class _OpenSample:
     """A sample that waits for outputs of models, and those that have come."""
 
-    def __init__(self, sample: Seen) -> None:
+    def __init__(self, sample: ViewedSample) -> None:
         self.sample = sample
         self.requests: dict[ScoreCall, Sequence[Request]] = {}
         self.outputs: dict[_ItemKey, object] = {}
@@ -52,7 +55,7 @@ class _Window:
 class ModelOutputs(AbstractContextManager["ModelOutputs"]):
     """Sets the values of scores that models compute.
 
-    Samples are added to a window. ``turn`` sends a window to the models, and returns the samples of
+    Samples are added to a window. ``next_window`` sends a window to the models, and returns the samples of
     the window before, whose outputs have come meanwhile. Windows end by samples and items, never by
     time: the same shard makes the same batches.
 
@@ -62,13 +65,13 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
 
     def __init__(
         self,
-        program: Program,
+        plan: FilterPlan,
         table: SampleTable,
         models: Models,
         mark: Mark,
         embeddings: ShardEmbeddings,
     ) -> None:
-        self._program = program
+        self._plan = plan
         self._table = table
         self._models = models
         self._mark = mark
@@ -89,7 +92,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time for ``turn``."""
+        """Whether it is time for ``next_window``."""
         window = self._window
         return len(window.samples) >= self._most_samples or window.weight >= self._models.window
 
@@ -98,7 +101,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         """Whether samples wait for outputs."""
         return bool(self._window.samples) or self._running is not None
 
-    def add(self, sample: Seen) -> bool:
+    def add(self, sample: ViewedSample) -> bool:
         """Request the outputs that a sample needs next.
 
         Return False if some could not be requested: their scores have failed, which may decide the
@@ -109,7 +112,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._window.samples[number] = open_sample
         self._mark.set(number)
         could_request = True
-        for call in self._program.wanted(self._table, sample.row):
+        for call in self._plan.next_model_calls(self._table, sample.row):
             if call in open_sample.requests:
                 continue
             score = self._model_score(call)
@@ -127,7 +130,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._open.pop(row.number, None)
         self._window.samples.pop(row.number, None)
 
-    def turn(self) -> list[Seen]:
+    def next_window(self) -> list[ViewedSample]:
         """Send this window to the models, and begin the next. Return the samples of the one before, with their values."""
         before = self._running
         window, self._window = self._window, _Window()
@@ -142,7 +145,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             self._running = window, future
         return [] if before is None else self._values_of(*before)
 
-    def _values_of(self, window: _Window, future: "Future[None] | None") -> list[Seen]:
+    def _values_of(self, window: _Window, future: "Future[None] | None") -> list[ViewedSample]:
         """Wait for the outputs of a window, and set the values of its samples."""
         if future is not None:
             future.result()
@@ -249,7 +252,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             self._embeddings.keep(row, score, requests, outputs)
 
     def _model_score(self, call: ScoreCall) -> ModelScore:
-        score = self._program.scores[call]
+        score = self._plan.scores[call]
         assert isinstance(score, ModelScore)
         return score
 

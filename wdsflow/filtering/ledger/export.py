@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_metadata
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
@@ -163,17 +163,17 @@ def _reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) 
         return len(hashes)
     column, _ = _embedding_column(layout, records, "image")
     parts = [values for _, values in _kept_vectors(layout, records, column)]
-    entries = read_about(layout.ledger(records[0].name)).get("embeddings", []) if records else []
+    entries = read_metadata(layout.ledger(records[0].name)).get("embeddings", []) if records else []
     entry = next(entry for entry in entries if entry["column"] == column)
-    about = {"model": entry["model"], "settings": entry["settings"]}
-    write_file(path, bytes_of_list("embeddings", np.concatenate(parts), about))
+    metadata = {"model": entry["model"], "settings": entry["settings"]}
+    write_file(path, bytes_of_list("embeddings", np.concatenate(parts), metadata))
     return sum(map(len, parts))
 
 
 def _hashes(ledger: Path) -> Iterator[str]:
     """Yield the hashes of the kept samples' images. Raises LedgerError if phash was not computed."""
-    samples, about = read_ledger(ledger)
-    call = next((call for call in calls_of(about) if call.name == "phash"), None)
+    samples, metadata = read_ledger(ledger)
+    call = next((call for call in calls_of(metadata) if call.name == "phash"), None)
     if call is None:
         raise LedgerError(f"{ledger} has no phash for a list of hashes: add phash to --scores")
     for row in samples.rows:
@@ -230,10 +230,10 @@ def _embedding_column(layout: Layout, records: Sequence[ShardRecord], kind: str)
     """Return the only column of that kind, and the length of its embeddings."""
     columns: dict[str, int] = {}
     for record in records:
-        about = read_about(layout.ledger(record.name))
+        metadata = read_metadata(layout.ledger(record.name))
         columns |= {
             entry["column"]: entry["size"]
-            for entry in about.get("embeddings", [])
+            for entry in metadata.get("embeddings", [])
             if entry["of"] == kind
         }
     if not columns:

@@ -52,7 +52,7 @@ class Row:
     # No list and no dict of its own: the garbage collector would look at those of all samples again
     # and again.
     __slots__ = (
-        "about", "detail", "digest", "end", "error", "fields", "judgement", "key", "number", "outcome", "resized", "start", "term", "trouble",
+        "detail", "digest", "end", "error", "fields", "judgement", "key", "number", "outcome", "resized", "start", "term", "trouble", "trouble_detail",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
@@ -61,7 +61,7 @@ class Row:
         # The fault of the tar, or the reason of a stage.
         self.trouble = ""
         # Details of the trouble.
-        self.about = ""
+        self.trouble_detail = ""
         # If already decided.
         self.judgement: Judgement | None = None
         # xxh3_128 of the image's bytes.
@@ -105,8 +105,12 @@ class SampleTable:
 
     @property
     def readable(self) -> list[Row]:
-        """The samples that the tar has whole, and that no stage dropped."""
+        """The samples that the tar has completely, and that no stage dropped."""
         return [row for row in self.rows if not row.trouble]
+
+    def needed_by(self, row: Row) -> Sequence[ScoreCall]:
+        """Return the scores that a sample needs next to be decided; none if it is decided."""
+        return self.needed.get(row.number, ()) if row.judgement is None else ()
 
     def has(self, row: Row, call: ScoreCall) -> bool:
         """Return whether a score was computed for a sample, or its data was gathered."""

@@ -17,7 +17,7 @@ from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     calls_of,
-    read_about,
+    read_metadata,
     unreadable_predicate,
 )
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
@@ -32,7 +32,7 @@ from wdsflow.text.words import how_many, plain
 
 from .choices import Choice, choice
 from .edges import Floats
-from .predicate_parts import Limit, PredicateParts, compares_kept, take_apart
+from .predicate_parts import Limit, PredicateParts, compares_kept, parts_of
 from .row_results import results_of, twins_of, values_of
 from .sliders import Slider, for_script, slider
 
@@ -91,7 +91,7 @@ def scores_of(facts: RunFacts) -> dict[ScoreCall, str]:
     layout = Layout(facts.folder)
     common: dict[ScoreCall, str] | None = None
     for record in facts.records:
-        found = calls_of(read_about(layout.ledger(record.name)))
+        found = calls_of(read_metadata(layout.ledger(record.name)))
         common = (
             found
             if common is None
@@ -163,7 +163,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     facts = read_run(Path(folder))
     kinds = scores_of(facts)
     try:
-        start = take_apart(str(facts.recipe.get("where", "")))
+        start = parts_of(str(facts.recipe.get("where", "")))
     except ExpressionError as error:
         raise unreadable_predicate(facts.folder, error) from None
     drawn = list(sampled_rows(facts))

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.filtering.ledger.sample_table import ResizedImage, Row
-from wdsflow.filtering.samples import Member
+from wdsflow.filtering.samples import MemberContent
 from wdsflow.stages.base import StageError
 from wdsflow.stages.imaging.shrink import Shrinker, Small
 from wdsflow.stages.scores.base import ScoreError
 from wdsflow.stages.scores.sample_view import View
 
 
-class _Place(NamedTuple):
-    """Where the new bytes of a field are in the file."""
+class _NewField(NamedTuple):
+    """The new name of a field, and the range of its bytes in the file."""
 
-    # Its name now.
-    field: str
+    name: str
     start: int
     size: int
 
@@ -32,7 +31,7 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
         self._end = 0
         # By number of the sample, and old name of the field.
-        self._places: dict[int, dict[str, _Place]] = {}
+        self._new_fields: dict[int, dict[str, _NewField]] = {}
         self._faults: dict[int, ScoreError | StageError] = {}
 
     def __exit__(self, *_: object) -> None:
@@ -41,22 +40,23 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
 
     def has(self, row: Row) -> bool:
         """Return whether a sample was added."""
-        return row.number in self._places
+        return row.number in self._new_fields
 
     def add(self, row: Row, view: View) -> None:
         """Make the images of a sample smaller, if they are too large. Raises OSError if the disk fails."""
-        places = self._places[row.number] = dict[str, _Place]()
-        row.resized = resized = list[ResizedImage]()
+        new_fields = dict[str, _NewField]()
+        resized = list[ResizedImage]()
+        self._new_fields[row.number] = new_fields
+        row.resized = resized
         try:
             for name in view.image_names():
                 small = view.shrunk(name, self._shrinker)
                 if small is None:
                     continue
-                new = small.field_for(
-                    name, {*view.fields, *(place.field for place in places.values())}
-                )
-                resized.append(_about(name, new, view, small))
-                places[name] = _Place(new, self._end, len(small.data))
+                used = {*view.fields, *(field.name for field in new_fields.values())}
+                new = small.field_for(name, used)
+                resized.append(_comparison(name, new, view, small))
+                new_fields[name] = _NewField(new, self._end, len(small.data))
                 self._file.write(small.data)
                 self._end += len(small.data)
         except (ScoreError, StageError) as error:
@@ -71,20 +71,22 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
             if fault is not None:
                 row.quarantine(f"resize: {fault.slug}", str(fault).removeprefix(f"{fault.slug}: "))
 
-    def replaced(self, row: Row, fields: Mapping[str, Member]) -> dict[str, Member]:
-        """Return the fields of a sample with the new images in place of the old ones. Raises OSError."""
-        places, found = self._places[row.number], dict[str, Member]()
+    def replaced(self, row: Row, fields: Mapping[str, MemberContent]) -> dict[str, MemberContent]:
+        """Return the fields of a sample with the new images instead of the old ones. Raises OSError."""
+        new_fields = self._new_fields[row.number]
         self._file.flush()
-        for name, member in fields.items():
-            place = places.get(name)
-            found[place.field if place else name] = self._read(place) if place else member
-        return found
+        replaced = dict[str, MemberContent]()
+        for name, content in fields.items():
+            field = new_fields.get(name)
+            if field is None:
+                replaced[name] = content
+            else:
+                replaced[field.name] = os.pread(self._file.fileno(), field.size, field.start)
+        return replaced
 
-    def _read(self, place: _Place) -> bytes:
-        return os.pread(self._file.fileno(), place.size, place.start)
 
-
-def _about(name: str, new: str, view: View, small: Small) -> ResizedImage:
+def _comparison(name: str, new: str, view: View, small: Small) -> ResizedImage:
+    """Return what the ledger says of an image that was made smaller."""
     from xxhash import xxh3_128_hexdigest
 
     header, old = view.header(name), view.read(name)

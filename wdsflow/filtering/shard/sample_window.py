@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 
-from wdsflow.filtering.deciding.program import Program, Seen
+from wdsflow.filtering.deciding.direct_scores import ViewedSample
+from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.shards.samples.tar_samples import TarSample
 from wdsflow.shards.shard_names import IMAGE_FIELDS
@@ -53,11 +54,11 @@ class SampleWindow:
         seconds: what the first scores of its samples took.
     """
 
-    def __init__(self, program: Program, size: WindowSize) -> None:
+    def __init__(self, plan: FilterPlan, size: WindowSize) -> None:
         self._size = size
-        self._decodes = program.reads_contents()
+        self._decodes = plan.reads_contents()
         self._most = _MOST_DECODED if self._decodes else _MOST_SAMPLES
-        self._samples: list[Seen] = []
+        self._samples: list[ViewedSample] = []
         self._bytes = 0
         self.seconds = 0.0
 
@@ -77,7 +78,7 @@ class SampleWindow:
             yield samples[at:stop]
             at = stop
 
-    def add(self, samples: Sequence[Seen], seconds: float) -> None:
+    def add(self, samples: Sequence[ViewedSample], seconds: float) -> None:
         """Add the next samples, whose first scores took ``seconds``."""
         self._samples += samples
         self.seconds += seconds
@@ -96,7 +97,7 @@ class SampleWindow:
         count = len(self._samples)
         return count >= self._size.samples or count >= self._most or self._bytes >= _MOST_BYTES
 
-    def take(self) -> Sequence[Seen]:
+    def take(self) -> Sequence[ViewedSample]:
         """Return the samples, and begin the next window."""
         taken, self._samples, self._bytes = self._samples, [], 0
         self.seconds = 0.0

@@ -1,4 +1,4 @@
-"""Scores the samples of a shard in windows, and decides each as soon as its predicate is known."""
+"""Scores the samples of a shard in windows, and decides each as soon as the result of its predicate is determined."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -7,28 +7,30 @@ from contextlib import AbstractContextManager
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.broken_scores import BrokenScoreGuard
+from wdsflow.filtering.deciding.decider import decider_of
+from wdsflow.filtering.deciding.direct_scores import DirectScores, ViewedSample
 from wdsflow.filtering.deciding.model_outputs import ModelOutputs
-from wdsflow.filtering.deciding.program import Program, Seen
-from wdsflow.filtering.deciding.settled import Settled
+from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
-from wdsflow.filtering.ledger.sample_table import SampleTable
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.processes import models_at
 from wdsflow.shards.samples.tar_samples import TarSample
 
 from .resized_images import ResizedImages
 from .sample_window import SampleWindow, window_size_of
+from .shard_progress import ShardProgress
 
 
 class SampleScorer(AbstractContextManager["SampleScorer"]):
     """Scores samples of one shard. Use as a context manager; ``finish`` follows the last sample.
 
     Args:
-        program: the recipe.
+        plan: the recipe.
         table: gets the values. Those that it has are not computed.
         calls: the scores to compute.
         mark: gets the number of the current sample, for the case that the process dies.
-        settled: counts the samples that are done, for the progress.
+        progress: counts the samples that are done.
         models: where models run.
         embeddings: outputs of models that an earlier run has stored.
         resized: gets the images of kept samples, None if they keep their size.
@@ -36,27 +38,29 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
 
     def __init__(
         self,
-        program: Program,
+        plan: FilterPlan,
         table: SampleTable,
         calls: Collection[ScoreCall],
         *,
         mark: Mark,
-        settled: Settled,
+        progress: ShardProgress,
         models: ModelPlace,
         embeddings: ShardEmbeddings,
         resized: ResizedImages | None,
     ) -> None:
-        self._program = program
+        self._plan = plan
         self._table = table
         self._mark = mark
-        self._settled = settled
+        self._progress = progress
         self._resized = resized
+        self._decider = decider_of(plan)
+        self._scores = DirectScores(plan, table, mark)
         self._guard = BrokenScoreGuard(calls)
-        self._size = window_size_of(program.recipe)
-        self._window = SampleWindow(program, self._size)
+        self._size = window_size_of(plan.recipe)
+        self._window = SampleWindow(plan, self._size)
         self._models: ModelOutputs | None = None
-        if not program.model_calls.isdisjoint(calls):
-            self._models = ModelOutputs(program, table, models_at(models), mark, embeddings)
+        if not plan.model_calls.isdisjoint(calls):
+            self._models = ModelOutputs(plan, table, models_at(models), mark, embeddings)
 
     def __exit__(self, *_: object) -> None:
         """Wait for models that still run."""
@@ -67,10 +71,11 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         """Yield neighbouring samples in parts that can be added at once."""
         return self._window.parts(samples)
 
-    def add(self, samples: Sequence[Seen]) -> None:
+    def add(self, samples: Sequence[ViewedSample]) -> None:
         """Add the next samples, and compute what all samples need while their bytes are in memory."""
         began = time.monotonic()
-        self._program.start(self._table, samples, self._mark)
+        first_calls = self._decider.first_calls if self._decider is not None else ()
+        self._scores.compute_first(first_calls, samples)
         self._window.add(samples, time.monotonic() - began)
         if self._window.full:
             self._decide_window()
@@ -79,7 +84,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         """Decide the last samples."""
         self._decide_window()
         while self._models is not None and self._models.is_waiting:
-            self._decide(self._models.turn())
+            self._decide(self._models.next_window())
         self._mark.set(-1)
 
     def _decide_window(self) -> None:
@@ -89,47 +94,60 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         self._size.took(len(samples), before + time.monotonic() - began)
         self._decide(self._request(waiting))
 
-    def _decide(self, samples: Sequence[Seen]) -> None:
+    def _decide(self, samples: Sequence[ViewedSample]) -> None:
         """Decide samples as far as possible; those that need more outputs of models wait for them."""
         while samples:
             samples = self._request(self._decide_once(samples))
 
-    def _decide_once(self, samples: Sequence[Seen]) -> list[Seen]:
+    def _decide_once(self, samples: Sequence[ViewedSample]) -> list[ViewedSample]:
         """Compute the scores that decide samples, cheap ones first. Return those that need a model."""
-        self._program.advance(self._table, samples, self._mark)
-        self._add_requested(samples)
+        self._advance(samples)
+        self._compute_requested(samples)
         for row, _ in samples:
             if not self._guard.open:
                 break
             self._guard.check(self._table, row)
         waiting = []
         for sample in samples:
-            if self._models is not None and self._program.wanted(self._table, sample.row):
+            if self._models is not None and self._plan.next_model_calls(self._table, sample.row):
                 waiting.append(sample)
                 continue
-            self._settled.add([sample.row])
+            self._progress.add([sample.row])
             if self._models is not None:
                 self._models.remove(sample.row)
         return waiting
 
-    def _request(self, samples: Sequence[Seen]) -> list[Seen]:
+    def _advance(self, samples: Sequence[ViewedSample]) -> None:
+        """Evaluate the predicate for samples as far as possible without a model, and compute the scores for it."""
+        if self._decider is None:
+            return
+        by_number = {sample.row.number: sample for sample in samples}
+
+        def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
+            self._scores.compute(call, [by_number[row.number] for row in rows])
+            self._mark.set(-1)
+
+        self._decider.advance(self._table, [sample.row for sample in samples], compute)
+
+    def _request(self, samples: Sequence[ViewedSample]) -> list[ViewedSample]:
         """Request outputs of models. Return the samples that have new values: of outputs that have come, or failures."""
-        changed: list[Seen] = []
+        changed: list[ViewedSample] = []
         for sample in samples:
             assert self._models is not None
             if not self._models.add(sample):
                 changed.append(sample)
             if self._models.is_full:
-                changed += self._models.turn()
+                changed += self._models.next_window()
         return changed
 
-    def _add_requested(self, samples: Sequence[Seen]) -> None:
-        """Compute what is requested besides the predicate, and make images of kept samples smaller."""
-        if not self._program.asks_more and self._resized is None:
+    def _compute_requested(self, samples: Sequence[ViewedSample]) -> None:
+        """Compute what is needed in addition to the predicate, and make images of kept samples smaller."""
+        if not self._plan.computes_more and self._resized is None:
             return
-        for row, view in samples:
+        for sample in samples:
+            row, view = sample
             self._mark.set(row.number)
-            self._program.add_asked(self._table, row, view)
+            self._scores.compute_requested(sample)
             is_kept = row.judgement is not None and row.judgement.keep
             if self._resized is not None and is_kept and not self._resized.has(row):
                 # Pixels that scores have decoded are used.

@@ -1,73 +1,27 @@
-"""The task of one shard, and its files, written when all outcomes are known: output, quarantine and ledger."""
+"""The files of a shard, written when all outcomes are determined: output, quarantine and ledger."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
-from wdsflow.filtering.deciding.program import Program
-from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable, in_utf8
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.samples import Staging, pieces_of
-from wdsflow.models.loaded import ModelPlace
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import write_json_lines
-from wdsflow.shards.samples.tar_samples import Samples, TarSample
-from wdsflow.shards.shard import Shard
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.base import SampleStage
 
+from .open_shard import OpenShard
 from .resized_images import ResizedImages
+from .same_sample import same_sample
 
-
-@dataclass(frozen=True)
-class ShardTask:
-    """The task of one shard. Picklable, for workers on this machine or another."""
-
-    # Its index among all shards of the run.
-    shard: int
-    url: Shard
-    # Of the output.
-    name: str
-    recipe: Recipe
-    layout: Layout
-    # Digest of recipe, scores and their versions, for the manifest.
-    identity: str = ""
-    # For the ledger's metadata.
-    about: dict[str, object] = field(default_factory=dict)
-    # False: only the ledger.
-    tars: bool = True
-    # False: no files.
-    write: bool = True
-    # Bytes that decoding one image may take.
-    budget: int = 1 << 30
-    allow_pipe: bool = False
-    # A folder with a ledger of this shard; only samples that need a score that it lacks are read.
-    scored: Layout | None = None
-    # A folder with a ledger of this shard that has some of the values.
-    known: Layout | None = None
-    # It has them for all samples, not only for those that needed them.
-    known_for_all: bool = True
-    # A folder with a ledger of this shard whose embeddings are used.
-    embedded: Reuse | None = None
-    # The folder has the values of scores that compare all samples.
-    compares: bool = False
-    # Where scores' models run.
-    models: ModelPlace = field(default_factory=ModelPlace)
-    # Samples that killed their process.
-    aside: frozenset[int] = frozenset()
-
-    def without(self, sample: int) -> "ShardTask":
-        """Return the same task with a quarantined sample."""
-        return replace(self, aside=self.aside | {sample})
-
-
-# Mean bytes of a member.
+# Mean bytes of a member: if they are smaller, reading all of them is faster than reading a few bytes
+# of each.
 _SMALL = 12 << 10
 
 
@@ -87,32 +41,26 @@ def kept_pieces(
     if not stages and resized is None:
         yield from with_headers([(row.start, row.end) for row in kept], headers)
         return
-    wanted = {row.number: row for row in kept}
-    waiting = sorted(headers, reverse=True)
+    missing = {row.number: row for row in kept}
+    remaining_headers = sorted(headers, reverse=True)
     first = next(iter(Walk(source)), None)
     sizes = [row[1] for row in first.rows] if first is not None else []
-    # If members are small, reading all of them is faster than reading a few bytes of each.
     samples = Samples(source, contents=sum(sizes) < _SMALL * len(sizes))
     staging = Staging(stages, samples, url)
     for sample in samples:
-        row = wanted.pop(sample.number, None)
+        row = missing.pop(sample.number, None)
         if row is None:
             continue
         if not same_sample(row, sample):
             raise SourceChangedError
-        while waiting and waiting[-1][0] < sample.start:
-            yield waiting.pop()
+        while remaining_headers and remaining_headers[-1][0] < sample.start:
+            yield remaining_headers.pop()
         fields = staging.fields(sample)
-        yield from pieces_of(sample, resized.replaced(row, fields) if resized else fields, samples)
-    if wanted:
+        if resized is not None:
+            fields = resized.replaced(row, fields)
+        yield from pieces_of(sample, fields, samples)
+    if missing:
         raise SourceChangedError
-
-
-def same_sample(row: Row, sample: TarSample | Row) -> bool:
-    """Return whether a row of a ledger and a sample, or another row, have the same key at the same place."""
-    # A ledger has the encoded form.
-    same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)
-    return same_key and (row.start, row.end) == (sample.start, sample.end)
 
 
 def write_quarantine(
@@ -169,20 +117,13 @@ def stage_of(samples: SampleTable, row: Row) -> str:
     return "where"
 
 
-def write_shard(
-    task: ShardTask,
-    source: Source,
-    program: Program,
-    samples: SampleTable,
-    record: ShardRecord,
-    vectors: Vectors | None,
-    resized: ResizedImages | None,
-) -> None:
+def write_shard(shard: OpenShard, table: SampleTable, vectors: Vectors | None) -> None:
     """Write ledger, output and quarantine of a shard, and add them to its record. Raises OSError, SourceError."""
+    task, plan, record = shard.task, shard.plan, shard.record
     layout = task.layout
     ledger = layout.ledger(task.name)
-    about = {
-        **task.about,
+    metadata = {
+        **task.metadata,
         "shard": {"url": task.url, "name": task.name, "number": task.shard},
         "input": record.input,
         "headers": record.headers,
@@ -190,37 +131,26 @@ def write_shard(
         "left_out": record.left_out,
         "damage": record.damage,
     }
-    write_ledger(
-        ledger,
-        samples,
-        program.kinds,
-        program.gathered_calls,
-        about,
-        vectors,
-        layout.spool / ledger.stem,
-    )
+    scratch = layout.spool / ledger.stem
+    write_ledger(ledger, table, plan.kinds, plan.gathered_calls, metadata, vectors, scratch)
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return
     record.quarantine = write_quarantine(
-        layout, task.name, source, task.url, samples, record.headers
+        layout, task.name, shard.source, task.url, table, record.headers
     )
-    kept = [row for row in samples.rows if row.outcome == "kept"]
-    _write_output(task, source, kept, record, resized)
+    _write_output(shard, [row for row in table.rows if row.outcome == "kept"])
 
 
-def _write_output(
-    task: ShardTask,
-    source: Source,
-    kept: Sequence[Row],
-    record: ShardRecord,
-    resized: ResizedImages | None,
-) -> None:
+def _write_output(shard: OpenShard, kept: Sequence[Row]) -> None:
+    task, record = shard.task, shard.record
     target = task.layout.tar(task.name)
     if kept or task.recipe.empty == "write":
-        pieces = kept_pieces(source, task.url, task.recipe.stages, kept, record.headers, resized)
-        write_pieces(target, source, pieces)
+        pieces = kept_pieces(
+            shard.source, task.url, task.recipe.stages, kept, record.headers, shard.resized
+        )
+        write_pieces(target, shard.source, pieces)
         record.output = fingerprint(str(target))
     else:
-        # A killed run may have left one, before the shard changed.
+        # A killed run may have written one, before the shard changed.
         target.unlink(missing_ok=True)

@@ -40,6 +40,29 @@ SINCE_4 = frozenset(
 # Similarity of a mistyped flag; OpenCLIP may have less similar ones.
 _SURE = 0.9
 
+_PROCESSES = ("world_size", "local_world_size", "parser")
+_SEVERAL = ("force_image_size", "json_text_key_probs")
+_TYPES: dict[str, Callable[[str], int | float | str]] = {
+    "json_text_key_probs": float
+} | dict.fromkeys(
+    ("train_num_samples", "val_num_samples", "force_image_size", "force_context_length"), int
+)
+_CHOICES = {
+    "dataset_type": (
+        "webdataset",
+        "webdataset-audio",
+        "csv",
+        "synthetic",
+        "synthetic-audio",
+        "auto",
+    )
+}
+
+# Accelerators of a machine, unless the user says otherwise.
+_LOCAL_MOST = 8
+
+T = TypeVar("T")
+
 
 def nearest_flag(word: str, flags: Iterable[str], least: float = 0.6) -> str:
     """Return the flag nearest to a mistyped one; "" if none is similar, or if the word is no flag.
@@ -102,31 +125,8 @@ def _data_parser() -> argparse.ArgumentParser:
     return parser
 
 
-_PROCESSES = ("world_size", "local_world_size", "parser")
-_SEVERAL = ("force_image_size", "json_text_key_probs")
-_TYPES: dict[str, Callable[[str], int | float | str]] = {
-    "json_text_key_probs": float
-} | dict.fromkeys(
-    ("train_num_samples", "val_num_samples", "force_image_size", "force_context_length"), int
-)
-_CHOICES = {
-    "dataset_type": (
-        "webdataset",
-        "webdataset-audio",
-        "csv",
-        "synthetic",
-        "synthetic-audio",
-        "auto",
-    )
-}
-
 # The arguments are read by open_clip_train's own parser if that is installed and fits the requested
 # version, otherwise by a small one that knows the flags that decide about data.
-
-# Accelerators of a machine, unless the user says otherwise.
-_LOCAL_MOST = 8
-
-T = TypeVar("T")
 
 
 class ArgumentsError(ValueError):

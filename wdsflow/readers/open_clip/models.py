@@ -16,6 +16,8 @@ _FOLDER = "local-dir:"
 _QUICK = "-quickgelu"
 _NEAREST = 3
 
+_LISTING = 'to list them: python -c "import open_clip; print(*open_clip.list_models())"'
+
 
 def why_no_model(name: str, pretrained: str) -> str:
     """Return why open_clip_train would not make a model, "" if it would, or if that is not known.
@@ -44,9 +46,6 @@ def why_no_model(name: str, pretrained: str) -> str:
     return (
         f"--pretrained {pretrained}: no such file, and no weights of {name}; it has {listed(near)}"
     )
-
-
-_LISTING = 'to list them: python -c "import open_clip; print(*open_clip.list_models())"'
 
 
 @cache

@@ -58,6 +58,13 @@ T = TypeVar("T")
 # webdataset's seeds of ranks are this far apart.
 _RANK_SEED = 1000
 
+_TEXT_KEY = "txt"
+_DECODED = IMAGES | TEXTS | OTHERS | PICKLES
+
+_JSON = "json"
+
+_LOST_CAPTION = TEXT_TROUBLE | {EMPTY, NO_CAPTION}
+
 
 @dataclass(frozen=True)
 class Buffers:
@@ -255,10 +262,6 @@ def why_no_checkpoints(args: Namespace) -> str:
     return ""
 
 
-_TEXT_KEY = "txt"
-_DECODED = IMAGES | TEXTS | OTHERS | PICKLES
-
-
 class OpenClip33(Reader):
     """OpenCLIP 3.3.0's training pipeline on webdataset 0.2.86 or older.
 
@@ -319,9 +322,6 @@ class OpenClip33(Reader):
         seed = options.seed + options.epoch
         mixed = items if options.seed < 0 else list(epoch_order(items, seed, self.buffers()))
         return assign(mixed, options.world_size, options.workers)
-
-
-_JSON = "json"
 
 
 class OpenClip4(OpenClip33):
@@ -387,9 +387,6 @@ class OpenClip4(OpenClip33):
         except ValueError:
             # OpenCLIP itself would raise at once.
             return Buffers()
-
-
-_LOST_CAPTION = TEXT_TROUBLE | {EMPTY, NO_CAPTION}
 
 
 class FeedReader(OpenClip33):

@@ -8,7 +8,8 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, BinaryIO
 
-from wdsflow.shards.samples.tar_samples import Samples, is_harmless
+from wdsflow.shards.samples.tar_damage import is_harmless
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError

@@ -9,9 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.shards.braces import expand_braces
+from wdsflow.shards.numbered_names import natural
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.shard_names import expand_braces, natural, output_names
+from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, place_of
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 from wdsflow.table_files.parquet_file import ParquetFile

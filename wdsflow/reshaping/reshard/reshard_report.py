@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import OutputsReport
-from wdsflow.shards.samples.tar_samples import is_harmless
+from wdsflow.shards.samples.tar_damage import is_harmless
 from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size

@@ -26,6 +26,16 @@ _VALUES = {"json": None, "integer": None, "npy": "numpy", "npz": "numpy", "msgpa
 # Elements of an array that Arrow is shown.
 _MANY = 1 << 16
 
+_PLAIN_ARRAYS = {"int": "iu", "float": "f", "bool": "b", "string": "U"}
+_SCALARS: dict[str, Callable[[Any], object]] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "string": str,
+}
+
+_JSON_CLASSES = {"struct": dict, "list": list, "int": int, "float": float}
+
 
 class Kind(NamedTuple):
     """The type of a column, or of a part of it.
@@ -182,14 +192,6 @@ def _kind_of_arrow(arrow: Any, left: list[int], depth: int = 0) -> Kind:
 #
 # Source: datasets 5.2, features/features.py (``encode_nested_example``).
 
-_PLAIN_ARRAYS = {"int": "iu", "float": "f", "bool": "b", "string": "U"}
-_SCALARS: dict[str, Callable[[Any], object]] = {
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "string": str,
-}
-
 
 def encode(kind: Kind, value: Any) -> Any:
     """Convert a value to the type of its column, as the reader does; an exception ends the reader.
@@ -225,9 +227,6 @@ def _is_filled(value: object, kind: Kind) -> bool:
     if isinstance(value, list) and kind.tag == "list":
         return bool(value) and _is_filled(value[0], kind.parts[0])
     return value is not None
-
-
-_JSON_CLASSES = {"struct": dict, "list": list, "int": int, "float": float}
 
 
 def _surely_fits(kind: Kind, value: object) -> bool:

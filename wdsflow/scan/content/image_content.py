@@ -36,6 +36,29 @@ _END_MARKS = {"jpeg": b"\xff\xd9", "png": b"IEND\xaeB`\x82", "gif": b"\x3b"}
 # Samsung's.
 _TRAILERS = (b"SEFT",)
 
+_CAUSES = {
+    "image.cut": CUT,
+    "image.empty": EMPTY,
+    "image.html": MARKUP,
+    "image.not-image": NOT_IMAGE,
+}
+
+Strict = Literal["sound", "damaged", "cut", "unknown"]
+
+_chunk = Struct(">I4s").unpack_from
+
+# Warnings of libjpeg that valid files raise too: odd version numbers and unused parameters.
+_CORRUPT, _CUT = "Corrupt JPEG data", "Premature end of JPEG file"
+_BENIGN = ("Invalid SOS parameters", "unknown JFIF revision", "Unknown Adobe color transform")
+_GREY, _MOST_VISIBLE = 128, 125
+
+_NOTES: dict[Strict, tuple[str, ...]] = {
+    "damaged": ("image.damaged",),
+    "cut": ("image.damaged", "image.cut"),
+}
+_PROBES = (0.0, 0.13, 0.31, 0.5, 0.67, 0.83, 0.99)
+_TIFF = (b"II", b"MM")
+
 
 def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int) -> tuple[str, ...]:
     """Return the names of the tallies that an image adds to, by its header.
@@ -134,14 +157,6 @@ def is_told_by_header(header: ImageHeader | None) -> bool:
     return header is not None and not header.needs and header.format in _TOLD_BY_HEADER
 
 
-_CAUSES = {
-    "image.cut": CUT,
-    "image.empty": EMPTY,
-    "image.html": MARKUP,
-    "image.not-image": NOT_IMAGE,
-}
-
-
 def with_cause(status: str, notes: tuple[str, ...]) -> str:
     """Return the status of an image that does not decode with the reason, by its notes."""
     if status != BAD:
@@ -174,15 +189,6 @@ def has_end(data: bytes, header: ImageHeader) -> bool:
 if TYPE_CHECKING:
     from numpy import ndarray
     from PIL.Image import Image
-
-Strict = Literal["sound", "damaged", "cut", "unknown"]
-
-_chunk = Struct(">I4s").unpack_from
-
-# Warnings of libjpeg that valid files raise too: odd version numbers and unused parameters.
-_CORRUPT, _CUT = "Corrupt JPEG data", "Premature end of JPEG file"
-_BENIGN = ("Invalid SOS parameters", "unknown JFIF revision", "Unknown Adobe color transform")
-_GREY, _MOST_VISIBLE = 128, 125
 
 
 def decode_jpeg_strictly(
@@ -264,14 +270,6 @@ def check_png(data: bytes) -> Strict:
             position = end
     except error:
         return "cut"
-
-
-_NOTES: dict[Strict, tuple[str, ...]] = {
-    "damaged": ("image.damaged",),
-    "cut": ("image.damaged", "image.cut"),
-}
-_PROBES = (0.0, 0.13, 0.31, 0.5, 0.67, 0.83, 0.99)
-_TIFF = (b"II", b"MM")
 
 
 def decode_image(data: bytes, max_image_pixels: int) -> tuple[str, tuple[str, ...]]:

@@ -58,6 +58,43 @@ _KINDS = {extension: kind for kind, extensions in EXTENSIONS.items() for extensi
 # is ".jpg\n".
 _BEFORE_EXTENSION = re.compile(r".*[.]")
 
+_NPY_MAGIC, _ZIP_MAGIC = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
+# Bytes.
+_MOST_ARRAYS, _PIECE = 256 << 20, 1 << 20
+_chunk = Struct("<8sq").unpack_from
+# As webdataset spells them, "unit32" for "uint32" included: both read as u4.
+_TENBIN_TYPES = {name.encode(): int(name[1]) for name in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()}
+# Kinds of dtypes.
+_TENSORS = "biufUmM"
+
+# Bytes that hold the header of any array: numpy takes none beyond 10,000 bytes.
+NPY_START = 1 << 14
+
+_DEEPEST = 512
+_LENGTHS = {24: Struct(">B"), 25: Struct(">H"), 26: Struct(">I"), 27: Struct(">Q")}
+_BYTES, _TEXT, _ARRAY, _MAP, _TAG = 2, 3, 4, 5, 6
+_INDEFINITE, _BREAK = 31, 0xFF
+
+_MOST_MSGPACK = _MOST_UNZIPPED = 64 << 20
+# Digits: Python's own limit.
+_LONGEST_INTEGER = 4300
+
+Outcome = tuple[str, tuple[str, ...]]
+_REFUSED: Outcome = (BAD, ("field.bad",))
+_HUGE: Outcome = (SUSPECT, ("field.huge",))
+_LIBRARIES = {
+    "msgpack": "msgpack",
+    "cbor": "cbor",
+    "npy": "numpy",
+    "npz": "numpy",
+    "tenbin": "numpy",
+}
+
+# Pictures in the container of MP4.
+_ANIMATED = frozenset((b"heic", b"heix", b"mif1", b"avif", b"avis"))
+# Bytes: writers of WAV forget the padding, or count the 8 bytes of the chunk's own header.
+_SLOPPY = 12
+
 
 @lru_cache(maxsize=4096)
 def kind_of(suffix: str) -> str:
@@ -73,16 +110,6 @@ def kind_of(suffix: str) -> str:
     """
     name = "." + suffix.lower()
     return "gz" if name.endswith(".gz") else _KINDS.get(_BEFORE_EXTENSION.sub("", name), "opaque")
-
-
-_NPY_MAGIC, _ZIP_MAGIC = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
-# Bytes.
-_MOST_ARRAYS, _PIECE = 256 << 20, 1 << 20
-_chunk = Struct("<8sq").unpack_from
-# As webdataset spells them, "unit32" for "uint32" included: both read as u4.
-_TENBIN_TYPES = {name.encode(): int(name[1]) for name in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()}
-# Kinds of dtypes.
-_TENSORS = "biufUmM"
 
 
 def _npy_header(stream: BytesIO) -> "tuple[tuple[int, ...], dtype[generic]]":
@@ -104,10 +131,6 @@ def npy_rank(data: bytes) -> int:
     return (
         len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
     )
-
-
-# Bytes that hold the header of any array: numpy takes none beyond 10,000 bytes.
-NPY_START = 1 << 14
 
 
 def npy_is_valid(start: bytes, size: int) -> bool:
@@ -212,12 +235,6 @@ def _msgpack_is_valid(data: bytes) -> bool:
     return True
 
 
-_DEEPEST = 512
-_LENGTHS = {24: Struct(">B"), 25: Struct(">H"), 26: Struct(">I"), 27: Struct(">Q")}
-_BYTES, _TEXT, _ARRAY, _MAP, _TAG = 2, 3, 4, 5, 6
-_INDEFINITE, _BREAK = 31, 0xFF
-
-
 def cbor_is_valid(data: bytes) -> bool:
     """Return whether the bytes start with one well-formed CBOR item (RFC 8949).
 
@@ -272,22 +289,6 @@ def _cbor_item(data: bytes, position: int, major: int, info: int) -> tuple[int, 
             raise ValueError
         return position, value * (2 if major == _MAP else 1)
     return position, 1 if major == _TAG else 0
-
-
-_MOST_MSGPACK = _MOST_UNZIPPED = 64 << 20
-# Digits: Python's own limit.
-_LONGEST_INTEGER = 4300
-
-Outcome = tuple[str, tuple[str, ...]]
-_REFUSED: Outcome = (BAD, ("field.bad",))
-_HUGE: Outcome = (SUSPECT, ("field.huge",))
-_LIBRARIES = {
-    "msgpack": "msgpack",
-    "cbor": "cbor",
-    "npy": "numpy",
-    "npz": "numpy",
-    "tenbin": "numpy",
-}
 
 
 def decode_other(kind: str, suffix: str, data: bytes) -> Outcome:
@@ -355,12 +356,6 @@ def _decode_gz(inner: str, data: bytes) -> Outcome:
         return look_at_json(contents, ())[:2]
     # webdataset unzips once
     return (OPAQUE, ()) if kind == "gz" else decode_other(kind, inner, contents)
-
-
-# Pictures in the container of MP4.
-_ANIMATED = frozenset((b"heic", b"heix", b"mif1", b"avif", b"avis"))
-# Bytes: writers of WAV forget the padding, or count the 8 bytes of the chunk's own header.
-_SLOPPY = 12
 
 
 def media_notes(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], str]:

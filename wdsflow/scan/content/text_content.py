@@ -21,6 +21,53 @@ _CAPTION_DEPTH = 3
 # Of a list, that are searched for captions.
 _MOST_OBJECTS = 16
 
+# CLIP's 77 tokens less start and end; a word is at least one token.
+CONTEXT_WORDS = 75
+# Characters in 76 words.
+_SHORTEST_LONG = 2 * CONTEXT_WORDS + 1
+# Characters that are searched for tags and the like.
+_SEARCHED = 1 << 16
+
+_PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r"
+_PLAIN = bytes(byte for byte in _PRINTABLE if byte not in b"<&")
+_CONTROL = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_TAGS = (
+    "a|abbr|b|big|blockquote|body|br|center|code|dd|div|dl|dt|em|font|h[1-6]|head|hr|html|i|iframe|img|li|meta|ol|p|pre|"
+    "script|small|span|strike|strong|style|sub|sup|table|tbody|td|th|tr|tt|u|ul"
+)
+_HTML = re.compile(
+    rf"</?(?:{_TAGS})(?:\s[^<>]{{0,200}})?/?>|<!--|<!doctype\b"
+    r"|&(?:amp|lt|gt|quot|apos|nbsp|copy|reg|trade|hellip|[mn]dash|[lr][sd]quo|[lr]aquo|[a-z]{1,2}(?:acute|grave|uml|circ)"
+    r"|[an]tilde|[Cc]cedil|szlig|deg|bull|middot|euro|pound|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});",
+    re.IGNORECASE,
+)
+_FILE_NAME = re.compile(
+    r"[^\s\"<>|]{1,250}\.(?:jpe?g|jfif|png|gif|webp|bmp|tiff?|heic|avif|svg|psd|eps|ico|cr2|nef|dng|arw|mp4|mov|webm|pdf)",
+    re.IGNORECASE,
+)
+_LONGEST_NAME = 300
+_NONE = frozenset(("nan", "none", "null"))
+# Every caption that gets a note for its characters has at least one of these; most captions have
+# none.
+_SUSPICIOUS = re.compile(
+    r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f<&\ufeff\u00c2\u00c3\u00ce-\u00d1\u00e2\u00ef\u00f0]"
+)
+# UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, the next bytes as
+# signs that never follow such a letter. Cyrillic and Greek need two pairs, for one could be a
+# coincidence.
+_AFTER = "\x80-\xbf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018-\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178"
+_MOJIBAKE = re.compile(
+    rf"[\u00c2\u00c3][\x80-\xbf]|\u00c3[{_AFTER}]|\u00e2\u20ac[{_AFTER}]|\u00e2[\x80-\x9f][\x80-\xbf]"
+    rf"|\u00f0\u0178[{_AFTER}]|\u00f0\x9f[\x80-\xbf]|(?:[\u00ce\u00cf\u00d0\u00d1][{_AFTER}]){{2}}|\u00ef\u00bb\u00bf"
+)
+
+_PATTERNS = {
+    "text.nul": re.compile("\0"),
+    "text.control": _CONTROL,
+    "text.html": _HTML,
+    "text.mojibake": _MOJIBAKE,
+}
+
 
 def look_at_json(
     data: bytes, wanted: tuple[str, ...]
@@ -94,54 +141,6 @@ def _loads(data: bytes) -> object:
         with suppress(ValueError):
             return orjson.loads(data)
     return json.loads(data)
-
-
-# CLIP's 77 tokens less start and end; a word is at least one token.
-CONTEXT_WORDS = 75
-# Characters in 76 words.
-_SHORTEST_LONG = 2 * CONTEXT_WORDS + 1
-# Characters that are searched for tags and the like.
-_SEARCHED = 1 << 16
-
-_PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r"
-_PLAIN = bytes(byte for byte in _PRINTABLE if byte not in b"<&")
-_CONTROL = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_TAGS = (
-    "a|abbr|b|big|blockquote|body|br|center|code|dd|div|dl|dt|em|font|h[1-6]|head|hr|html|i|iframe|img|li|meta|ol|p|pre|"
-    "script|small|span|strike|strong|style|sub|sup|table|tbody|td|th|tr|tt|u|ul"
-)
-_HTML = re.compile(
-    rf"</?(?:{_TAGS})(?:\s[^<>]{{0,200}})?/?>|<!--|<!doctype\b"
-    r"|&(?:amp|lt|gt|quot|apos|nbsp|copy|reg|trade|hellip|[mn]dash|[lr][sd]quo|[lr]aquo|[a-z]{1,2}(?:acute|grave|uml|circ)"
-    r"|[an]tilde|[Cc]cedil|szlig|deg|bull|middot|euro|pound|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});",
-    re.IGNORECASE,
-)
-_FILE_NAME = re.compile(
-    r"[^\s\"<>|]{1,250}\.(?:jpe?g|jfif|png|gif|webp|bmp|tiff?|heic|avif|svg|psd|eps|ico|cr2|nef|dng|arw|mp4|mov|webm|pdf)",
-    re.IGNORECASE,
-)
-_LONGEST_NAME = 300
-_NONE = frozenset(("nan", "none", "null"))
-# Every caption that gets a note for its characters has at least one of these; most captions have
-# none.
-_SUSPICIOUS = re.compile(
-    r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f<&\ufeff\u00c2\u00c3\u00ce-\u00d1\u00e2\u00ef\u00f0]"
-)
-# UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, the next bytes as
-# signs that never follow such a letter. Cyrillic and Greek need two pairs, for one could be a
-# coincidence.
-_AFTER = "\x80-\xbf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018-\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178"
-_MOJIBAKE = re.compile(
-    rf"[\u00c2\u00c3][\x80-\xbf]|\u00c3[{_AFTER}]|\u00e2\u20ac[{_AFTER}]|\u00e2[\x80-\x9f][\x80-\xbf]"
-    rf"|\u00f0\u0178[{_AFTER}]|\u00f0\x9f[\x80-\xbf]|(?:[\u00ce\u00cf\u00d0\u00d1][{_AFTER}]){{2}}|\u00ef\u00bb\u00bf"
-)
-
-_PATTERNS = {
-    "text.nul": re.compile("\0"),
-    "text.control": _CONTROL,
-    "text.html": _HTML,
-    "text.mojibake": _MOJIBAKE,
-}
 
 
 def look_at_text(data: bytes) -> tuple[str, tuple[str, ...], str | None]:

@@ -21,6 +21,17 @@ from wdsflow.shards.tar.plain_entries import Row
 # Begins a sample, key, field, member.
 GroupedMember = tuple[bool, str, str, Row]
 
+# No name begins with this.
+_NO_NAME = "\0"
+
+# Samples that are compared at a time.
+_FEWEST = 2
+_MOST = 256
+# Attempts that are left out where samples differ again and again.
+_LONGEST = 64
+# In keys between line ends: the name of a member may then have another key, or be junk or metadata.
+_ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
+
 
 class Grouping(NamedTuple):
     """How a program groups members.
@@ -28,8 +39,8 @@ class Grouping(NamedTuple):
     Attributes:
         split: returns key and field of a name; None for a member that belongs to no sample.
         kinds: kinds of members that it reads.
-        once: a field that comes again begins another sample; upper and lower case are the same, and damage parts a sample.
-        beyond: members after the place where tarfile stops count as well.
+        once: a field that comes again begins another sample; upper and lower case are the same, and damage ends a sample.
+        beyond: members after the byte at which tarfile stops count as well.
     """
 
     split: Callable[[str], tuple[str, str] | None] = key_of
@@ -38,8 +49,6 @@ class Grouping(NamedTuple):
     beyond: bool = False
 
 
-# No name begins with this.
-_NO_NAME = "\0"
 WEBDATASET = Grouping()
 ALL_SAMPLES = Grouping(once=True, beyond=True)
 
@@ -65,14 +74,15 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
             if row[4] not in kinds:
                 continue
             name = row[0]
-            # Most members: a quarter of the time.
+            # Most members have the key of the one before: this takes a quarter of the time.
             if name.startswith(prefix) and "/" not in name[len(prefix) :]:
                 field = name[len(prefix) :]
-            elif (found := split(name)) is not None:
-                key, field = found
-                prefix = f"{key}." if split is key_of and not key.startswith("__") else _NO_NAME
             else:
-                continue
+                key_and_field = split(name)
+                if key_and_field is None:
+                    continue
+                key, field = key_and_field
+                prefix = f"{key}." if split is key_of and not key.startswith("__") else _NO_NAME
             begins = key != latest
             if once:
                 lower = field.lower()
@@ -84,21 +94,14 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
             yield begins, key, field, row
 
 
-# Samples that are compared at a time.
-_FEWEST, _MOST = 2, 256
-# Attempts that are left out where samples differ again and again.
-_LONGEST = 64
-# In keys between line ends: the name of a member may then have another key, or be junk or metadata.
-_ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
-
-
 class Repeats:
     """Finds samples with the same members as an earlier one, many at a time, with the same result as individually."""
 
     def __init__(self) -> None:
         # Samples for which ``keys`` is not worth its time; the caller counts it down.
         self.pause = 0
-        self._most, self._next_pause = _FEWEST, 1
+        self._most = _FEWEST
+        self._next_pause = 1
 
     def keys(self, rows: Sequence[Row], at: int, endings: Sequence[str]) -> list[str]:
         """Return the keys of samples from ``at`` on; maybe none, even where there are some.
@@ -112,21 +115,25 @@ class Repeats:
             return []
         names = [row[0] if row[4] == "file" else "" for row in rows[at : at + width * most]]
         keys = [name[: -len(endings[0])] for name in names[::width]]
-        for place, ending in enumerate(endings):
-            expected, found = (
-                [key + ending for key in keys],
-                names[place : width * len(keys) : width],
-            )
-            if expected != found:
-                del keys[next(n for n, name in enumerate(found) if name != expected[n]) :]
+        for position, ending in enumerate(endings):
+            expected = [key + ending for key in keys]
+            actual = names[position : width * len(keys) : width]
+            if actual != expected:
+                first_other = next(n for n, name in enumerate(actual) if name != expected[n])
+                del keys[first_other:]
         if _ODD.search("\n".join(("", *keys, ""))):
-            del keys[
-                next((n for n, key in enumerate(keys) if _ODD.search(f"\n{key}\n")), len(keys)) :
-            ]
-        if len(keys) == self._most:
-            self._next_pause = 1 if self._most > _FEWEST else self._next_pause
-            self._most = min(4 * self._most, _MOST)
-        elif len(keys) < most:
-            self._most, self.pause = _FEWEST, self._next_pause
-            self._next_pause = min(2 * self._next_pause, _LONGEST)
+            odd = (n for n, key in enumerate(keys) if _ODD.search(f"\n{key}\n"))
+            del keys[next(odd, len(keys)) :]
+        self._adapt(len(keys), most)
         return keys
+
+    def _adapt(self, repeated: int, most: int) -> None:
+        """Choose how many samples are compared next time, and whether to pause; ``repeated`` of ``most`` were alike."""
+        if repeated == self._most:
+            if self._most > _FEWEST:
+                self._next_pause = 1
+            self._most = min(4 * self._most, _MOST)
+        elif repeated < most:
+            self._most = _FEWEST
+            self.pause = self._next_pause
+            self._next_pause = min(2 * self._next_pause, _LONGEST)

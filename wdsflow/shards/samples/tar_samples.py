@@ -1,16 +1,13 @@
 """The samples of one shard, each with its range of the tar."""
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 
 from wdsflow.shards.source.base import Range, Source, SourceError
-from wdsflow.shards.tar.damaged_headers import HeaderGap
 from wdsflow.shards.tar.members import (
     Behind,
     Piece,
@@ -22,127 +19,21 @@ from wdsflow.shards.tar.members import (
 )
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_entry import Ending, read_entry
-from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, padded, parse_header
+from wdsflow.shards.tar.tar_header import padded
 from wdsflow.shards.tar.walk import Walk
 
+from .global_headers import global_headers
 from .grouping import Repeats
+from .near_damage import NearDamage, incomplete_samples
+from .tar_damage import damage_of, is_harmless
+from .tar_sample import TarSample
 
-NO_END_MARK = "the end mark is missing"
-NO_PADDING = "the file ends inside the padding of its last member"
-CUT_AFTER_END = "the compressed stream is cut after the end mark"
-_HARMLESS = re.compile(f"at byte [0-9,]+ (?:{NO_END_MARK}|{NO_PADDING}|{CUT_AFTER_END})")
-_TROUBLE = {
-    "tar.truncated-data": "the contents of a member are cut",
-    "tar.truncated-header": "the file ends inside a header",
-    "tar.bad-header": "a header is damaged",
-    "tar.sparse": "a sparse member is not read",
-    "tar.cut-stream": "the compressed stream is cut",
-    "tar.damaged-stream": "the compressed stream is damaged",
-    "tar.no-end-blocks": NO_END_MARK,
-    "tar.no-padding": NO_PADDING,
-}
-
-
-def damage_of(walk: Walk) -> list[str]:
-    """Return a sentence for each kind of damage in a tar, after the walk over it has ended."""
-    texts = _TROUBLE | ({"tar.cut-stream": CUT_AFTER_END} if walk.ended else {})
-    found = [(walk.seen[what], text) for what, text in texts.items() if what in walk.seen]
-    found += [(walk.zeros, walk.zeros.detail)] if walk.zeros.count else []
-    damage = []
-    for seen, text in found:
-        if text == _TROUBLE["tar.damaged-stream"]:
-            damage.append(seen.detail)
-            continue
-        more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
-        damage.append(
-            f"at byte {seen.offset:,} {text}{f': {seen.name}' if seen.name else ''}{more}"
-        )
-    if walk.stop is not None and walk.stop.kind in {"unreadable", "error"} and not damage:
-        damage.append(f"at byte {walk.stop.offset:,}: {walk.stop.detail}")
-    return damage
-
-
-def is_harmless(damage: str) -> bool:
-    """Return whether nothing is lost by damage that ``damage_of`` found.
-
-    >>> is_harmless("at byte 1,024 the end mark is missing"), is_harmless("at byte 0 a header is damaged")
-    (True, False)
-    """
-    return _HARMLESS.match(damage) is not None
-
-
-class TarSample:
-    """Neighbouring members of one key as one range of the tar; a repeated field begins another sample, as in OpenCLIP."""
-
-    __slots__ = ("end", "fields", "key", "names", "number", "start", "trouble")
-
-    def __init__(self, number: int, key: str, start: int) -> None:
-        self.number, self.key, self.start, self.end = number, key, start, start
-        # Lower case name -> member.
-        self.fields: dict[str, Row] = {}
-        # Of the fields, if earlier samples had the same.
-        self.names: tuple[str, ...] | None = None
-        # A slug if the tar itself is at fault.
-        self.trouble = ""
-
-
-@dataclass
-class NearDamage:
-    """A part of a tar that cannot be read, and the samples before and after it."""
-
-    gap: HeaderGap
-    before: TarSample | None
-    after: TarSample | None = None
-
-
-def losers(
-    damages: Sequence[NearDamage], known: AbstractSet[tuple[str, ...]], least: int
-) -> set[int]:
-    """Return the numbers of the samples that have lost a member, or may have.
-
-    Readable parts of damaged headers come first. Otherwise a sample is whole if others have the
-    same fields in the same order, and none has these and more where the damage is. ``known`` are
-    the fields of all samples that are not next to damage, ``least`` the bytes of the smallest of
-    them.
-    """
-    seen = known | {
-        tuple(each.fields) for damage in damages for each in (damage.before, damage.after) if each
-    }
-    found: set[int] = set()
-    for damage in damages:
-        gap, sides = damage.gap, (damage.before, damage.after)
-        lost = gap.hurts(*sides)
-        shorter = [
-            sample is not None and _is_shorter(sample, seen, at_end=sample is damage.before)
-            for sample in sides
-        ]
-        # If the gap is too small for a whole sample, one of the two has lost its contents.
-        either = lost == (None, None) and not any(shorter) and 0 < gap.size < least
-        for sample, is_lost, less in zip(sides, lost, shorter, strict=True):
-            if sample is not None and (
-                is_lost
-                or either
-                or (is_lost is None and (less or tuple(sample.fields) not in known))
-            ):
-                found.add(sample.number)
-    return found
-
-
-def _is_shorter(sample: TarSample, seen: AbstractSet[tuple[str, ...]], *, at_end: bool) -> bool:
-    """Return whether another sample has the same fields and more of them, at the end or at the start."""
-    fields = tuple(sample.fields)
-    longer = (each for each in seen if len(each) > len(fields))
-    return any(
-        (each[: len(fields)] if at_end else each[-len(fields) :]) == fields for each in longer
-    )
-
+__all__ = ["Samples", "TarSample"]
 
 # No name begins with this.
 _NO_NAME = "\0"
-# Fields.
+# Fields of a sample whose repetitions are recognized.
 _MOST_ALIKE = 64
-# Bytes searched for global headers if the walk skipped something.
-_LARGEST_GAP = 1 << 20
 
 
 class Samples:
@@ -166,33 +57,36 @@ class Samples:
         self.damage: list[str] = []
         self._walk = Walk(source, contents=contents, keep=keep)
         # Of the latest sample.
-        self._seen = PieceReader()
-        self.glance = self._seen.glance
-        # Of the next sample; of the latest member.
-        self._number = self._end = 0
-        # Damage is before the next sample.
-        self._hurt = False
+        self._pieces = PieceReader()
+        self.glance = self._pieces.glance
+        # Of the next sample.
+        self._number = 0
+        # Where the latest member ends.
+        self._end = 0
         self._current: TarSample | None = None
-        # Of the names of its members.
-        self._prefix, self._length = _NO_NAME, 1
+        # With which the names of its members begin, and the length of that.
+        self._prefix = _NO_NAME
+        self._prefix_length = 1
+        # Members that are left out, unless the sample continues after them.
+        self._waiting: Counter[str] = Counter()
         # Fields of the sample before.
         self._before: tuple[str, ...] = ()
-        self._damages: list[NearDamage] = []
-        # The damage before the current sample.
-        self._after: NearDamage | None = None
-        # The samples that damage has left incomplete, by their numbers.
-        self._losers: AbstractSet[int] | None = None
-        # Looks for these.
-        self._surveys = False
-        # The first of them.
-        self._left_out = ""
-        self._repeats = Repeats()
         # Fields of an earlier sample, which the next ones may repeat.
         self._names: tuple[str, ...] = ()
         # Ends of its members' names, after the key.
         self._endings: tuple[str, ...] = ()
-        # Left out, unless the sample continues after them.
-        self._waiting: Counter[str] = Counter()
+        self._repeats = Repeats()
+        # Damage is before the next sample.
+        self._after_damage = False
+        self._damages: list[NearDamage] = []
+        # The damage before the current sample.
+        self._damage_before: NearDamage | None = None
+        # The samples that damage has left incomplete, by their numbers; computed when needed.
+        self._incomplete: AbstractSet[int] | None = None
+        # The first of them, in words.
+        self._incomplete_text = ""
+        # This iteration computes them: all next to damage are taken for incomplete.
+        self._surveys = False
 
     @property
     def global_records(self) -> bool:
@@ -202,7 +96,9 @@ class Samples:
     def read(self, row: Row, start: int = 0, size: int | None = None) -> bytes:
         """Return contents of a member of the latest sample; fewer than requested only at its end. Raises OSError."""
         rest = max(row[1] - start, 0)
-        return self.peek(row[2] + start, rest if size is None or size > rest else size)
+        if size is None or size > rest:
+            size = rest
+        return self.peek(row[2] + start, size)
 
     def peek(self, offset: int, size: int) -> bytes:
         """Return bytes of the tar, from memory if they have been read. Raises OSError."""
@@ -215,14 +111,12 @@ class Samples:
     def groups(self) -> Iterator[list[TarSample]]:
         """Yield neighbouring samples whose bytes are in memory together, one or more at a time.
 
-        In place of the iteration, for callers that do a step for many samples at once.
+        Instead of the iteration, for callers that do a step for many samples at once.
         """
         groups = self._groups()
-        return (
-            groups
-            if self.source.fault is None
-            else self._distrusted(groups, self.source.fault.trusted)
-        )
+        if self.source.fault is None:
+            return groups
+        return self._distrusted(groups, self.source.fault.trusted)
 
     @staticmethod
     def _distrusted(groups: Iterator[list[TarSample]], trusted: int) -> Iterator[list[TarSample]]:
@@ -234,35 +128,35 @@ class Samples:
             yield group
 
     def _groups(self) -> Iterator[list[TarSample]]:
-        waiting, seen, repeats = self._waiting, self._seen, self._repeats
+        waiting = self._waiting
+        reader = self._pieces
         for batch in self._walk:
-            rows, at = batch.rows, 0
+            rows = batch.rows
+            at = 0
             self.members += len(rows)
             pieces = batch.pieces or ((batch.base, batch.window),)
             while at < len(rows):
                 current = self._current
                 if (
-                    current is None
-                    or waiting
-                    or batch.beyond
-                    or len(current.fields) != len(self._names)
+                    current is not None
+                    and not waiting
+                    and not batch.beyond
+                    and len(current.fields) == len(self._names)
                 ):
-                    pass
-                elif repeats.pause:
-                    repeats.pause -= 1
-                elif repeated := self._repeated(current, rows, at):
-                    complete = [current, *repeated[:-1]]
-                    if seen.pieces is not pieces:
-                        # Of the current sample, the bytes are in the pieces before.
-                        yield complete[:1]
-                        seen.take(pieces)
-                        del complete[0]
-                    if complete:
-                        yield complete
-                    current = self._current = repeated[-1]
-                    at += len(self._names) * len(repeated)
-                    if at == len(rows):
-                        break
+                    repeated = self._repeated(current, rows, at)
+                    if repeated:
+                        complete = [current, *repeated[:-1]]
+                        if reader.pieces is not pieces:
+                            # Of the current sample, the bytes are in the pieces before.
+                            yield complete[:1]
+                            reader.take(pieces)
+                            del complete[0]
+                        if complete:
+                            yield complete
+                        current = self._current = repeated[-1]
+                        at += len(self._names) * len(repeated)
+                        if at == len(rows):
+                            break
                 name, size, data, header, kind = row = rows[at]
                 at += 1
                 # Most members have the key of the one before: this saves a fifth of the time where
@@ -273,35 +167,39 @@ class Samples:
                     and kind == "file"
                     and name.startswith(self._prefix)
                 ):
-                    field = name[self._length :].lower()
+                    field = name[self._prefix_length :].lower()
                     if field not in current.fields and "/" not in field:
                         current.fields[field] = row
                         current.end = self._end = data + (size + 511 & -512)
                         waiting.clear()
-                        if seen.pieces is not pieces:
-                            seen.take(pieces)
+                        if reader.pieces is not pieces:
+                            reader.take(pieces)
                         continue
-                if batch.behind and at == 1 and (parted := self._parted(batch.behind)) is not None:
-                    yield [parted]
+                if batch.behind and at == 1:
+                    ended = self._end_before(batch.behind)
+                    if ended is not None:
+                        yield [ended]
                 for sample in self._take(row, pieces, beyond=batch.beyond):
                     yield [sample]
         for sample in self._last():
             yield [sample]
 
-    def _parted(self, behind: Behind) -> TarSample | None:
-        """Return the sample before the end of an archive or before damage, where the walk went on."""
-        done, self._hurt = None, behind == "damage"
+    def _end_before(self, behind: Behind) -> TarSample | None:
+        """End the current sample at the end of an archive, or at damage, after which the walk continued; return it."""
+        self._after_damage = behind == "damage"
+        ended = None
         if self._current is not None:
-            done = self._finish(hurt=self._hurt)
-        elif self._hurt:
+            ended = self._finish(before_damage=self._after_damage)
+        elif self._after_damage:
             self._damages.append(NearDamage(self._walk.gap, None))
-        self._after = self._damages[-1] if self._hurt else None
-        return done
+        self._damage_before = self._damages[-1] if self._after_damage else None
+        return ended
 
     def _take(self, row: Row, pieces: Sequence[Piece], *, beyond: bool) -> Iterator[TarSample]:
         """Take one member; yield the sample that it ends."""
         name, size, data, header, kind = row
-        last, gap = self._end, header != self._end
+        previous_end = self._end
+        has_gap = header != previous_end
         self._end = data + padded(size) if kind == "file" else data
         if kind != "file":
             with suppress(Ending):
@@ -313,57 +211,63 @@ class Samples:
             self._waiting[why_junk(name)] += 1
             split = None
         if split is None:
-            if gap:
-                self.headers += self._global_headers(last, header)
+            if has_gap:
+                self.headers += global_headers(self.source, previous_end, header)
             return
-        key, field, current = split[0], split[1].lower(), self._current
+        key = split[0]
+        field = split[1].lower()
+        current = self._current
         if current is None or key != current.key or field in current.fields:
             if current is not None:
                 self._learn(current)
                 yield self._finish()
-            if gap:
-                self.headers += self._global_headers(last, header)
+            if has_gap:
+                self.headers += global_headers(self.source, previous_end, header)
             current = self._begin(key, header, beyond=beyond)
         self._waiting.clear()
         current.fields[field] = row
         current.end = self._end
         if kind == "sparse":
             current.trouble = "sparse-member"
-        if self._seen.pieces is not pieces:
-            self._seen.take(pieces)
+        if self._pieces.pieces is not pieces:
+            self._pieces.take(pieces)
 
     def _learn(self, sample: TarSample) -> None:
         """Remember the endings of a sample's member names: nearly all samples are like the one before."""
         rows = sample.fields.values()
-        if (
-            len(rows) <= _MOST_ALIKE
-            and not sample.trouble
-            and all(row[4] == "file" for row in rows)
-        ):
-            endings = tuple(row[0][len(sample.key) :] for row in rows)
-            if endings != self._endings:
-                self._names, self._endings = tuple(sample.fields), endings
-            sample.names = self._names
+        if len(rows) > _MOST_ALIKE or sample.trouble:
+            return
+        if not all(row[4] == "file" for row in rows):
+            return
+        endings = tuple(row[0][len(sample.key) :] for row in rows)
+        if endings != self._endings:
+            self._names = tuple(sample.fields)
+            self._endings = endings
+        sample.names = self._names
 
     def _repeated(self, current: TarSample, rows: list[Row], at: int) -> list[TarSample]:
         """Return the samples from ``at`` on that repeat the fields of the current one, each directly after the one before."""
-        names, width = self._names, len(self._names)
-        if (
-            current.trouble
-            or self._hurt
-            or (current.names is not names and tuple(current.fields) != names)
-        ):
+        names = self._names
+        width = len(names)
+        if self._repeats.pause:
+            self._repeats.pause -= 1
+            return []
+        if current.trouble or self._after_damage:
+            return []
+        if current.names is not names and tuple(current.fields) != names:
             return []
         current.names = names
-        if not (keys := self._repeats.keys(rows, at, self._endings)):
+        keys = self._repeats.keys(rows, at, self._endings)
+        if not keys:
             return []
         part = rows[at : at + width * len(keys)]
         starts = [row[3] for row in part]
+        # Of the member before, and of these.
         ends = [self._end, *[data + (size + 511 & -512) for _, size, data, _, _ in part]]
         if starts != ends[:-1]:
-            apart = next(n for n, end in enumerate(ends) if starts[n] != end)
-            del keys[apart // width :]
-        found = []
+            first_apart = next(n for n, end in enumerate(ends) if starts[n] != end)
+            del keys[first_apart // width :]
+        samples = []
         for first, key in zip(range(0, len(part), width), keys, strict=False):
             last = first + width
             sample = TarSample(self._number, key, starts[first])
@@ -371,11 +275,12 @@ class Samples:
             sample.names = names
             sample.end = ends[last]
             self._number += 1
-            found.append(sample)
-        if found:
-            self._end = found[-1].end
-            self._before, self._prefix = names, _NO_NAME
-        return found
+            samples.append(sample)
+        if samples:
+            self._end = samples[-1].end
+            self._before = names
+            self._prefix = _NO_NAME
+        return samples
 
     def _begin(self, key: str, header: int, *, beyond: bool) -> TarSample:
         sample = self._current = TarSample(self._number, key, header)
@@ -385,12 +290,13 @@ class Samples:
         if self._waiting:
             self.left_out += self._waiting
         # Names that begin with underscores may be metadata, with any key.
-        self._prefix, self._length = (_NO_NAME if key.startswith("__") else f"{key}."), len(key) + 1
-        self._hurt = False
+        self._prefix = _NO_NAME if key.startswith("__") else f"{key}."
+        self._prefix_length = len(key) + 1
+        self._after_damage = False
         return sample
 
     def _split(self, name: str, kind: str) -> tuple[str, str] | None:
-        reason = ""
+        """Return key and field of a member; None for one that is left out, which is counted."""
         if kind not in {"file", "sparse"}:
             reason = kind
         elif is_meta(name):
@@ -409,28 +315,32 @@ class Samples:
             raise SourceError("io", stop.detail)
         self.damage += damage_of(self._walk)
         if self._current is not None:
-            yield self._finish(hurt=bool(self.damage) and not self._walk.ended)
+            yield self._finish(before_damage=bool(self.damage) and not self._walk.ended)
         # Two blocks of zeros pass for an end mark.
-        if self._left_out and all(map(is_harmless, self.damage)):
-            self.damage.append(self._left_out)
+        if self._incomplete_text and all(map(is_harmless, self.damage)):
+            self.damage.append(self._incomplete_text)
         self.left_out += self._waiting
 
-    def _finish(self, *, hurt: bool = False) -> TarSample:
-        """Return the current sample; ``hurt``: damage follows."""
-        sample, near = self._current, self._after
+    def _finish(self, *, before_damage: bool = False) -> TarSample:
+        """Return the current sample, which is complete; ``before_damage``: damage follows."""
+        sample = self._current
         assert sample is not None
-        if near is not None:
-            near.after = sample
-        if hurt:
+        is_near_damage = before_damage
+        if self._damage_before is not None:
+            self._damage_before.after = sample
+            is_near_damage = True
+        if before_damage:
             self._damages.append(NearDamage(self._walk.gap, sample))
-        if (hurt or near is not None) and self._has_lost(sample):
+        if is_near_damage and self._has_lost(sample):
             sample.trouble = "beside-damage"
-            self._left_out = (
-                self._left_out or f"at byte {sample.start:,} a sample lacks members: {sample.key}"
-            )
+            if not self._incomplete_text:
+                self._incomplete_text = (
+                    f"at byte {sample.start:,} a sample lacks members: {sample.key}"
+                )
         if not sample.trouble:
             self._before = tuple(sample.fields)
-        self._current = self._after = None
+        self._current = None
+        self._damage_before = None
         return sample
 
     def _has_lost(self, sample: TarSample) -> bool:
@@ -439,27 +349,18 @@ class Samples:
             return True
         if not self.source.random:
             return tuple(sample.fields) != self._before
-        if self._losers is None:
-            others = Samples(self.source, contents=False, keep=False)
-            others._surveys = True
-            known, least = set(), sys.maxsize
-            for other in others:
-                if not other.trouble:
-                    known.add(tuple(other.fields))
-                    least = min(least, other.end - other.start)
-            self._losers = losers(others._damages, known, least)
-        return sample.number in self._losers
+        if self._incomplete is None:
+            self._incomplete = self._survey()
+        return sample.number in self._incomplete
 
-    def _global_headers(self, start: int, end: int) -> Iterator[Range]:
-        """Find global PAX headers in bytes that belong to no member."""
-        at, end = start, min(end, start + _LARGEST_GAP)
-        while at + BLOCK <= end:
-            try:
-                found = parse_header(self.source.read_at(at, BLOCK), first=True)
-            except BadHeader:
-                at += BLOCK
-                continue
-            size = BLOCK + padded(max(found.size, 0))
-            if found.type == b"g" and at + size <= end:
-                yield at, at + size
-            at += size
+    def _survey(self) -> set[int]:
+        """Return the numbers of all samples that damage has left incomplete; reads the tar again."""
+        survey = Samples(self.source, contents=False, keep=False)
+        survey._surveys = True
+        complete: set[tuple[str, ...]] = set()
+        least = sys.maxsize
+        for sample in survey:
+            if not sample.trouble:
+                complete.add(tuple(sample.fields))
+                least = min(least, sample.end - sample.start)
+        return incomplete_samples(survey._damages, complete, least)

@@ -26,6 +26,22 @@ _MAGIC: tuple[tuple[str, tuple[bytes, ...]], ...] = (
 UNPACK = "; to unpack it: "
 _TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 
+# Bytes handed on at once at most.
+PIECE = 1 << 20
+# Bytes of one buffer held back until it is known to be sound; bombs get no more.
+_PENDING = 8 << 20
+# Bytes that an xz dictionary may take.
+_MEMORY = 256 << 20
+# The same for zstd.
+_WINDOW = 128 << 20
+# Bytes by which the length of a damaged gzip stream may differ from the unpacked bytes.
+_NEAR = 16 << 20
+# Bytes given to zstd at once: they can unfold to 4 MiB.
+_SLICE = 128
+
+# The next compressed bytes; empty at the end.
+Raw = Callable[[], bytes]
+
 
 def unpack_command(path: str, kind: str) -> str:
     """Return the command that unpacks a local file into a new one next to it, even if its checksums do not match.
@@ -73,22 +89,6 @@ def _kind(start: bytes, least: int) -> str | None:
 # Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a
 # frame. Bytes unpacked since the last checksum may be wrong. ``proven`` is how far the checksums
 # reach.
-
-# Bytes handed on at once at most.
-PIECE = 1 << 20
-# Bytes of one buffer held back until it is known to be sound; bombs get no more.
-_PENDING = 8 << 20
-# Bytes that an xz dictionary may take.
-_MEMORY = 256 << 20
-# The same for zstd.
-_WINDOW = 128 << 20
-# Bytes by which the length of a damaged gzip stream may differ from the unpacked bytes.
-_NEAR = 16 << 20
-# Bytes given to zstd at once: they can unfold to 4 MiB.
-_SLICE = 128
-
-# The next compressed bytes; empty at the end.
-Raw = Callable[[], bytes]
 
 
 class Damaged(Exception):

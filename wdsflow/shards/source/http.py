@@ -49,6 +49,30 @@ _LIMITED = re.compile(r";\s*t=(\d+)")
 _REMOTE = frozenset(("http", "https", "s3", "s3a", "gs", "gcs", "hf"))
 _UNSIGNED = frozenset(("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"))
 
+_UNKNOWN = "the repository does not exist, or it is private and your token cannot read it: check its name, or log in"
+# By the hub's code or status.
+_REFUSALS: dict[str | int | None, tuple[Trouble, str]] = {
+    "GatedRepo": (
+        "denied",
+        "access is gated: ask for it on the page of the repository, then log in",
+    ),
+    401: ("denied", _UNKNOWN),
+    "RepoNotFound": ("missing", _UNKNOWN),
+    403: ("denied", "your token may not read it (status 403): log in with another"),
+    429: (
+        "io",
+        "the hub limits requests (status 429): try again later, or log in for a higher limit",
+    ),
+    "RevisionNotFound": ("missing", "the repository has no such branch, tag or commit"),
+    "EntryNotFound": ("missing", "the repository has no such file at this revision"),
+}
+
+_PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
+# Headers that another server must not see.
+_SECRET = frozenset(("authorization", "cookie"))
+# The first that two responses share decides whether they are of one file.
+_MARKS = ("ETag", "Last-Modified")
+
 
 def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
     """Return the result of ``action``, with retries if a fault may pass. Raises ``SourceError``.
@@ -207,25 +231,6 @@ def source_error(error: Exception, url: str) -> SourceError:
     return SourceError("io", f"{type(error).__name__}: {text}")
 
 
-_UNKNOWN = "the repository does not exist, or it is private and your token cannot read it: check its name, or log in"
-# By the hub's code or status.
-_REFUSALS: dict[str | int | None, tuple[Trouble, str]] = {
-    "GatedRepo": (
-        "denied",
-        "access is gated: ask for it on the page of the repository, then log in",
-    ),
-    401: ("denied", _UNKNOWN),
-    "RepoNotFound": ("missing", _UNKNOWN),
-    403: ("denied", "your token may not read it (status 403): log in with another"),
-    429: (
-        "io",
-        "the hub limits requests (status 429): try again later, or log in for a higher limit",
-    ),
-    "RevisionNotFound": ("missing", "the repository has no such branch, tag or commit"),
-    "EntryNotFound": ("missing", "the repository has no such file at this revision"),
-}
-
-
 def _hub_error(error: Exception, status: int | None) -> SourceError | None:
     """Translate what the hub or its client says; None if it is nothing special."""
     code = _said(error, "X-Error-Code")
@@ -239,13 +244,6 @@ def _hub_error(error: Exception, status: int | None) -> SourceError | None:
             "hf env",
         )
     return None
-
-
-_PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
-# Headers that another server must not see.
-_SECRET = frozenset(("authorization", "cookie"))
-# The first that two responses share decides whether they are of one file.
-_MARKS = ("ETag", "Last-Modified")
 
 
 class HttpFile:

@@ -14,6 +14,9 @@ from .decompress import compression_of
 from .remote import open_remote
 from .streams import ForwardSource, open_pipe
 
+_STEP = 4 << 20
+_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
+
 
 def open_source(shard: Shard, *, allow_pipe: bool = False) -> Source:
     """Open a shard: a file, a url that fsspec knows, or (``allow_pipe``) the output of a shell command.
@@ -52,10 +55,6 @@ def _open_local(shard: Shard, path: str) -> Source:
         size=os.fstat(fd).st_size,
         close=lambda: os.close(fd),
     )
-
-
-_STEP = 4 << 20
-_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 
 class Packing(NamedTuple):

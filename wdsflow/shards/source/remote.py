@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import IO, Any
 from zlib import crc32
 
+from wdsflow.shards.numbered_names import natural
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.shard_names import SUFFIXES, natural
+from wdsflow.shards.shard_names import SUFFIXES
 
 from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .decompress import compression_of
@@ -28,6 +29,9 @@ _PIECE = 256 << 10
 _File = IO[bytes] | HttpStream
 # First byte, byte after the last; raises SourceError.
 Fetch = Callable[[int, int], bytes]
+
+# A question mark begins the query of a url.
+_GLOB = re.compile(r"[*\[]")
 
 
 class RemoteSource(Source):
@@ -99,13 +103,18 @@ class RemoteSource(Source):
         return data[skipped:]
 
 
-class _Stream:
+class RemoteStream:
     """A shard on a server that sends all of it, from the start; resumed after the connection fails."""
 
     def __init__(
-        self, url: Shard, open_file: Callable[[], _File], file: _File | None = None
+        self,
+        url: Shard,
+        open_file: Callable[[], _File],
+        size: int | None,
+        file: _File | None = None,
     ) -> None:
-        self.url, self._open, self._file = url, open_file, file
+        self.url, self.size = url, size
+        self._open, self._file = open_file, file
         self._held, self._at, self._sum = b"", 0, 0
         self._failed: SourceError | None = None
 
@@ -114,20 +123,23 @@ class _Stream:
         if self._failed is not None:
             raise self._failed
         try:
-            return self._read(size)
+            data = self.peek(size)
         except SourceError as error:
             self._failed = error
             raise
+        self._held = self._held[len(data) :]
+        return data
 
-    def _read(self, size: int) -> bytes:
+    def peek(self, size: int) -> bytes:
+        """Return the next ``size`` bytes; fewer only at the end. They are read again afterwards. Raises ``SourceError``."""
         while len(self._held) < size and (data := trying(self._more, self.url)):
             self._at += len(data)
             self._sum = crc32(data, self._sum)
             self._held += data
-        data, self._held = self._held[:size], self._held[size:]
-        return data
+        return self._held[:size]
 
     def close(self) -> None:
+        """Close the connection."""
         if self._file is not None:
             self._file.close()
 
@@ -157,11 +169,32 @@ class _Stream:
 
 
 def open_remote(shard: Shard) -> Source:
-    """Open a url through fsspec. Raises ``SourceError``."""
+    """Open a url through fsspec; its contents are unpacked if it is compressed. Raises ``SourceError``."""
+    stored = open_stored(shard)
+    return _unpacked(stored) if isinstance(stored, RemoteSource) else _onwards(stored)
+
+
+def open_stored(shard: Shard) -> RemoteSource | RemoteStream:
+    """Open a url for its bytes as they are stored; the first of them have come. Raises ``SourceError``."""
     url = shard.exact
     system, path = trying(HubUrl.of(url).web, shard) if url.startswith(SCHEME) else filesystem(url)
     if "https" in system.protocol:
         return _open_http(system, shard, path)
+    if hasattr(system, "local_expiry_check"):
+        # s3fs compares each answer's ETag: some servers ignore If-Match.
+        system.local_expiry_check = True
+    try:
+        return _open_file(system, shard, path)
+    except SourceError as error:
+        if error.kind != "missing" and not isinstance(error, SourceChangedError):
+            raise
+        # The folder was listed before the file came, or before it was replaced.
+        system.invalidate_cache()
+        return _open_file(system, shard, path)
+
+
+def _open_file(system: Any, shard: Shard, path: str) -> RemoteSource | RemoteStream:
+    """Open a file of a file system of fsspec, and read its first bytes."""
 
     def opened(**settings: object) -> IO[bytes]:
         try:
@@ -171,34 +204,29 @@ def open_remote(shard: Shard) -> Source:
             file = system.open(path, "rb")
         return file
 
-    if hasattr(system, "local_expiry_check"):
-        # s3fs compares each answer's ETag: some servers ignore If-Match.
-        system.local_expiry_check = True
-
-    def source() -> Source:
-        file = trying(lambda: opened(block_size=_MOST, cache_type="none"), shard)
-        size = getattr(file, "size", None)
-        if size is not None and file.seekable():
-            return _unpacked(RemoteSource(shard, size, _parts_of(file, shard), file.close))
-        file.close()
-        return _onwards(_Stream(shard, lambda: opened(block_size=0)), size)
-
-    try:
-        return source()
-    except SourceError as error:
-        if error.kind != "missing" and not isinstance(error, SourceChangedError):
-            raise
-        # The folder was listed before the file came, or before it was replaced.
-        system.invalidate_cache()
-        return source()
+    file = trying(lambda: opened(block_size=_MOST, cache_type="none"), shard)
+    size = getattr(file, "size", None)
+    if size is not None and file.seekable():
+        source = RemoteSource(shard, size, _parts_of(file, shard), file.close)
+        with _closed_on_error(source):
+            source.read_at(0, FIRST)
+        return source
+    file.close()
+    stream = RemoteStream(shard, lambda: opened(block_size=0), size)
+    with _closed_on_error(stream):
+        stream.peek(FIRST)
+    return stream
 
 
-def _open_http(system: object, shard: Shard, path: str) -> Source:
+def _open_http(system: object, shard: Shard, path: str) -> RemoteSource | RemoteStream:
     file = HttpFile(system, path, shard)
     start = file.first(_START)
-    if not isinstance(start, bytes):
-        return _onwards(_Stream(shard, file.stream, start), file.size)
-    return _unpacked(RemoteSource(shard, file.size or 0, file.fetch, lambda: None, start))
+    if isinstance(start, bytes):
+        return RemoteSource(shard, file.size or 0, file.fetch, lambda: None, start)
+    stream = RemoteStream(shard, file.stream, file.size, start)
+    with _closed_on_error(stream):
+        stream.peek(FIRST)
+    return stream
 
 
 def _parts_of(file: IO[bytes], shard: Shard) -> Fetch:
@@ -235,16 +263,16 @@ def _unpacked(source: RemoteSource) -> Source:
     return ForwardSource(source.url, raw, start, size=source.size, close=source.close)
 
 
-def _onwards(stream: _Stream, size: int | None) -> Source:
+def _onwards(stream: RemoteStream) -> Source:
     with _closed_on_error(stream):
         start = stream.read(FIRST)
     return ForwardSource(
-        stream.url, lambda: stream.read(NEXT), start, size=size, close=stream.close
+        stream.url, lambda: stream.read(NEXT), start, size=stream.size, close=stream.close
     )
 
 
 @contextmanager
-def _closed_on_error(source: RemoteSource | _Stream) -> Iterator[None]:
+def _closed_on_error(source: RemoteSource | RemoteStream) -> Iterator[None]:
     """Close a source of which nothing can be read."""
     try:
         yield
@@ -283,10 +311,6 @@ def about(shard: Shard) -> dict[str, object]:
         return found
 
     return trying(ask, shard)
-
-
-# A question mark begins the query of a url.
-_GLOB = re.compile(r"[*\[]")
 
 
 def is_listing(url: str) -> bool:

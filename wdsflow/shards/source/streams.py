@@ -31,6 +31,14 @@ from .decompress import (
 # Bytes.
 _TAIL = 8
 
+# By number, with the thread that started it.
+_running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}
+# Runs before the command, in its group, and kills all of it when the other end of its input is
+# closed, however this process ends.
+GUARD = "exec 3<&0 </dev/null; (read _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec 3<&-\n"
+# Threads that may no longer run commands.
+_stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+
 
 class ForwardSource(Source):
     """A stream of bytes, decompressed if necessary, which keeps the latest bytes.
@@ -206,15 +214,6 @@ class ForwardSource(Source):
         close, self._close = self._close, lambda: None
         if trouble := close():
             self.damage, self.breaks = f"{self.damage}: {trouble}" if self.cut else trouble, True
-
-
-# By number, with the thread that started it.
-_running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}
-# Runs before the command, in its group, and kills all of it when the other end of its input is
-# closed, however this process ends.
-GUARD = "exec 3<&0 </dev/null; (read _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec 3<&-\n"
-# Threads that may no longer run commands.
-_stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 
 
 class CommandStopped(Exception):

@@ -7,6 +7,13 @@ from typing import Literal, NamedTuple
 from .plain_entries import Row
 from .tar_header import padded
 
+# Offset, bytes of the tar.
+Piece = tuple[int, bytes]
+StopKind = Literal["end", "eof", "silent", "error", "unreadable"]
+Behind = Literal["", "archive", "damage"]
+
+# Makes a named tuple of a tuple: twice as fast as its constructor, which is written in Python.
+_new = tuple.__new__
 # WebDataset's ``base_plus_ext``: the key is the path up to the first dot of its last component, the
 # field is all that follows. Hugging Face datasets, Ray Data and Energon use the same rule, corner
 # cases included ("d/._a.jpg": key "d/", field "_a.jpg").
@@ -39,9 +46,9 @@ def is_meta(name: str) -> bool:
     >>> is_meta("__info__"), is_meta("__MACOSX/a.jpg"), is_meta("__keys__/a.jpg")
     (True, False, True)
     """
-    return bool(_META.match(name)) or (
-        "/" not in name and name.startswith("__") and name.endswith("__")
-    )
+    if _META.match(name):
+        return True
+    return "/" not in name and name.startswith("__") and name.endswith("__")
 
 
 def is_junk(key: str, suffix: str) -> bool:
@@ -80,7 +87,9 @@ def why_junk(name: str) -> str:
         return "macosx"
     if is_keyed_by_folder(name):
         return ""
-    return "appledouble" if base.startswith("._") else "hidden" if base.startswith(".") else ""
+    if base.startswith("._"):
+        return "appledouble"
+    return "hidden" if base.startswith(".") else ""
 
 
 def key_of(name: str) -> tuple[str, str] | None:
@@ -93,14 +102,6 @@ def key_of(name: str) -> tuple[str, str] | None:
         return None
     key, suffix = split_name(name)
     return None if key is None or suffix is None else (key, suffix)
-
-
-# Offset, bytes of the tar.
-Piece = tuple[int, bytes]
-# Member's own is written in Python and takes twice as long.
-_new = tuple.__new__
-StopKind = Literal["end", "eof", "silent", "error", "unreadable"]
-Behind = Literal["", "archive", "damage"]
 
 
 class Member(NamedTuple):
@@ -153,7 +154,8 @@ class PieceReader:
 
     def take(self, pieces: Sequence[Piece]) -> None:
         """Replace the pieces. They are sorted, and overlap at most by the repeated part of the last one."""
-        self.pieces, self._at = pieces, 0
+        self.pieces = pieces
+        self._at = 0
         self._base, self._window = pieces[0]
 
     def glance(self, offset: int, most: int) -> bytes:
@@ -196,4 +198,7 @@ class Seen:
     __slots__ = ("count", "detail", "name", "offset")
 
     def __init__(self, offset: int, name: str | None, detail: str) -> None:
-        self.count, self.offset, self.name, self.detail = 0, offset, name, detail
+        self.count = 0
+        self.offset = offset
+        self.name = name
+        self.detail = detail

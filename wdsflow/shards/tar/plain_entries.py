@@ -146,19 +146,12 @@ class Skimmer:
                         break
                 try:
                     size = int(head[124:135], 8)
-                    if size < 0:
-                        break
-                    append(
-                        (
-                            head.split(b"\0", 1)[0].decode(),
-                            size,
-                            base + header + BLOCK,
-                            base + at,
-                            "file",
-                        )
-                    )
+                    name = head.split(b"\0", 1)[0].decode()
                 except ValueError:
                     break
+                if size < 0:
+                    break
+                append((name, size, base + header + BLOCK, base + at, "file"))
                 at = header + BLOCK + (size + 511 & -512)
             else:
                 if not refill:

@@ -22,6 +22,55 @@ _CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
 # Since 2026 tarfile accepts no old-style directory after an extended header.
 _KEEPS_TYPE = hasattr(tarfile.TarInfo, "_frombuf")
 
+_TEXTS = (
+    (b"version https://git-lfs", "Git LFS pointer"),
+    (b"<!doctype html", "HTML page"),
+    (b"<html", "HTML page"),
+    (b"<head", "HTML page"),
+    (b"<?xml", "XML document"),
+    (b"<", "XML or HTML text"),
+    (b"{", "JSON text"),
+    (b"[", "JSON text"),
+    (b"%pdf", "PDF document"),
+    (b"-----begin", "PEM text"),
+)
+_MAGIC = (
+    (b"PK\x03\x04", "zip archive"),
+    (b"PK\x05\x06", "empty zip archive"),
+    (b"\x89PNG", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"RIFF", "RIFF file (WebP, WAV, AVI)"),
+    (b"PAR1", "Parquet file"),
+    (b"ARROW1", "Arrow file"),
+    (b"7z\xbc\xaf", "7z archive"),
+    (b"Rar!", "RAR archive"),
+    (b"%PDF", "PDF document"),
+    (b"\x7fELF", "program"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"\x04\x22\x4d\x18", "lz4 data"),
+    (b"\x89HDF", "HDF5 file"),
+    (b"\x93NUMPY", "NumPy array"),
+    (b"SQLite format 3", "SQLite database"),
+)
+
+# Bytes of extended headers kept for one member.
+LIMIT = 64 << 20
+# Bytes of one extended header; a longer one is refused.
+LONGEST = 4 << 20
+TIMES = frozenset(("mtime", "atime", "ctime", "LIBARCHIVE.creationtime"))
+# Stands for all records that change nothing for us.
+OTHER = ""
+
+_SPARSE = ("name", "size", "realsize", "map", "major", "minor")
+WANTED = frozenset(("path", "size", *(f"GNU.sparse.{word}" for word in _SPARSE)))
+
+_RECORD = re.compile(rb"(\d+) ([^=]+)=")
+_LENGTH = re.compile(rb"([0-9]{1,20}) ")
+
 
 class BadHeader(ValueError):
     """A block that is not a header: tarfile's InvalidHeaderError."""
@@ -124,42 +173,6 @@ def is_header(block: bytes, *, old: bool = False) -> bool:
     return True
 
 
-_TEXTS = (
-    (b"version https://git-lfs", "Git LFS pointer"),
-    (b"<!doctype html", "HTML page"),
-    (b"<html", "HTML page"),
-    (b"<head", "HTML page"),
-    (b"<?xml", "XML document"),
-    (b"<", "XML or HTML text"),
-    (b"{", "JSON text"),
-    (b"[", "JSON text"),
-    (b"%pdf", "PDF document"),
-    (b"-----begin", "PEM text"),
-)
-_MAGIC = (
-    (b"PK\x03\x04", "zip archive"),
-    (b"PK\x05\x06", "empty zip archive"),
-    (b"\x89PNG", "PNG image"),
-    (b"\xff\xd8\xff", "JPEG image"),
-    (b"GIF8", "GIF image"),
-    (b"RIFF", "RIFF file (WebP, WAV, AVI)"),
-    (b"PAR1", "Parquet file"),
-    (b"ARROW1", "Arrow file"),
-    (b"7z\xbc\xaf", "7z archive"),
-    (b"Rar!", "RAR archive"),
-    (b"%PDF", "PDF document"),
-    (b"\x7fELF", "program"),
-    (b"\x1f\x8b", "gzip data"),
-    (b"BZh", "bzip2 data"),
-    (b"\xfd7zXZ", "xz data"),
-    (b"\x28\xb5\x2f\xfd", "zstd data"),
-    (b"\x04\x22\x4d\x18", "lz4 data"),
-    (b"\x89HDF", "HDF5 file"),
-    (b"\x93NUMPY", "NumPy array"),
-    (b"SQLite format 3", "SQLite database"),
-)
-
-
 def looks_like(start: bytes) -> str:
     """Return what the first block of a file that is not a tar looks like; "" if that is unknown."""
     for magic, what in _MAGIC:
@@ -171,21 +184,6 @@ def looks_like(start: bytes) -> str:
         return ""
     head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     return next((what for magic, what in _TEXTS if head.startswith(magic)), "text")
-
-
-# Bytes of extended headers kept for one member.
-LIMIT = 64 << 20
-# Bytes of one extended header; a longer one is refused.
-LONGEST = 4 << 20
-TIMES = frozenset(("mtime", "atime", "ctime", "LIBARCHIVE.creationtime"))
-# Stands for all records that change nothing for us.
-OTHER = ""
-
-_SPARSE = ("name", "size", "realsize", "map", "major", "minor")
-WANTED = frozenset(("path", "size", *(f"GNU.sparse.{word}" for word in _SPARSE)))
-
-_RECORD = re.compile(rb"(\d+) ([^=]+)=")
-_LENGTH = re.compile(rb"([0-9]{1,20}) ")
 
 
 class RefusedRecord(Exception):

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from wdsflow.shards.source.base import Source, StreamFault
 
-from .damaged_headers import HeaderGap, lost_between, search
+from .header_search import search
+from .lost_members import HeaderGap, lost_between
 from .members import Behind, Member, MemberBatch, Seen, Stop, StopKind
 from .plain_entries import HUGE, SPAN, Row, Skimmer
 from .tar_entry import Ending, Entry, read_entry
@@ -147,7 +148,7 @@ class Walk:
 
     def _batch(self) -> Iterator[MemberBatch]:
         rows, skim = self._rows, self._skim
-        self._windows.settle(len(rows), skim.base + skim.at)
+        self._windows.end_batch(len(rows), skim.base + skim.at)
         if rows:
             self._rows = []
             self._some = True

@@ -19,16 +19,31 @@ INSIDE = 512 << 10
 # The same where the source can only be read forward.
 INSIDE_STREAM = 32 << 20
 
-_WINDOW, _STREAM = 256 << 10, 1 << 20
-# Names only: small members; the headers of a sample between large ones.
-_MANY, _CLUSTER = 64 << 10, 6 << 10
-_HOP, _HOP_CONTENTS = 8 << 10, 16 << 10
-# As ``_CLUSTER``, with 4 KiB of the member after it; bytes at the end of the one before.
-_ENDS, _LAST = 11 << 10, 32
-# Mean bytes a member where the way of reading changes.
-_SMALL, _FAR = 6 << 10, 128 << 10
+# Bytes that are read at a time, with contents: from files; from what can only be read forward.
+_WINDOW = 256 << 10
+_STREAM = 1 << 20
+# Names only: many small members.
+_MANY = 64 << 10
+# Names only: the headers of a sample between large members.
+_CLUSTER = 6 << 10
+# As ``_CLUSTER``, with 4 KiB of the member after it.
+_CLUSTER_ENDS = 11 << 10
+# From header to header: names only, with contents.
+_HOP = 8 << 10
+_HOP_CONTENTS = 16 << 10
+# Bytes at the end of a member that ``ends`` keeps.
+_LAST = 32
+# Mean bytes of members up to which all is read, names only.
+_SMALL = 6 << 10
+# Mean bytes of members from which on reading hops, names only.
+_FAR = 128 << 10
 # Bytes of tar in one batch, names only.
 _BATCH = 4 << 20
+# Rows of a batch, names only.
+_FEWEST_ROWS = 16
+_MOST_ROWS = 1024
+# Members to which the mean size adapts.
+_ADAPTS = 12
 
 
 class Windows:
@@ -48,23 +63,33 @@ class Windows:
         keep: bool = False,
         ends: bool = False,
     ) -> None:
-        self.source, self.skim, self.contents = source, skim, contents
+        self.source = source
+        self.skim = skim
+        self.contents = contents
         self.keep = keep and not contents
         self.ends = ends and self.keep
-        # The padding is between.
+        # Between the end of a member and the next header is padding.
         skim.lead = _LAST + BLOCK if self.ends else 0
         # Windows since the latest batch, if they are kept.
         self.pieces: list[Piece] = []
         self.inside = INSIDE if source.random else INSIDE_STREAM
         self.length = source.length or 0
-        self.step = _WINDOW if source.fd >= 0 else _MANY if source.random else _STREAM
+        # Bytes that are read at a time; set by ``_choose``.
+        self.step = 0
         # Rows of a batch, names only.
-        self.full = 16
+        self.full = _FEWEST_ROWS
         self.refill: Callable[[int], bytes] | None = None
-        self.asked = self.least = 0
+        # Bytes that the latest window was to have.
+        self.requested = 0
+        # Bytes that the next window must have.
+        self.least = 0
         # Bytes of an entry on average.
         self.mean = 0.0
-        self._since, self._advised, self._hopping = 0, 0, False
+        # Where the latest batch ended.
+        self._batch_end = 0
+        # Up to where the kernel was advised to read ahead.
+        self._advised = 0
+        self._hopping = False
         self._choose()
 
     def load(self, offset: int, least: int = 0) -> None:
@@ -78,7 +103,9 @@ class Windows:
         else:
             start = offset - skim.base
             skim.window = skim.window[start : start + size]
-        skim.base, skim.at, self.asked = offset, 0, size
+        skim.base = offset
+        skim.at = 0
+        self.requested = size
 
     def missing(self, entry: Entry) -> tuple[int, int] | None:
         """Return where a window must start to hold an entry, and how many bytes it must have; None if this one does.
@@ -87,18 +114,18 @@ class Windows:
         """
         if not self.contents or entry.kind != "file" or entry.size <= 0:
             return None
-        wanted = entry.size
+        required = entry.size
         if entry.size > self.inside:
             # A stream cannot be read later.
-            wanted = 0 if self.source.random else _STREAM
-        start = entry.header if entry.data - entry.header <= HISTORY // 2 else entry.data - BLOCK
-        short = (
-            not self.skim.base
-            <= start
-            <= entry.data + wanted
-            <= self.skim.base + len(self.skim.window)
-        )
-        return (start, entry.data + wanted - start) if short else None
+            required = 0 if self.source.random else _STREAM
+        start = entry.header
+        if entry.data - entry.header > HISTORY // 2:
+            start = entry.data - BLOCK
+        end = entry.data + required
+        window_end = self.skim.base + len(self.skim.window)
+        if self.skim.base <= start <= end <= window_end:
+            return None
+        return start, end - start
 
     def cut_back(self, rows: list[Row]) -> bool:
         """Take back the last row if its contents are not in the window and should be, or are not there at all.
@@ -106,20 +133,27 @@ class Windows:
         Sets ``least`` for the next window; returns whether the row has to be read with care
         instead.
         """
-        skim, self.least = self.skim, 0
+        skim = self.skim
+        self.least = 0
         if skim.at <= len(skim.window):
             return False
         last = rows[-1]
-        outside = last[2] + last[1] > skim.base + len(skim.window)
-        if not (outside and last[1] <= self.inside) and skim.base + skim.at <= self.length:
-            if last[1] > HUGE:
+        _, size, data, header, _ = last
+        entry_end = skim.base + skim.at
+        is_outside = data + size > skim.base + len(skim.window)
+        belongs_inside = size <= self.inside
+        if not (is_outside and belongs_inside) and entry_end <= self.length:
+            if size > HUGE:
                 skim.huge.append(last)
             return False
-        least = skim.base + skim.at - last[3]
-        skim.at = last[3] - skim.base
+        least = entry_end - header
+        skim.at = header - skim.base
         skim.alone -= skim.window.startswith(skim.latest[0], skim.at)
         rows.pop()
-        if not outside or last[1] > self.inside or (skim.at == 0 and self.asked >= least):
+        if not is_outside or not belongs_inside:
+            return True
+        if skim.at == 0 and self.requested >= least:
+            # A window that begins with it does not have it: the tar ends inside.
             return True
         self.least = least
         return False
@@ -131,7 +165,9 @@ class Windows:
         if self.contents:
             return skim.at > len(skim.window)
         if skim.at > len(skim.window):
-            skim.window, skim.base, skim.at = b"", offset, 0
+            skim.window = b""
+            skim.base = offset
+            skim.at = 0
         return rows >= self.full
 
     def view(self, offset: int, size: int) -> bytes:
@@ -143,10 +179,12 @@ class Windows:
 
     def contents_at(self, offset: int, size: int) -> bytes:
         """Return contents; after a stream has passed them, only those in the window."""
-        start = offset - self.skim.base
-        if self.source.random or (start >= 0 and start + size <= len(self.skim.window)):
+        if self.source.random:
             return self.view(offset, size)
-        return self.skim.window[max(0, start) : max(0, start + size)] if start >= 0 else b""
+        start = offset - self.skim.base
+        if start < 0:
+            return b""
+        return self.skim.window[start : start + max(0, size)]
 
     def reaches(self, end: int) -> bool:
         """Return whether the tar has that many bytes."""
@@ -156,42 +194,53 @@ class Windows:
         """Return how many bytes the tar has, after ``reaches`` returned False."""
         return 1 << 62 if self.source.length is None else self.source.length
 
-    def settle(self, members: int, position: int) -> None:
+    def end_batch(self, members: int, position: int) -> None:
         """Learn from the number of members of a batch how large they are, and choose how to continue."""
-        if members and position > self._since:
-            local = (position - self._since) / members
-            self.mean = (
-                local
-                if not self.mean
-                else self.mean + (local - self.mean) * members / (members + 12)
-            )
+        if members and position > self._batch_end:
+            mean = (position - self._batch_end) / members
+            if self.mean:
+                self.mean += (mean - self.mean) * members / (members + _ADAPTS)
+            else:
+                self.mean = mean
             self._choose()
-        self._since = position
+        self._batch_end = position
         if self.source.fd >= 0 and not self._hopping and position + 2 * _BATCH > self._advised:
             self._advised = max(position, self._advised)
             self.source.ahead(self._advised, 2 * _BATCH)
             self._advised += 2 * _BATCH
 
     def _choose(self) -> None:
-        source, mean = self.source, self.mean
-        far = mean >= (INSIDE // 2 if self.contents else _FAR)
-        if not source.random:
-            self.step = _STREAM
-        elif source.fd < 0 and not source.near:
-            # The source itself reads ahead where nothing is left out.
-            self.step = _HOP_CONTENTS if far else _WINDOW if self.contents else _MANY
-        elif self.contents:
-            self.step = _HOP_CONTENTS if far else _WINDOW
-        else:
-            cluster = _ENDS if self.ends else _HOP if self.keep else _CLUSTER
-            self.step = _HOP if far else cluster if mean >= _SMALL else _MANY
+        source = self.source
+        far = self.mean >= (INSIDE // 2 if self.contents else _FAR)
+        self.step = self._step(far=far)
         if not self.contents:
-            self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
-            self.refill = (
-                self._read if self.keep or source.fd < 0 else partial(pread, source.fd, self.step)
-            )
+            self.full = _FEWEST_ROWS
+            if self.mean:
+                self.full = max(_FEWEST_ROWS, min(_MOST_ROWS, int(_BATCH / self.mean)))
+            self.refill = self._read
+            if not self.keep and source.fd >= 0:
+                # Without a call of our own.
+                self.refill = partial(pread, source.fd, self.step)
         if far != self._hopping and source.hop(far):
             self._hopping = far
+
+    def _step(self, *, far: bool) -> int:
+        """Return how many bytes are read at a time; ``far``: headers are far from each other."""
+        source = self.source
+        if not source.random:
+            return _STREAM
+        if self.contents:
+            return _HOP_CONTENTS if far else _WINDOW
+        if source.fd < 0 and not source.near:
+            # The source itself reads ahead where nothing is left out.
+            return _HOP_CONTENTS if far else _MANY
+        if far:
+            return _HOP
+        if self.mean < _SMALL:
+            return _MANY
+        if self.ends:
+            return _CLUSTER_ENDS
+        return _HOP if self.keep else _CLUSTER
 
     def _read(self, offset: int) -> bytes:
         fd = self.source.fd

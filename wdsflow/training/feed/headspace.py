@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .batch_pool import uses_cuda
+from .epoch.batch_pool import uses_cuda
 
 # Batches that are not counted, at the beginning of each part.
 _WARM = 2

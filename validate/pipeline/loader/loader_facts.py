@@ -1,0 +1,46 @@
+"""What the object of the user's loader shows before it is read, see ``LoaderFacts``."""
+
+import sys
+from collections.abc import Sequence
+
+from ..user_code.iterables import is_map_style
+from .loader_messages import LoaderFacts
+from .loader_parts import loaders_in, repeats, stateful_part
+from .source_lines import DEFINES, SEEDS, SETS_GLOBAL, line_in
+
+
+def facts_of(loader: object, made_by: object, set_globals: Sequence[str]) -> LoaderFacts:
+    """Return the facts about a loader.
+
+    Args:
+        loader: the object that is iterated.
+        made_by: the function or class that the user named.
+        set_globals: names of globals that changed when the loader was made.
+    """
+    loaders = [torch_loader for _, torch_loader in loaders_in(loader)]
+    resampled, repeats_shards = repeats(loader)
+    state_path, stateful = stateful_part(loader)
+    data = sys.modules.get("torch.utils.data")
+    is_dataset = data is not None and isinstance(loader, data.Dataset)
+    return LoaderFacts(
+        kind=type(loader).__name__,
+        workers=max((int(torch_loader.num_workers) for torch_loader in loaders), default=None),
+        can_have_workers=bool(loaders) or is_dataset,
+        has_start_method=any(
+            getattr(torch_loader, "multiprocessing_context", None) is not None
+            for torch_loader in loaders
+        ),
+        state_path=state_path,
+        map_style=is_map_style(loader)
+        or any(is_map_style(torch_loader.dataset) for torch_loader in loaders),
+        repeats=resampled or repeats_shards,
+        resampled=resampled,
+        lines={
+            "sets": line_in(made_by, made_by, SETS_GLOBAL.format("|".join(set_globals))),
+            "seeds": line_in(loader, made_by, SEEDS),
+            "reads": line_in(loader, made_by, DEFINES.format("__iter__")),
+            "saves": line_in(stateful, made_by, DEFINES.format("state_dict")),
+            "loads": line_in(stateful, made_by, DEFINES.format("load_state_dict")),
+        },
+        set_globals=tuple(set_globals),
+    )

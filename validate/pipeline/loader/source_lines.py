@@ -1,0 +1,93 @@
+"""Lines of the user's code about a loader: where it is defined, made, seeded, or where it sets something."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from types import FunctionType
+
+from ...tracing.errors import own_line
+from ...tracing.pipeline_stages import is_loader, is_pipeline
+from .loader_parts import parts
+
+# Patterns of lines. The name of the method is to be filled in.
+DEFINES = r"\s*(?:async )?def {}\b"
+SEEDS = r"(?!\s*def\b)[^#]*(?:\b(?:Random|RandomState|default_rng|Generator)|seed\w*)\("
+# Names, separated by "|", are to be filled in.
+SETS_GLOBAL = r"(?!\s*global\b)[^#]*\b({})\b"
+_CLASS = r"\s*class "
+_CALLS = r"[^#]*\b{}\("
+_ASSIGNS = r"[^#(]*\.{}\s*(?:,[^=()]*|:[^=]*)?=(?!=)"
+
+
+def line_in(loader: object, made_by: object, pattern: str) -> str:
+    """Return the user's line about a loader that begins like a pattern; otherwise the call that makes it, or its class.
+
+    Args:
+        loader: of the user; the functions and classes of all its parts are searched.
+        made_by: the function or class that the user named.
+        pattern: a regular expression.
+    """
+    loader_parts = [part for _, part in parts(loader)]
+    sources: dict[object, None] = {}
+    for part in loader_parts:
+        sources[part if isinstance(part, FunctionType) else type(part)] = None
+    for source in sources:
+        if line := _line_like(source, pattern):
+            return line
+    if line := _call_line(loader, loader_parts, made_by):
+        return line
+    for source in sources:
+        if line := _line_like(source, _CLASS):
+            return line
+    return made_at(made_by, None, "")
+
+
+def _call_line(loader: object, loader_parts: list[object], made_by: object) -> str:
+    """Return the line in which the user's function calls the class of a loader, or of a part that reads."""
+    classes: list[type] = []
+    for part in loader_parts:
+        if is_pipeline(part) or is_loader(part) or part is loader:
+            classes += type(part).__mro__
+    # The parts that are deepest inside are made first.
+    for kind in reversed(classes):
+        if line := _line_like(made_by, _CALLS.format(kind.__name__)):
+            return line
+    return ""
+
+
+def made_at(thing: object, owner: object, name: str) -> str:
+    """Return the line of a function, or the one that assigns an attribute; "" if neither is in the user's code.
+
+    Args:
+        thing: a function, a generator, or the value of the attribute.
+        owner: the object with the attribute.
+        name: of the attribute.
+    """
+    code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
+    if code is not None:
+        return own_line(code.co_filename, code.co_firstlineno)
+    if "<locals>" in type(thing).__qualname__:
+        return _line_like(type(thing), _CLASS)
+    return _line_like(type(owner), _ASSIGNS.format(re.escape(name)))
+
+
+def _line_like(source: object, pattern: str) -> str:
+    """Return the first line of the user's function or class, or of its base classes, that begins like a pattern."""
+    for base in getattr(source, "__mro__", (source,)):
+        for file, number, line in _user_lines(base):
+            if re.match(pattern, line):
+                return own_line(file, number)
+    return ""
+
+
+def _user_lines(source: object) -> Iterator[tuple[str, int, str]]:
+    """Yield file, number and text of the lines of a function or class; none if it is not the user's, or has no file."""
+    try:
+        file = inspect.getsourcefile(source) or ""  # type: ignore[arg-type]
+        if not own_line(file, 1):
+            return
+        lines, first = inspect.getsourcelines(source)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return
+    for number, line in enumerate(lines, first):
+        yield file, number, line

@@ -1,0 +1,69 @@
+"""The results of a pass: what workers return for shards, in the report and in the record."""
+
+from collections.abc import Sequence
+
+from wdsflow.engines.base import Trouble
+from wdsflow.filtering.deciding.broken_scores import BrokenRunGuard
+from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.shards.atomic import UNREADABLE
+
+from .run_folder import ShardFailure, ShardRecord
+from .run_options import OutputError
+from .run_record import RunRecord
+from .run_report import RunReport
+
+
+class PassResults:
+    """Adds the results of shards to a report, and to a record once they count as done.
+
+    Args:
+        report: has the shards that were done before, and gets the others.
+        record: None: nothing is recorded.
+    """
+
+    def __init__(self, report: RunReport, record: RunRecord | None) -> None:
+        self._report = report
+        self._record = record
+        self._guard = BrokenRunGuard(report.records)
+
+    def add(self, task: ShardTask, answer: object) -> ShardRecord | ShardFailure:
+        """Add the answer to a task. Return the result of the shard.
+
+        Raises OutputError if an output could not be written, BrokenRunError if a score fails for
+        all samples.
+        """
+        if isinstance(answer, Trouble):
+            return self._add_trouble(task, answer)
+        if isinstance(answer, ShardFailure):
+            self._report.failures.append(answer)
+            return answer
+        assert isinstance(answer, ShardRecord)
+        self._report.records.append(answer)
+        return answer
+
+    def record(self, result: ShardRecord | ShardFailure) -> None:
+        """Record the shards that are done, now that a result is known. Raises as ``add``."""
+        if isinstance(result, ShardRecord):
+            self._write(self._guard.take(result))
+
+    def finish(self) -> None:
+        """Record the shards that were held back. Raises OutputError."""
+        self._write(self._guard.rest())
+
+    def _add_trouble(self, task: ShardTask, trouble: Trouble) -> ShardFailure:
+        # A fault of the output: all others would fail too.
+        if trouble.errno and trouble.errno not in UNREADABLE:
+            raise OutputError(trouble.errno, trouble.text)
+        failure = ShardFailure(task.shard, task.url, task.name, trouble.text)
+        self._report.failures.append(failure)
+        self._guard.failed(failure, trouble.blames)
+        return failure
+
+    def _write(self, done: Sequence[ShardRecord]) -> None:
+        if self._record is None:
+            return
+        for shard in done:
+            try:
+                self._record.add(shard)
+            except OSError as error:
+                raise OutputError(error.errno, error.strerror, error.filename) from error

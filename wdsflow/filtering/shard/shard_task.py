@@ -1,0 +1,59 @@
+"""The task of one shard, as it is sent to a worker."""
+
+from dataclasses import dataclass, field, replace
+
+from wdsflow.filtering.ledger.embeddings import Reuse
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_folder import Layout
+from wdsflow.models.loaded import ModelPlace
+from wdsflow.shards.shard import Shard
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """The task of one shard. Picklable, for workers on this machine or another.
+
+    Attributes:
+        shard: index of the shard among all shards of the run.
+        url: the shard.
+        name: name of the output.
+        recipe: the recipe.
+        layout: the output folder.
+        identity: digest of recipe, scores and their versions, for the manifest.
+        metadata: how scores are computed, for the metadata of the ledger.
+        tars: False: only the ledger is written.
+        write: False: nothing is written.
+        budget: bytes that decoding one image may take.
+        allow_pipe: whether the shard may be a command.
+        scored: a folder with a ledger of this shard, whose scores decide. Only samples that need a score that it lacks
+            are read.
+        earlier: a folder with a ledger of this shard that has some of the values. All samples are read.
+        earlier_for_all: the ledger of ``earlier`` has its scores for all samples, not only for those that needed them.
+        embedded: ledgers whose embeddings are used.
+        compares: the output folder has the values of scores that compare all samples.
+        models: where the models of scores run.
+        excluded: samples that killed their process.
+    """
+
+    shard: int
+    url: Shard
+    name: str
+    recipe: Recipe
+    layout: Layout
+    identity: str = ""
+    metadata: dict[str, object] = field(default_factory=dict)
+    tars: bool = True
+    write: bool = True
+    budget: int = 1 << 30
+    allow_pipe: bool = False
+    scored: Layout | None = None
+    earlier: Layout | None = None
+    earlier_for_all: bool = True
+    embedded: Reuse | None = None
+    compares: bool = False
+    models: ModelPlace = field(default_factory=ModelPlace)
+    excluded: frozenset[int] = frozenset()
+
+    def without(self, sample: int) -> "ShardTask":
+        """Return the same task with a quarantined sample."""
+        return replace(self, excluded=self.excluded | {sample})

@@ -1,0 +1,185 @@
+"""The samples of shards: a reference for each, lost ones with their reason, and shards that hang."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from wdsflow.records.unfinished import COUNTS
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import Source
+from wdsflow.shards.source.opening import open_source
+from wdsflow.text.shell import command as join
+from wdsflow.text.shell import escape
+from wdsflow.training.feed_options import FeedError
+from wdsflow.training.sample_tasks import Reading, SampleRef
+from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage
+
+from .listing import Listed, RequiredMembers, list_samples
+from .listing_cache import ListingCache
+
+# Bytes of sizes.json.
+_LARGEST_SIZES = 64 << 20
+
+
+class Catalog:
+    """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
+
+    A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to ``hurt``;
+    samples after it are listed too. ``view`` returns the part of a shard that is read.
+    ``expected``: how many samples shards must have; listing another number raises FeedError.
+
+    Args:
+        images: fields; the first one wins. Without them a sample needs no image.
+        texts: fields of captions; likewise.
+        allow_pipe: run the commands of ``pipe:`` urls.
+        needed: groups of fields; a sample needs one of each.
+        everything: read all members.
+    """
+
+    hurt: Callable[[Damage], None] | None = None
+    expected: Mapping[str, int] = MappingProxyType({})
+    view: Callable[[Shard, Source], Source] | None = None
+
+    def __init__(
+        self,
+        images: tuple[str, ...],
+        texts: tuple[str, ...],
+        *,
+        allow_pipe: bool,
+        needed: Sequence[tuple[str, ...]] = (),
+        everything: bool = False,
+    ) -> None:
+        self._required = RequiredMembers(images, texts, needed, everything=everything)
+        self._allow_pipe = allow_pipe
+        self._cache = ListingCache()
+        # By shard and kind.
+        self._damage: dict[str, dict[str, Damage]] = {}
+        self._waits: set[_Wait] = set()
+
+    def samples(self, shard: Shard) -> Iterator[Listed]:
+        """Yield the samples of a shard lazily, in order. A shard that cannot be opened yields none."""
+        return self._awaited(shard, self._samples(shard, contents=True))
+
+    def outline(self, shard: Shard) -> Iterator[Listed]:
+        """Yield the samples of a shard as ``samples`` does, without contents: of a server only headers are requested."""
+        return self._awaited(shard, self._samples(shard, contents=False))
+
+    def count(self, shard: Shard) -> int:
+        """Return how many samples of a shard have an image and a caption, judged by member names."""
+        return sum(isinstance(item, SampleRef) for item in self.outline(shard))
+
+    def required(self) -> list[str]:
+        """Return in words what a sample must have."""
+        return self._required.in_words()
+
+    def damage(self, shard: Shard) -> list[Damage]:
+        """Return the damage of a shard that has been found so far."""
+        return list(self._damage.get(shard, {}).values())
+
+    def sizes(self, shard: Shard) -> dict[str, int]:
+        """Return the counts in ``sizes.json`` next to a shard on a server; none if there is no such file, or another one."""
+        wait = _Wait(shard.beside(COUNTS[0]))
+        self._waits.add(wait)
+        try:
+            with open_source(wait.shard) as source:
+                counts = json.loads(source.read_at(0, _LARGEST_SIZES))
+            return {
+                name: count
+                for name, count in counts.items()
+                if isinstance(count, int) and count >= 0
+            }
+        except (OSError, ValueError, AttributeError, RecursionError):
+            return {}
+        finally:
+            self._waits.discard(wait)
+
+    def reading(self, seconds: float) -> list[Reading]:
+        """Return the shards whose next sample has been awaited for ``seconds``. Thread-safe."""
+        now = time.monotonic()
+        hanging = []
+        for wait in list(self._waits):
+            since = wait.since
+            if since is not None and now - since >= seconds:
+                hanging.append(Reading(wait.shard, now - since, wait.samples, wait.key))
+        return hanging
+
+    def _awaited(self, shard: Shard, samples: Iterator[Listed]) -> Iterator[Listed]:
+        wait = _Wait(shard)
+        expected = self.expected.get(shard)
+        self._waits.add(wait)
+        try:
+            for item in samples:
+                # The caller's time does not count.
+                wait.since = None
+                yield item
+                wait.samples += 1
+                wait.key = item.key
+                wait.since = time.monotonic()
+        finally:
+            self._waits.discard(wait)
+        if expected is not None and wait.samples != expected and shard not in self._damage:
+            raise _other_size(shard, expected, wait.samples)
+
+    def _samples(self, shard: Shard, *, contents: bool) -> Iterator[Listed]:
+        try:
+            source = open_source(shard, allow_pipe=self._allow_pipe)
+        except OSError as error:
+            self._unreadable(shard, error)
+            return
+        with source:
+            try:
+                part = source if self.view is None else self.view(shard, source)
+            except OSError as error:
+                self._unreadable(shard, error)
+                return
+            # Members of a local file are read when their sample is made.
+            if source.fd < 0:
+                yield from self._listed(shard, part, contents=contents, later=False)
+                return
+            length = source.length or 0
+            cached = self._cache.get(shard, length)
+            if cached is None:
+                listed = self._listed(shard, part, contents=False, later=True)
+                yield from self._cache.keeping(shard, length, listed)
+                return
+            for damage in self.damage(shard):
+                self._report(damage)
+            yield from cached
+
+    def _listed(
+        self, shard: Shard, source: Source, *, contents: bool, later: bool
+    ) -> Iterator[Listed]:
+        """Yield the samples, and report the damage."""
+        for item in list_samples(shard, source, self._required, contents=contents, later=later):
+            if isinstance(item, Damage):
+                self._report(item)
+            else:
+                yield item
+
+    def _unreadable(self, shard: Shard, error: OSError) -> None:
+        kind = MISSING if getattr(error, "kind", "") == "missing" else UNREADABLE
+        self._report(Damage(shard, kind, str(error)))
+
+    def _report(self, damage: Damage) -> None:
+        self._damage.setdefault(damage.shard, {})[damage.what] = damage
+        if self.hurt is not None:
+            self.hurt(damage)
+
+
+class _Wait:
+    """The progress of listing a shard; ``since``: when the next sample was requested, None if it was not."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.samples = 0
+        self.key = ""
+        self.since: float | None = time.monotonic()
+
+
+def _other_size(shard: Shard, expected: int, samples: int) -> FeedError:
+    folder, _, name = shard.rpartition("/")
+    return FeedError(
+        f"{escape(folder, 200)}/{COUNTS[0]} is wrong: {escape(name)} has {samples:,} samples, not {expected:,}\n"
+        f"To fix it, remove that file: samples are then counted. To see the shard: {join(['wdsflow', 'inspect', shard])}"
+    )

@@ -1,0 +1,80 @@
+"""The shards that a training command or a feed names, and their weights."""
+
+import logging
+import os
+from collections.abc import Sequence
+from functools import partial
+from math import inf
+from typing import Any
+
+from wdsflow.readers.open_clip.url_expansion import weighted_urls
+from wdsflow.shards.local_shards import absent
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
+from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
+from wdsflow.training.feed_options import FeedOptions, ShardsError
+from wdsflow.training.stalls.field_fixes import argument, pipe_fixes
+from wdsflow.training.stalls.loss_tally import say
+
+
+def shard_list(data: str | Sequence[str], options: FeedOptions) -> list[Shard]:
+    """Return the shards that a training command or a feed names, in this order.
+
+    Raises ShardsError if a pattern matches nothing, cannot be expanded, or is a command that
+    ``options`` do not allow; warns of single shards that are missing.
+    """
+    try:
+        shards = expand(data, allow_pipe=options.allow_pipe).urls
+        missing = list(absent([shard for shard in shards if shard.path is not None]))
+        if missing and len(missing) == len(shards):
+            raise NoShards(missing[0], f"no such file: {os.path.abspath(missing[0])}")
+    except PipeNotAllowed as error:
+        raise ShardsError("\n  ".join([f"{error}:", *pipe_fixes(options)])) from None
+    except NoShards as error:
+        raise ShardsError(f"{error}{error.hint and f': {error.hint}'}") from None
+    if missing:
+        number = f"{len(missing):,} of {how_many(len(shards), 'shard')}"
+        say(logging.WARNING, f"feed: {number} not there, first: {escape(missing[0], 200)}")
+    return shards
+
+
+def weighted_list(
+    data: str | Sequence[str],
+    factors: str | Sequence[str | float] | float | None,
+    options: FeedOptions,
+    *,
+    resampled: bool,
+) -> tuple[list[Shard], list[float] | None]:
+    """Return shards, and their weights if ``train_data_upsampling_factors`` are given.
+
+    Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above
+    0.
+    """
+    if factors is None:
+        return shard_list(data, options), None
+    name = argument(options, "train_data_upsampling_factors")
+    drawn = argument(options, "dataset_resampled")
+    if not resampled:
+        set_it = f"add {drawn}" if options.argv else f"set {drawn} = True"
+        raise ValueError(
+            f"{name} is given without {drawn}: only shards that are drawn have weights; {set_it}"
+        )
+    sources = _parts(data)
+    given = [factors] if isinstance(factors, float | int) else _parts(factors)
+    if len(given) != len(sources):
+        raise ValueError(
+            f"{name} has {how_many(len(given), 'factor')} for {how_many(len(sources), 'source')} in "
+            f"{argument(options, 'train_data')}: give one for each part between '::'"
+        )
+    try:
+        weights = [float(factor) for factor in given]
+    except (TypeError, ValueError):
+        weights = []
+    if not 0 < sum(weights) < inf:
+        raise ValueError(f"{name} is {factors!r}; it must be numbers with a sum above 0")
+    return weighted_urls(sources, weights, partial(shard_list, options=options))
+
+
+def _parts(value: str | Sequence[str | float]) -> list[Any]:
+    return value.split("::") if isinstance(value, str) else list(value)

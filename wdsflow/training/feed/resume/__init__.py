@@ -1,0 +1,1 @@
+"""The position of a feed, as a state from which it can continue."""

@@ -1,0 +1,1 @@
+"""Training on the samples that a ledger keeps."""

@@ -1,0 +1,112 @@
+"""Training on the samples that a ledger keeps: the shards that have some, and the part of each shard that is read."""
+
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from wdsflow.filtering.deciding.ledger_subset import KeptSamples, LedgerSubset, ShardLedger
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.pieces.tar_view import view_of
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.ranks import JobRank, shared_out
+
+from .subset_advice import explained, kept_text, nothing_kept
+
+# Sample positions held for later passes, 8 bytes each.
+_HELD = 1 << 22
+_log = logging.getLogger("wdsflow.training")
+
+
+class _Share(NamedTuple):
+    """How much of a shard is kept, as ranks exchange it; ``kept`` is -1 if the shard cannot be read now."""
+
+    kept: int
+    digest: bytes
+    error: str = ""
+
+
+class Subset:
+    """Samples that a predicate keeps by the scores in ledgers.
+
+    ``urls``: the shards to train on, without those of which nothing is kept, as with ``filter``;
+    ``weights`` belong to them. ``digest``: of all kept samples. Raises SubsetError.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[Shard],
+        weights: Sequence[float] | None,
+        job_rank: JobRank,
+        options: FeedOptions,
+        data: str,
+    ) -> None:
+        self._options, self._data = options, data
+        self._held: OrderedDict[str, tuple[tuple[int, ...], KeptSamples]] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+        try:
+            ledger = LedgerSubset.of(str(options.ledger), str(options.where))
+            self._shards = {shard.url: shard for shard in ledger.shards(list(dict.fromkeys(urls)))}
+        except (LedgerError, SourceError) as error:
+            raise explained(error, options, data) from None
+        self.where = ledger.where
+        shares = self._shares(urls, JobRank(0, 1) if ledger.compares else job_rank)
+        numbers = [number for number, share in enumerate(shares) if share.kept]
+        kept, samples = sum(max(0, share.kept) for share in shares), ledger.samples(urls)
+        if not numbers:
+            raise nothing_kept(options, data, samples, len(urls))
+        _log.info("%s", kept_text(kept, samples, len(numbers), len(urls)))
+        self.urls = [urls[number] for number in numbers]
+        self.weights = None if weights is None else [weights[number] for number in numbers]
+        self.digest = blake2b(b"".join(share.digest for share in shares), digest_size=8).hexdigest()
+
+    def view(self, url: Shard, source: Source) -> Source:
+        """Return the part of a shard that is kept. Raises SubsetError if the shard has changed, SourceError."""
+        status = os.fstat(source.fd) if source.fd >= 0 else None
+        stamp: tuple[int, ...] = (source.size or 0,)
+        if status is not None:
+            stamp = (status.st_size, status.st_mtime_ns)
+        with self._lock:
+            held = self._held.get(url)
+            if held is not None and held[0] == stamp:
+                self._held.move_to_end(url)
+                return view_of(source, held[1].ranges)
+        try:
+            kept = self._shards[url].kept()
+        except LedgerError as error:
+            raise explained(error, self._options, self._data) from None
+        with self._lock:
+            evicted = self._held.pop(url, None)
+            self._size += len(kept.offsets) - (len(evicted[1].offsets) if evicted else 0)
+            self._held[url] = stamp, kept
+            while self._size > _HELD and len(self._held) > 1:
+                _, (_, old) = self._held.popitem(last=False)
+                self._size -= len(old.offsets)
+        return view_of(source, kept.ranges)
+
+    def _shares(self, urls: Sequence[Shard], job_rank: JobRank) -> list[_Share]:
+        """Return the kept share of each shard; ranks share the work. Raises SubsetError, on all ranks."""
+
+        def share(shard: ShardLedger) -> _Share:
+            try:
+                kept = shard.kept()
+            except SourceError:
+                # As without a ledger: reported when it is read.
+                return _Share(-1, b"")
+            except LedgerError as error:
+                return _Share(0, b"", str(error))
+            return _Share(kept.kept, kept.digest)
+
+        def read(numbers: Iterable[int]) -> dict[int, _Share]:
+            return {number: share(self._shards[urls[number]]) for number in numbers}
+
+        shares = shared_out(len(urls), job_rank, read)
+        if error := next((share.error for share in shares if share.error), ""):
+            raise explained(LedgerError(error), self._options, self._data)
+        return shares
