@@ -69,7 +69,7 @@ def test_the_evaluator_says_what_plain_python_says(seed: int) -> None:
     order = [expression.terms.index(term) for term in evaluator.terms]
     table = table_of(samples, {NAMES[call] for call in expression.scores} or {"key"}, lists)
     decisions = evaluator.evaluate(
-        table, lists=[CALLS[name] for name in lists], lacks=expression.scores
+        table, lists=[CALLS[name] for name in lists], missing=expression.scores
     )
     terms = expected_of(expression, samples)
     # The text as it was drawn means the same as its canonical form.
@@ -101,7 +101,7 @@ def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_comp
                 table_of(known, COLUMNS, lists), computed, list_calls, step
             )
             for call in step:
-                for row in np.flatnonzero(decisions.lacks[call]):
+                for row in np.flatnonzero(decisions.missing[call]):
                     known[row][NAMES[call]] = samples[row][NAMES[call]]
             computed += step
         decisions = evaluator.evaluate(table_of(known, COLUMNS, lists), computed, list_calls)
@@ -112,9 +112,9 @@ def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_comp
     terms = expected_of(expression, samples)
     assert decided == [False if False in row else None if None in row else True for row in terms]
     final = evaluator.evaluate(
-        table_of(known, COLUMNS, lists), lists=list_calls, lacks=expression.scores
+        table_of(known, COLUMNS, lists), lists=list_calls, missing=expression.scores
     )
-    for call, rows in final.lacks.items():
+    for call, rows in final.missing.items():
         for row in np.flatnonzero(rows):
             assert None in [plain(item) for item in samples[row][NAMES[call]]]
 

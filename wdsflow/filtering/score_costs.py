@@ -38,7 +38,7 @@ def score_costs(
     Raises ValueError for an invalid recipe.
     """
     plan = plan_of(canonical_recipe(recipe))
-    found = []
+    costs_of_scores = []
     for call, score in plan.scores.items():
         if not isinstance(score, ModelScore) or call in stored:
             continue
@@ -46,8 +46,8 @@ def score_costs(
         measured = [
             (str(folder), costs) for folder in folders for costs in _in_folder(digests, folder)
         ]
-        found.append(ScoreCost(str(call), tuple(measured), score.cpu_seconds))
-    return found
+        costs_of_scores.append(ScoreCost(str(call), tuple(measured), score.cpu_seconds))
+    return costs_of_scores
 
 
 def _in_folder(
@@ -56,6 +56,6 @@ def _in_folder(
     """Yield the costs of models on each device where all of them ran."""
     costs = read_costs(Layout(local_folder(folder)).costs())
     for where in dict.fromkeys(cost.where for cost in costs):
-        there = {cost.model: cost for cost in costs if cost.where == where}
-        if all(each in there for each in digests):
-            yield tuple(there[each] for each in digests)
+        by_model = {cost.model: cost for cost in costs if cost.where == where}
+        if all(model_digest in by_model for model_digest in digests):
+            yield tuple(by_model[model_digest] for model_digest in digests)
