@@ -86,7 +86,7 @@ class MissingEverywhere(Rule):
                 break
         samples = context.evidence.samples
         first = shard.runs.head if shard else None
-        return self.found(
+        return self.finding(
             message, readers, shard, first, count=samples, of=samples, fix=substitute.fix
         )
 
@@ -108,8 +108,8 @@ class PartialLoss(Rule):
                     continue
                 labels = needs.reader.pairs_with == "label"
                 shard = samples.shard
-                row = (shard.url, samples.roles, samples.instead, samples.count, labels)
-                rows.setdefault(row, []).append(_Incomplete(needs, samples))
+                same = (shard.url, samples.roles, samples.instead, samples.count, labels)
+                rows.setdefault(same, []).append(_Incomplete(needs, samples))
                 if not any(shard.tally(name).count for name in _HALVING):
                     totals[needs.reader.name] += samples.count
         limit = context.max_loss * context.evidence.samples
@@ -123,7 +123,7 @@ class PartialLoss(Rule):
         names = [item.needs.reader.name for item in row]
         ended = [item.needs.reader.name for item in row if _ends(context, item)]
         samples = row[0].samples
-        return self.found(
+        return self.finding(
             _message(row[0]) + _ending(context, names, ended),
             names,
             samples.shard,

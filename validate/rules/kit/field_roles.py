@@ -62,6 +62,7 @@ def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) 
     A field such as ``outputs.txt`` counts by its last part. The rest of a dotted base name does not
     count: W010 reports it.
     """
+    extensions: tuple[str, ...]
     if role == "image":
         extensions = IMAGES
     elif reader.pairs_with == "caption":
