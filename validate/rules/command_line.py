@@ -51,7 +51,7 @@ class Versions(Rule):
             # training command.
             severity = conflict.severity if context.arguments is not None else "warning"
             fix = Repair(conflict.fix) if isinstance(conflict.fix, Command) else None
-            yield self.found(
+            yield self.finding(
                 f"{conflict.versions}: {conflict.why}", names, severity=severity, fix=fix
             )
 
@@ -107,7 +107,7 @@ class LossyPipe(Rule):
             if direct:
                 fix = Repair(direct, note="wdsflow filter and train read this url, too")
             message = f"{escape(url)}: {problem}"
-            yield self.found(message, context.names(), severity=severity, fix=fix)
+            yield self.finding(message, context.names(), severity=severity, fix=fix)
 
 
 class NoStep(TrainingRule):
@@ -134,7 +134,7 @@ class NoStep(TrainingRule):
             of_epoch = f"the {how_many(batches, 'batch', 'batches')} of an epoch"
             message = f"--accum-freq {arguments.accum_freq:,} is more than {of_epoch}: the optimizer never steps"
             fix = flag("--accum-freq", str(batches), note=", the most that steps at all")
-            yield self.found(message, fix=fix)
+            yield self.finding(message, fix=fix)
 
 
 class LongWarmup(TrainingRule):
@@ -160,7 +160,7 @@ class LongWarmup(TrainingRule):
             comparison = f"--warmup {warmup:,} is more than the {total:,} steps"
             effect = f"the learning rate ends at {total / warmup:.0%} of --lr"
             message = f"{comparison} of the whole training: {effect}"
-            yield self.found(message, fix=flag("--warmup", str(max(1, total // 20))))
+            yield self.finding(message, fix=flag("--warmup", str(max(1, total // 20))))
 
 
 class LongEpoch(TrainingRule):
@@ -195,7 +195,7 @@ class LongEpoch(TrainingRule):
         fix: Repair | None = None
         if arguments.workers > 1 and _rounded_up(int(length.asked), batch) < length.samples:
             fix = flag("--workers", "1", note=", which rounds to whole batches only")
-        yield self.found(message, fix=fix)
+        yield self.finding(message, fix=fix)
 
 
 def _rounded_up(samples: int, batch: int) -> int:
@@ -226,7 +226,7 @@ class EmptyValidation(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.validation:
-            yield self.found(
+            yield self.finding(
                 forecast.validation, severity="error" if forecast.validation_crash else "warning"
             )
 
@@ -239,7 +239,7 @@ class CrashRule(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.crash and forecast.crash_kind == self.kind and not forecast.not_expanded:
-            yield self.found(forecast.crash, fix=self.setting(context, arguments, forecast))
+            yield self.finding(forecast.crash, fix=self.setting(context, arguments, forecast))
 
     def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
         """Return the flag with which the command runs, if one flag does."""
@@ -300,7 +300,7 @@ class UnreadableUrls(Rule):
             for pattern, why in not_expanded(data).items():
                 braces = with_braces(data or "")
                 fix = flag(option, braces) if braces else None
-                yield self.found(f"{option} {escape(pattern)}: {why}", clips(context), fix=fix)
+                yield self.finding(f"{option} {escape(pattern)}: {why}", clips(context), fix=fix)
 
 
 class Upsampling(CrashRule):
@@ -353,7 +353,7 @@ class WrongNumSamples(TrainingRule):
         if abs(length.asked - usable) > _TOLERANCE * usable:
             epoch = f"an epoch is set to {length.asked:,} samples ({forecast.length_source})"
             message = f"{epoch}, but {usable:,} are usable: {length.asked / usable:,.2f} passes"
-            yield self.found(message, fix=flag("--train-num-samples", str(usable)))
+            yield self.finding(message, fix=flag("--train-num-samples", str(usable)))
 
 
 class NoSampleCount(TrainingRule):
@@ -386,7 +386,7 @@ class NoSampleCount(TrainingRule):
         for verdict in context.verdicts:
             if verdict.reader == forecast.reader and verdict.usable:
                 fix = flag("--train-num-samples", str(verdict.usable))
-        yield self.found(forecast.crash, fix=fix)
+        yield self.finding(forecast.crash, fix=fix)
 
 
 class CommandFails(CrashRule):

@@ -85,7 +85,7 @@ class MixedExtensions(Rule):
         many = listed(f"{name} ({counts[name]:,})" for name in (common, *rare))
         others = sum(counts[name] for name in rare)
         shard, sample = first[rare[0]]
-        yield self.found(
+        yield self.finding(
             f"images come as {many}{effect}",
             lost,
             shard,
@@ -161,7 +161,7 @@ class FieldsDiffer(Rule):
             if fields - usual:
                 differences.append(f"has {_listed_fields(fields - usual)}")
             text = f"{' and '.join(differences)} unlike {how_many(agreeing, 'other shard')}"
-            yield self.found(text, context.names(), shard, count=shard.samples)
+            yield self.finding(text, context.names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
@@ -209,7 +209,7 @@ class UnlikeFields(Rule):
             crash = reader.at_shard(shard)
             field = escape(crash.detail, 40) if crash else ""
             text = f'its first sample has "{field}" and others do not: {context.ending(ending)}'
-            yield self.found(text, ending, shard, severity="error")
+            yield self.finding(text, ending, shard, severity="error")
 
     def _first_five(self, context: Context, shard: ShardEvidence) -> Iterator[Finding]:
         ending = []
@@ -220,7 +220,7 @@ class UnlikeFields(Rule):
         runs = shard.visible_runs or shard.runs
         if ending and runs.head is None:
             text = f"the first shard has no sample that shows the fields: {context.ending(ending)}"
-            yield self.found(text, ending, shard, severity="error")
+            yield self.finding(text, ending, shard, severity="error")
         usual = _fields(runs.head.shape) if runs.head else frozenset()
         for run in _early(runs):
             fields = _fields(run.shape)
@@ -231,7 +231,7 @@ class UnlikeFields(Rule):
             text = f"the first samples differ in fields ({first}; then {then}): "
             text += "the viewer of the Hugging Face Hub refuses the set"
             severity = "error" if ending else self.severity
-            yield self.found(text, ending, shard, run, severity=severity)
+            yield self.finding(text, ending, shard, run, severity=severity)
             return
 
 
@@ -326,4 +326,4 @@ class TwoImages(Rule):
             verb = "has" if count == 1 else "have"
             pair = escape(f"{' and '.join(fields)}: only {fields[0]} is used")
             message = f"{count:,} of {how_many(shard.samples, 'sample')} {verb} both {pair}"
-            yield self.found(message, readers, shard, first, count=count, of=shard.samples)
+            yield self.finding(message, readers, shard, first, count=count, of=shard.samples)

@@ -86,7 +86,7 @@ class MissingEverywhere(Rule):
                 break
         samples = context.evidence.samples
         first = shard.runs.head if shard else None
-        return self.found(
+        return self.finding(
             message, readers, shard, first, count=samples, of=samples, fix=substitute.fix
         )
 
@@ -123,7 +123,7 @@ class PartialLoss(Rule):
         names = [item.needs.reader.name for item in row]
         ended = [item.needs.reader.name for item in row if _ends(context, item)]
         samples = row[0].samples
-        return self.found(
+        return self.finding(
             _message(row[0]) + _ending(context, names, ended),
             names,
             samples.shard,

@@ -158,7 +158,7 @@ class SharedKeys(Rule):
         if ending:
             message += f"; without an index, {context.ending(ending)}"
         severity = "error" if ending else self.severity
-        yield self.found(
+        yield self.finding(
             message, ending or context.names(), second, count=len(pairs), severity=severity
         )
 
@@ -232,7 +232,7 @@ class SplitSample(Rule):
             severity = "error"
         for shard, following, tail in splits:
             message = f"its last sample continues in {_name(following.url)}: readers shuffle shards, so the two parts do not meet"
-            yield self.found(message, context.names(), shard, tail, severity=severity)
+            yield self.finding(message, context.names(), shard, tail, severity=severity)
 
 
 def _is_one_sample(shard: ShardEvidence, tail: Run, following: ShardEvidence, head: Run) -> bool:

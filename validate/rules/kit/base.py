@@ -14,6 +14,7 @@ from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Repair, Severity
+from ...verdicts.wording import short_title
 
 if TYPE_CHECKING:
     from ...forecast.forecast import Forecast
@@ -81,7 +82,7 @@ class Context:
         """Return the titles of readers as text: "OpenCLIP 3.3.0 and webdataset 1.x"."""
         named = set(names)
         readers = [reader for reader in self.readers if reader.name in named]
-        return listed([reader.title.split(" (")[0] for reader in readers])
+        return listed([short_title(reader.title) for reader in readers])
 
     def ending(self, names: Collection[str]) -> str:
         """Return the text that readers raise: "Ray Data ends with an exception"."""
@@ -145,8 +146,8 @@ class OneOrMany(int):
         return words.split("|")[self != 1]
 
 
-class Place(Protocol):
-    """Something with a place in a shard: a tally, a run, a shape."""
+class Locatable(Protocol):
+    """Something with a location in a shard: a tally, a run, a shape."""
 
     @property
     def key(self) -> str | None: ...
@@ -162,19 +163,19 @@ class Rule(ABC):
     severity: ClassVar[Severity] = "warning"
     # Codes of rules whose findings explain those of this rule in a shard.
     requires: ClassVar[tuple[str, ...]] = ()
-    # A finding is about all shards, and has the place of the first sample.
+    # A finding is about all shards, and has the location of the first sample.
     of_set: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding for each faulty shard; ``run_rules`` drops explained ones, and merges many into one."""
 
-    def found(
+    def finding(
         self,
         message: str,
         readers: Iterable[str] = (),
         shard: ShardEvidence | str | None = None,
-        place: Place | None = None,
+        location: Locatable | None = None,
         *,
         count: int = 1,
         of: int = 0,
@@ -187,8 +188,8 @@ class Rule(ABC):
             severity=severity or self.severity,
             message=message,
             shard=shard.url if isinstance(shard, ShardEvidence) else shard,
-            key=place.key if place else None,
-            offset=place.offset if place else None,
+            key=location.key if location else None,
+            offset=location.offset if location else None,
             count=count,
             rate=min(count / of, 1.0) if of else None,
             readers=tuple(readers),
@@ -228,7 +229,7 @@ class TallyRule(Rule):
         )
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Return the sum of the rule's tallies, with the place of the first tally that is not empty."""
+        """Return the sum of the rule's tallies, with the location of the first tally that is not empty."""
         tallies = [shard.tally(name) for name in self.tallies]
         seen = [tally for tally in tallies if tally.count]
         if not seen:
@@ -252,11 +253,11 @@ class TallyRule(Rule):
         for shard in context.evidence.shards:
             tally = self.seen(shard)
             if tally.count:
-                yield self.finding(context, shard, tally)
+                yield self.finding_in(context, shard, tally)
 
-    def finding(self, context: Context, shard: ShardEvidence, tally: Tally) -> Finding:
+    def finding_in(self, context: Context, shard: ShardEvidence, tally: Tally) -> Finding:
         """Return the finding for one shard."""
-        return self.found(
+        return self.finding(
             self.message(shard, tally.count, escape(tally.detail)),
             self.affected(context, shard),
             shard,

@@ -84,7 +84,7 @@ class LossRule(TallyRule):
         if affected:
             is_error = bool(ending) or not over.isdisjoint(affected)
             severity = "error" if is_error else self.severity
-        finding = self.finding(context, shard, tally)
+        finding = self.finding_in(context, shard, tally)
         message = finding.message
         if ending:
             message += f"; {context.ending(ending)}"
@@ -132,7 +132,7 @@ class QualityRule(TallyRule):
             # That would be no useful example: the message already says that these are captions.
             where += first_seen(escape(first.detail))
         number = f"{count:,} of {total:,} {unit}s" if total > count else how_many(count, unit)
-        yield self.found(
+        yield self.finding(
             self.says.format(n=number, verb=OneOrMany(count), where=where),
             context.names(),
             shard,
