@@ -10,7 +10,7 @@ from wdsflow.images.header import ImageHeader
 from wdsflow.shards.shard_names import IMAGES
 
 from ..fields import named
-from ..imaging.shrink import SCORED
+from ..imaging.scored_size import SCORED
 from .base import ScoreError
 from .picture import Picture
 from .picture_decoding import decode_picture, shrunk
