@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ...imaging.decoders import upright
 from ..base import ScoreError, Value, bare
 from ..picture_decoding import decoded
-from ..videos import How, Prepares, Sampling
+from ..video_frames import Prepares, Sampling, SamplingKind
 from .model_score import Item, Model, ModelScore, Output, Request
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class PictureScore(ModelScore, optional=("av",)):
     image: str = ""
     video: str = ""
     frames: int = 3
-    sampling: How = "uniform"
+    sampling: SamplingKind = "uniform"
     decode: Scale = "fast"
 
     def __post_init__(self) -> None:
