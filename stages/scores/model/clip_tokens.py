@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...tokenize import named_tokenizer
+from ...named_tokenizers import named_tokenizer
 from ..tokenizer_limits import tokenizable, trim_cache
 from .model_score import ModelFact, source_of
 
