@@ -9,7 +9,8 @@ from wdsflow.shards.shard_names import IMAGES
 
 from .base import Dropped, Sample, SampleStage, StageError
 from .fields import entries, images
-from .imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, SizeRule, Small
+from .imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, Small
+from .imaging.size_rule import SizeRule
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,7 +43,7 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
     ``Shrinker``. If the format changes, so does the name of the field.
 
     >>> Resize("512", image_format="webp").shrinker.rule
-    SizeRule(way='long', most=512)
+    SizeRule(kind='long', most=512)
     """
 
     size: int | tuple[int, int] | str

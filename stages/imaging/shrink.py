@@ -1,40 +1,31 @@
-"""Encoded images made smaller: the rule for their size, and the format in which they are encoded again."""
+"""Encoded images made smaller, and encoded again."""
 
-import re
 from collections.abc import Container
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from io import BytesIO
-from math import ceil, isqrt
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from math import ceil
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import UNREADABLE
 from wdsflow.images.pillow import open_image, quiet
 
 from ..base import Dropped, StageError, check_choice
+from .colour_profile import in_srgb
 from .decoders import orientation_of, scale_of, to_rgb
+from .scored_size import aim_of_scores
+from .size_rule import SizeRule
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from ..decode import Decode
 
-Way = Literal["long", "short", "pixels", "square", "center-crop"]
 ImageFormat = Literal["same", "jpg", "webp", "png"]
 Orientation = Literal["apply", "keep"]
 ShrinkMode = Literal["fast", "exact"]
 
-_RULE = re.compile(r"(?:([a-z-]+):)?([0-9]{1,9}(?:\.[0-9]{1,6})?)(MP)?")
-_EXAMPLES = ("512", "long:512", "short:224", "pixels:1MP", "square:512", "center-crop:224")
-# img2dataset's.
-_OTHER_NAMES = {
-    "keep_ratio": "short",
-    "keep_ratio_largest": "long",
-    "border": "square",
-    "center_crop": "center-crop",
-}
 # Decoded at least so many times as large as needed.
 _K = 1.5
 # Pillow averages pixels while they are more than so many times as many as needed on a side.
@@ -48,88 +39,6 @@ _GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
 
 # Big-endian TIFF with one directory of one entry: tag 274, one short. EXIF 2.32, 4.6.
 _EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
-
-
-class SizeRule(NamedTuple):
-    """The largest size of an image; smaller ones stay as they are.
-
-    ``long``: the long side is at most ``most`` pixels. ``short``: the short side. ``pixels``: width
-    times height. ``square``: as ``long``, and filled up with white to ``most`` x ``most``.
-    ``center-crop``: as ``short``, and the long side is cut to ``most``, the same on both ends.
-    img2dataset calls these keep_ratio_largest, keep_ratio, border and center_crop, each with
-    ``resize_only_if_bigger``; it has nothing like ``pixels``.
-    """
-
-    way: Way
-    most: int
-
-    @classmethod
-    def parse(cls, text: str) -> "SizeRule":
-        """Parse ``512`` (the long side), ``short:224``, ``pixels:1MP``, ``square:512`` or ``center-crop:256``.
-
-        Raises ValueError.
-
-        >>> SizeRule.parse("512"), SizeRule.parse("pixels:0.5MP")
-        (SizeRule(way='long', most=512), SizeRule(way='pixels', most=500000))
-        """
-        match = _RULE.fullmatch(text.strip())
-        way = (match[1] or "long") if match else ""
-        if match is None or way not in get_args(Way) or (match[3] and way != "pixels"):
-            name, _, number = text.partition(":")
-            ways = (
-                f"{_OTHER_NAMES[name]}:{number}" if name in _OTHER_NAMES else ", ".join(_EXAMPLES)
-            )
-            raise ValueError(f"{text!r} is not a size of images: use {ways}")
-        most = Decimal(match[2]) * (1_000_000 if match[3] else 1)
-        if most < 1 or most != int(most):
-            raise ValueError(
-                f"{text!r} is not a size of images: give a whole number of pixels, at least 1"
-            )
-        return cls(way, int(most))  # type: ignore[arg-type]
-
-    def holds(self, width: int, height: int) -> bool:
-        """Return whether an image is small enough."""
-        if self.way == "pixels":
-            return width * height <= self.most
-        return (min(width, height) if self.way == "short" else max(width, height)) <= self.most
-
-    def scaled(self, width: int, height: int) -> tuple[int, int]:
-        """Return width and height, at least 1 and never enlarged, before ``square`` fills up and ``center-crop`` cuts.
-
-        >>> [SizeRule.parse(rule).scaled(4000, 3000) for rule in ("512", "short:224", "pixels:1MP", "center-crop:256")]
-        [(512, 384), (299, 224), (1154, 866), (341, 256)]
-        """
-        if self.way == "pixels":
-            if width * height <= self.most:
-                return width, height
-            # Integers: the same on every machine.
-            across = max(1, isqrt(self.most * width // height))
-            return across, max(1, min(self.most // across, isqrt(self.most * height // width)))
-        side = min(width, height) if self.way in {"short", "center-crop"} else max(width, height)
-        if side <= self.most:
-            return width, height
-        return tuple(max(1, (each * self.most + side // 2) // side) for each in (width, height))  # type: ignore[return-value]
-
-    def final(self, width: int, height: int) -> tuple[int, int]:
-        """Return width and height of the result for an image that is not small enough."""
-        if self.way == "square":
-            return self.most, self.most
-        across, down = self.scaled(width, height)
-        return (
-            (min(across, self.most), min(down, self.most))
-            if self.way == "center-crop"
-            else (across, down)
-        )
-
-
-# The size at which scores look at pictures.
-SCORED = SizeRule("long", 512)
-
-
-def aim_of_scores(width: int, height: int) -> tuple[int, int]:
-    """Return the target (height, width) at which scores decode a picture."""
-    across, down = SCORED.scaled(width, height)
-    return down, across
 
 
 class Small(NamedTuple):
@@ -149,8 +58,10 @@ class Small(NamedTuple):
         >>> Small(b"", 1, 1, "jpeg", "webp").field_for("0.jpeg"), Small(b"", 1, 1, "jpeg", "jpeg").field_for("jpeg")
         ('0.webp', 'jpeg')
         """
+        if self.was == self.format:
+            return name
         before, dot, _ = name.rpartition(".")
-        new = name if self.was == self.format else f"{before}{dot}{_ENDINGS[self.format]}"
+        new = f"{before}{dot}{_ENDINGS[self.format]}"
         if new != name and new in others:
             raise StageError(
                 "field-taken", f"field {name!r} would become {new!r}, which the sample has already"
@@ -166,7 +77,7 @@ class Shrinker:
     JPEG. ``quality``: of JPEG (4:2:0) and WebP, 1 to 100. ``orientation``: "apply" turns the pixels
     as EXIF says, "keep" writes that into the new file; no other EXIF is kept. ``mode``: "fast"
     decodes a JPEG at 1/2, 1/4 or 1/8 of its size, as long as that is at least one and a half times
-    the wanted one and 512 pixels long; "exact" at its full size.
+    the requested one and 512 pixels long; "exact" at its full size.
 
     Resized by Pillow's bicubic filter, antialiased. Transparency stays, and is laid on white in a
     JPEG. A colour profile of RGB is converted to sRGB and left out; others, such as those of CMYK,
@@ -206,7 +117,9 @@ class Shrinker:
         width, height = self.rule.final(header.width, header.height)
 
         def admit(peak: int) -> None:
-            if peak + self._copies(header) + 12 * width * height > budget:
+            # The result, and what resizing and encoding take.
+            result = 12 * width * height
+            if peak + self._copies(header) + result > budget:
                 raise Dropped("over-budget")
 
         admit(0)
@@ -217,22 +130,20 @@ class Shrinker:
         small = self._resized(image, header.width, header.height)
         # Of other formats the header does not say.
         if header.icc or header.format not in _ENDINGS:
-            small = _in_srgb(small, data)
-        kind = self._format_for(header.format)
-        return Small(
-            self._encoded(small, kind, self._exif(data, header)), *small.size, header.format, kind
-        )
+            small = in_srgb(small, data)
+        new_format = self._format_for(header.format)
+        encoded = self._encoded(small, new_format, self._exif(data, header))
+        return Small(encoded, *small.size, header.format, new_format)
 
     def shares(self, header: ImageHeader) -> bool:
         """Return whether the picture that scores decode has the pixels that are needed here: of a JPEG, at the same scale."""
-        if (
-            header.format != "jpeg"
-            or self.mode != "fast"
-            or (self.orientation == "apply" and header.orientation != 1)
-        ):
+        if header.format != "jpeg" or self.mode != "fast":
+            return False
+        if self.orientation == "apply" and header.orientation != 1:
             return False
         size = header.width, header.height
-        return scale_of(*size, self._aim(*size), 1.0) == scale_of(*size, aim_of_scores(*size), 1.0)
+        scale = scale_of(*size, self._aim(*size), 1.0)
+        return scale == scale_of(*size, aim_of_scores(*size), 1.0)
 
     def _aim(self, width: int, height: int) -> tuple[int, int]:
         """Return the target (height, width) of decoding: never less than scores need, so that both can share it."""
@@ -253,9 +164,13 @@ class Shrinker:
         """Return bytes for copies of the decoded image: one in grey, and two while it is turned."""
         size = header.width, header.height
         turns = self.orientation == "apply" and (header.format != "jpeg" or header.orientation != 1)
-        most = 8 if header.format == "jpeg" else 1 << 16
-        scale = scale_of(*size, self._aim(*size), 1.0, most) if self.mode == "fast" else 1
-        return (8 * turns + 4 * (header.mode in _GREY)) * header.width * header.height // scale**2
+        scale = 1
+        if self.mode == "fast":
+            largest_scale = 8 if header.format == "jpeg" else 1 << 16
+            scale = scale_of(*size, self._aim(*size), 1.0, largest_scale)
+        # Pillow takes four bytes for a pixel.
+        bytes_per_pixel = 8 * turns + 4 * (header.mode in _GREY)
+        return bytes_per_pixel * header.width * header.height // scale**2
 
     def _resized(self, image: "Image", width: int, height: int) -> "Image":
         """Return an image of ``width`` x ``height`` pixels, of which ``image`` may be a turned and reduced copy, smaller."""
@@ -265,23 +180,29 @@ class Shrinker:
         from .resample import resize_with_pillow
 
         box = box_of(image)
-        if (box[2] - box[0] - box[3] + box[1]) * (width - height) < 0:
+        left, top, right, bottom = box
+        is_turned = (right - left - bottom + top) * (width - height) < 0
+        if is_turned:
             width, height = height, width
         across, down = self.rule.scaled(width, height)
-        final = self.rule.final(width, height)
-        crop = (final[1], final[0]) if self.rule.way == "center-crop" else None
+        final_width, final_height = self.rule.final(width, height)
+        crop = None
+        if self.rule.kind == "center-crop":
+            crop = final_height, final_width
         small = resize_with_pillow(image, box, (down, across), crop, gap=_GAP)
-        if self.rule.way != "square":
+        if self.rule.kind != "square":
             return small
         white = {"L": "white", "RGB": "white", "RGBA": "#ffffff00"}[small.mode]
-        square = Images.new(small.mode, final, white)
-        square.paste(small, ((final[0] - across) // 2, (final[1] - down) // 2))
+        square = Images.new(small.mode, (final_width, final_height), white)
+        square.paste(small, ((final_width - across) // 2, (final_height - down) // 2))
         return square
 
     def _format_for(self, was: str) -> str:
         if self.image_format != "same":
-            return next(kind for kind, ending in _ENDINGS.items() if ending == self.image_format)
-        return was if was in _ENDINGS else "png" if was in _TO_PNG else "jpeg"
+            return next(name for name, ending in _ENDINGS.items() if ending == self.image_format)
+        if was in _ENDINGS:
+            return was
+        return "png" if was in _TO_PNG else "jpeg"
 
     def _encoded(self, image: "Image", kind: str, exif: bytes) -> bytes:
         if kind == "jpeg" and image.mode == "RGBA":
@@ -320,32 +241,3 @@ def _measured(data: bytes, header: ImageHeader) -> ImageHeader:
             return header._replace(width=image.width, height=image.height, mode=image.mode)
     except Exception as error:  # noqa: BLE001 - Pillow raises many kinds of errors for damaged files
         raise StageError("undecodable", f"{header.format}: {str(error)[:200]}") from None
-
-
-def _in_srgb(image: "Image", data: bytes) -> "Image":
-    """Return a small image with the colours that the profile in ``data`` gives it, in sRGB; unchanged if it cannot be used."""
-    from PIL import ImageCms
-
-    if image.mode not in {"RGB", "RGBA"}:
-        return image
-    with quiet(), open_image(data) as whole:
-        found = whole.info.get("icc_profile")
-    if not found:
-        return image
-    try:
-        profile = ImageCms.ImageCmsProfile(BytesIO(found))
-        if profile.profile.xcolor_space.strip() != "RGB":
-            return image
-        plain = image.convert("RGB")
-        plain = (
-            ImageCms.profileToProfile(
-                plain, profile, ImageCms.createProfile("sRGB"), outputMode="RGB"
-            )
-            or plain
-        )
-    except (ImageCms.PyCMSError, OSError, ValueError, AttributeError, TypeError):
-        # A damaged profile.
-        return image
-    if image.mode == "RGBA":
-        plain.putalpha(image.getchannel("A"))
-    return plain

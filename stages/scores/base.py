@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .picture import Picture
     from .sample_fields import ImageField
     from .sample_view import View
-    from .videos import VideoFacts
+    from .video_facts import VideoFacts
 
 
 Tier = Literal["header", "text", "pixels", "model"]

@@ -50,7 +50,7 @@ def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
     0 on. Captions of more than 20,000 characters, or with a word of more than 500, are an error
     ("too-long"). Source: ``open_clip.get_tokenizer``. Imports torch.
     """
-    from ..tokenize import named_tokenizer
+    from ..named_tokenizers import named_tokenizer
 
     tokenizable(text)
     tokenizer: Any = named_tokenizer(model)

@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..imaging.shrink import SCORED
+from ..imaging.scored_size import SCORED
 
 if TYPE_CHECKING:
     import numpy as np

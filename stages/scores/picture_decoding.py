@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from ..base import Dropped, StageError
-from ..imaging.shrink import aim_of_scores
+from ..imaging.scored_size import aim_of_scores
 from .base import ScoreError
 from .picture import Picture
 

@@ -1,4 +1,4 @@
-"""Lists of images to keep away from: evaluation sets, placeholders, takedowns; and the distance to the nearest one."""
+"""Lists of images to avoid: evaluation sets, placeholders, takedowns; and the distance to the nearest one."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from .picture import Picture
 
 Kind = Literal["phash", "embeddings"]
-_MADE = {
+# Options of ``wdsflow measure`` that write such a list.
+_OPTIONS = {
     "phash": "--scores phash --export hashes.npz",
     "embeddings": "--scores ... --embeddings --export embeddings.npz",
 }
@@ -30,13 +31,13 @@ class ReferenceList(NamedTuple):
 
     def check_model(self, identity: dict[str, object], name: str) -> None:
         """Raise ValueError unless the list was made with this model."""
-        now = json.loads(json.dumps(identity, default=str))
-        if self.about.get("model") != now:
-            made, given = (
-                json.dumps(each, sort_keys=True)[:500] for each in (self.about.get("model"), now)
-            )
+        list_model = self.about.get("model")
+        score_model = json.loads(json.dumps(identity, default=str))
+        if list_model != score_model:
+            list_text = json.dumps(list_model, sort_keys=True)[:500]
+            score_text = json.dumps(score_model, sort_keys=True)[:500]
             raise ValueError(
-                f"{name}: the list was made with another model: {made}; the score has {given}"
+                f"{name}: the list was made with another model: {list_text}; the score has {score_text}"
             )
 
 
@@ -46,10 +47,9 @@ def bytes_of_list(kind: Kind, values: "NDArray[Any]", about: dict[str, Any]) -> 
 
     import numpy as np
 
+    about_text = json.dumps({"kind": kind, **about}, sort_keys=True)
     file = io.BytesIO()
-    np.savez(
-        file, values=values, about=np.array(json.dumps({"kind": kind, **about}, sort_keys=True))
-    )
+    np.savez(file, values=values, about=np.array(about_text))
     return file.getvalue()
 
 
@@ -58,7 +58,7 @@ def path_of(name: str, text: str) -> Path:
     path = local_path(text)
     if path is None:
         raise ValueError(
-            f"{name} needs a list: file='hashes.npz', which wdsflow measure ... {_MADE['phash']} writes"
+            f"{name} needs a list: file='hashes.npz', which wdsflow measure ... {_OPTIONS['phash']} writes"
         )
     return path
 
@@ -70,12 +70,12 @@ def read_list(name: str, text: str) -> ReferenceList:
 
 def load_list(name: str, text: str, kind: Kind) -> ReferenceList:
     """Return a list of this kind. Raises ValueError as ``read_list``."""
-    found = read_list(name, text)
-    if found.kind != kind:
+    references = read_list(name, text)
+    if references.kind != kind:
         raise ValueError(
-            f"{name}: {text} is a list of {found.kind}; one of {kind}: wdsflow measure ... {_MADE[kind]}"
+            f"{name}: {text} is a list of {references.kind}; one of {kind}: wdsflow measure ... {_OPTIONS[kind]}"
         )
-    return found
+    return references
 
 
 @while_unchanged
@@ -85,21 +85,22 @@ def _read(path: Path) -> ReferenceList:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as found:
-            about, values = json.loads(str(found["about"])), found["values"]
+        with np.load(path, allow_pickle=False) as arrays:
+            about = json.loads(str(arrays["about"]))
+            values = arrays["values"]
             kind = about["kind"]
-            if kind not in _MADE or values.ndim != (1 if kind == "phash" else 2) or not len(values):
+            dimensions = 1 if kind == "phash" else 2
+            if kind not in _OPTIONS or values.ndim != dimensions or not len(values):
                 raise ValueError("it is empty, or of an unknown kind")
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{path} is not a list of images: {error}; wdsflow measure ... {_MADE['phash']} writes one"
+            f"{path} is not a list of images: {error}; wdsflow measure ... {_OPTIONS['phash']} writes one"
         ) from None
     if kind == "phash":
         return ReferenceList(kind, values.astype(np.uint64), about)
-    plain = values.astype(np.float32)
-    return ReferenceList(
-        kind, plain / np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-12), about
-    )
+    vectors = values.astype(np.float32)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return ReferenceList(kind, vectors / np.maximum(lengths, 1e-12), about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,5 +139,6 @@ class PhashDistance(
 
         from .near_hashes import count_ones
 
-        own = np.uint64(int.from_bytes(phash_bytes(picture), "big"))
-        return int(count_ones(load_list(self.name, self.file, "phash").values ^ own).min())
+        references = load_list(self.name, self.file, "phash")
+        image_hash = np.uint64(int.from_bytes(phash_bytes(picture), "big"))
+        return int(count_ones(references.values ^ image_hash).min())

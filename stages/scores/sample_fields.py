@@ -7,8 +7,9 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wdsflow.images.header import MAX_HEADER, ImageHeader
-from wdsflow.images.image_header import HEAD, first_header, read_header, tiff_header
+from wdsflow.images.image_header import HEAD, first_header, read_header
 from wdsflow.images.orientation import exif_orientation, xmp_orientation
+from wdsflow.images.pillow_header import tiff_header
 from wdsflow.images.webp import webp_metadata
 from wdsflow.shards.caption_field import (
     LARGEST,
@@ -36,6 +37,7 @@ CHUNK = 1 << 20
 _LONGEST = 1 << 20
 # A property of the container, or compressed.
 _OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))
+# Longest first: the mark of UTF-32 begins with that of UTF-16.
 _BOMS = {
     b"\xef\xbb\xbf": "utf-8-sig",
     b"\xff\xfe\0\0": "utf-32",
@@ -93,7 +95,7 @@ def parse_captions(text: str) -> tuple[FieldNames | CaptionField, ...]:
     )
 
 
-def chosen(wanted: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
+def chosen(requested: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
     """Return the fields of a sample that the names select.
 
     >>> chosen(parse_images("jpg;png"), ["png", "txt", "0.png"])
@@ -103,22 +105,33 @@ def chosen(wanted: FieldNames, fields: Iterable[str]) -> tuple[str, ...]:
     >>> chosen(parse_images("view*.jpg"), ["view10.jpg", "view2.jpg", "jpg"])
     ('view2.jpg', 'view10.jpg')
     """
-    there = fields if isinstance(fields, (dict, set, frozenset, list, tuple)) else list(fields)
-    for name in wanted.names:
+    # Read several times.
+    if not isinstance(fields, (dict, set, frozenset, list, tuple)):
+        fields = list(fields)
+    for name in requested.names:
         if "*" in name:
-            like = re.compile(".*".join(re.escape(part) for part in name.split("*")), re.DOTALL)
-            found = [field for field in there if like.fullmatch(field)]
-            if found:
-                return tuple(sorted(found, key=natural))
-        elif name in there:
+            matches = _matching(name, fields)
+            if matches:
+                return tuple(sorted(matches, key=natural))
+        elif name in fields:
             return (name,)
-    parts = ((field, *field.partition(".")) for field in there if field[:1].isdigit())
-    numbered = [
-        field
-        for field, number, _, rest in parts
-        if rest in wanted.names and number.isascii() and number.isdigit()
-    ]
+    numbered = [field for field in fields if _is_numbered(field, requested.names)]
     return tuple(sorted(numbered, key=natural))
+
+
+def _matching(pattern: str, fields: Iterable[str]) -> list[str]:
+    parts = [re.escape(part) for part in pattern.split("*")]
+    expression = re.compile(".*".join(parts), re.DOTALL)
+    return [field for field in fields if expression.fullmatch(field)]
+
+
+def _is_numbered(field: str, names: tuple[str, ...]) -> bool:
+    """Return whether a field is a number and one of the names, such as 0.jpg."""
+    # Most fields are not.
+    if not field[:1].isdigit():
+        return False
+    number, _, name = field.partition(".")
+    return name in names and number.isascii() and number.isdigit()
 
 
 class Fields(Protocol):
@@ -161,7 +174,9 @@ class FieldFile(io.RawIOBase):
     """A field as a file that reads only the requested ranges. Reading raises ScoreError."""
 
     def __init__(self, reader: FieldReader, name: str) -> None:
-        self._reader, self._name, self._at = reader, name, 0
+        self._reader = reader
+        self._name = name
+        self._at = 0
 
     def readable(self) -> bool:
         return True
@@ -178,7 +193,8 @@ class FieldFile(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        view, data = memoryview(buffer), b""
+        view = memoryview(buffer)
+        data = b""
         if self._at < self._reader.fields.size(self._name):
             data = self._reader.read(self._name, self._at, len(view))
         view[: len(data)] = data
@@ -221,29 +237,34 @@ class ImageField(NamedTuple):
         """Return the EXIF orientation. Pixels are not read, even if it is after them, as in WebP."""
         header = self.reader.header(self.name)
         if header.format in _OWN_ORIENTATION:
-            raise ScoreError(
-                "unknown-orientation",
-                f"field {self.name!r}: that of {header.format} is not looked for",
-            )
+            detail = f"field {self.name!r}: that of {header.format} is not looked for"
+            raise ScoreError("unknown-orientation", detail)
         if header.format != "webp":
             return header.orientation
-        found: dict[bytes, int | None] = {}
-        for chunk, start, length in webp_metadata(partial(self.reader.read, self.name), self.size):
-            data = self.reader.read(self.name, start, min(length, MAX_HEADER))
-            exif = data.removeprefix(b"Exif\0\0")
-            found[chunk] = exif_orientation(exif) if chunk == b"EXIF" else xmp_orientation(data)
-        return next(
-            (each for name in (b"EXIF", b"XMP ") if (each := found.get(name)) is not None), 1
-        )
+        return self._webp_orientation()
+
+    def _webp_orientation(self) -> int:
+        exif: int | None = None
+        xmp: int | None = None
+        read = partial(self.reader.read, self.name)
+        for chunk, start, length in webp_metadata(read, self.size):
+            data = read(start, min(length, MAX_HEADER))
+            if chunk == b"EXIF":
+                exif = exif_orientation(data.removeprefix(b"Exif\0\0"))
+            else:
+                xmp = xmp_orientation(data)
+        if exif is not None:
+            return exif
+        return 1 if xmp is None else xmp
 
 
-def caption_texts(reader: FieldReader, places: tuple[FieldNames | CaptionField, ...]) -> list[str]:
-    """Return the captions of the first place that has any."""
-    for place in places:
-        if isinstance(place, FieldNames):
-            texts = [_text(reader, name) for name in chosen(place, reader.fields)]
+def caption_texts(reader: FieldReader, sources: tuple[FieldNames | CaptionField, ...]) -> list[str]:
+    """Return the captions of the first source that has any."""
+    for source in sources:
+        if isinstance(source, FieldNames):
+            texts = [_text(reader, name) for name in chosen(source, reader.fields)]
         else:
-            texts = _in_json(reader, place)
+            texts = _texts_in_json(reader, source)
         if texts:
             return texts
     return []
@@ -257,14 +278,20 @@ def _text(reader: FieldReader, name: str) -> str:
         )
     data = reader.read(name)
     try:
-        if data[:1] > b"z" or data[:1] == b"\0":
-            encoding = next(
-                (encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8"
-            )
-            return data.decode(encoding)
-        return data.decode()
+        return data.decode(_encoding_of(data))
     except UnicodeDecodeError as error:
         raise ScoreError("not-utf8", f"field {name!r}: {error}") from None
+
+
+def _encoding_of(data: bytes) -> str:
+    """Return the encoding of a text by its byte-order mark."""
+    # Most texts begin with a letter.
+    if data[:1] <= b"z" and data[:1] != b"\0":
+        return "utf-8"
+    for mark, encoding in _BOMS.items():
+        if data.startswith(mark):
+            return encoding
+    return "utf-8"
 
 
 def json_tree(reader: FieldReader, name: str) -> object:
@@ -280,32 +307,33 @@ def json_tree(reader: FieldReader, name: str) -> object:
         raise ScoreError("bad-json", f"field {name!r}: {error}") from None
 
 
-def _in_json(reader: FieldReader, place: CaptionField) -> list[str]:
-    if place.member not in reader.fields:
+def _texts_in_json(reader: FieldReader, source: CaptionField) -> list[str]:
+    """Return the captions under the first name that has any. Raises ScoreError if there are only other values."""
+    if source.member not in reader.fields:
         return []
-    tree = json_tree(reader, place.member)
-    others: set[str] = set()
-    for name in place.names:
+    tree = json_tree(reader, source.member)
+    other_types: set[str] = set()
+    for name in source.names:
         value = look_up(tree, name)
         items: list[object] = value if isinstance(value, list) else [value]
-        texts = [
-            text
-            for item in items
-            if not isinstance(item, list) and (text := caption_in(item)) is not None
-        ]
+        texts: list[str] = []
+        for item in items:
+            text = None if isinstance(item, list) else caption_in(item)
+            if text is not None:
+                texts.append(text)
+            elif isinstance(item, (bool, int, float, dict)):
+                other_types.add(type(item).__name__)
         if any(len(text) > _LONGEST for text in texts):
             raise ScoreError(
                 "large-text",
-                f"{place.member!r} holds a caption of more than {_LONGEST:,} characters",
+                f"{source.member!r} holds a caption of more than {_LONGEST:,} characters",
             )
         if texts:
             return texts
-        others.update(
-            type(item).__name__ for item in items if isinstance(item, (bool, int, float, dict))
-        )
-    if others:
-        text = f"{place.member!r} holds no text under {';'.join(place.names)!r} but {', '.join(sorted(others))}"
-        raise ScoreError("not-text", text)
+    if other_types:
+        names = ";".join(source.names)
+        types = ", ".join(sorted(other_types))
+        raise ScoreError("not-text", f"{source.member!r} holds no text under {names!r} but {types}")
     return []
 
 

@@ -10,7 +10,7 @@ from wdsflow.images.header import ImageHeader
 from wdsflow.shards.shard_names import IMAGES
 
 from ..fields import named
-from ..imaging.shrink import SCORED
+from ..imaging.scored_size import SCORED
 from .base import ScoreError
 from .picture import Picture
 from .picture_decoding import decode_picture, shrunk
@@ -29,7 +29,8 @@ from .sample_fields import (
     parse_captions,
     parse_images,
 )
-from .videos import Frames, Prepares, Sampling, VideoFacts, video_facts, video_frames
+from .video_facts import VideoFacts, video_facts
+from .video_frames import Frames, Prepares, Sampling, video_frames
 
 if TYPE_CHECKING:
     from ..imaging.shrink import Shrinker, Small

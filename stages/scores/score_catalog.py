@@ -4,48 +4,64 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
-from typing import get_origin
+from types import ModuleType
+from typing import TypeGuard, get_origin
 
 from .base import Score
 
 # The cheap ones first.
-_FILES = (
-    ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "perceptual_hash", "reference_lists"), ("duplicates",),
+_MODULES = (
+    ("image_headers",),
+    ("videos",),
+    ("caption_words", "caption_contents"),
+    ("pixels", "perceptual_hash", "reference_lists"),
+    ("duplicates",),
     (
-        "model.clip.aesthetic", "model.clip.clip_similarity", "model.clip.semantic", "model.clip.zero_shot",
-        "model.transformer.caption_perplexity", "model.transformer.classify", "model.transformer.image_text_match",
-        "model.transformer.text_classify", "model.ocr.ocr_area", "model.ocr.ocr_caption_overlap", "model.ocr.ocr_text",
+        "model.clip.aesthetic",
+        "model.clip.clip_similarity",
+        "model.clip.semantic",
+        "model.clip.zero_shot",
+        "model.transformer.caption_perplexity",
+        "model.transformer.classify",
+        "model.transformer.image_text_match",
+        "model.transformer.text_classify",
+        "model.ocr.ocr_area",
+        "model.ocr.ocr_caption_overlap",
+        "model.ocr.ocr_text",
         "model.tagging.tags",
     ),
-)  # fmt: skip
+)
 # Entry points: name = "package.module:ClassName".
 GROUP = "wdsflow.scores"
 
 
-def _found() -> Iterator[type[Score]]:
-    for files in _FILES:
-        modules = [import_module(f"{__package__}.{file}") for file in files]
-        found = (
-            (module, each)
-            for module in modules
-            for each in vars(module).values()
-            if _is_score(each)
-        )
-        own = (
-            each
-            for module, each in found
-            if each.__module__ == module.__name__ and hasattr(each, "name")
-        )
-        yield from sorted(own, key=lambda score: score.name)
+def _builtin_scores() -> Iterator[type[Score]]:
+    """Yield wdsflow's scores. A score is a class with a name: nothing registers itself on import."""
+    for names in _MODULES:
+        scores: list[type[Score]] = []
+        for name in names:
+            module = import_module(f"{__package__}.{name}")
+            scores += _scores_of(module)
+        yield from sorted(scores, key=lambda score: score.name)
 
 
-def _is_score(thing: object) -> bool:
+def _scores_of(module: ModuleType) -> list[type[Score]]:
+    """Return the scores that a module defines, without those that it imports, and base classes."""
+    scores = []
+    for value in vars(module).values():
+        if not _is_score(value) or value.__module__ != module.__name__:
+            continue
+        if hasattr(value, "name"):
+            scores.append(value)
+    return scores
+
+
+def _is_score(value: object) -> TypeGuard[type[Score]]:
     # To Python 3.10 list[int] is a class, too.
-    return get_origin(thing) is None and isinstance(thing, type) and issubclass(thing, Score)
+    return get_origin(value) is None and isinstance(value, type) and issubclass(value, Score)
 
 
-# A score is a class with a name, in one of the files: nothing registers itself on import.
-SCORES: dict[str, type[Score]] = {score.name: score for score in _found()}
+SCORES: dict[str, type[Score]] = {score.name: score for score in _builtin_scores()}
 
 
 @cache
@@ -56,15 +72,15 @@ def all_scores() -> dict[str, type[Score]]:
     """
     from importlib.metadata import entry_points
 
-    found: dict[str, type[Score]] = {}
+    scores: dict[str, type[Score]] = {}
     for entry in entry_points(group=GROUP):
         score = entry.load()
         if not _is_score(score) or score.name != entry.name:
             raise ValueError(
                 f"the entry point {entry.name!r} ({entry.value}) in {GROUP!r} is not a score of that name"
             )
-        found[entry.name] = score
-    return {**found, **SCORES}
+        scores[entry.name] = score
+    return {**scores, **SCORES}
 
 
 def make_score(name: str, /, **settings: object) -> Score:
@@ -73,14 +89,14 @@ def make_score(name: str, /, **settings: object) -> Score:
     >>> make_score("min_side").tier
     'header'
     """
-    kind = SCORES.get(name) or all_scores().get(name)
-    if kind is None:
+    score_class = SCORES.get(name) or all_scores().get(name)
+    if score_class is None:
         raise ValueError(f"no score is called {name!r}{_nearest(name, all_scores())}")
-    known = [item.name for item in fields(kind) if item.init]
+    names = [item.name for item in fields(score_class) if item.init]
     for setting in settings:
-        if setting not in known:
-            raise ValueError(f"{name} has no setting {setting!r}{_nearest(setting, known)}")
-    return kind(**settings)
+        if setting not in names:
+            raise ValueError(f"{name} has no setting {setting!r}{_nearest(setting, names)}")
+    return score_class(**settings)
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:

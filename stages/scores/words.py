@@ -46,7 +46,7 @@ def _juicer_stripped(part: str) -> str:
     return part.strip(JUICER_SPECIAL)
 
 
-class _Special(dict[str, bool]):
+class _SpecialCharacters(dict[str, bool]):
     """Whether a character is punctuation, a symbol, an emoji or a control character; each is looked up once."""
 
     def __missing__(self, char: str) -> bool:
@@ -56,4 +56,4 @@ class _Special(dict[str, bool]):
         return special
 
 
-is_special = _Special().__getitem__
+is_special = _SpecialCharacters().__getitem__

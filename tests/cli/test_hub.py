@@ -17,8 +17,8 @@ from tests.cli.commands import report, run
 from tests.filtering.shards import write_shards
 from tests.hub_server import TOKEN, hub_server
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source import http as faults
 from wdsflow.shards.source import hub as urls_of_hub
+from wdsflow.shards.source import retries as faults
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import NoShards, expand

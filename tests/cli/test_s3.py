@@ -19,7 +19,7 @@ from tests.cli.commands import report, run
 from tests.filtering.shards import write_shards
 from tests.servers import put, s3_server, use_s3
 from tests.shards.archives import write_tar
-from wdsflow.shards.source import http as faults
+from wdsflow.shards.source import retries as faults
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import NoShards, expand

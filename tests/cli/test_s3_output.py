@@ -21,7 +21,7 @@ from tests.filtering.shards import write_shards
 from tests.servers import put, s3_server, use_s3
 from tests.training.shards import jpeg
 from wdsflow.cli.main import main
-from wdsflow.shards.source import http as faults
+from wdsflow.shards.source import retries as faults
 
 WHERE = ("--where", "caption_words >= 2", "--jobs", "0")
 COMMANDS = {

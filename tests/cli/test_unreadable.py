@@ -26,7 +26,7 @@ def run(*words: str) -> int:
 def unreadable(tmp_path, monkeypatch):
     """Urls that cannot be read, each with the name of it in full and with a word of the reason."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("wdsflow.shards.source.http.WAITS", ())
+    monkeypatch.setattr("wdsflow.shards.source.retries.WAITS", ())
     (tmp_path / "page.tar").write_text("<html>404</html>")
     (tmp_path / "empty.tar").touch()
     with socket.socket() as nobody:

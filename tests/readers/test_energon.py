@@ -20,7 +20,7 @@ from tests.validate.rules.build import jpeg
 from wdsflow import repair_shards
 from wdsflow.indexing import index_shards
 from wdsflow.readers import Energon, EnergonCrude, Options
-from wdsflow.readers.energon import may_share_keys, meetings, share_keys, twice_in
+from wdsflow.readers.shared_keys import continued_shards, may_share_keys, share_keys, twice_in
 from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Tally
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
@@ -151,7 +151,8 @@ def test_shards_meet_where_one_ends_with_the_key_with_which_another_begins(
     shards: list[tuple[str, str | None]], number: int
 ) -> None:
     assert (
-        meetings([*(ended(*each) for each in shards), ShardEvidence(named("empty.tar"))]) == number
+        continued_shards([*(ended(*each) for each in shards), ShardEvidence(named("empty.tar"))])
+        == number
     )
 
 

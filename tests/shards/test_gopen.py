@@ -11,7 +11,7 @@ from tests.servers import http_server
 from tests.shards.archives import JPEG, tar_bytes
 from wdsflow.readers.url_schemes import unopened_by_webdataset_02, unopened_by_webdataset_1
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source import http as faults
+from wdsflow.shards.source import retries as faults
 from wdsflow.shards.source.gopen import SCHEMES
 
 pytest.importorskip("aiohttp")

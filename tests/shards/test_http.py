@@ -14,7 +14,7 @@ from tests.servers import http_server
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source import http as faults
+from wdsflow.shards.source import retries as faults
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk

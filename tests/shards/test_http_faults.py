@@ -11,7 +11,7 @@ from tests.shards.archives import JPEG, read_tar, tar_bytes
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.shards.source import http as faults
+from wdsflow.shards.source import retries as faults
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk

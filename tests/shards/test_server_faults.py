@@ -5,7 +5,8 @@ import time
 import pytest
 
 from wdsflow.shards.source.base import SourceChangedError, SourceError
-from wdsflow.shards.source.http import source_error, trying
+from wdsflow.shards.source.retries import trying
+from wdsflow.shards.source.source_errors import source_error
 
 
 class Answered(Exception):

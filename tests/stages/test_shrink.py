@@ -13,7 +13,8 @@ from tests.pictures import encoded, photo, psnr, smooth
 from wdsflow.images.image_header import first_header
 from wdsflow.stages import Resize
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.imaging.shrink import Shrinker, SizeRule, Small
+from wdsflow.stages.imaging.shrink import Shrinker, Small
+from wdsflow.stages.imaging.size_rule import SizeRule
 
 BUDGET = 1 << 30
 
@@ -60,7 +61,7 @@ def test_no_size_is_over_the_bound_and_none_grows(rule, width, height):
     assert 1 <= scaled[1] <= height
     if min(scaled) > 8:  # the aspect ratio stays, but for rounding
         assert abs(scaled[0] / scaled[1] / (width / height) - 1) < 1 / min(scaled)
-        if size.way == "pixels":
+        if size.kind == "pixels":
             assert scaled[0] * scaled[1] > 0.8 * size.most
 
 
@@ -73,9 +74,9 @@ def test_the_pixels_are_those_of_pillow_or_nearly(rule, mode):
     size, image = SizeRule.parse(rule), opened(shrunk(data, rule, mode=mode))
     across, down = size.scaled(1300, 903)
     whole = Image.open(io.BytesIO(data)).resize((across, down), Image.Resampling.LANCZOS)
-    if size.way == "center-crop":
+    if size.kind == "center-crop":
         whole = whole.crop(((across - 256) // 2, 0, (across - 256) // 2 + 256, 256))
-    if size.way == "square":
+    if size.kind == "square":
         left, top = (300 - across) // 2, (300 - down) // 2
         assert np.asarray(image)[: top - 8].min() > 240  # white, but for the edges of blocks
         image = image.crop((left, top, left + across, top + down))

@@ -8,7 +8,7 @@ import open_clip
 import pytest
 from open_clip.tokenizer import SimpleTokenizer
 
-from wdsflow.stages.tokenize import TokenizerContract
+from wdsflow.stages.tokenizer_contract import TokenizerContract
 from wdsflow.stages.word_tokens import by_words
 
 HARD = [

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from wdsflow.readers.base import Reader
-from wdsflow.readers.energon import captioning, meetings
+from wdsflow.readers.energon_dataset import captioning
 from wdsflow.readers.open_clip.versions import OpenClip4
+from wdsflow.readers.shared_keys import continued_shards
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.naming import caption_name
 from wdsflow.shards.shard_names import IMAGE_FIELDS
@@ -142,7 +143,7 @@ def _as_they_are(context: Context, reader: Reader, edit: Edit, caption: str = ""
     next.
     """
     shards = context.evidence.shards
-    if not is_plain(shards) or meetings(shards):
+    if not is_plain(shards) or continued_shards(shards):
         return None
     edited = changed(shards, edit, caption)
     if reader.raises and not is_known(edited):

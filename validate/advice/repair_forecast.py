@@ -14,7 +14,7 @@ from itertools import combinations, islice
 from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
-from wdsflow.readers.energon import meetings
+from wdsflow.readers.shared_keys import continued_shards
 from wdsflow.repair.borders import UNMOVED, Borders, borders
 from wdsflow.repair.field_contents import is_refused
 from wdsflow.repair.pairing import CAPTIONS_ALONE
@@ -111,7 +111,7 @@ class RepairForecast:
             if shard.error in (None, "not-a-tar") and not shard.is_distrusted
         ]
         urls = [shard.url for shard in self._shards]
-        self._moved = borders(urls) if meetings(self._shards) else {}
+        self._moved = borders(urls) if continued_shards(self._shards) else {}
         # Of the shards that a repair without steps changes.
         self._restructured = set(self._moved)
         for index, shard in enumerate(self._shards):

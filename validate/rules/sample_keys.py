@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 
 from wdsflow.readers.base import Reader
-from wdsflow.readers.energon import share_keys
+from wdsflow.readers.shared_keys import share_keys
 from wdsflow.scan.evidence import Part, Run, Shape, ShardEvidence
 from wdsflow.scan.runs import is_junk_run, merged
 from wdsflow.text.shell import escape

@@ -6,12 +6,10 @@ other formats; those that it cannot open are known by magic bytes.
 
 import re
 from collections.abc import Callable
-from io import BytesIO
 from struct import Struct, error
-from typing import IO, Any
 
 from .gif import read_gif
-from .header import MAX_HEADER, ImageHeader, more_bytes
+from .header import MAX_HEADER, ImageHeader
 from .jpeg import read_jpeg
 from .png import read_png
 from .webp import read_webp
@@ -23,10 +21,11 @@ __all__ = [
     "first_header",
     "is_markup",
     "read_header",
-    "tiff_header",
 ]
 
-_JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
+_JPEG = b"\xff\xd8\xff"
+_PNG = b"\x89PNG\r\n\x1a\n"
+_GIF = (b"GIF87a", b"GIF89a")
 
 # Bytes that nearly all headers fit into.
 HEAD = 4096
@@ -47,16 +46,6 @@ _SVG = re.compile(
 UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic jxl mp4 mpeg pdf svg wmf".split())
 # Bytes.
 _SEARCHED = 1 << 16
-
-# Formats whose magic bytes are proof, also where Pillow does not open the rest, and our names for
-# them.
-_CERTAIN = {"BMP": "bmp", "TIFF": "tiff", "JPEG2000": "jp2", "ICO": "ico", "ICNS": "icns"}
-# To open an icon is to decode it.
-_MORE_HELPS = frozenset(("BMP", "TIFF", "JPEG2000"))
-# Bytes: the header that OS/2 wrote, without compression.
-_SHORT_BMP = 12
-# Bytes: the directory of a TIFF is often at its end, which is not read for this.
-_MOST_MORE = 1 << 16
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "pdf"),
@@ -122,102 +111,37 @@ def read_other(data: bytes) -> ImageHeader | None:
     if data[4:8] == b"ftyp":
         return _iso_media(data)
     if is_markup(data):
-        return (
-            ImageHeader("svg", 0, 0, "")
-            if _SVG.match(data[:4096].lstrip(b"\xef\xbb\xbf"))
-            else None
-        )
-    return _ask_pillow(data) if data[:256].strip(_BLANKS) else None
+        is_svg = _SVG.match(data[:4096].lstrip(b"\xef\xbb\xbf")) is not None
+        return ImageHeader("svg", 0, 0, "") if is_svg else None
+    if not data[:256].strip(_BLANKS):
+        return None
+    # Imports Pillow.
+    from .pillow_header import pillow_header
+
+    return pillow_header(data)
 
 
 def _iso_media(data: bytes) -> ImageHeader | None:
-    brands = {
-        data[place : place + 4]
-        for place in (8, *range(16, min(64, int.from_bytes(data[:4], "big")), 4))
-    }
-    name = "avif" if brands & _AVIF else "heic" if brands & _HEIC else "mp4"
+    """Return the header of an AVIF, HEIC or MP4 by its first boxes (ISO 14496-12)."""
+    box_size = int.from_bytes(data[:4], "big")
+    # The major brand, and the compatible ones after its version.
+    offsets = (8, *range(16, min(64, box_size), 4))
+    brands = {data[offset : offset + 4] for offset in offsets}
+    if brands & _AVIF:
+        name = "avif"
+    elif brands & _HEIC:
+        name = "heic"
+    else:
+        return ImageHeader("mp4", 0, 0, "")
     width = height = 0
-    place = data.find(b"ispe", 0, _SEARCHED)
-    # The largest one: thumbnails and tiles have their own.
-    while place >= 0 and name != "mp4":
+    offset = data.find(b"ispe", 0, _SEARCHED)
+    # The largest one: thumbnails and tiles have sizes, too.
+    while offset >= 0:
         try:
-            across, down = _two_longs(data, place + 8)
+            across, down = _two_longs(data, offset + 8)
         except error:
             break
         if across * down > width * height:
             width, height = across, down
-        place = data.find(b"ispe", place + 4, _SEARCHED)
+        offset = data.find(b"ispe", offset + 4, _SEARCHED)
     return ImageHeader(name, width, height, "")
-
-
-class _Head(BytesIO):
-    """The first bytes of a file. ``wanted``: how many there would have to be for the first read that goes beyond them."""
-
-    wanted = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        found = super().read(size)
-        if size is not None and len(found) < size and not self.wanted:
-            self.wanted = self.tell() + size - len(found)
-        return found
-
-
-def tiff_header(file: IO[bytes]) -> ImageHeader:
-    """Return the header of a TIFF, anywhere in the file. Raises the errors of Pillow's plugin."""
-    from PIL import TiffImagePlugin
-
-    from .pillow import quiet
-
-    with quiet(), TiffImagePlugin.TiffImageFile(file, "") as image:
-        return _header_of(image)
-
-
-def _header_of(image: Any) -> ImageHeader:
-    """Return the header of an image that Pillow has opened without decoding it."""
-    name: str = _CERTAIN.get(image.format, image.format.lower())
-    mode: str = image.mode
-    bits, orientation, length = 8, 1, 0
-    if name == "tiff":
-        bits, turned = max(image.tag_v2.get(258, (1,))), image.tag_v2.get(274)
-        orientation = turned if isinstance(turned, int) else 1
-    elif name == "bmp":
-        coder, _box, start, (_mode, stride, *_) = image.tile[0]
-        # The last row may lack its padding.
-        if coder == "raw":
-            head = image.fp.getvalue()
-            bits_a_row = image.width * head[24 if head[14] == _SHORT_BMP else 28]
-            length = start + stride * (image.height - 1) + (bits_a_row + 7 >> 3)
-    width, height = image.size
-    alpha = mode.endswith(("A", "a"))
-    return ImageHeader(name, width, height, mode, bits, orientation, alpha=alpha, length=length)
-
-
-def _ask_pillow(data: bytes) -> ImageHeader | None:
-    """Let Pillow's plugins look at the bytes, without its limit on pixels."""
-    from PIL import Image
-
-    from .pillow import quiet
-
-    with quiet():
-        Image.init()
-        for name in Image.ID:
-            factory, accept = Image.OPEN[name]
-            accepted: bool | str = False
-            head = _Head(data)
-            try:
-                accepted = not accept or accept(data[:16])
-                if accepted and not isinstance(accepted, str):
-                    with factory(head, "") as image:
-                        return _header_of(image)
-            except Exception:  # noqa: BLE001 - a plugin may fail in any way on bytes that are not its own
-                if accepted is True and name in _CERTAIN:
-                    return _unopened(name, head.wanted)
-    return None
-
-
-def _unopened(name: str, wanted: int) -> ImageHeader:
-    """Return the header of an image that Pillow opens only with more bytes, or not at all."""
-    if not wanted or name not in _MORE_HELPS:
-        return ImageHeader(_CERTAIN[name], 0, 0, "")
-    needs = more_bytes(wanted) if wanted <= _MOST_MORE else 1
-    return ImageHeader(_CERTAIN[name], 0, 0, "", needs=needs, length=wanted)

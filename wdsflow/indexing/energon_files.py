@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import yaml
 
-from wdsflow.readers.energon import captioning
+from wdsflow.readers.energon_dataset import captioning
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .count_files import Shards, as_json, splits_of

@@ -12,7 +12,8 @@ from .base import Fate, Options, Reader, split_keys
 from .datasets import Datasets
 from .datasets_columns import first_columns
 from .datasets_tables import DatasetsTables
-from .energon import Energon, EnergonCrude
+from .energon import Energon
+from .energon_crude import EnergonCrude
 from .installed_versions import release
 from .ray_data import RayData
 from .timm import Timm

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from wdsflow.shards.shard_identity import PIECE, piece_offsets
 from wdsflow.shards.source.base import SourceError
-from wdsflow.shards.source.http import trying
 from wdsflow.shards.source.limits import reported
 from wdsflow.shards.source.remote import filesystem
+from wdsflow.shards.source.retries import trying
 from wdsflow.text.secrets import redact
 
 from .store_lock import StoreLock, look_at_lock

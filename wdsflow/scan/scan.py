@@ -17,30 +17,6 @@ from .scanner import Scanner
 _CODECS = ("gz", "bz2", "zst")
 
 
-def _by_arrow(
-    shard: ShardEvidence, options: ScanOptions, collector: Callable[[], RunCollector]
-) -> ShardEvidence | None:
-    """Scan a shard again as Arrow unpacks it, by its name; None if that changes nothing."""
-    codec = shard.url.rpartition(".")[2]
-    if codec not in _CODECS or shard.error not in (None, "not-a-tar"):
-        return None
-    found = ShardEvidence(shard.url)
-    if shard.compression != codec:
-        found.fail("not-a-tar", f"no {codec} stream, as its name says")
-        return found
-    try:
-        with open_source(shard.url, allow_pipe=options.allow_pipe) as source:
-            source.join()
-            _scan(source, found, options, collector())
-            # With these bytes comes the end mark, or the error.
-            needed = FIRST + -(-found.stop.offset // NEXT) * NEXT
-            if source.breaks and found.stop.kind == "end" and needed > (source.length or 0):
-                found.stop = Stop("error", found.stop.offset, source.damage or "")
-    except SourceError as error:
-        found.fail(error.kind, error.detail, fix=error.fix)
-    return found
-
-
 def scan_shard(
     url: Shard,
     options: ScanOptions | None = None,
@@ -72,11 +48,13 @@ def scan_shard(
 def _scan(
     source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector
 ) -> None:
-    shard.size, shard.compression = source.size, source.compression
+    shard.size = source.size
+    shard.compression = source.compression
     scan = Scanner(shard, options, collector)
-    # Each request to another machine would take its time.
-    some = options.level == "headers" and source.fd >= 0
-    walk = Walk(source, contents=options.level != "names" and not some, keep=some, ends=some)
+    # Headers and ends of images are enough, but each part of a remote shard would be a request.
+    reads_parts = options.level == "headers" and source.fd >= 0
+    contents = options.level != "names" and not reads_parts
+    walk = Walk(source, contents=contents, keep=reads_parts, ends=reads_parts)
     for batch in walk:
         scan.batch(batch, walk)
     scan.finish(walk)
@@ -84,3 +62,28 @@ def _scan(
     if shard.stop.kind == "unreadable":
         shard.error = "empty" if source.size == 0 else "not-a-tar"
         shard.error_detail = shard.stop.detail
+
+
+def _by_arrow(
+    shard: ShardEvidence, options: ScanOptions, collector: Callable[[], RunCollector]
+) -> ShardEvidence | None:
+    """Scan a shard again as Arrow unpacks it, by its name; None if that changes nothing."""
+    codec = shard.url.rpartition(".")[2]
+    if codec not in _CODECS or shard.error not in (None, "not-a-tar"):
+        return None
+    evidence = ShardEvidence(shard.url)
+    if shard.compression != codec:
+        evidence.fail("not-a-tar", f"no {codec} stream, as its name says")
+        return evidence
+    try:
+        with open_source(shard.url, allow_pipe=options.allow_pipe) as source:
+            source.join()
+            _scan(source, evidence, options, collector())
+            # With these bytes comes the end mark, or the error.
+            needed = FIRST + -(-evidence.stop.offset // NEXT) * NEXT
+            is_cut = source.breaks and needed > (source.length or 0)
+            if is_cut and evidence.stop.kind == "end":
+                evidence.stop = Stop("error", evidence.stop.offset, source.damage or "")
+    except SourceError as error:
+        evidence.fail(error.kind, error.detail, fix=error.fix)
+    return evidence

@@ -8,6 +8,8 @@ from wdsflow.text.shell import escape, quote_path
 # That are shown.
 _COLUMNS = 50
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+# Of text files that are read with these separators.
+_ENDINGS = {"tabs": ".tsv", "commas": ".csv"}
 
 
 class TableError(ValueError):
@@ -38,14 +40,14 @@ class NoColumn(TableError):
     """
 
     def __init__(self, named: str, column: str, names: Iterable[str], text: str = "") -> None:
-        self.column, self.names = column, [name for name in names if name.strip()]
-        self.is_parted_otherwise = bool(text) and any(
-            each in name for name in self.names for each in _SEPARATORS
-        )
-        if times := self.names.count(column):
-            place = " in its first line" if text else ""
+        self.column = column
+        self.names = [name for name in names if name.strip()]
+        self.has_other_separator = bool(text) and any(map(_has_separator, self.names))
+        count = self.names.count(column)
+        if count:
+            where = " in its first line" if text else ""
             super().__init__(
-                f"{named} has {times} columns {column!r}: give each a name of its own{place}"
+                f"{named} has {count} columns {column!r}: give each a name of its own{where}"
             )
         elif not self.names and text:
             super().__init__(
@@ -56,31 +58,50 @@ class NoColumn(TableError):
 
     def near(self, column: str) -> str:
         """Return the existing name nearest to the column's, "" if none is similar."""
-        plain = {
-            name.strip().casefold(): name for name in reversed(self.names) if name.isprintable()
-        }
-        wanted = column.strip().casefold()
-        near = [wanted] if wanted in plain else difflib.get_close_matches(wanted, plain, 1)
-        return plain[near[0]] if near else ""
+        # Of equal names, the first one counts.
+        by_folded = {}
+        for name in reversed(self.names):
+            if name.isprintable():
+                by_folded[name.strip().casefold()] = name
+        folded = column.strip().casefold()
+        if folded in by_folded:
+            return by_folded[folded]
+        near = difflib.get_close_matches(folded, by_folded, 1)
+        return by_folded[near[0]] if near else ""
 
     def _advice(self, text: str) -> Iterable[str]:
         if text and self.names[0].startswith(("\udcff\udcfe", "\udcfe\udcff")):
             yield f"it is UTF-16, not UTF-8; to convert it: iconv -f UTF-16 -t UTF-8 {quote_path(text)} > utf8.csv"
             return
-        more = len(self.names) - _COLUMNS
-        shown = ", ".join(escape(each, 60) for each in self.names[:_COLUMNS])
-        yield (
-            f"it has {shown}{f' and {more:,} more' if more > 0 else ''}"
-            if shown
-            else "it has no columns"
-        )
-        if text and len(self.names) == 1:
-            apart = [what for separator, what in _SEPARATORS.items() if separator in self.names[0]]
-            usual = "tabs" if ".tsv" in text else "commas"
-            ending = {"tabs": ".tsv", "commas": ".csv"}.get(apart[0]) if apart else None
-            ends = f"give it a name that ends in {ending}" if ending else f"save it with {usual}"
-            yield from (
-                f"its columns are separated by {what}, not by {usual}: {ends}" for what in apart[:1]
-            )
-        elif text and not self.near(self.column):
+        yield self._columns_text()
+        if not text:
+            return
+        if len(self.names) == 1:
+            yield from _separator_advice(self.names[0], text)
+        elif not self.near(self.column):
             yield "its first line is taken for the names of the columns"
+
+    def _columns_text(self) -> str:
+        shown = ", ".join(escape(name, 60) for name in self.names[:_COLUMNS])
+        if not shown:
+            return "it has no columns"
+        more = len(self.names) - _COLUMNS
+        and_more = f" and {more:,} more" if more > 0 else ""
+        return f"it has {shown}{and_more}"
+
+
+def _has_separator(name: str) -> bool:
+    return any(separator in name for separator in _SEPARATORS)
+
+
+def _separator_advice(name: str, file: str) -> Iterable[str]:
+    """Yield how to read a file whose only column may be several with another separator."""
+    separators = [title for separator, title in _SEPARATORS.items() if separator in name]
+    if not separators:
+        return
+    separator = separators[0]
+    usual = "tabs" if ".tsv" in file else "commas"
+    fix = f"save it with {usual}"
+    if separator in _ENDINGS:
+        fix = f"give it a name that ends in {_ENDINGS[separator]}"
+    yield f"its columns are separated by {separator}, not by {usual}: {fix}"

@@ -9,7 +9,7 @@ from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_names import alternatives
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.caption_text import JsonText
-from wdsflow.stages.tokenize import TokenizerContract
+from wdsflow.stages.tokenizer_contract import TokenizerContract
 
 # Bytes of a text member: longer texts are not captions.
 LARGEST = 1 << 20

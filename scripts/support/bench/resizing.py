@@ -92,7 +92,8 @@ def fidelity(paths: Sequence[str], mode: Literal["fast", "exact"]) -> dict[str, 
     from PIL import Image
 
     from wdsflow.images.image_header import read_header
-    from wdsflow.stages.imaging.shrink import Shrinker, SizeRule
+    from wdsflow.stages.imaging.shrink import Shrinker
+    from wdsflow.stages.imaging.size_rule import SizeRule
 
     from . import decoding
 

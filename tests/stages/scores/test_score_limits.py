@@ -7,7 +7,7 @@ import pytest
 
 from tests.pictures import encoded, noise, photo
 from tests.stages.scores.fields import Counting, made, of_text, score
-from wdsflow.stages.imaging.shrink import SCORED
+from wdsflow.stages.imaging.scored_size import SCORED
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
 from wdsflow.stages.scores.sample_fields import FieldFile
 from wdsflow.stages.scores.tokenizer_limits import tokenizable, trim_cache

@@ -92,7 +92,7 @@ def _graft_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
     for value in parse_set(fields):
         replacements[value.column] = error.near(value.column)
     replacements |= {name: name for name in replacements if name in error.names}
-    if error.column in error.names or not all(replacements.values()) or error.is_parted_otherwise:
+    if error.column in error.names or not all(replacements.values()) or error.has_other_separator:
         return
     if replacements[join_column] != join_column:
         on = f"{on.partition('=')[0]}={replacements[join_column]}"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wdsflow.memory.precision import Precision
 from wdsflow.shards.shard_names import IMAGES
-from wdsflow.stages.imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, SizeRule
+from wdsflow.stages.imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode
+from wdsflow.stages.imaging.size_rule import SizeRule
 from wdsflow.text.options import MEMORY, MODELS, OUTPUT, SAMPLES, option
 
 if TYPE_CHECKING:

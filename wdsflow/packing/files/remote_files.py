@@ -7,9 +7,9 @@ from functools import partial
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
-from wdsflow.shards.source.http import trying
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.remote import filesystem
+from wdsflow.shards.source.retries import trying
 
 from ..unusable import MISSING, OUTSIDE, UNREADABLE, Unusable
 from .media_files import FileRef, Opened, Read, Rest

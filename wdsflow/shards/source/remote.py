@@ -14,9 +14,10 @@ from wdsflow.shards.shard_names import SUFFIXES
 
 from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .decompress import compression_of
-from .http import HttpFile, HttpStream, trying
+from .http import HttpFile, HttpStream
 from .hub import SCHEME, HubUrl
 from .limited_systems import limited
+from .retries import trying
 from .streams import ForwardSource
 
 # Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped

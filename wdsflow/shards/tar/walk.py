@@ -1,6 +1,6 @@
 """Our own walk over a tar: names, sizes and offsets, reading as little else as its source allows.
 
-Up to the place where Python's ``tarfile.open(mode="r|*")`` stops, the walk delivers what tarfile
+Up to the byte at which Python's ``tarfile.open(mode="r|*")`` stops, the walk delivers what tarfile
 delivers, and reports how tarfile ends there. Then it continues: it looks for further headers, so
 that losses of readers can be counted.
 """
@@ -19,7 +19,7 @@ from .windows import Windows
 
 __all__ = ["Member", "MemberBatch", "Row", "Seen", "Stop", "Walk"]
 
-# tarfile and GNU tar fill the last one with zeros; some tars have larger ones.
+# tarfile and GNU tar fill the last record with zeros; some tars have larger records.
 _RECORDS = 20 * BLOCK, 64 * BLOCK
 # Signs of a cut stream.
 _CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}
@@ -33,7 +33,7 @@ class Walk:
     """Iterate over a tar in batches, once. ``stop``, ``seen``, ``lost`` and ``ended`` are complete when the iteration has ended.
 
     With ``contents``, members of up to 512 KiB are wholly in the window of their batch, and larger
-    ones can be read by ``read`` until the next batch is asked for. Without, and with ``keep``, a
+    ones can be read by ``read`` until the next batch is requested. Without, and with ``keep``, a
     batch has the pieces that were read to find its members: small ones are in them, and of others
     the first few KiB; with ``ends``, nearly always the first 4 KiB and the last 32 bytes.
     """
@@ -53,19 +53,27 @@ class Walk:
         self.zeros = Seen(0, None, "zeros are in the place of a header")
         # A global header has changed names or sizes of the members after it.
         self.global_records = False
-        self._source, self._skim = source, Skimmer()
+        self._source = source
+        self._skim = Skimmer()
         self._windows = Windows(source, self._skim, contents=contents, keep=keep, ends=ends)
         self._rows: list[Row] = []
         # Global PAX records.
         self._shared: dict[str, str] = {}
-        self._beyond = self._magic = self._some = self._end_mark = False
-        # Block.
-        self._first = b""
+        # Members are after the byte at which tarfile stops.
+        self._beyond = False
+        # Some header has the ustar magic.
+        self._has_magic = False
+        # Some batch has been delivered.
+        self._delivered = False
+        # The first block.
+        self._first_block = b""
+        # What is before the next batch.
         self._behind: Behind = ""
         # Where the latest archive begins.
         self._archive = 0
-        # Where the latest end or damage begins.
+        # Where the latest end or damage begins, and whether it is an end mark.
         self._hole = 0
+        self._end_mark = False
 
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
         """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
@@ -74,15 +82,15 @@ class Walk:
         out. Raises ``OSError``.
         """
         rest = member[1] - start
-        return self._windows.contents_at(
-            member[2] + start, max(0, rest if size is None else min(rest, size))
-        )
+        if size is None or size > rest:
+            size = rest
+        return self._windows.contents_at(member[2] + start, max(0, size))
 
     def __iter__(self) -> Iterator[MemberBatch]:
         yield from self._read_all()
         fault = self._source.fault
         # Otherwise nothing was read that could be wrong.
-        if self._some:
+        if self._delivered:
             try:
                 self._source.drain()
                 fault = self._source.fault
@@ -92,12 +100,14 @@ class Walk:
             self._see("tar.damaged-stream", fault.trusted, None, str(fault))
 
     def _read_all(self) -> Iterator[MemberBatch]:
-        skim, windows, source = self._skim, self._windows, self._source
+        skim = self._skim
+        windows = self._windows
+        source = self._source
         try:
             windows.load(0)
-            self._first = skim.window[:BLOCK]
+            self._first_block = skim.window[:BLOCK]
             while True:
-                if not self._quick():
+                if not self._take_plain():
                     yield from self._batch()
                     windows.load(skim.base + skim.at, windows.least)
                     continue
@@ -105,9 +115,10 @@ class Walk:
                     entry = read_entry(windows.view, skim.base + skim.at, self._shared)
                 except Ending as ending:
                     yield from self._batch()
-                    start = self._ended(ending)
+                    start = self._end(ending)
                 else:
-                    if missing := windows.missing(entry):
+                    missing = windows.missing(entry)
+                    if missing is not None:
                         yield from self._batch()
                         windows.load(*missing)
                     start = self._take(entry)
@@ -117,17 +128,20 @@ class Walk:
                             windows.load(entry.next)
                         continue
                     yield from self._batch()
-                if not self._resume(start):
+                if start is None or not self._resume(start):
                     if source.cut and not self.seen.keys() & _CUT:
                         self._see("tar.cut-stream", source.length or 0, None, source.damage or "")
                     return
         except OSError as error:
             yield from self._batch()
-            self._halt("error" if self._some else "unreadable", skim.base + skim.at, str(error))
+            kind: StopKind = "error" if self._delivered else "unreadable"
+            self._halt(kind, skim.base + skim.at, str(error))
 
-    def _quick(self) -> bool:
+    def _take_plain(self) -> bool:
         """Collect plain entries; return whether the next one needs care, otherwise a window has to be loaded."""
-        skim, windows, rows = self._skim, self._windows, self._rows
+        skim = self._skim
+        windows = self._windows
+        rows = self._rows
         before = len(rows)
         careful = skim.run(rows, windows.refill, windows.full, windows.length)
         # Others count for themselves.
@@ -147,61 +161,72 @@ class Walk:
         return careful
 
     def _batch(self) -> Iterator[MemberBatch]:
-        rows, skim = self._rows, self._skim
-        self._windows.end_batch(len(rows), skim.base + skim.at)
-        if rows:
-            self._rows = []
-            self._some = True
-            yield MemberBatch(
-                rows, skim.window, skim.base, self._beyond, self._windows.pieces, self._behind
-            )
-            self._behind = ""
-            self._windows.pieces = self._windows.pieces[-1:]
+        rows = self._rows
+        skim = self._skim
+        windows = self._windows
+        windows.end_batch(len(rows), skim.base + skim.at)
+        if not rows:
+            return
+        self._rows = []
+        self._delivered = True
+        yield MemberBatch(rows, skim.window, skim.base, self._beyond, windows.pieces, self._behind)
+        self._behind = ""
+        # The window may hold the start of the next member.
+        windows.pieces = windows.pieces[-1:]
 
     def _take(self, entry: Entry) -> int | None:
         """Deliver an entry; return where to search on if tarfile cannot continue after it."""
-        reaches, end = self._windows.reaches, entry.next
+        reaches = self._windows.reaches
+        end = entry.next
         self._learn(entry)
         # webdataset reads files only: nothing of other kinds can be lost, but sparse ones must be
         # complete.
+        position = entry.tell
         if entry.kind == "sparse":
-            delivered, stands = reaches(end), entry.tell
+            is_complete = reaches(end)
+        elif entry.kind == "file" and entry.size > 0:
+            position = entry.data + entry.size
+            is_complete = reaches(position)
         else:
-            size = entry.size if entry.kind == "file" else 0
-            delivered = size <= 0 or reaches(entry.data + size)
-            stands = entry.tell if size <= 0 else entry.data + size
-        if delivered:
+            is_complete = True
+        if is_complete:
             self._accept(entry)
         else:
             self.lost.add(entry.name)
-            stands = self._windows.end()
-        if end == stands or (end > stands and reaches(end)):
+            position = self._windows.end()
+        if end == position or (end > position and reaches(end)):
             return None
         if end and not reaches(end):
-            what = (
-                f"the padding of its {entry.size:,} bytes"
-                if delivered
-                else f"its {entry.size:,} bytes"
-            )
-            detail = self._source.damage or f"the file ends inside {what}"
-            self._see(
-                "tar.no-padding" if delivered else "tar.truncated-data",
-                entry.header,
-                entry.name,
-                detail,
-            )
-            self._halt("error", entry.header, detail)
-            return entry.tell if self._source.random else max(entry.tell, self._windows.end())
-        problem = "a size sends the reader backwards" if end else _BACK_TO_START
+            return self._end_inside(entry, is_complete=is_complete)
+        if end:
+            problem = "a size sends the reader backwards"
+            self._halt("error", entry.header, problem)
+        else:
+            problem = _BACK_TO_START
+            self._halt("silent", entry.header, problem)
         self._see("tar.bad-header", entry.header, entry.name, problem)
-        self._halt("error" if end else "silent", entry.header, problem)
-        return max(entry.tell, stands)
+        return max(entry.tell, position)
+
+    def _end_inside(self, entry: Entry, *, is_complete: bool) -> int:
+        """Note that the file ends inside an entry, or in its padding if it is complete; return where to search on."""
+        name = "tar.truncated-data"
+        part = f"its {entry.size:,} bytes"
+        if is_complete:
+            name = "tar.no-padding"
+            part = f"the padding of {part}"
+        detail = self._source.damage or f"the file ends inside {part}"
+        self._see(name, entry.header, entry.name, detail)
+        self._halt("error", entry.header, detail)
+        if self._source.random:
+            return entry.tell
+        return max(entry.tell, self._windows.end())
 
     def _learn(self, entry: Entry) -> None:
-        """Teach the quick way the headers of a plain entry."""
-        view, skim = self._windows.view, self._skim
+        """Teach the skimmer the headers of a plain entry."""
+        view = self._windows.view
+        skim = self._skim
         last = view(entry.data - BLOCK, BLOCK)
-        self._magic = self._magic or last[257:262] == b"ustar"
+        self._has_magic = self._has_magic or last[257:262] == b"ustar"
         if not TIMES.issuperset(self._shared.keys() - {OTHER}):
             self.global_records = True
             # A global record changes all names or sizes.
@@ -229,106 +254,129 @@ class Walk:
         if entry.only_times:
             self._see("tar.pax-overhead", entry.header, entry.name, "")
 
-    def _ended(self, ending: Ending) -> int | None:
+    def _end(self, ending: Ending) -> int | None:
         """Note how the archive ends here; return where to search on, None if that is useless."""
-        why, offset, detail, source = ending.why, ending.offset, ending.detail, self._source
+        why = ending.why
+        offset = ending.offset
+        source = self._source
         if why == "end":
             self._halt("end", offset, "")
             return ending.resume
         if offset == 0 and not self._beyond:
-            looks = looks_like(self._first)
-            missing = ending.detail if self._first else "empty file"
-            if len(self._first) == BLOCK and is_header(self._first, old=True):
-                missing = f"its first member cannot be read: {missing}"
-            self._halt("unreadable", 0, f"{NOT_TAR}{looks}" if looks else source.damage or missing)
-            return None if looks or not self._first else ending.resume
+            return self._end_at_start(ending)
         if source.breaks and why in ("eof", "cut", "error"):
             self._halt("error", offset, source.damage or "damaged")
         elif why == "eof":
-            self._see(
-                "tar.cut-stream" if source.cut else "tar.no-end-blocks",
-                offset,
-                None,
-                source.damage or "",
-            )
+            name = "tar.cut-stream" if source.cut else "tar.no-end-blocks"
+            self._see(name, offset, None, source.damage or "")
             self._halt("eof", offset, source.damage or "no end mark")
         elif why == "cut":
-            self._see("tar.truncated-header", offset, None, source.damage or detail)
-            self._halt("silent", offset, source.damage or detail)
+            detail = source.damage or ending.detail
+            self._see("tar.truncated-header", offset, None, detail)
+            self._halt("silent", offset, detail)
         else:
-            name = (
-                "tar.bad-header"
-                if self._windows.reaches(ending.resume + 1)
-                else "tar.truncated-header"
-            )
-            self._see(name, offset, None, detail)
-            self._halt("silent" if why == "bad" else "error", offset, detail)
+            has_more = self._windows.reaches(ending.resume + 1)
+            name = "tar.bad-header" if has_more else "tar.truncated-header"
+            self._see(name, offset, None, ending.detail)
+            self._halt("silent" if why == "bad" else "error", offset, ending.detail)
         return ending.resume
 
-    def _resume(self, start: int | None) -> bool:
+    def _end_at_start(self, ending: Ending) -> int | None:
+        """Note that the first header cannot be read; return where to search on, None if that is useless."""
+        if not self._first_block:
+            self._halt("unreadable", 0, self._source.damage or "empty file")
+            return None
+        other_format = looks_like(self._first_block)
+        if other_format:
+            self._halt("unreadable", 0, f"{NOT_TAR}{other_format}")
+            return None
+        detail = ending.detail
+        if len(self._first_block) == BLOCK and is_header(self._first_block, old=True):
+            detail = f"its first member cannot be read: {detail}"
+        self._halt("unreadable", 0, self._source.damage or detail)
+        return ending.resume
+
+    def _resume(self, start: int) -> bool:
         """Go to the next valid header from ``start`` on; False if there is none."""
-        if start is None or self.stop is None:
+        if self.stop is None:
             return False
         self._source.lift()
         until = _SEARCH if self.stop.kind == "unreadable" and not self._beyond else None
         view = self._windows.view
-        found = search(view, start, old=not self._magic, until=until)
-        more = lost_between(view, self._hole, found.header) if self._source.random else HeaderGap()
-        # Its name was in a header before it.
-        if found.header is not None and more.unnamed:
-            after = (
-                found.header + BLOCK + padded(max(0, number(view(found.header, BLOCK)[124:136])))
-            )
-            found = search(view, after, old=not self._magic, until=until)
-            more = lost_between(view, self._hole, found.header)
-        # If no member was found since the damage before, it is one with this.
-        self.gap = (
-            HeaderGap(self.gap.lost + more.lost, size=self.gap.size + more.size)
-            if self._behind
-            else more
-        )
-        ended = self._end_mark
+        result = search(view, start, old=not self._has_magic, until=until)
+        gap = HeaderGap()
+        if self._source.random:
+            gap = lost_between(view, self._hole, result.header)
+        # The name of the member was in a header before it.
+        if result.header is not None and gap.unnamed:
+            size = number(view(result.header, BLOCK)[124:136])
+            after = result.header + BLOCK + padded(max(0, size))
+            result = search(view, after, old=not self._has_magic, until=until)
+            gap = lost_between(view, self._hole, result.header)
+        # If no member follows the damage before, it is one with this.
+        if self._behind:
+            gap = HeaderGap(self.gap.lost + gap.lost, size=self.gap.size + gap.size)
+        self.gap = gap
+        after_end_mark = self._end_mark
         self._end_mark = False
-        if found.header is None:
-            self.ended = ended and found.junk != self._hole + BLOCK
-            if ended and not self.ended:
-                self._see_zeros()
-            if ended and found.junk is not None:
-                self._see(
-                    "tar.trailing-data", found.junk, None, looks_like(view(found.junk, BLOCK))
-                )
+        if result.header is None:
+            if after_end_mark:
+                self._see_end(result.junk)
             return False
-        # Zeros in the place of members are seldom two blocks, and seldom end where a record would.
-        zeros = (found.header - self._hole) // BLOCK if ended and found.junk == found.header else 0
-        whole = zeros == 2 or (
-            zeros > 2 and any((found.header - self._archive) % size == 0 for size in _RECORDS)
-        )
-        self._behind = "archive" if whole and self._behind != "damage" else "damage"
-        if ended and not whole:
-            self._see_zeros()
-        if ended:
-            self._archive = found.header
+        is_whole_archive = after_end_mark and self._is_end(result.header, result.junk)
+        if is_whole_archive and self._behind != "damage":
+            self._behind = "archive"
+        else:
+            self._behind = "damage"
+        if after_end_mark:
+            if not is_whole_archive:
+                self._see_zeros()
+            self._archive = result.header
             self._shared.clear()
-            self._see("tar.second-archive", found.header, None, "")
+            self._see("tar.second-archive", result.header, None, "")
         elif self.stop.kind == "unreadable" and not self._beyond:
             self._see("tar.bad-header", 0, None, self.stop.detail)
         self._beyond = True
-        self._windows.load(found.header)
+        self._windows.load(result.header)
         return True
+
+    def _see_end(self, junk: int | None) -> None:
+        """Note what follows the last end mark; ``junk`` is the first block that is not zero."""
+        self.ended = junk != self._hole + BLOCK
+        if not self.ended:
+            self._see_zeros()
+        if junk is not None:
+            block = self._windows.view(junk, BLOCK)
+            self._see("tar.trailing-data", junk, None, looks_like(block))
+
+    def _is_end(self, header: int, junk: int | None) -> bool:
+        """Return whether the zeros before a header are those of an archive that ends.
+
+        Zeros in the place of members are seldom two blocks, and seldom end where a record would.
+        """
+        if junk != header:
+            return False
+        zeros = (header - self._hole) // BLOCK
+        if zeros == 2:
+            return True
+        return zeros > 2 and any((header - self._archive) % size == 0 for size in _RECORDS)
 
     def _halt(self, kind: StopKind, offset: int, detail: str) -> None:
         """Fix the stop where tarfile meets its first end."""
-        self._end_mark, self._hole = kind == "end", offset
+        self._end_mark = kind == "end"
+        self._hole = offset
         if self.stop is None:
             self.stop = Stop(kind, offset, detail)
 
     def _see_zeros(self) -> None:
         """Note that an end mark is not one: zeros have replaced a header."""
-        self.zeros.offset = self.zeros.offset if self.zeros.count else self._hole
+        if not self.zeros.count:
+            self.zeros.offset = self._hole
         self.zeros.count += 1
 
-    def _see(self, what: str, offset: int, name: str | None, detail: str, count: int = 1) -> None:
-        seen = self.seen.get(what)
+    def _see(self, fault: str, offset: int, name: str | None, detail: str, count: int = 1) -> None:
+        """Count a fault of the archive, or of a member with a name."""
+        seen = self.seen.get(fault)
         if seen is None:
-            seen = self.seen[what] = Seen(offset, name, detail)
+            seen = self.seen[fault] = Seen(offset, name, detail)
         seen.count += count

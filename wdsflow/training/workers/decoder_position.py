@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wdsflow.engines.peer import Note
 from wdsflow.memory.sizes import nameless_file
-from wdsflow.stages import tokenize
+from wdsflow.stages import tokenizer_contract
 
 # Chunks begun, task of the latest, time.
 _CELL = "qqd"
@@ -24,7 +24,7 @@ _TEXT = mmap.PAGESIZE
 _PATIENCE = 0.5
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
 # wdsflow/training/, and the code that calls the user's tokenizer.
-_OURS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), tokenize.__file__)
+_OURS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), tokenizer_contract.__file__)
 
 
 class Position(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 from wdsflow.shards.caption_field import LARGEST
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.tokenize import CaptionFailure, TokenizerError
+from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerError
 from wdsflow.training.caption_sources import TokenizedCaptions
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import SampleError

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from ....tokenize import named_tokenizer
+from ....named_tokenizers import named_tokenizer
 from ...tokenizer_limits import tokenizable, trim_cache
 from ..model_fact import ModelFact
 from .clip_config import full_name

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from ...base import Scalar, ScoreError, Value, bare
-from ...videos import How, Prepares, Sampling
+from ...video_frames import Prepares, Sampling, SamplingKind
 from ..model import Item, Model, Output
 from ..model_score import ModelScore, Request
 from .prepare import Scale
@@ -37,7 +37,7 @@ class PictureScore(ModelScore, optional=("av",)):
     image: str = ""
     video: str = ""
     frames: int = 3
-    sampling: How = "uniform"
+    sampling: SamplingKind = "uniform"
     decode: Scale = "fast"
 
     def __post_init__(self) -> None:

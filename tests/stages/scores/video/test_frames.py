@@ -10,7 +10,7 @@ pytest.importorskip("av")
 from tests.stages.scores.fields import Counting
 from tests.videos import at_keys, decoded, sampled, video
 from wdsflow.stages.scores import ScoreError, View, ViewOptions
-from wdsflow.stages.scores.videos import Sampling
+from wdsflow.stages.scores.video_frames import Sampling
 
 
 def frames(data, how="uniform", count=3, budget=1 << 30):

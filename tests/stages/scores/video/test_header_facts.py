@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.stages.scores.fields import made
-from wdsflow.stages.scores.videos import _duration
+from wdsflow.stages.scores.video_facts import _duration
 
 MICRO = 2_500_000  # of the container
 

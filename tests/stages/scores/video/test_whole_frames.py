@@ -14,7 +14,7 @@ from tests.golden_file import check_text  # noqa: E402
 from tests.stages.scores.fields import Counting  # noqa: E402
 from tests.videos import decoded, frame, video  # noqa: E402
 from wdsflow.stages.scores import ScoreError, View  # noqa: E402
-from wdsflow.stages.scores.videos import Sampling  # noqa: E402
+from wdsflow.stages.scores.video_frames import Sampling  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "frames.txt"
 
