@@ -29,7 +29,7 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
-from wdsflow.records.run_status import statuses
+from wdsflow.records.read_status import statuses
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import recorded_run
-from wdsflow.records.line import other_file
-from wdsflow.records.run_status import RunStatus, statuses
+from wdsflow.records.file_identity import why_changed
+from wdsflow.records.read_status import statuses
+from wdsflow.records.run_status import RunStatus
 
 from .run_folder import Layout
 from .run_record import RunRecord, as_it_was
@@ -60,7 +61,7 @@ def merge_slices(out: Path) -> RunReport:
             for file in record.files(line)
         )
         if changed := [
-            (index, why) for index, path, was in files if (why := other_file(path, was))
+            (index, why) for index, path, was in files if (why := why_changed(path, was))
         ]:
             raise NotDone(status, changed)
         report = RunReport(

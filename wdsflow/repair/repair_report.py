@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from wdsflow.records.line import Counts, NewShard, reason_lines
+from wdsflow.records.counts import Counts, reason_lines
+from wdsflow.records.line import NewShard
 from wdsflow.records.report import OutputsReport
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many

@@ -14,7 +14,7 @@ from wdsflow.pieces.pieces import member as new_member
 from wdsflow.pieces.pieces import moved as moved_member
 from wdsflow.pieces.whole_copy import copy_whole, link_whole
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.records.report import ShardJob
+from wdsflow.records.run_outputs import ShardJob
 from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.tar.members import Member

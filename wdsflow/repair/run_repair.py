@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.records.refusals import output_paths
-from wdsflow.records.report import write_one, write_shards
+from wdsflow.records.run_outputs import write_one, write_shards
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity

@@ -8,7 +8,8 @@ from wdsflow.text.words import how_many, listed
 
 if TYPE_CHECKING:
     from .join_on import JoinOn
-    from .join_samples import Contradiction, Matches, SampleJoin
+    from .join_samples import SampleJoin
+    from .matches import Contradiction, Matches
 
 # Values.
 _SHOWN = 3

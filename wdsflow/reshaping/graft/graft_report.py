@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from wdsflow.records.line import Counts, NewShard, reason_lines
+from wdsflow.records.counts import Counts, reason_lines
+from wdsflow.records.line import NewShard
 from wdsflow.records.report import OutputsReport
 from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .join_samples import Matches
+from .matches import Matches
 
 NULL = "null in the table"
 _REASONS = (

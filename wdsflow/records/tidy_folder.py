@@ -1,0 +1,48 @@
+"""Removes what a run leaves in the folder inside: locks, scratch folders and empty folders."""
+
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from .folder_lock import Busy, Lock
+from .unfinished import INSIDE
+
+
+def tidy(folder: Path, scratch: Iterable[Path], *, made: bool) -> None:
+    """Remove locks and empty folders, unless another run works in ``folder``.
+
+    Args:
+        folder: the output folder.
+        scratch: folders that only a run in progress needs; they are removed with their contents.
+        made: this run created ``folder``: it is removed, too, if it is empty.
+    """
+    inside = folder / INSIDE
+    with suppress(Busy, OSError), Lock(inside / "lock", patience=0) as lock:
+        for path in scratch:
+            shutil.rmtree(path, ignore_errors=True)
+        _remove_empty_folders(inside)
+        _remove_locks(inside, lock)
+        lock.remove()
+    # Not empty.
+    with suppress(OSError):
+        inside.rmdir()
+        if made:
+            folder.rmdir()
+
+
+def _remove_empty_folders(inside: Path) -> None:
+    for path, _, _ in os.walk(inside, topdown=False):
+        # Not empty.
+        with suppress(OSError):
+            os.rmdir(path)
+
+
+def _remove_locks(inside: Path, but: Lock) -> None:
+    """Remove the locks that nobody holds, except one."""
+    for path in inside.glob("lock*"):
+        if path == but.path:
+            continue
+        with suppress(Busy, OSError), Lock(path, patience=0) as lock:
+            lock.remove()
