@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wdsflow.engines.local import LocalEngine, Worker
+from wdsflow.engines.local import LocalEngine
+from wdsflow.engines.worker import Worker
 from wdsflow.filtering import run_pass
 from wdsflow.filtering.filter_pass import Pass
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
