@@ -24,7 +24,7 @@ from typing import Literal
 
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.tar_view import view_of
-from wdsflow.records.unfinished import known_counts
+from wdsflow.records.unfinished import read_counts
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import scan_shards
@@ -226,6 +226,6 @@ def _samples_of(url: Shard) -> tuple[list[Range], list[Range], str]:
 def _listed(urls: Sequence[Shard]) -> list[int] | None:
     """Return how many samples ``sizes.json`` next to the shards lists for each; None if it does not list all of them."""
     local = dict.fromkeys(os.path.dirname(url.path) for url in urls if url.path is not None)
-    folders = {folder: known_counts(Path(folder or ".")) for folder in local}
+    folders = {folder: read_counts(Path(folder or ".")) for folder in local}
     counts = [folders.get(os.path.dirname(url), {}).get(os.path.basename(url), 0) for url in urls]
     return counts if all(counts) else None

@@ -209,9 +209,9 @@ class RunRecord(OutputRecord[ShardRecord]):
             if line is None:
                 continue
             origin = partial(_origin, number, url)
-            done, reason = self.known(name, partial(origin, self.identity))
+            done, reason = self.finished_line(name, partial(origin, self.identity))
             if line.recipe != self.identity and asked.get("kind") == "measure":
-                there, other = self.known(name, partial(origin, line.recipe))
+                there, other = self.finished_line(name, partial(origin, line.recipe))
                 about = read_about(self.layout.ledger(name)) if there is not None else {}
                 if there is not None and can_grow(about, asked):
                     required, stored = set(scores_of(asked)), set(scores_of(about))

@@ -294,7 +294,9 @@ class OutputRecord(Generic[L]):
         """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote."""
         refuse_company(self.folder, self._run, self.outputs, COUNTS if self.options is None else ())
 
-    def known(self, name: str, origin: Callable[[], Mapping[str, object]]) -> tuple[L | None, str]:
+    def finished_line(
+        self, name: str, origin: Callable[[], Mapping[str, object]]
+    ) -> tuple[L | None, str]:
         """Return the line of an output that is done already, or None and, if it was done, why it is done again."""
         line = self.lines.get(name)
         if line is None:

@@ -80,7 +80,7 @@ def run_outputs(
     reasons: dict[Path, str] = {}
     kept = set[Path]()
     for record, job in work:
-        line, reason = record.known(job.target.name, partial(made_from, job))
+        line, reason = record.finished_line(job.target.name, partial(made_from, job))
         if line is None:
             todo.append(job)
             reasons[job.target] = reason

@@ -8,7 +8,8 @@ from pathlib import Path
 from wdsflow.reshaping.options import Ambiguous
 from wdsflow.tables import Tables, TablesError
 
-from .join_on import JoinOn, join_text
+from .join_on import JoinOn
+from .join_text import join_text
 from .join_values import JoinValues
 from .matches import ABSENT, AMBIGUOUS, DAMAGED, ROWS, VALUES, WITHOUT, Contradiction, Matches
 from .table_files import TableFiles

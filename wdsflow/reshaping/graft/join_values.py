@@ -11,7 +11,8 @@ from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.plain_entries import Row
 
-from .join_on import JoinOn, join_text
+from .join_on import JoinOn
+from .join_text import join_text
 
 # Ending of the file of a shard.
 JOINS = ".joins"

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from .join_on import INTEGERS, JoinOn, join_query
+from .join_on import JoinOn
+from .join_text import INTEGERS, join_query
 from .ledger_keys import key_prefix
 from .table_files import TableFiles, open_parquet, require_columns
 from .table_values import BYTES, JSON, TEXT

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from wdsflow.table_files.text_rows import csv_cells, json_objects
 
-from .join_on import JoinOn, join_text
+from .join_on import JoinOn
+from .join_text import join_text
 from .ledger_keys import key_prefix
 from .table_files import TableFiles, open_parquet, require_columns
 
