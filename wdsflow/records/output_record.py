@@ -2,25 +2,24 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wdsflow.shards.atomic import remove_stale, write_file
+from wdsflow.shards.atomic import write_file
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import SourceError
 
-from .file_identity import Identity, why_changed
+from .file_identity import Identity
 from .folder_lock import Busy, Lock
 from .line import Line, OneFile
 from .lines_file import LinesFile, lines_paths, read_lines
 from .refusals import OtherOptions, need_folder, refuse_company, refuse_inputs
 from .run_state import StateFile, part_name
-from .tidy_folder import tidy
+from .tidy_folder import remove_leftovers, tidy
 from .unfinished import COUNTS, INSIDE, MARK, begin_shards, end_shards, forget_shards, undo_begin
+from .why_redone import why_redone
 from .working_folder import store_of
 
 if TYPE_CHECKING:
@@ -301,7 +300,7 @@ class OutputRecord(Generic[L]):
         line = self.lines.get(name)
         if line is None:
             return None, ""
-        reason = self._changed(line, origin)
+        reason = why_redone(line, origin, self.files(line), self.why)
         return (None, reason) if reason else (line, "")
 
     def add(self, line: L) -> None:
@@ -428,13 +427,8 @@ class OutputRecord(Generic[L]):
 
     def _remove_leftovers(self) -> None:
         """Remove leftovers of killed processes; files of living ones are locked."""
-        if self.is_alone:
-            for path in self.scratch():
-                shutil.rmtree(path, ignore_errors=True)
-        inside = [Path(folder) for folder, _, _ in os.walk(self.inside)]
-        for folder in (*self.output_folders(), *inside):
-            with suppress(FileNotFoundError, NotADirectoryError):
-                self.stale += remove_stale(folder)
+        scratch = self.scratch() if self.is_alone else ()
+        self.stale += remove_leftovers(self.inside, self.output_folders(), scratch)
 
     def together(self, step: str) -> AbstractContextManager[object]:
         """Keep out other slices, which may do the same step at the same time."""
@@ -462,28 +456,3 @@ class OutputRecord(Generic[L]):
         names = [name for name in outputs if isinstance(name, str)]
         # Nothing outside the folder is ours, whatever the file says.
         return options, frozenset(name for name in names if "/" not in name)
-
-    def _changed(self, line: L, origin: Callable[[], Mapping[str, object]]) -> str:
-        """Return why a finished output has to be written again; "" if it has not."""
-        try:
-            return self._changed_origin(line, origin()) or self._changed_file(line)
-        except SourceError as error:
-            return f"it cannot be read now: {error}"
-
-    def _changed_origin(self, line: L, origin: Mapping[str, object]) -> str:
-        for name, now in origin.items():
-            before = line.origin.get(name)
-            if before == now:
-                continue
-            # As it would be read from a line, where a tuple is a list.
-            now_as_read = json.loads(json.dumps(now))
-            if before != now_as_read:
-                return self.why(name, before, now_as_read)
-        return ""
-
-    def _changed_file(self, line: L) -> str:
-        for path, identity in self.files(line):
-            reason = why_changed(path, identity)
-            if reason:
-                return reason
-        return ""

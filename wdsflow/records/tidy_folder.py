@@ -1,10 +1,12 @@
-"""Removes what a run leaves in the folder inside: locks, scratch folders and empty folders."""
+"""Removes what runs leave: locks, scratch folders, empty folders, and temporary files of killed ones."""
 
 import os
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from wdsflow.shards.atomic import remove_stale
 
 from .folder_lock import Busy, Lock
 from .unfinished import INSIDE
@@ -30,6 +32,26 @@ def tidy(folder: Path, scratch: Iterable[Path], *, made: bool) -> None:
         inside.rmdir()
         if made:
             folder.rmdir()
+
+
+def remove_leftovers(inside: Path, folders: Iterable[Path], scratch: Iterable[Path]) -> int:
+    """Remove scratch folders, and temporary files of killed processes; files of living ones are locked.
+
+    Args:
+        inside: all folders in it are looked at.
+        folders: of the outputs.
+        scratch: folders that only a run in progress needs.
+
+    Returns how many temporary files were removed.
+    """
+    for path in scratch:
+        shutil.rmtree(path, ignore_errors=True)
+    inner_folders = [Path(folder) for folder, _, _ in os.walk(inside)]
+    count = 0
+    for folder in (*folders, *inner_folders):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            count += remove_stale(folder)
+    return count
 
 
 def _remove_empty_folders(inside: Path) -> None:
