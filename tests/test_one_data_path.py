@@ -20,7 +20,7 @@ SIGNS = {
         {
             "wdsflow.shards",
             "wdsflow.scan.scan",  # counts members, not samples
-            "wdsflow.repair.shard_samples",  # reads members of any order
+            "wdsflow.repair.read_members",  # reads members of any order
             "wdsflow.filtering.shard.shard_outputs",  # counts what a tar holds that is no sample
         },
     ),

@@ -12,6 +12,7 @@ from tests.trees import nodes, parsed
 pytestmark = pytest.mark.xdist_group("syntax trees")
 
 PEER, KEEPER, RETRIES = "wdsflow.engines.peer", "wdsflow.engines.keeper", "wdsflow.engines.retries"
+MARK, EXIT_STATUS = "wdsflow.engines.mark", "wdsflow.engines.exit_status"
 STARTS = {  # call -> who makes it
     "Popen": {PEER, "wdsflow.shards.source.streams"},  # commands of users behind pipe: urls
     "fork": {KEEPER},
@@ -62,7 +63,7 @@ def test_only_the_peer_and_its_keeper_read_how_a_process_ended():
     }
     assert reading == {
         (PEER, "returncode"),
-        (PEER, "Signals"),
+        (EXIT_STATUS, "Signals"),
         (
             "wdsflow.training.workers.decoder_process",
             "exitcode",
@@ -77,7 +78,7 @@ def test_only_the_peer_and_the_notes_made_of_it_share_memory_with_a_process():
         if "pack_into" in path.read_text("utf-8")
         and "mmap" in {name for name, _ in imports_of(module, path)}
     }
-    assert mapping == {PEER}
+    assert mapping == {MARK}
 
 
 def test_limits_of_retries_after_a_death_are_in_the_policy():

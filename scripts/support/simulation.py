@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wdsflow.engines.local import LocalEngine, Worker
+from wdsflow.engines.local import LocalEngine
+from wdsflow.engines.worker import Worker
 from wdsflow.filtering import run_pass
 from wdsflow.filtering.filter_pass import Pass
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
@@ -29,7 +30,7 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
-from wdsflow.records.run_status import statuses
+from wdsflow.records.read_status import statuses
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.test_unwritable import full_disk, run
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, write_tar
-from wdsflow.records.refusals import is_held
+from wdsflow.records.folder_lock import is_held
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.validate import check
 

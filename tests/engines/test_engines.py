@@ -10,9 +10,11 @@ import psutil
 import pytest
 
 from tests.filtering.shards import write_shards
-from wdsflow.engines.base import EngineError, Unfit, work_on
-from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
-from wdsflow.engines.peer import Mark
+from wdsflow.engines.base import EngineError, EnvironmentMismatchError, work_on
+from wdsflow.engines.first_here import FirstHere
+from wdsflow.engines.local import LocalEngine
+from wdsflow.engines.mark import Mark
+from wdsflow.engines.own_process import OwnProcess
 from wdsflow.engines.site import Site, first_local
 from wdsflow.filtering.pass_engine import engine_for
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -85,7 +87,7 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
     engine: Any = LocalEngine(run_shard, workers) if workers else OwnProcess(run_shard)
     with pytest.raises(EngineError, match="would compute other values"):
         list(work_on(engine, [task]))
-    with open(tmp_path / "mark", "w+b") as file, pytest.raises(Unfit):
+    with open(tmp_path / "mark", "w+b") as file, pytest.raises(EnvironmentMismatchError):
         run_shard(task, Mark(file.fileno()))
 
 

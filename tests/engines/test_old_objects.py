@@ -6,8 +6,8 @@ from threading import Event
 
 import pytest
 
-from wdsflow.engines.base import Trouble
-from wdsflow.engines.local import OwnProcess
+from wdsflow.engines.base import WorkerFailure
+from wdsflow.engines.own_process import OwnProcess
 from wdsflow.old_objects import old_objects_kept
 from wdsflow.shards.thread_jobs import run_in_threads
 
@@ -54,7 +54,7 @@ def test_old_objects_are_left_alone_while_a_task_is_worked_on() -> None:
 
 
 def test_they_are_looked_at_again_after_a_task_that_failed() -> None:
-    assert isinstance(answer_of(fail), Trouble)
+    assert isinstance(answer_of(fail), WorkerFailure)
     assert gc.get_freeze_count() < FEW
 
 

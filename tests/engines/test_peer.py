@@ -15,7 +15,9 @@ import psutil
 import pytest
 
 from tests.processes import await_end
-from wdsflow.engines.peer import Peer, killed_by, receive, send
+from wdsflow.engines.exit_status import killed_by
+from wdsflow.engines.messages import receive, send
+from wdsflow.engines.peer import Peer
 
 # A child in a session of its own, and a grandchild whose parent has ended.
 SCATTER = """
@@ -63,7 +65,7 @@ def test_all_that_a_process_started_ends_with_it_whatever_its_session_or_parent(
     status = peer.wait()
     assert len(family) == 2
     assert status == (-signal.SIGKILL if ENDS[end] is None else ENDS[end])
-    assert peer.gone()
+    assert peer.has_ended()
     assert not [number for number in family if psutil.pid_exists(number)]
     assert peer.close() == status
 

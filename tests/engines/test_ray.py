@@ -19,7 +19,7 @@ import pytest
 from tests.engines.cluster import ROOT, Cluster
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import names, write_tar
-from wdsflow.engines.base import EngineError, Trouble
+from wdsflow.engines.base import EngineError, WorkerFailure
 from wdsflow.engines.cluster import connected
 from wdsflow.engines.ray_engine import RayEngine
 from wdsflow.engines.retries import NODE_LOSSES
@@ -97,7 +97,7 @@ def workers(site: str) -> list[psutil.Process]:
     family = [
         process
         for process in psutil.process_iter(["cmdline", "environ", "ppid"])
-        if any("wdsflow.engines.local" in word for word in process.info["cmdline"] or ())
+        if any("wdsflow.engines.worker" in word for word in process.info["cmdline"] or ())
         and site in (process.info["environ"] or {}).get("PYTHONPATH", "")
     ]
     keepers = {process.pid for process in family} & {process.info["ppid"] for process in family}
@@ -284,7 +284,7 @@ def test_a_task_whose_actor_is_lost_is_tried_again_by_another_and_then_given_up(
     if deaths < NODE_LOSSES:
         assert answer == deaths
     else:
-        assert isinstance(answer, Trouble)
+        assert isinstance(answer, WorkerFailure)
         assert f"lost {NODE_LOSSES} times" in answer.text
 
 

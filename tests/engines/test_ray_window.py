@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden_file import check_text
 from wdsflow.engines import ray_engine
-from wdsflow.engines.base import EngineError, Trouble
+from wdsflow.engines.base import EngineError, WorkerFailure
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site
 
@@ -77,7 +77,7 @@ class Cluster:
         return who, what
 
     def wait(self, under_way: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
-        assert timeout == ray_engine._ASK
+        assert timeout == ray_engine._POLL
         if not under_way or "silence" in self.fates:
             return [], under_way
         return under_way[:1], under_way[1:]
@@ -178,7 +178,9 @@ def test_tasks_are_given_to_the_cluster_and_again_where_it_loses_them(name):
         for _ in tasks:
             task, answer = engine.next()
             cluster.say(
-                "done", task, f"trouble: {answer.text}" if isinstance(answer, Trouble) else answer
+                "done",
+                task,
+                f"trouble: {answer.text}" if isinstance(answer, WorkerFailure) else answer,
             )
             if "given up" in name:
                 break

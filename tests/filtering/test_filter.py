@@ -21,8 +21,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.records.refusals import Lock
-from wdsflow.records.store_lock import Busy
+from wdsflow.records.folder_lock import Busy, Lock
 
 # Processes that it starts import PyTorch.
 

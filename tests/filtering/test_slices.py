@@ -21,8 +21,9 @@ from wdsflow.filtering.merge_slices import NotDone, merge_slices
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.records.read_status import NoRun, statuses
 from wdsflow.records.run_state import StateFile, read_states
-from wdsflow.records.run_status import NoRun, RunStatus, statuses
+from wdsflow.records.run_status import RunStatus
 from wdsflow.records.store_lock import STALE
 
 HERE = RunOptions(jobs=0)

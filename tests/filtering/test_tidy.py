@@ -13,8 +13,7 @@ from tests.shards.archives import write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.records.refusals import Lock
-from wdsflow.records.store_lock import Busy
+from wdsflow.records.folder_lock import Busy, Lock
 
 HERE = RunOptions(jobs=0)
 
@@ -134,7 +133,7 @@ def test_a_lock_that_was_removed_keeps_nobody_away_and_lets_two_in_never(tmp_pat
     for thread in threads:
         thread.join()
     assert most == [1]
-    script = "import sys; from pathlib import Path; from wdsflow.records.refusals import Lock; Lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    script = "import sys; from pathlib import Path; from wdsflow.records.folder_lock import Lock; Lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", script, str(path)],
         stdin=subprocess.PIPE,

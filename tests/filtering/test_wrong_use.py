@@ -12,7 +12,7 @@ from tests.filtering.commands import Done, pasted, run
 from tests.filtering.shards import entries, write_shards
 from tests.servers import http_server
 from tests.shards.archives import write_tar
-from wdsflow.records.refusals import Lock
+from wdsflow.records.folder_lock import Lock
 from wdsflow.shards.source import retries as faults
 
 LARGE = ("--where", "min_side >= 200")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.models import own
-from wdsflow.engines.peer import receive, send
+from wdsflow.engines.messages import receive, send
 from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.models import processes
 from wdsflow.models.loaded import ModelError, PreparedModels

@@ -20,7 +20,7 @@ from wdsflow.cli.runs.progress_lines import ProgressLines
 from wdsflow.cli.shared.command_line import command_of
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.engines.base import Engine
-from wdsflow.engines.peer import TaskProgress
+from wdsflow.engines.mark import TaskProgress
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_progress import RunSoFar, RunWatch
 from wdsflow.filtering.shard.shard_task import ShardTask

@@ -15,7 +15,7 @@ import pytest
 from tests.filtering.shards import digests
 from tests.packing.tables import jpeg, usual_rows, write_images, write_lines
 from wdsflow import pack_shards
-from wdsflow.records.store_lock import Busy
+from wdsflow.records.folder_lock import Busy
 from wdsflow.shards.source.base import SourceError
 
 ROWS = 2_400

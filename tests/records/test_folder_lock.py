@@ -7,8 +7,7 @@ import pytest
 
 from tests.printed.pasted import run
 from tests.shards.archives import JPEG, write_tar
-from wdsflow.records.refusals import Lock
-from wdsflow.records.store_lock import Busy
+from wdsflow.records.folder_lock import Busy, Lock
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ HERE = {  # a name that only this room uses -> where else, and why
     "wdsflow.records.unfinished.end_shards": set(),
     "wdsflow.records.unfinished.write_counts": set(),
     "wdsflow.records.unfinished.remove_counts": set(),
-    "wdsflow.records.refusals.Lock": {"wdsflow.filtering.run_record"},  # workers on other machines
+    "wdsflow.records.folder_lock.Lock": {
+        "wdsflow.filtering.run_record"
+    },  # workers on other machines
     "wdsflow.shards.atomic.remove_stale": {  # folders of one file
         "wdsflow.indexing.energon_database",
         "wdsflow.filtering.ledger.export",
@@ -57,4 +59,4 @@ def test_sums_are_checked_in_one_place():
         for module, path in MODULES.items()
         if any("samples do not add up" in text for text in texts(path))
     }
-    assert found == {f"{ROOM}.line"}
+    assert found == {f"{ROOM}.counts"}

@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
-from wdsflow.records.line import Counts, NewShard
+from wdsflow.records.counts import Counts
+from wdsflow.records.line import NewShard
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import OtherOptions
-from wdsflow.records.report import OutputsReport, run_outputs
+from wdsflow.records.report import OutputsReport
+from wdsflow.records.run_outputs import run_outputs
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 

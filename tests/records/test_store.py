@@ -20,9 +20,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tests.filtering.shards import write_shards
 from wdsflow.filtering import Recipe, RunOptions, filter_shards
 from wdsflow.records import store_lock
+from wdsflow.records.folder_lock import Busy
+from wdsflow.records.process_identity import start_of
 from wdsflow.records.refusals import OtherOptions
-from wdsflow.records.store import Store, StoreError
-from wdsflow.records.store_lock import Busy, StoreLock
+from wdsflow.records.store import Store
+from wdsflow.records.store_lock import StoreLock
+from wdsflow.records.store_objects import StoreError
 from wdsflow.records.working_folder import working_folder
 from wdsflow.repair import repair_shards
 from wdsflow.reshaping.reshard import reshard_shards
@@ -253,7 +256,7 @@ def test_the_lock_of_a_killed_process_of_this_machine_is_taken_over_at_once(memo
     process.stdout.readline()
     locked(memory).close(remove=False)
     found = json.loads(memory.cat_file("/lock"))
-    found |= {"pid": process.pid, "process": store_lock._process(process.pid), "token": "other"}
+    found |= {"pid": process.pid, "process": start_of(process.pid), "token": "other"}
     memory.pipe_file("/lock", json.dumps(found).encode())
     with pytest.raises(Busy):
         locked(memory)
@@ -268,7 +271,7 @@ def test_the_lock_of_another_machine_is_taken_over_when_it_is_not_written_any_mo
     memory, monkeypatch, caplog
 ):
     monkeypatch.setattr(store_lock, "STALE", 1.0)
-    monkeypatch.setattr(store_lock, "SETTLE", 0.0)
+    monkeypatch.setattr(store_lock, "TAKEOVER_WAIT", 0.0)
     other = {"host": "elsewhere", "pid": 1, "process": "x y 1", "since": "2026", "token": "other"}
     ended = threading.Event()
 

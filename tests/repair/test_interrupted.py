@@ -139,8 +139,7 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote
 
 
 def test_two_repairs_do_not_work_in_one_folder_at_once(shards: str, tmp_path: Path):
-    from wdsflow.records.refusals import Lock
-    from wdsflow.records.store_lock import Busy
+    from wdsflow.records.folder_lock import Busy, Lock
 
     (tmp_path / "out/.wdsflow").mkdir(parents=True)
     with Lock(tmp_path / "out/.wdsflow/lock"), pytest.raises(Busy, match="another run works in"):

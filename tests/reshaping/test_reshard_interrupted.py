@@ -132,8 +132,7 @@ def test_copies_of_packed_inputs_go_however_a_run_ends(tmp_path: Path, monkeypat
 
 
 def test_two_reshards_do_not_work_in_one_folder_at_once(tmp_path: Path):
-    from wdsflow.records.refusals import Lock
-    from wdsflow.records.store_lock import Busy
+    from wdsflow.records.folder_lock import Busy, Lock
 
     source = packed_set(tmp_path / "in")
     (tmp_path / "out/.wdsflow").mkdir(parents=True)

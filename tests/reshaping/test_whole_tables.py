@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.golden_file import check_text
-from wdsflow.reshaping.graft.join_on import WrongJoin, join_query, join_text, parse_on, parse_set
+from wdsflow.reshaping.graft.join_on import WrongJoin, parse_on, parse_set
+from wdsflow.reshaping.graft.join_text import join_query, join_text
 from wdsflow.reshaping.graft.set_json import BrokenJson, set_in_json
-from wdsflow.reshaping.graft.table_rows import find_table
+from wdsflow.reshaping.graft.table_files import locate_table
+from wdsflow.reshaping.graft.table_rows import row_batches
 from wdsflow.table_files.errors import NoTable, TableError
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_tables.txt"
@@ -64,9 +66,9 @@ def test_tables_are_read_or_refused_with_these_words(tmp_path, monkeypatch):
     ]:
         lines.append(given)
         try:
-            table = find_table(given)
+            table = locate_table(given)
             for path in table.files:
-                for joins, values in table.batches(path, parse_on("key"), ["caption"]):
+                for joins, values in row_batches(table, path, parse_on("key"), ["caption"]):
                     lines += [
                         f"  {join!r} {value!r}" for join, value in zip(joins, values, strict=True)
                     ]

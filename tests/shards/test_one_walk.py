@@ -16,13 +16,13 @@ SPLITS = {
     "wdsflow.scan.scanner": "counts runs and odd names for all readers at once",
     "wdsflow.readers.datasets_columns": "the rule of datasets, as data of a Grouping",
     "wdsflow.repair.junk_names": "keys of dot-files, which readers split in their own way",
+    "wdsflow.repair.read_members": "whether a member with a damaged header fits its neighbours",
     "wdsflow.repair.regroup": "joins members that are not adjacent",
-    "wdsflow.repair.shard_samples": "whether a member with a damaged header fits its neighbours",
     "wdsflow.reshaping.reshard.write_output": "the members of one sample, in their new place",
 }
 HEADERS = {
     "wdsflow.reshaping.reshard.write_output": "the members of one sample, in their new place",
-    "wdsflow.repair.shard_samples": "links, by tarfile itself",
+    "wdsflow.repair.member_contents": "links, by tarfile itself",
 }
 
 

@@ -8,7 +8,7 @@ from wdsflow.indexing.index_options import KINDS
 from wdsflow.indexing.index_record import IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.sidecar_facts import SidecarFact
-from wdsflow.records.line import is_as_written
+from wdsflow.records.lines_file import is_as_written
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many, size
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.tar_view import view_of
 from wdsflow.readers.base import Reader
-from wdsflow.records.unfinished import known_counts
+from wdsflow.records.shard_counts import read_counts
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import scan_shards
@@ -173,6 +173,6 @@ def _listed_counts(urls: Sequence[Shard]) -> list[int] | None:
         if url.path is None:
             return None
         if folder not in folders:
-            folders[folder] = known_counts(Path(folder or "."))
+            folders[folder] = read_counts(Path(folder or "."))
         counts.append(folders[folder].get(name, 0))
     return counts if all(counts) else None

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
 
-from wdsflow.engines.peer import Mark, TaskProgress
+from .mark import Mark, TaskProgress
 
 EngineName = Literal["local", "ray"]
 
@@ -37,11 +37,11 @@ class EngineError(RuntimeError):
     """No worker can work on the rest. Finished work stays, and the rest can be resumed."""
 
 
-class Unfit(Exception):
+class EnvironmentMismatchError(Exception):
     """Raised by a task if this machine or process cannot work on any, or would give other results: the run ends."""
 
 
-class Trouble(NamedTuple):
+class WorkerFailure(NamedTuple):
     """The answer to a task that failed: ``errno`` of an OSError, otherwise 0; ``where`` is the traceback.
 
     ``fatal``: others would fail, too. ``blames``: the name of the cause, if it is known.
@@ -54,19 +54,26 @@ class Trouble(NamedTuple):
     blames: str = ""
 
 
-def trouble_of(error: BaseException) -> Trouble:
+def failure_of(error: BaseException) -> WorkerFailure:
     """Return the report of an exception."""
     where = traceback.format_exc()
     if isinstance(error, OSError) and error.errno:
         text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-        return Trouble(text, error.errno, where)
+        return WorkerFailure(text, error.errno, where)
     # Ours, written to be read.
-    if isinstance(error, (OSError, ValueError, Unfit)):
-        text, fatal = str(error) or type(error).__name__, isinstance(error, Unfit)
-        return Trouble(text, 0, where, fatal, getattr(error, "blames", ""))
-    at = traceback.extract_tb(error.__traceback__)[-1:]
-    place = f" in {os.path.basename(at[0].filename)}, line {at[0].lineno}" if at else ""
-    return Trouble(f"{type(error).__name__}: {error}{place}", 0, where)
+    if isinstance(error, (OSError, ValueError, EnvironmentMismatchError)):
+        return WorkerFailure(
+            str(error) or type(error).__name__,
+            0,
+            where,
+            fatal=isinstance(error, EnvironmentMismatchError),
+            blames=getattr(error, "blames", ""),
+        )
+    frames = traceback.extract_tb(error.__traceback__)
+    location = ""
+    if frames:
+        location = f" in {os.path.basename(frames[-1].filename)}, line {frames[-1].lineno}"
+    return WorkerFailure(f"{type(error).__name__}: {error}{location}", 0, where)
 
 
 class Engine(ABC, Generic[T]):
@@ -83,7 +90,7 @@ class Engine(ABC, Generic[T]):
 
     @abstractmethod
     def next(self) -> tuple[T, Any]:
-        """Wait until one of the tasks is done, and return it with its answer, or Trouble. Raises EngineError."""
+        """Wait until one of the tasks is done, and return it with its answer, or WorkerFailure. Raises EngineError."""
 
     def under_way(self) -> "list[tuple[T, TaskProgress]] | None":
         """Return the tasks that are begun, and how much of each is done; None if only finished tasks are known.
@@ -118,6 +125,6 @@ def work_on(engine: Engine[T], tasks: Iterable[T]) -> Generator[tuple[T, Any], N
 
 def _done(engine: Engine[T]) -> tuple[T, Any]:
     task, answer = engine.next()
-    if isinstance(answer, Trouble) and answer.fatal:
+    if isinstance(answer, WorkerFailure) and answer.fatal:
         raise EngineError(answer.text)
     return task, answer

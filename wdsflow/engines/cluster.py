@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, NoReturn
 
 from wdsflow.engines.base import Engine, EngineError
-from wdsflow.engines.peer import Peer, ending, receive, send, take_line, when_gone
+from wdsflow.engines.exit_status import ending
+from wdsflow.engines.messages import receive, send, take_line, when_closed
+from wdsflow.engines.peer import Peer
 from wdsflow.text.install import install_extras
 
 # From the module ray to an engine; picklable.
@@ -73,8 +75,8 @@ class _DriverEngine(Engine[Any]):
         self._driver.ask("submit", task)
 
     def next(self) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = self._driver.ask("next")
-        return found
+        result: tuple[Any, Any] = self._driver.ask("next")
+        return result
 
     def close(self) -> None:
         """Stop tasks under way; an interrupted driver does so when its connection ends."""
@@ -90,18 +92,16 @@ class _Driver:
         self.interrupted = False
         self._peer = Peer("from wdsflow.engines.cluster import serve; serve()", kept=False)
 
-    def ask(self, what: str, *arguments: Any) -> Any:
+    def ask(self, request: str, *arguments: Any) -> Any:
         """Make a request; return its answer, or raise its error. Raises EngineError if the driver ended."""
         self.interrupted = True
         try:
-            raised, answer = self._peer.ask((what, arguments))
+            raised, answer = self._peer.ask((request, arguments))
         except (OSError, EOFError):
-            how = (
-                ending(self._peer.wait())
-                if self._peer.ends_within(_PATIENCE)
-                else "does not answer"
-            )
-            raise EngineError(f"the process that works with the Ray cluster {how}") from None
+            fault = "does not answer"
+            if self._peer.ends_within(_PATIENCE):
+                fault = ending(self._peer.wait())
+            raise EngineError(f"the process that works with the Ray cluster {fault}") from None
         self.interrupted = False
         if raised:
             raise answer
@@ -124,7 +124,7 @@ def serve() -> None:
     with open(os.devnull, "wb") as nothing:
         # Ray prints the logs of lost nodes there, and has no setting for it.
         os.dup2(nothing.fileno(), 1)
-    when_gone(line, _give_up)
+    when_closed(line, _give_up)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(KeyboardInterrupt):
             _answer_all(line, stack)
@@ -139,20 +139,22 @@ def _answer_all(line: IO[bytes], stack: contextlib.ExitStack) -> None:
     engine: Any = None
     while True:
         try:
-            what, arguments = receive(line)
+            request, arguments = receive(line)
         except EOFError:
             _await_interrupt()
-        if what == "leave":
+        if request == "leave":
             return
         raised, answer = False, None
         try:
-            if what == "connect":
+            if request == "connect":
                 ray = stack.enter_context(_joined(*arguments))
-            elif what == "start":
+            elif request == "start":
                 engine = arguments[0](ray)
                 stack.callback(engine.close)
+            elif request == "width":
+                answer = engine.width
             else:
-                answer = engine.width if what == "width" else getattr(engine, what)(*arguments)
+                answer = getattr(engine, request)(*arguments)
         except Exception as error:  # noqa: BLE001 - raised in the program
             raised, answer = True, error
         try:

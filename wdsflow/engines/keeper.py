@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import psutil
 
-from .peer import when_gone
+from .messages import when_closed
 
 # Status of a fork whose work is done; code of the user ends a process with 0.
 DONE = 113
@@ -64,18 +64,19 @@ def _keep(child: int) -> NoReturn:
         for fd in (1, 2):
             os.dup2(nothing.fileno(), fd)
     _close_others()
-    when_gone(0, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    when_closed(0, lambda: os.kill(os.getpid(), signal.SIGTERM))
     status: int | None = None
     while status is None and signal.sigwait(_SIGNALS) == signal.SIGCHLD:
         with contextlib.suppress(ChildProcessError):
-            status = _reaped(child)
+            status = _reap(child)
     ends = time.monotonic() + _PATIENCE
     # All have ended.
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < ends:
             _kill_all(child, alive=status is None)
-            found = _reaped(child)
-            status = found if status is None else status
+            child_status = _reap(child)
+            if status is None:
+                status = child_status
             time.sleep(_PAUSE)
     _end_as(status)
 
@@ -95,16 +96,21 @@ def _close_others() -> None:
                 os.close(fd)
 
 
-def _reaped(child: int) -> int | None:
+def _reap(child: int) -> int | None:
     """Reap all ended processes; return the status of the child if it is one of them. Raises ChildProcessError if none is left."""
-    found: int | None = None
+    child_status: int | None = None
     try:
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            found = ended[1] if ended[0] == child else found
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            # Others have not ended yet.
+            if not pid:
+                break
+            if pid == child:
+                child_status = status
     except ChildProcessError:
-        if found is None:
+        if child_status is None:
             raise
-    return found
+    return child_status
 
 
 def _kill_all(child: int, *, alive: bool) -> None:
@@ -112,9 +118,9 @@ def _kill_all(child: int, *, alive: bool) -> None:
     if alive:
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
-    for each in psutil.Process().children(recursive=True):
+    for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            each.kill()
+            process.kill()
 
 
 def _end_as(status: int | None) -> NoReturn:

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic
 
-from wdsflow.engines.base import Engine, EngineError, T, Task, Trouble, Work
-from wdsflow.engines.local import Worker
+from wdsflow.engines.base import Engine, EngineError, T, Task, Work, WorkerFailure
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
+from wdsflow.engines.worker import Worker
 
-# Seconds.
-_ASK = 5.0
+# Seconds between two looks at the cluster.
+_POLL = 5.0
 # Workers on a GPU: it computes no faster with more.
 _SHARING = 8
 # Seconds until a worker starts: a cluster may have to grow first.
@@ -41,7 +41,7 @@ class RayWorker:
         return trouble
 
     def work(self, task: Task) -> Any:
-        """Return the answer to a task, or Trouble."""
+        """Return the answer to a task, or WorkerFailure."""
         assert self._worker is not None
         return self._worker.work(task)
 
@@ -52,7 +52,8 @@ class _Job(Generic[T]):
     __slots__ = ("losses", "task")
 
     def __init__(self, task: T) -> None:
-        self.task, self.losses = task, 0
+        self.task = task
+        self.losses = 0
 
 
 class RayEngine(Engine[T]):
@@ -72,8 +73,11 @@ class RayEngine(Engine[T]):
         gpus: float = 0.0,
         memory: int = 0,
     ) -> None:
-        self._ray, self._function, self._site = ray, function, site
-        self._workers, self._gpus = workers, gpus
+        self._ray = ray
+        self._function = function
+        self._site = site
+        self._workers = workers
+        self._gpus = gpus
         needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
         # Ray must not restart actors: a new one gets a shard only once it runs.
         self._remote = ray.remote(RayWorker).options(
@@ -86,8 +90,9 @@ class RayEngine(Engine[T]):
         self._idle: list[Any] = []
         # Actors lost since the last one that started.
         self._misses = 0
-        # When, and how many workers there is room for.
-        self._asked = float("-inf"), 1
+        # How many workers there is room for, and when the cluster said so.
+        self._room = 1
+        self._room_since = float("-inf")
 
     @property
     def limit(self) -> int:
@@ -95,9 +100,10 @@ class RayEngine(Engine[T]):
         if self._workers:
             return self._workers
         now = time.monotonic()
-        if now - self._asked[0] > _ASK:
-            self._asked = now, slots(self._ray, self._gpus)
-        return self._asked[1]
+        if now - self._room_since > _POLL:
+            self._room = slots(self._ray, self._gpus)
+            self._room_since = now
+        return self._room
 
     @property
     def width(self) -> int:
@@ -113,29 +119,30 @@ class RayEngine(Engine[T]):
         """Wait for an answer. Raises EngineError if no actor can work."""
         silent = 0.0
         while True:
-            found, _ = self._ray.wait(list(self._under_way), timeout=_ASK)
-            if not found:
+            ready, _ = self._ray.wait(list(self._under_way), timeout=_POLL)
+            if not ready:
                 # Nodes may have joined.
                 self._feed()
-                silent += _ASK
+                silent += _POLL
                 if silent >= _PATIENCE:
                     self._check_alive()
                     silent = 0.0
                 continue
-            actor, job = self._under_way.pop(found[0])
+            reference = ready[0]
+            actor, job = self._under_way.pop(reference)
             errors = self._ray.exceptions
             try:
-                answer = self._ray.get(found[0])
+                answer = self._ray.get(reference)
             except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
-                # errors of tasks are their answers.
+                # Errors of tasks are their answers.
                 raise _unusable(error) from None
             except errors.RayError as error:
-                done = self._lose(actor, job, error)
+                result = self._lose(actor, job, error)
             else:
-                done = self._take(actor, job, answer)
+                result = self._note_answer(actor, job, answer)
             self._feed()
-            if done is not None:
-                return done
+            if result is not None:
+                return result
 
     def close(self) -> None:
         """Kill the actors; their processes end with them."""
@@ -145,7 +152,8 @@ class RayEngine(Engine[T]):
 
     def _feed(self) -> None:
         while self._todo and self._idle:
-            actor, job = self._idle.pop(), self._todo.popleft()
+            actor = self._idle.pop()
+            job = self._todo.popleft()
             self._under_way[actor.work.remote(job.task)] = actor, job
         starting = sum(job is None for _, job in self._under_way.values())
         for _ in range(min(len(self._todo) - starting, self.limit - len(self._actors))):
@@ -153,7 +161,7 @@ class RayEngine(Engine[T]):
             self._actors.add(actor)
             self._under_way[actor.ready.remote()] = actor, None
 
-    def _take(self, actor: Any, job: _Job[T] | None, answer: Any) -> tuple[T, Any] | None:
+    def _note_answer(self, actor: Any, job: _Job[T] | None, answer: Any) -> tuple[T, Any] | None:
         self._idle.append(actor)
         if job is not None:
             return job.task, answer
@@ -170,7 +178,7 @@ class RayEngine(Engine[T]):
         if job is not None:
             job.losses += 1
             if job.losses >= NODE_LOSSES:
-                return job.task, Trouble(
+                return job.task, WorkerFailure(
                     f"the worker of this shard was lost {job.losses} times: {_summary(error)}"
                 )
             self._todo.appendleft(job)
@@ -184,9 +192,10 @@ class RayEngine(Engine[T]):
 
     def _check_alive(self) -> None:
         if all(job is None for _, job in self._under_way.values()):
-            asked = f"a core{f' and {self._gpus:g} GPU' if self._gpus else ''} and the memory for an image"
+            gpu = f" and {self._gpus:g} GPU" if self._gpus else ""
             raise EngineError(
-                f"no node of the cluster has had {asked} to spare for {_PATIENCE:g} seconds"
+                f"no node of the cluster has had a core{gpu} and the memory for an image"
+                f" to spare for {_PATIENCE:g} seconds"
             )
 
 
@@ -225,15 +234,21 @@ def share_of_gpu(ray: Any, measure: Callable[[], float | None], declared: float)
     except ray.exceptions.RayError:
         # The workers will report why models do not load.
         return declared
-    return declared if need is None else 1 / max(1, min(_SHARING, int(1 / max(need, 1e-9))))
+    if need is None:
+        return declared
+    fitting = int(1 / max(need, 1e-9))
+    return 1 / max(1, min(_SHARING, fitting))
 
 
 def slots(ray: Any, gpus: float) -> int:
     """Return how many workers fit into the cluster as it is now, each with a core and some GPUs; 1 at least."""
     count = 0
     for node in ray.nodes():
-        if node["Alive"]:
-            has = node["Resources"]
-            cores = int(has.get("CPU", 0))
-            count += min(cores, int(has.get("GPU", 0) / gpus + 1e-6)) if gpus else cores
+        if not node["Alive"]:
+            continue
+        resources = node["Resources"]
+        workers = int(resources.get("CPU", 0))
+        if gpus:
+            workers = min(workers, int(resources.get("GPU", 0) / gpus + 1e-6))
+        count += workers
     return max(count, 1)

@@ -35,7 +35,9 @@ def usual_processes(*, remote: bool) -> int:
 
 def shown_cores() -> int:
     """Return how many processors this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def cpu_quota() -> float | None:
@@ -93,7 +95,7 @@ class Site:
 
 def first_local(paths: Iterable[str | None]) -> tuple[str, ...]:
     """Return the first of some paths that exists here, made absolute: other machines must see it, too."""
-    return next(
-        ((os.path.abspath(path),) for path in paths if path is not None and os.path.exists(path)),
-        (),
-    )
+    for path in paths:
+        if path is not None and os.path.exists(path):
+            return (os.path.abspath(path),)
+    return ()

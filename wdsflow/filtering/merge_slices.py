@@ -5,8 +5,9 @@ from pathlib import Path
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import recorded_run
-from wdsflow.records.line import other_file
-from wdsflow.records.run_status import RunStatus, statuses
+from wdsflow.records.file_identity import why_changed
+from wdsflow.records.read_status import statuses
+from wdsflow.records.run_status import RunStatus
 
 from .run_folder import Layout
 from .run_record import RunRecord, recorded_layout
@@ -54,7 +55,7 @@ def merge_slices(out: Path) -> RunReport:
         changed = []
         for number, line in enumerate(records):
             for path, identity in record.files(line):
-                reason = other_file(path, identity)
+                reason = why_changed(path, identity)
                 if reason:
                     changed.append((number % status.count, reason))
         if changed:

@@ -6,7 +6,9 @@ from functools import partial
 
 from wdsflow.engines.base import Engine
 from wdsflow.engines.cluster import Cluster, connected
-from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
+from wdsflow.engines.first_here import FirstHere
+from wdsflow.engines.local import LocalEngine
+from wdsflow.engines.own_process import OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
 from wdsflow.engines.site import Site, first_local, usable_cores, usual_processes
 from wdsflow.filtering.deciding.plan import plan_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wdsflow.engines.base import Trouble
+from wdsflow.engines.base import WorkerFailure
 from wdsflow.filtering.deciding.broken_scores import BrokenRunGuard
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.shards.atomic import UNREADABLE
@@ -32,7 +32,7 @@ class PassResults:
         Raises OutputError if an output could not be written, BrokenRunError if a score fails for
         all samples.
         """
-        if isinstance(answer, Trouble):
+        if isinstance(answer, WorkerFailure):
             return self._add_trouble(task, answer)
         if isinstance(answer, ShardFailure):
             self._report.failures.append(answer)
@@ -50,7 +50,7 @@ class PassResults:
         """Record the shards that were held back. Raises OutputError."""
         self._write(self._guard.rest())
 
-    def _add_trouble(self, task: ShardTask, trouble: Trouble) -> ShardFailure:
+    def _add_trouble(self, task: ShardTask, trouble: WorkerFailure) -> ShardFailure:
         # A fault of the output: all others would fail too.
         if trouble.errno and trouble.errno not in UNREADABLE:
             raise OutputError(trouble.errno, trouble.text)

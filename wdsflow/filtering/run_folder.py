@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from wdsflow.records.line import Counts, Line, lines_paths, read_lines
+from wdsflow.records.counts import Counts
+from wdsflow.records.line import Line
+from wdsflow.records.lines_file import lines_paths, read_lines
 from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.shard import Shard

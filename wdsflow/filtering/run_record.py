@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import differences
-from wdsflow.records.line import THERE, Identity
+from wdsflow.records.file_identity import MUST_EXIST, Identity
+from wdsflow.records.folder_lock import Lock
 from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.refusals import Lock
 from wdsflow.records.run_state import part_name
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
@@ -59,10 +59,12 @@ class RunRecord(OutputRecord[ShardRecord]):
             if name not in self.lines:
                 continue
             origin = partial(_origin, number, url)
-            done, reason = self.known(name, partial(origin, self.identity))
+            done, reason = self.finished_line(name, partial(origin, self.identity))
             if self.lines[name].recipe != self.identity and request.get("kind") == "measure":
                 # Of an earlier run with other scores.
-                stored, other_reason = self.known(name, partial(origin, self.lines[name].recipe))
+                stored, other_reason = self.finished_line(
+                    name, partial(origin, self.lines[name].recipe)
+                )
                 metadata = read_metadata(self.layout.ledger(name)) if stored is not None else {}
                 if stored is not None and can_extend_ledger(metadata, request):
                     required, available = set(scores_of(request)), set(scores_of(metadata))
@@ -104,7 +106,7 @@ class RunRecord(OutputRecord[ShardRecord]):
             yield layout.quarantine(line.name), line.quarantine
         yield layout.ledger(line.name), line.ledger
         if line.quarantine is not None:
-            yield layout.reasons(line.name), THERE
+            yield layout.reasons(line.name), MUST_EXIST
 
     def samples(self, done: Sequence[ShardRecord]) -> dict[str, int]:
         """Return the samples of all tars."""
@@ -128,12 +130,12 @@ class RunRecord(OutputRecord[ShardRecord]):
         if not can_add_scores(stored, options) or not (self.is_alone or adds_only):
             raise Differs(self.folder, stored, options)
 
-    def refuse_taken(self, names: Sequence[str], options: Mapping[str, object]) -> None:
+    def refuse_existing(self, names: Sequence[str], options: Mapping[str, object]) -> None:
         """Raise FileExistsError if a file to be written exists, or is an input."""
         if self.options is None:
             refuse(self.layout, options)
 
-    def own_folders(self) -> Iterable[Path]:
+    def output_folders(self) -> Iterable[Path]:
         """Return the folders of outputs."""
         return [self.folder, *filter(None, [self.layout.quarantine_folder])]
 
@@ -141,7 +143,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Return the folders of unpacked shards, and of values between two passes."""
         return [self.layout.spool, self.layout.resolved_folder]
 
-    def await_others(self) -> None:
+    def await_workers(self) -> None:
         """Wait until all workers of a run, or of a slice, have ended on all machines. Raises Busy."""
         locks = [self.layout.workers_lock(*self.part)]
         if self.is_alone:
@@ -150,16 +152,16 @@ class RunRecord(OutputRecord[ShardRecord]):
             if path.exists():
                 Lock(path, patience=60).close()
 
-    def asked_to_dict(self) -> dict[str, object]:
+    def request_to_dict(self) -> dict[str, object]:
         """Return the request."""
         request: dict[str, object] = json.loads(json.dumps(self.options, sort_keys=True))
         return request
 
-    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[object]]:
+    def request_from_dict(self, request: dict[str, Any]) -> tuple[dict[str, Any], Iterable[object]]:
         """Read the request. Raises KeyError, TypeError, ValueError."""
-        if not all(isinstance(found[name], list) for name in ("names", "urls")):
+        if not all(isinstance(request[name], list) for name in ("names", "urls")):
             raise ValueError("not a request")
-        return found, found["names"]
+        return request, request["names"]
 
     def remove(self) -> None:
         """Remove all files of the outputs, and those of the first of two passes."""

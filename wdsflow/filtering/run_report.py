@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wdsflow.memory.sizes import format_size
-from wdsflow.records.line import by_count
+from wdsflow.records.counts import by_count
 from wdsflow.records.report import OutputsReport
 from wdsflow.records.unfinished import uncounted_text
 from wdsflow.shards.samples.tar_damage import is_harmless

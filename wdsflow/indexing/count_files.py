@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from wdsflow.records.unfinished import known_counts
+from wdsflow.records.unfinished import read_counts
 
 from .shard_pass import ShardFacts
 
@@ -27,7 +27,7 @@ def render_counts(
     of ``without``. If one of them is requested, and the other exists with other numbers, that is
     returned, too: readers take either.
     """
-    sizes = {name: count for name, count in known_counts(folder).items() if name not in without}
+    sizes = {name: count for name, count in read_counts(folder).items() if name not in without}
     sizes |= {name: facts.samples for name, facts in shards.items()}
     files: dict[str, bytes] = {}
     if "sizes" in kinds or ("len" in kinds and _has_other_sizes(folder / SIZES, sizes)):

@@ -114,7 +114,7 @@ class FolderIndex:
     def _is_done(self, job: _Job) -> bool:
         """Return whether all files of a shard exist; if so, take the facts from the record."""
         try:
-            line = self._record.known(_line_of(job.name), lambda: job.made_from)[0]
+            line = self._record.finished_line(_line_of(job.name), lambda: job.made_from)[0]
             facts = ShardFacts(**line.facts) if line and line.facts else None  # type: ignore[arg-type]
         except (TypeError, ValueError):
             return False

@@ -38,7 +38,7 @@ class IndexRecord(OutputRecord[IndexLine]):
 
     def ours(self, name: str) -> IndexLine | None:
         """Return the line of a file or shard, if the file is as it was written."""
-        return self.known(name, dict)[0]
+        return self.finished_line(name, dict)[0]
 
     def is_made_from(self, name: str, of: Mapping[str, object]) -> bool:
         """Return whether a file is there as it was written, from the same input."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from wdsflow.records.line import Counts, reason_lines
+from wdsflow.records.counts import Counts, reason_lines
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 

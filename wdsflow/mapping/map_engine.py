@@ -168,7 +168,7 @@ class MapEngine:
         workers = {worker.line: worker for worker in self.pool.workers}
         ready = wait(list(workers), _SILENCE)
         if not ready:
-            return [(worker, worker.death()) for worker in workers.values() if worker.gone()]
+            return [(worker, worker.death()) for worker in workers.values() if worker.has_ended()]
         return [(worker, worker.answer()) for line, worker in workers.items() if line in ready]
 
     def _batches_left(self, worker: MapWorker) -> int | None:

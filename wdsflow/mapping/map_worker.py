@@ -3,7 +3,8 @@
 import contextlib
 from pathlib import Path
 
-from wdsflow.engines.peer import Peer, ending, likely_memory
+from wdsflow.engines.exit_status import ending, likely_memory
+from wdsflow.engines.peer import Peer
 from wdsflow.memory.usage import descendants, held
 
 from .messages import Done, Failed, MapOrder, MapSetup, RowBatch
@@ -67,6 +68,6 @@ class MapWorker(Peer):
 
     def kill(self, reason: str) -> None:
         """Kill it and its children, unless it has ended."""
-        if not self.gone():
+        if not self.has_ended():
             self.killed = self.killed or reason
             self.end()

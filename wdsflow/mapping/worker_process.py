@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from wdsflow.engines.peer import receive, send, take_line, when_gone
+from wdsflow.engines.messages import receive, send, take_line, when_closed
 from wdsflow.memory.usage import forget_peak, peak, private_data, resident
 
 from .failure_kinds import failure_of, refusal_of
@@ -35,7 +35,7 @@ def serve() -> None:
     # The parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = take_line(prints=True)
-    when_gone(line, _end_all)
+    when_closed(line, _end_all)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         setup: MapSetup = receive(line)
         try:

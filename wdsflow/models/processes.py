@@ -16,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol
 
-from wdsflow.engines.peer import Peer, receive, send
+from wdsflow.engines.messages import receive, send
+from wdsflow.engines.peer import Peer
 from wdsflow.engines.retries import LOADS, NOT_BEGUN, SERVERS, ItemTrials
 from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.device import check_cap, choose

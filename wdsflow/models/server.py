@@ -16,7 +16,7 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.engines.peer import receive, send, take_line, when_gone
+from wdsflow.engines.messages import receive, send, take_line, when_closed
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.batching.device import prepare_environment
 
@@ -139,7 +139,7 @@ def serve() -> None:
     asked: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
     room = threading.Semaphore(_GPU_HELD if setup.device.startswith("cuda") else _HELD)
     desk = _Desk(asked, models, room, _Load(setup.address))
-    when_gone(line, partial(_end, setup.address))
+    when_closed(line, partial(_end, setup.address))
     threading.Thread(target=_accept, args=(listener, desk), daemon=True).start()
 
     while True:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from wdsflow.records.line import THERE, Identity
+from wdsflow.records.file_identity import MUST_EXIST, Identity
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.unfinished import INSIDE
 
@@ -30,4 +30,4 @@ class PackRecord(OutputRecord[PackedShard]):
         """Return the shard and its listing."""
         yield from super().files(line)
         if line.left_out:
-            yield listing_of(self.folder, line.name), THERE
+            yield listing_of(self.folder, line.name), MUST_EXIST

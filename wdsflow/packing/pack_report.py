@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.records.line import Counts, OneFile, by_count
+from wdsflow.records.counts import Counts, by_count
+from wdsflow.records.line import OneFile
 from wdsflow.records.report import OutputsReport
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.shard_names import IMAGE_FIELDS

@@ -15,7 +15,7 @@ from wdsflow.shards.thread_jobs import Begin, run_in_threads
 from .pack_job import PackJob
 
 if TYPE_CHECKING:
-    from wdsflow.engines.local import Worker
+    from wdsflow.engines.worker import Worker
 
 Result = TypeVar("Result")
 
@@ -40,7 +40,7 @@ class PackWorkers:
 
     def start(self) -> None:
         """Start the processes; each becomes free when it has imported what it needs."""
-        from wdsflow.engines.local import Worker
+        from wdsflow.engines.worker import Worker
 
         for _ in range(min(self._jobs, usable_cores()) - 1):
             worker = Worker(work_in_process, self._held)

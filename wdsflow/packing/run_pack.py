@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from wdsflow.records.report import run_outputs
+from wdsflow.records.run_outputs import run_outputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder, writing

@@ -15,16 +15,15 @@ writes ``sizes.json`` and ``__len__``.
 
 Our files are in ``.wdsflow``, which no reader of shards opens:
 
-===================
-==================================================================================================
-``thin.json``        the options and the names of all outputs. Another run with other options is
-refused (``OtherOptions``) ``thin.jsonl``       a ``Line`` for each finished output: its origin, the
-identity of its files, its counts ``unfinished.json``  exists from the first write until a run ends
-normally. ``validate`` reports it with the command that resumes ``state-thin.json``  of a run, or of
-each slice, that works or has not done all: see ``run_state``; ``run_status`` reads it ``lock``
-held by the run, or shared by its slices (``--shard-count``)
-===================
-==================================================================================================
+* ``thin.json``: the options and the names of all outputs. Another run with other options is
+  refused (``OtherOptions``).
+* ``thin.jsonl``: a ``Line`` for each finished output: its origin, the identity of its files, its
+  counts.
+* ``unfinished.json`` exists from the first write until a run ends normally. ``validate`` reports it
+  with the command that resumes.
+* ``state-thin.json``: of a run, or of each slice, that works or has not done all; see
+  ``run_state``, which writes it, and ``read_status``, which reads it.
+* ``lock``: held by the run, or shared by its slices (``--shard-count``); see ``folder_lock``.
 
 **Resume.** A line is written when its output is whole and has its name; lines are synced at most a
 tenth of a second later. Its origin is taken before the inputs are read, so that the next run
@@ -41,7 +40,7 @@ files are removed. A run that finished nothing leaves the folder as it was. Afte
 next run removes the leftovers.
 
 **Counts.** A ``Line`` has sums (``Counts``): inputs are outputs plus left-out ones, by reason. They
-are checked in one place, ``Line.check``, when a line is made and when it is read; ``Counts`` and
+are checked by ``Line.check``, when a line is made and when it is read; ``Counts`` and
 ``reason_lines`` print them for all commands. ``sizes.json`` and ``__len__``, from which OpenCLIP
 takes the length of an epoch, exist only after a run that ended normally, and list the shards that
 exist: ``begin`` moves those of an earlier run inside, ``finish`` writes them.

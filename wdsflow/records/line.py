@@ -1,102 +1,27 @@
-"""A line of a record: one output, its counts that add up, and its origin."""
+"""A line of a record: the result of one output, and the values that decide it."""
 
-import errno
 import json
-import os
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from wdsflow.shards.atomic import UNREADABLE, naming
+from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.text.shell import escape
 
-from .unfinished import INSIDE
+from .counts import Counts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Key = TypeVar("Key", str, tuple[str, str])
-
-L = TypeVar("L", bound="Line")
-Identity = dict[str, object] | None
-# The identity of a file that only has to exist.
-THERE: dict[str, object] = {}
 # In names that are not UTF-8; pydantic's parser, which takes half of the time of the module json,
 # refuses it.
 _SURROGATE = re.compile(rb"\\ud[c-f]", re.IGNORECASE)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-
-
-class Counts(NamedTuple):
-    """Counts of samples, members or rows. ``came + made == out + sum(left_out)``."""
-
-    # "samples".
-    what: str
-    came: int
-    out: int
-    # By reason.
-    left_out: Mapping[str, int]
-    # New ones; None: this cannot happen.
-    made: int | None = None
-
-    @property
-    def gone(self) -> int:
-        """How many were left out."""
-        return sum(self.left_out.values())
-
-    def check(self, about: object) -> None:
-        """Raise RuntimeError if one is unaccounted for, or a count is negative."""
-        counts = (self.came, self.out, self.made or 0, *self.left_out.values())
-        if self.came + (self.made or 0) != self.out + self.gone or min(counts) < 0:
-            raise RuntimeError(f"{self.what} do not add up: {self.line()}: {about}")
-
-    def line(self, out: str = "out", left_out: str = "left out") -> str:
-        """Return the sum as a line.
-
-        >>> Counts("samples", 15, 12, {"no image": 3}).line()
-        'samples: 15 in = 12 out + 3 left out'
-        """
-        return f"{self.what}: {self.sum(out=out, left_out=left_out)}"
-
-    def sum(self, noun: str = "", out: str = "out", left_out: str = "left out") -> str:
-        """Return the sum alone.
-
-        >>> Counts("samples", 15, 12, {"no image": 3}).sum(" samples", "indexed")
-        '15 samples in = 12 indexed + 3 left out'
-        """
-        made = "" if self.made is None else f" + {self.made:,} made"
-        return f"{self.came:,}{noun} in{made} = {self.out:,} {out} + {self.gone:,} {left_out}"
-
-    def parts_line(self, out: str, always: int = 0) -> str:
-        """Return the sum as a line with all reasons, of which only the first ``always`` are shown if they are 0.
-
-        >>> Counts("rows", 3, 2, {"unmatched": 1, "ambiguous": 0}).parts_line("used", always=1)
-        'rows: 2 used + 1 unmatched = 3'
-        """
-        reasons = [
-            f"{count:,} {name}"
-            for at, (name, count) in enumerate(self.left_out.items())
-            if count or at < always
-        ]
-        return f"{self.what}: {' + '.join([f'{self.out:,} {out}', *reasons])} = {self.came:,}"
-
-
-def by_count(counts: Mapping[Key, int]) -> list[tuple[Key, int]]:
-    """Return the entries, the most frequent first."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def reason_lines(title: str, counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line for each reason, the most frequent first."""
-    for reason, count in by_count(counts):
-        yield f"  {title}: {count:,} x {escape(reason)}"
 
 
 class Line:
@@ -138,17 +63,16 @@ class Line:
     def from_line(cls, line: bytes) -> "Self":
         """Read a line. Raises ValueError if it is invalid: partial, of another version, or with counts that do not add up."""
         reader = _reader(cls)  # type: ignore[arg-type]  # mypy has it as not hashable
-        odd = _SURROGATE.search(line) is not None
-        found: Self = (
-            reader.validate_python(values_of(line))
-            if odd
-            else reader.validate_json(line, strict=True)
-        )
+        result: Self
+        if _SURROGATE.search(line):
+            result = reader.validate_python(values_of(line))
+        else:
+            result = reader.validate_json(line, strict=True)
         try:
-            found.check()
+            result.check()
         except RuntimeError as error:
             raise ValueError(str(error)) from None
-        return found
+        return result
 
 
 @dataclass(kw_only=True)
@@ -196,7 +120,8 @@ class OneFile(Line):
 
     def seal(self, path: Path, made_from: dict[str, object]) -> None:
         """Add the facts about the complete file at ``path``. Raises OSError."""
-        self.name, self.made_from = path.name, made_from
+        self.name = path.name
+        self.made_from = made_from
         self.identity = None if self.output is None else fingerprint(str(path))
 
 
@@ -232,13 +157,16 @@ class NewShard(OneFile):
 
     def lines(self, outcome: str) -> Iterator[str]:
         """Yield the outcome of the shard, and read errors."""
-        yield f"{escape(self.url, 300)} -> {escape(self.output, 300) if self.output else '-'}: {outcome}"
-        yield from (f"  lost: {escape(trouble, 300)}" for trouble in self.lost)
+        output = escape(self.output, 300) if self.output else "-"
+        yield f"{escape(self.url, 300)} -> {output}: {outcome}"
+        for error in self.lost:
+            yield f"  lost: {escape(error, 300)}"
 
 
 @cache
 def _recorded(kind: type[Line]) -> list[str]:
-    return [each.name for each in fields(kind) if each.name not in kind.passing]  # type: ignore[arg-type]
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return [name for name in names if name not in kind.passing]
 
 
 @cache
@@ -252,92 +180,6 @@ def values_of(line: bytes) -> Any:
     """Return the values of a line. Raises ValueError if it is invalid."""
     from pydantic_core import from_json
 
-    return json.loads(line) if _SURROGATE.search(line) else from_json(line)
-
-
-def lines_paths(inside: Path, stem: str) -> list[Path]:
-    """Return the files with lines of a record, oldest first: that of earlier runs, and those of slices."""
-    return [inside / f"{stem}.jsonl", *sorted(inside.glob(f"{stem}-*-of-*.jsonl"))]
-
-
-class LinesFile:
-    """The lines of a run that works, without the partial line of a killed one. Raises OSError, which names the path."""
-
-    # Seconds for which lines wait for one sync: each may take as long as the work on a small shard.
-    _together = 0.1
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._synced = path, 0.0
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        self._size = path.read_bytes().rfind(b"\n") + 1
-        os.ftruncate(self._file, self._size)
-
-    def add(self, line: bytes) -> None:
-        """Append a line, or nothing. Raises OSError."""
-        with naming(self._path):
-            try:
-                if os.write(self._file, line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                if time.monotonic() - self._synced > self._together:
-                    os.fsync(self._file)
-                    self._synced = time.monotonic()
-            except OSError:
-                os.ftruncate(self._file, self._size)
-                raise
-        self._size += len(line)
-
-    def close(self) -> None:
-        """Sync the last lines."""
-        # The next run writes again what was lost.
-        with suppress(OSError):
-            os.fsync(self._file)
-        os.close(self._file)
-
-
-def read_lines(
-    paths: Iterable[Path], kind: type[L], is_current: Callable[[L], bool] = lambda line: True
-) -> dict[str, L]:
-    """Return the finished outputs by name. Of several lines for one, the last counts, except those of earlier results."""
-    found: dict[str, L] = {}
-    for path in paths:
-        with suppress(FileNotFoundError), open(path, "rb") as lines:
-            for text in lines:
-                try:
-                    line = kind.from_line(text)
-                except ValueError:
-                    # The partial line of a killed run, or one of another version: the output is
-                    # written again.
-                    continue
-                before = found.get(line.name)
-                if before is None or is_current(line) or not is_current(before):
-                    found[line.name] = line
-    return found
-
-
-def is_as_written(
-    folder: str | os.PathLike[str], run: str, kind: type[OneFile], names: Iterable[str]
-) -> bool:
-    """Return whether runs of a command wrote all of these files of a folder, and none has changed since."""
-    try:
-        written = read_lines([Path(folder, INSIDE, f"{run}.jsonl")], kind)
-        return all(
-            name in written and not other_file(Path(folder, name), written[name].identity)
-            for name in names
-        )
-    except OSError:
-        # Also SourceError.
-        return False
-
-
-def other_file(path: Path, before: Identity) -> str:
-    """Return why a file differs from the one that was written, "" if it does not. Raises SourceError if it cannot be read."""
-    if before == THERE:
-        return "" if path.exists() else f"{path} is missing"
-    try:
-        return (
-            "" if fingerprint(str(path)) == before else f"{path} was changed since it was written"
-        )
-    except SourceError as error:
-        if error.kind != "missing":
-            raise
-        return f"{path} is missing" if before is not None else ""
+    if _SURROGATE.search(line):
+        return json.loads(line)
+    return from_json(line)

@@ -2,28 +2,32 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wdsflow.shards.atomic import remove_stale, write_file
+from wdsflow.shards.atomic import write_file
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import SourceError
 
-from .line import Identity, Line, LinesFile, OneFile, lines_paths, other_file, read_lines
-from .refusals import Lock, OtherOptions, need_folder, refuse_company, refuse_inputs, tidy
+from .file_identity import Identity
+from .folder_lock import Busy, Lock
+from .line import Line, OneFile
+from .lines_file import LinesFile, lines_paths, read_lines
+from .refusals import OtherOptions, need_folder, refuse_company, refuse_inputs
 from .run_state import StateFile, part_name
-from .store_lock import Busy
+from .tidy_folder import remove_leftovers, tidy
 from .unfinished import COUNTS, INSIDE, MARK, begin_shards, end_shards, forget_shards, undo_begin
+from .why_redone import why_redone
 from .working_folder import store_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 L = TypeVar("L", bound=Line)
+
+# By value of a line's origin: why an output is written again.
 _REASONS = {
     "code": "another wdsflow wrote it",
     "url": "its output was made from {}",
@@ -63,22 +67,24 @@ class OutputRecord(Generic[L]):
         part: tuple[int, int] = (0, 1),
         names: tuple[str, str] | None = None,
     ) -> None:
-        self.folder, self.inside = folder, folder / INSIDE
-        self._store = store_of(folder)
-        self._run, self._did, self.kind, self._reasons = (
-            run,
-            did,
-            line,
-            _REASONS | dict(reasons or {}),
-        )
+        self.folder = folder
+        self.inside = folder / INSIDE
+        self.kind = line
         self.part = part
-        asked, self._stem = names or (run, run)
-        self._asked = self.inside / f"{asked}.json"
+        self._run = run
+        self._did = did
+        self._reasons = {**_REASONS, **(reasons or {})}
+        request_stem, self._stem = names or (run, run)
+        self._request_path = self.inside / f"{request_stem}.json"
+        self._lines_path = self.inside / f"{part_name(self._stem, part)}.jsonl"
+        self._lines_file: LinesFile
+        self._store = store_of(folder)
         self.state = StateFile(self.inside, self._stem, run, part)
         self._stack = ExitStack()
-        self._file: LinesFile
+        # All outputs of this run.
         self._names: list[str] = []
-        self._is_begun = self._is_marked = False
+        self._is_begun = False
+        self._is_marked = False
         self.locks: list[Lock] = []
         # Temporary files of killed runs that were removed.
         self.stale = 0
@@ -96,12 +102,13 @@ class OutputRecord(Generic[L]):
 
     def read(self) -> None:
         """Read the record, which needs no lock."""
-        self.options, self.outputs = self._read_asked()
-        vars(self).pop("lines", None)
+        self.options, self.outputs = self._read_request()
+        self._forget_lines()
         if self._store:
-            self._store.recall(path for line in self.lines.values() for path, _ in self.files(line))
+            paths = [path for line in self.lines.values() for path, _ in self.files(line)]
+            self._store.recall(paths)
 
-    # Commands that write several files per output override these.
+    # Commands that write several files per output, or whose options grow, override these.
 
     def all_paths(self) -> Iterable[Path]:
         """Return all possible files of the outputs."""
@@ -119,8 +126,11 @@ class OutputRecord(Generic[L]):
 
     def samples(self, done: Sequence[L]) -> dict[str, int]:
         """Return the entries of ``sizes.json`` for finished outputs."""
-        known = (line for line in done if isinstance(line, OneFile) and line.identity)
-        return {line.name: line.counted for line in known if (self.folder / line.name).exists()}
+        counts = dict[str, int]()
+        for line in done:
+            if isinstance(line, OneFile) and line.identity and (self.folder / line.name).exists():
+                counts[line.name] = line.counted
+        return counts
 
     def is_current(self, line: L) -> bool:
         """Return whether a line belongs to this run, not to an earlier one with other results."""
@@ -135,7 +145,7 @@ class OutputRecord(Generic[L]):
         if self.options is not None and self.options != options and not self._is_idle():
             raise OtherOptions(self.folder, self._did, self.options, options)
 
-    def refuse_taken(self, names: Sequence[str], options: Mapping[str, object]) -> None:
+    def refuse_existing(self, names: Sequence[str], options: Mapping[str, object]) -> None:
         """Raise FileExistsError if an output exists that no run of this command wrote."""
         for name in names:
             if name not in self.outputs and os.path.lexists(self.folder / name):
@@ -143,7 +153,7 @@ class OutputRecord(Generic[L]):
                     f"{self.folder / name} exists already, and no {self._run} wrote it: choose another folder"
                 )
 
-    def own_folders(self) -> Iterable[Path]:
+    def output_folders(self) -> Iterable[Path]:
         """Return the folders of outputs, apart from those inside."""
         return [self.folder]
 
@@ -151,53 +161,57 @@ class OutputRecord(Generic[L]):
         """Return the folders inside that only a run in progress needs."""
         return ()
 
-    def await_others(self) -> None:
+    def await_workers(self) -> None:
         """Wait until no worker of an earlier run is left. Raises Busy."""
 
-    def asked_to_dict(self) -> dict[str, object]:
+    def request_to_dict(self) -> dict[str, object]:
         """Return the stored form of options and outputs."""
         return {"options": self.options, "outputs": sorted(self.outputs)}
 
-    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
-        """Read it. Raises KeyError, TypeError, ValueError."""
-        return found["options"], found["outputs"]
+    def request_from_dict(self, request: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
+        """Return options and outputs from their stored form. Raises KeyError, TypeError, ValueError."""
+        return request["options"], request["outputs"]
+
+    def why(self, name: str, before: object, now: object) -> str:
+        """Return why an output is written again: a value of its origin has changed."""
+        return self._reasons[name].format(before)
+
+    # A run, from its begin to its end.
 
     def __enter__(self) -> "Self":
-        for folder in self.own_folders():
+        for folder in self.output_folders():
             need_folder(folder)
         made = not self.folder.exists()
         self.inside.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.callback(tidy, self.folder, self.scratch(), made=made)
-            self.locks = [
-                stack.enter_context(
-                    Lock(self.inside / "lock", self.patience, shared=not self.is_alone)
-                )
-            ]
-            if not self.is_alone:
-                self.locks.append(
-                    stack.enter_context(Lock(self.inside / self._slice("lock"), self.patience))
-                )
-            self.await_others()
+            self._lock(stack)
+            self.await_workers()
             stack.callback(self._leave)
-            self._sweep()
+            self._remove_leftovers()
             self.read()
             if self._store:
                 self._store.abort_uploads(self.all_paths())
             self._stack = stack.pop_all()
         return self
 
+    def _lock(self, stack: ExitStack) -> None:
+        """Lock the folder: for this run, or for all slices of the run and this one alone. Raises Busy."""
+        lock = Lock(self.inside / "lock", self.patience, shared=not self.is_alone)
+        self.locks = [stack.enter_context(lock)]
+        if not self.is_alone:
+            slice_lock = Lock(self.inside / part_name("lock", self.part), self.patience)
+            self.locks.append(stack.enter_context(slice_lock))
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: object
     ) -> None:
         if kind is not None and self._is_begun:
+            is_interrupt = issubclass(kind, KeyboardInterrupt)
+            reason = "interrupted" if is_interrupt else str(error) or kind.__name__
             # The error that ended the run counts.
             with suppress(OSError):
-                self.state.note(
-                    ended="interrupted"
-                    if issubclass(kind, KeyboardInterrupt)
-                    else str(error) or kind.__name__
-                )
+                self.state.note(ended=reason)
         self._stack.close()
 
     def mark_reading(self) -> None:
@@ -236,57 +250,73 @@ class OutputRecord(Generic[L]):
         """
         names = list(names)
         with self.together("prepare"):
-            if not self.is_alone:
-                self.options, self.outputs = self._read_asked()
-            self.refuse_taken(names, options)
-            if restart or (self._is_idle() and not self.keeps(options)):
-                refuse_inputs(inputs, self.all_paths())
-                self.clear()
-                self.refuse_taken(names, options)
-            self.refuse_other(options)
-            if not (self.keeps(options) and self.outputs.issuperset(names)):
-                self.options, self.outputs = dict(options), self.outputs | set(names)
-                write_file(self._asked, json.dumps(self.asked_to_dict(), indent=1).encode() + b"\n")
+            self._prepare(options, names, inputs, restart=restart)
             if shards and self.outputs:
                 begin_shards(self.folder, self._run, len(names))
                 self._is_marked = True
+        # Lines of slices: those of this run must follow them.
         if self.is_alone and len(lines_paths(self.inside, self._stem)) > 1:
-            # Those of slices, so that later ones follow.
             self._write_lines()
-        self._names, self._is_begun = names, True
+        self._names = names
+        self._is_begun = True
         if names:
             self._stack.callback(self.state.close)
             self.state.begin()
-        self._file = LinesFile(self._lines_path)
-        self._stack.callback(self._file.close)
+        self._lines_file = LinesFile(self._lines_path)
+        self._stack.callback(self._lines_file.close)
         self.publish()
+
+    def _prepare(
+        self,
+        options: Mapping[str, object],
+        names: Sequence[str],
+        inputs: Iterable[Shard],
+        *,
+        restart: bool,
+    ) -> None:
+        """Refuse the outputs, or note them as those of this run."""
+        if not self.is_alone:
+            self.options, self.outputs = self._read_request()
+        self.refuse_existing(names, options)
+        if restart or (self._is_idle() and not self.keeps(options)):
+            refuse_inputs(inputs, self.all_paths())
+            self.clear()
+            self.refuse_existing(names, options)
+        self.refuse_other(options)
+        if not (self.keeps(options) and self.outputs.issuperset(names)):
+            self.options = dict(options)
+            self.outputs |= set(names)
+            request = json.dumps(self.request_to_dict(), indent=1)
+            write_file(self._request_path, request.encode() + b"\n")
 
     def refuse_company(self) -> None:
         """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote."""
         refuse_company(self.folder, self._run, self.outputs, COUNTS if self.options is None else ())
 
-    def known(self, name: str, origin: Callable[[], Mapping[str, object]]) -> tuple[L | None, str]:
+    def finished_line(
+        self, name: str, origin: Callable[[], Mapping[str, object]]
+    ) -> tuple[L | None, str]:
         """Return the line of an output that is done already, or None and, if it was done, why it is done again."""
         line = self.lines.get(name)
         if line is None:
             return None, ""
-        reason = self._changed(line, origin)
+        reason = why_redone(line, origin, self.files(line), self.why)
         return (None, reason) if reason else (line, "")
 
     def add(self, line: L) -> None:
         """Record a finished output. Raises OSError; then it is not recorded."""
         data = line.to_line()
         if self._store:
-            self._store.put(
-                self._lines_path, line.name, data, [path for path, _ in self.files(line)]
-            )
-        self._file.add(data)
+            paths = [path for path, _ in self.files(line)]
+            self._store.put(self._lines_path, line.name, data, paths)
+        self._lines_file.add(data)
         self.lines[line.name] = line
 
     def adopt(self, names: Sequence[str]) -> None:
         """Take over the outputs of slices, which are all done, so that ``finish`` ends their run. Raises OSError."""
         self.read()
-        self._names, self._is_marked = list(names), (self.inside / MARK).exists()
+        self._names = list(names)
+        self._is_marked = (self.inside / MARK).exists()
 
     def is_done(self, name: str) -> bool:
         """Return whether an output has a line of this run."""
@@ -305,20 +335,19 @@ class OutputRecord(Generic[L]):
         with self.together("finish"):
             if not self.is_alone:
                 # Others have written some.
-                vars(self).pop("lines", None)
+                self._forget_lines()
             done = [self.lines[name] for name in self._names if self.is_done(name)]
-            whole = len(done) == len(self._names)
-            if whole or self.is_alone:
-                self._end(done, whole=whole)
-            if not whole:
-                left = [
-                    name
-                    for name in self._names[self.part[0] :: self.part[1]]
-                    if not self.is_done(name)
-                ]
-                self.state.end(left, why)
+            is_complete = len(done) == len(self._names)
+            if is_complete or self.is_alone:
+                self._end(done)
+            if is_complete:
+                self.state.forget()
+            else:
+                index, count = self.part
+                names = self._names[index::count]
+                self.state.end([name for name in names if not self.is_done(name)], why)
         self.publish()
-        return whole
+        return is_complete
 
     def publish(self) -> None:
         """Do in the store what was done in its working folder; there is nothing to do for a local folder. Raises OSError."""
@@ -338,22 +367,26 @@ class OutputRecord(Generic[L]):
         ``counts``: remove the counts of its shards, too; by default if there are any. Otherwise
         they are restored.
         """
-        counts = self._has_files() if counts is None else counts
+        if counts is None:
+            counts = self._has_files()
         self.remove()
         for path in lines_paths(self.inside, self._stem):
             path.unlink(missing_ok=True)
         self.state.forget()
-        if self.outputs:
-            (forget_shards if counts else undo_begin)(self.folder)
+        if self.outputs and counts:
+            forget_shards(self.folder)
+        elif self.outputs:
+            undo_begin(self.folder)
         # Last: it lists the files to remove.
-        self._asked.unlink(missing_ok=True)
-        self.options, self.outputs, self.lines, self._is_marked = None, frozenset(), {}, False
+        self._request_path.unlink(missing_ok=True)
+        self.options = None
+        self.outputs = frozenset()
+        self.lines = {}
+        self._is_marked = False
 
-    def _end(self, done: Sequence[L], *, whole: bool) -> None:
-        places = {name: place for place, name in enumerate(self._names)}
-        self.lines = dict(
-            sorted(self.lines.items(), key=lambda item: (places.get(item[0], -1), item[0]))
-        )
+    def _end(self, done: Sequence[L]) -> None:
+        """Write the lines in their order and the counts; remove the files of a run that has no output."""
+        self._sort_lines()
         samples = self.samples(done)
         self._write_lines()
         if not self.lines and not self.outputs:
@@ -363,8 +396,16 @@ class OutputRecord(Generic[L]):
         elif self._is_marked:
             end_shards(self.folder, samples)
             self._is_marked = False
-        if whole:
-            self.state.forget()
+
+    def _sort_lines(self) -> None:
+        """Put the lines in the order of the outputs, after those of earlier outputs."""
+        positions = {name: position for position, name in enumerate(self._names)}
+        names = sorted(self.lines, key=lambda name: (positions.get(name, -1), name))
+        self.lines = {name: self.lines[name] for name in names}
+
+    def _forget_lines(self) -> None:
+        """Read the lines again when they are next needed."""
+        vars(self).pop("lines", None)
 
     def _write_lines(self) -> None:
         first, *others = lines_paths(self.inside, self._stem)
@@ -376,35 +417,24 @@ class OutputRecord(Generic[L]):
         """Remove files that only this run needs, and all if it finished nothing."""
         # Then the next run reports them.
         with suppress(Busy):
-            self.await_others()
+            self.await_workers()
         # The error that ended the run counts.
         with suppress(OSError):
-            self._sweep()
+            self._remove_leftovers()
             if self._is_begun and self.is_alone and self.outputs and not self._has_files():
                 self.clear(counts=False)
             self.publish()
 
-    def _sweep(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove leftovers of killed processes; files of living ones are locked."""
-        for path in self.scratch() if self.is_alone else ():
-            shutil.rmtree(path, ignore_errors=True)
-        for folder in (*self.own_folders(), *(Path(place) for place, _, _ in os.walk(self.inside))):
-            with suppress(FileNotFoundError, NotADirectoryError):
-                self.stale += remove_stale(folder)
+        scratch = self.scratch() if self.is_alone else ()
+        self.stale += remove_leftovers(self.inside, self.output_folders(), scratch)
 
-    def together(self, what: str) -> AbstractContextManager[object]:
-        """Keep out other slices, which may do the same at the same time."""
-        return (
-            Lock(self.inside / f"lock-{what}", patience=600) if not self.is_alone else nullcontext()
-        )
-
-    def _slice(self, name: str) -> str:
-        return part_name(name, self.part)
-
-    @cached_property
-    def _lines_path(self) -> Path:
-        """The file with the lines of this run; each slice has its own until all are done."""
-        return self.inside / f"{self._slice(self._stem)}.jsonl"
+    def together(self, step: str) -> AbstractContextManager[object]:
+        """Keep out other slices, which may do the same step at the same time."""
+        if self.is_alone:
+            return nullcontext()
+        return Lock(self.inside / f"lock-{step}", patience=600)
 
     def _has_files(self) -> bool:
         return any(path.exists() for path in self.all_paths())
@@ -413,34 +443,16 @@ class OutputRecord(Generic[L]):
         """Return whether an earlier run finished nothing, so that another may replace it."""
         return self.is_alone and bool(self.outputs) and not self._has_files()
 
-    def _read_asked(self) -> tuple[dict[str, object] | None, frozenset[str]]:
+    def _read_request(self) -> tuple[dict[str, object] | None, frozenset[str]]:
         try:
-            options, outputs = self.asked_from_dict(json.loads(self._asked.read_bytes()))
+            options, outputs = self.request_from_dict(json.loads(self._request_path.read_bytes()))
         except FileNotFoundError:
             return None, frozenset()
         except (ValueError, KeyError, TypeError):
             raise FileExistsError(
-                f"{self._asked} is damaged, and the files of that run are unknown: remove {self.folder},"
+                f"{self._request_path} is damaged, and the files of that run are unknown: remove {self.folder},"
                 " or choose another folder with -o"
             ) from None
-        return options, frozenset(
-            name for name in outputs if isinstance(name, str) and "/" not in name
-        )
-
-    def _changed(self, line: L, origin: Callable[[], Mapping[str, object]]) -> str:
-        try:
-            known = line.origin
-            for name, now in origin().items():
-                before = known.get(name)
-                if before != now and before != (now := json.loads(json.dumps(now))):
-                    return self.why(name, before, now)
-            return next(
-                filter(None, (other_file(path, identity) for path, identity in self.files(line))),
-                "",
-            )
-        except SourceError as error:
-            return f"it cannot be read now: {error}"
-
-    def why(self, name: str, before: object, now: object) -> str:
-        """Return why an output is written again: a value of its origin has changed."""
-        return self._reasons[name].format(before)
+        names = [name for name in outputs if isinstance(name, str)]
+        # Nothing outside the folder is ours, whatever the file says.
+        return options, frozenset(name for name in names if "/" not in name)

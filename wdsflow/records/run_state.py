@@ -15,7 +15,8 @@ from pathlib import Path
 
 from wdsflow.shards.atomic import write_file
 
-from .store_lock import BEAT, this_process
+from .process_identity import this_process
+from .store_lock import BEAT
 from .unfinished import command_now
 
 # ``ended`` of a slice whose outputs are done.
@@ -25,7 +26,15 @@ PREFIX = "state-"
 
 @dataclass(frozen=True)
 class RunState:
-    """The file. ``index`` and ``count`` are those of the slice; ``identity`` decides which lines are of this run."""
+    """The contents of the file.
+
+    Attributes:
+        index, count: of the slice.
+        command: the command line that resumes it, in the folder ``place``; "" if a program called it.
+        process: the one that works, as ``this_process`` describes it.
+        identity: decides which lines are of this run.
+        ended: ``DONE``, or why it ended; "" if it works, or was killed.
+    """
 
     run: str
     index: int
@@ -34,22 +43,23 @@ class RunState:
     place: str = field(default_factory=os.getcwd)
     process: dict[str, object] = field(default_factory=this_process)
     identity: str = ""
-    # "": it works, or was killed.
     ended: str = ""
 
 
 def part_name(name: str, part: tuple[int, int]) -> str:
     """Return the name of a slice's own file; that of the whole run if there are no slices."""
-    return name if part[1] == 1 else "{}-{:05d}-of-{:05d}".format(name, *part)
+    index, count = part
+    return name if count == 1 else f"{name}-{index:05d}-of-{count:05d}"
 
 
 def read_states(inside: Path, stem: str) -> list[tuple[RunState, Path]]:
     """Return the states of a run and its slices, by the time of their begin; a file may be removed meanwhile."""
-    found = []
+    states = []
     for path in inside.glob(f"{PREFIX}{stem}*.json"):
         with suppress(FileNotFoundError, ValueError, TypeError):
-            found.append((RunState(**json.loads(path.read_bytes())), path))
-    return sorted(found, key=lambda each: str(each[0].process.get("since")))
+            state = RunState(**json.loads(path.read_bytes()))
+            states.append((state, path))
+    return sorted(states, key=lambda item: str(item[0].process.get("since")))
 
 
 class StateFile:
@@ -57,7 +67,9 @@ class StateFile:
 
     def __init__(self, inside: Path, stem: str, run: str, part: tuple[int, int]) -> None:
         self.path = inside / f"{PREFIX}{part_name(stem, part)}.json"
-        self._stem, self._part, self._run = stem, part, run
+        self._stem = stem
+        self._part = part
+        self._run = run
         self._state: RunState | None = None
         self._closed = threading.Event()
 
@@ -67,18 +79,28 @@ class StateFile:
             self.forget()
         self._state = RunState(self._run, *self._part)
         self.note()
-        threading.Thread(target=self._beat, daemon=True, name="wdsflow-beat").start()
+        threading.Thread(target=self._touch_until_closed, daemon=True, name="wdsflow-beat").start()
 
     def note(self, *, identity: str | None = None, ended: str = "") -> None:
         """Write the file again, with another ``identity`` if one is given."""
-        if self._state is not None:
-            known = self._state.identity if identity is None else identity
-            self._state = replace(self._state, identity=known, ended=ended)
-            write_file(self.path, json.dumps(asdict(self._state)).encode() + b"\n")
+        if self._state is None:
+            return
+        if identity is None:
+            identity = self._state.identity
+        self._state = replace(self._state, identity=identity, ended=ended)
+        write_file(self.path, json.dumps(asdict(self._state)).encode() + b"\n")
 
-    def end(self, left: Sequence[str], why: str) -> None:
-        """Note the end of a run that has left outputs to others, or to the next run: ``left`` of its own."""
-        self.note(ended=f"{why or 'not written'}, such as {left[0]}" if left else DONE)
+    def end(self, remaining: Sequence[str], why: str) -> None:
+        """Note the end of a run after which outputs are missing.
+
+        Args:
+            remaining: those that this slice did not write; others are the work of other slices.
+            why: the reason; "" if there is no other than that the run ended.
+        """
+        if remaining:
+            self.note(ended=f"{why or 'not written'}, such as {remaining[0]}")
+        else:
+            self.note(ended=DONE)
 
     def forget(self) -> None:
         """Remove the files of the run and of all its slices."""
@@ -90,7 +112,7 @@ class StateFile:
         """Touch it no longer."""
         self._closed.set()
 
-    def _beat(self) -> None:
+    def _touch_until_closed(self) -> None:
         """Show machines that do not share locks that the run lives."""
         while not self._closed.wait(BEAT):
             # The next beat tries again.

@@ -12,7 +12,7 @@ from wdsflow.shards.source.base import SourceError, file_size
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
 if TYPE_CHECKING:
-    from wdsflow.engines.peer import Mark
+    from wdsflow.engines.mark import Mark
 
 
 class ShardWork(Protocol):
@@ -86,12 +86,14 @@ def work_in_process(task: ProcessTask, _: "Mark") -> object:
 
 def result_of(answer: object, shard: object) -> object:
     """Return the answer of ``work_in_process``, or raise it if it is an error. ``shard``: its name for messages."""
-    from wdsflow.engines.base import Trouble
+    from wdsflow.engines.base import WorkerFailure
 
     if isinstance(answer, OSError):
         raise answer
-    if isinstance(answer, Trouble):
-        raise OSError(f"{shard}: {answer.text}") if not answer.where else RuntimeError(answer.where)
+    if isinstance(answer, WorkerFailure):
+        if answer.where:
+            raise RuntimeError(answer.where)
+        raise OSError(f"{shard}: {answer.text}")
     return answer
 
 

@@ -22,18 +22,21 @@ INSIDE = ".wdsflow"
 MARK = "unfinished.json"
 # Bytes of a mark.
 _LARGEST = 1 << 20
+RUNS = ("filter", "measure", "repair", "reshard", "graft", "pack", "index")
 _command: ContextVar[str] = ContextVar("command", default="")
 
 
-RUNS = ("filter", "measure", "repair", "reshard", "graft", "pack", "index")
-
-
 class Unfinished(NamedTuple):
-    """A run that has not written all of its shards. ``command`` resumes it in ``place``; "" if a program called it."""
+    """A run that has not written all of its shards.
 
-    # "reshard".
+    Attributes:
+        run: the command, such as "reshard".
+        shards: that it writes, at most.
+        command: the command line that resumes it; "" if a program called it.
+        place: the folder in which that has to be run.
+    """
+
     run: str
-    # That it writes, at most.
     shards: int
     command: str
     place: str
@@ -53,8 +56,11 @@ class Unfinished(NamedTuple):
             words = shlex.split(self.command)
         except ValueError:
             return []
-        odd = "$'" in self.command or "--allow-pipe" in words or not self.command.isprintable()
-        return [] if words[:2] != ["wdsflow", self.run] or self.run not in RUNS or odd else words
+        if words[:2] != ["wdsflow", self.run] or self.run not in RUNS:
+            return []
+        if "$'" in self.command or "--allow-pipe" in words or not self.command.isprintable():
+            return []
+        return words
 
     def from_here(self, words: Sequence[str]) -> str:
         """Return a command line that runs these words in the folder of the run; each word is quoted."""
@@ -92,15 +98,16 @@ def begin_shards(folder: Path, run: str, shards: int) -> None:
 
 def end_shards(folder: Path, samples: Mapping[str, int]) -> None:
     """Add to the earlier counts those of a finished run, and remove the mark. Raises OSError; then the mark stays."""
-    write_counts(folder, dict(sorted({**known_counts(folder, folder / INSIDE), **samples}.items())))
+    counts = {**read_counts(folder, folder / INSIDE), **samples}
+    write_counts(folder, dict(sorted(counts.items())))
     _unmark(folder)
 
 
 def forget_shards(folder: Path) -> None:
     """Remove the mark, and the counts of shards that were removed; those of others stay."""
-    left = known_counts(folder, folder / INSIDE) | known_counts(folder)
-    if left:
-        write_counts(folder, dict(sorted(left.items())))
+    remaining = read_counts(folder, folder / INSIDE) | read_counts(folder)
+    if remaining:
+        write_counts(folder, dict(sorted(remaining.items())))
     else:
         remove_counts(folder)
     _unmark(folder)
@@ -117,9 +124,9 @@ def undo_begin(folder: Path) -> None:
 def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
     """Return the run that has not written all shards of a folder, or of a url: it is still running, or ended early."""
     try:
-        found = json.loads(_read_mark(folder))
+        mark = json.loads(_read_mark(folder))
         return Unfinished(
-            str(found["run"]), int(found["shards"]), str(found["command"]), str(found["place"])
+            str(mark["run"]), int(mark["shards"]), str(mark["command"]), str(mark["place"])
         )
     except FileNotFoundError:
         return None
@@ -172,20 +179,17 @@ def uncounted_text(samples: int) -> str:
     >>> uncounted_text(2)
     'not counted in sizes.json: 2 samples that have the key of another sample'
     """
-    what = how_many(samples, "sample that has", "samples that have")
-    return f"not counted in sizes.json: {what} the key of another sample"
+    copies = how_many(samples, "sample that has", "samples that have")
+    return f"not counted in sizes.json: {copies} the key of another sample"
 
 
-def known_counts(folder: Path, place: Path | None = None) -> dict[str, int]:
-    """Return the counts of a folder's existing shards by ``sizes.json``, there or in another ``place``."""
+def read_counts(folder: Path, counts_folder: Path | None = None) -> dict[str, int]:
+    """Return the counts of a folder's existing shards by its ``sizes.json``, or by that in ``counts_folder``."""
     with suppress(OSError, ValueError):
-        before = json.loads(((place or folder) / COUNTS[0]).read_bytes())
-        if isinstance(before, dict):
-            return {
-                name: count
-                for name, count in before.items()
-                if isinstance(count, int) and "/" not in name and (folder / name).is_file()
-            }
+        counts = json.loads(((counts_folder or folder) / COUNTS[0]).read_bytes())
+        if isinstance(counts, dict):
+            names = [name for name in counts if "/" not in name and (folder / name).is_file()]
+            return {name: counts[name] for name in names if isinstance(counts[name], int)}
     return {}
 
 

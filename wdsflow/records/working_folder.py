@@ -17,16 +17,18 @@ from wdsflow.text.secrets import redact
 from .store import Store
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+# Stores of runs that work, by their working folders.
 _active: dict[Path, Store] = {}
 
 
 def remote_url(out: str | os.PathLike[str]) -> str | None:
     """Return the url of an output folder in an object store, None for a local folder."""
-    return (
-        out
-        if isinstance(out, str) and local_path(out) is None and not re.match("(https?|pipe):", out)
-        else None
-    )
+    if not isinstance(out, str) or local_path(out) is not None:
+        return None
+    # Nothing can be written there.
+    if re.match("(https?|pipe):", out):
+        return None
+    return out
 
 
 @contextmanager
@@ -68,13 +70,20 @@ def working_folder(out: str | os.PathLike[str], *, dry_run: bool = False) -> Ite
 
 def store_of(folder: Path) -> Store | None:
     """Return the store of a working folder, or of a folder in one; None for any other."""
-    return next((store for place, store in _active.items() if folder.is_relative_to(place)), None)
+    for working, store in _active.items():
+        if folder.is_relative_to(working):
+            return store
+    return None
 
 
 def objects(urls: Iterable[Shard]) -> set[str]:
     """Return the urls that are remote, each spelled in one way. Raises SourceError."""
-    found = (filesystem(url.exact) for url in urls if url.kind == "url")
-    return {str(system.unstrip_protocol(path)) for system, path in found}
+    spelled = set()
+    for url in urls:
+        if url.kind == "url":
+            system, path = filesystem(url.exact)
+            spelled.add(str(system.unstrip_protocol(path)))
+    return spelled
 
 
 def _name_url(error: Exception, folder: Path, url: str) -> None:
@@ -84,8 +93,11 @@ def _name_url(error: Exception, folder: Path, url: str) -> None:
         return
 
     def named(value: Any) -> Any:
-        return value.replace(str(folder), url.rstrip("/")) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        return value.replace(str(folder), url.rstrip("/"))
 
-    error.args = tuple(map(named, error.args))
+    error.args = tuple(named(value) for value in error.args)
     if isinstance(error, OSError) and error.errno is not None:
-        error.filename, error.strerror = named(error.filename), named(error.strerror)
+        error.filename = named(error.filename)
+        error.strerror = named(error.strerror)

@@ -92,7 +92,8 @@ def _second_part(before: Shard, url: Shard) -> int:
     """Return how many members at the start of a shard belong to the last sample of the previous one."""
     try:
         with closing(_runs(url)) as runs:
-            head, following = next(runs, None), next(runs, None)
+            head = next(runs, None)
+            following = next(runs, None)
         if head is None or not head.is_small:
             return 0
         if following is not None and not head.fields < following.fields:
@@ -102,10 +103,11 @@ def _second_part(before: Shard, url: Shard) -> int:
         return 0
     if not last_two:
         return 0
-    whole = following
-    if whole is None and len(last_two) > 1:
-        whole = last_two[0]
-    if whole is None or not head.fields < whole.fields:
+    # A sample that is not split.
+    neighbour = following
+    if neighbour is None and len(last_two) > 1:
+        neighbour = last_two[0]
+    if neighbour is None or not head.fields < neighbour.fields:
         return 0
     last = last_two[-1]
     is_completed = last.stem == head.stem and not last.fields & head.fields

@@ -29,12 +29,12 @@ def join_folders(paths: list[PathParts]) -> list[PathParts]:
 
 def _without_level(paths: list[PathParts], level: int) -> dict[str, str]:
     """Map folders that are parts of the same samples to their names without one level."""
-    # in the order of the paths: the result must not depend on that of a set
+    # In the order of the paths: the result must not depend on that of a set.
     folders = list(dict.fromkeys(folder for folder, _ in paths))
     if len(folders) < 2:
         return {}
-    known = set(folders)
-    # name without the level -> folders
+    all_folders = set(folders)
+    # By their name without the level.
     siblings: dict[str, set[str]] = defaultdict(set)
     for folder in folders:
         if folder:
@@ -42,14 +42,14 @@ def _without_level(paths: list[PathParts], level: int) -> dict[str, str]:
             del levels[level]
             siblings["/".join(levels)].add(folder)
     for target, group in siblings.items():
-        if target in known:
+        if target in all_folders:
             group.add(target)
     candidates = {target: group for target, group in siblings.items() if len(group) > 1}
-    wanted = set().union(*candidates.values())
+    examined = set().union(*candidates.values())
     fields: dict[str, set[str]] = defaultdict(set)
     keys: dict[str, set[str]] = defaultdict(set)
     for folder, base in paths:
-        if folder in wanted:
+        if folder in examined:
             fields[folder].add(cut(base)[1].lower())
             keys[folder].add(base.partition(".")[0])
     new_names: dict[str, str] = {}

@@ -79,11 +79,11 @@ def without_junk(names: Sequence[str]) -> tuple[list[str], list[str]]:
         if key is not None and field is not None:
             keys[index] = key
             fields[key].add(field.lower())
-    samples = {
-        key
-        for key, own in fields.items()
-        if not own.isdisjoint(IMAGE_FIELDS) and not own.issubset(IMAGE_FIELDS)
-    }
+    samples: set[str] = set()
+    for key, names_of_fields in fields.items():
+        has_image = not names_of_fields.isdisjoint(IMAGE_FIELDS)
+        if has_image and not names_of_fields.issubset(IMAGE_FIELDS):
+            samples.add(key)
     folders = {key.rpartition("/")[0] for key in samples if not key.endswith("/")}
     visible = list(names)
     for index, key in keys.items():

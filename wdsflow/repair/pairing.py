@@ -112,7 +112,7 @@ def _renamed(members: Sequence[Named], texts: frozenset[str]) -> dict[int, str]:
     """Return the new names by the first scheme that fits, if these are the extensions of texts."""
     members = [replace(member, texts=texts) for member in members]
     shard = ShardNames(members, _without_partner(members))
-    for scheme in (whole_image_name, words_for_fields, folder_as_key, upper_and_lower_case):
+    for scheme in (full_image_name, words_for_fields, folder_as_key, upper_and_lower_case):
         renamed = _accepted(_with_companions(scheme(shard), members), shard)
         if renamed:
             return renamed
@@ -137,7 +137,7 @@ def without_spaces(names: Sequence[str]) -> list[str]:
     return stripped
 
 
-def whole_image_name(names: ShardNames) -> dict[int, Target]:
+def full_image_name(names: ShardNames) -> dict[int, Target]:
     """The text has the whole name of the image: ``1.jpg`` and ``1.jpg.txt``."""
     targets: dict[int, Target] = {}
     for member in names.unpaired:
@@ -157,11 +157,11 @@ def words_for_fields(names: ShardNames) -> dict[int, Target]:
     kinds: dict[str, set[bool]] = defaultdict(set)
     for member in names.unpaired:
         kinds[member.folder].add(member.is_image)
-    has_folder_each = all(len(kind) == 1 for kind in kinds.values()) and "" not in kinds
+    is_split_by_folder = all(len(kind) == 1 for kind in kinds.values()) and "" not in kinds
     for member in names.unpaired:
         words = _IMAGE_WORDS if member.is_image else _TEXT_WORDS
         folder, _, last = member.folder.rpartition("/")
-        if not (has_folder_each and last.lower() in words):
+        if not (is_split_by_folder and last.lower() in words):
             folder = member.folder
         targets[member.index] = Target(folder, _without_word(member.stem, words))
     return targets

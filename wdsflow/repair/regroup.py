@@ -12,7 +12,7 @@ from .clean_names import Tidy, tidy_names, unused_key
 from .first_sample import with_common_first
 from .same_key import Segment, merge_segments
 
-# links to links
+# Links to links.
 _HOPS = 8
 
 
@@ -20,7 +20,7 @@ class SamplePart(NamedTuple):
     """One field of a sample, with the location of its contents."""
 
     field: str
-    # for a link the member that it points to
+    # For a link, the member that it points to.
     member: Member
 
 
@@ -39,7 +39,7 @@ class RegroupedShard:
     samples: list[RegroupedSample]
     dropped: Counter[str] = field(default_factory=Counter)
     fixed: Counter[str] = field(default_factory=Counter)
-    # a key that several samples have, and that of the second one now; "" if there is none
+    # A key that several samples have, and that of the second one now; "" if there is none.
     renamed_key: str = ""
 
 
@@ -85,16 +85,16 @@ def regroup(
     names = [member.name for member in members] if names is None else names
     shard = RegroupedShard([])
     runs = reader_runs(members, archives)
+    targets = _resolve_links(members, contents.target_of)
     kept: list[_Kept] = []
     links = 0
-    for run, archive, name, member, target in zip(
-        runs, archives, names, members, _resolve_links(members, contents.target_of), strict=True
-    ):
+    for index, member in enumerate(members):
+        target = targets[index]
         if isinstance(target, str):
             shard.dropped[target] += 1
             continue
         links += member.kind == "link"
-        kept.append(_Kept(run, archive, name, target))
+        kept.append(_Kept(runs[index], archives[index], names[index], target))
     if links:
         shard.fixed["links replaced by their targets"] = links
     tidy = tidy_names([member.name for member in kept])
@@ -197,7 +197,7 @@ def _merged(
 
 
 def _add_samples(samples: Sequence[Segment], shard: RegroupedShard) -> None:
-    """Add samples to a shard, with keys of their own for those that only share their key."""
+    """Add samples to a shard, with new keys for those that only share their key."""
     # The first sample that readers get keeps the key.
     owners: dict[str, int] = {}
     for sample in sorted(samples, key=lambda sample: (not sample.is_read, not sample.trains)):

@@ -69,42 +69,31 @@ class RepairPlan:
         """Return the changes beyond the structure, in order."""
         steps: list[Step] = []
         if self.pair_names:
-            steps.append(
-                Step(("--pair-names",), "name images and captions alike that belong together")
-            )
+            action = "name images and captions alike that belong together"
+            steps.append(Step(("--pair-names",), action))
         if self.name_images:
             steps.append(Step(("--name-images",), "name images by their first bytes"))
         for old, new in self.rename:
             steps.append(Step(("--rename", f"{old}={new}"), f"rename {old} to {new}"))
         if self.encoding:
-            does = f"decode captions from {self.encoding}"
-            if self.guessed_from:
-                fits = (
-                    f"all {self.guessed_from:,} make"
-                    if self.guessed_from > 1
-                    else "the only one makes"
-                )
-                does = f"{does} (a guess: {fits} sense in it)"
-            steps.append(Step(("--caption-encoding", self.encoding), does))
+            action = f"decode captions from {self.encoding}"
+            if self.guessed_from == 1:
+                action += " (a guess: the only one makes sense in it)"
+            elif self.guessed_from:
+                action += f" (a guess: all {self.guessed_from:,} make sense in it)"
+            steps.append(Step(("--caption-encoding", self.encoding), action))
         if self.caption is not None:
-            place = self.caption.spelled
-            steps.append(Step(("--caption", place), f"write txt from {place}"))
+            source = self.caption.spelled
+            steps.append(Step(("--caption", source), f"write txt from {source}"))
         for old, new in self.rename_bad:
-            does = f"rename {old} to {new} where it does not decode"
-            steps.append(Step(("--rename-bad", f"{old}={new}"), does))
-        steps += [
-            Step(("--drop-field", name), f"leave out the field {name}", loses=True)
-            for name in self.drop_fields
-        ]
+            action = f"rename {old} to {new} where it does not decode"
+            steps.append(Step(("--rename-bad", f"{old}={new}"), action))
+        for name in self.drop_fields:
+            action = f"leave out the field {name}"
+            steps.append(Step(("--drop-field", name), action, loses=True))
         if self.drop_bad:
-            steps.append(
-                Step(
-                    ("--drop-bad",),
-                    "leave out samples that do not train",
-                    loses=True,
-                    must_change=False,
-                )
-            )
+            action = "leave out samples that do not train"
+            steps.append(Step(("--drop-bad",), action, loses=True, must_change=False))
         return steps
 
     @property

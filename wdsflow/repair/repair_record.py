@@ -27,7 +27,7 @@ class RepairRecord(OutputRecord[ShardRepair]):
         self._plan = plan or RepairPlan()
         self.recorded: dict[str, Any] = {}
 
-    def asked_to_dict(self) -> dict[str, object]:
+    def request_to_dict(self) -> dict[str, object]:
         """Return the stored form of plan, promise and outputs."""
         plan = self._plan
         planned = {
@@ -35,13 +35,13 @@ class RepairRecord(OutputRecord[ShardRepair]):
             "expected_samples": plan.expected_samples,
             "readers": list(plan.readers),
         }
-        return super().asked_to_dict() | {"planned": planned}
+        return super().request_to_dict() | {"planned": planned}
 
-    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
+    def request_from_dict(self, request: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
         """Read it. Raises KeyError, TypeError, ValueError."""
-        planned = found["planned"]
+        planned = request["planned"]
         self.recorded = {**planned, "readers": tuple(planned["readers"])}
-        return super().asked_from_dict(found)
+        return super().request_from_dict(request)
 
 
 def recorded_plan(folder: Path, urls: Sequence[Shard], readers: Sequence[str]) -> RepairPlan | None:

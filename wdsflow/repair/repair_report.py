@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from wdsflow.records.line import Counts, NewShard, reason_lines
+from wdsflow.records.counts import Counts, reason_lines
+from wdsflow.records.line import NewShard
 from wdsflow.records.report import OutputsReport
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -84,7 +85,8 @@ class RepairReport(OutputsReport[ShardRepair]):
         """Why no sample was written, "" if any was."""
         if self.total("samples_written"):
             return ""
-        samples, dropped = self.total("samples"), self.merged("samples_dropped")
+        samples = self.total("samples")
+        dropped = self.merged("samples_dropped")
         if not samples:
             read = sum(not shard.unread for shard in self.shards)
             return f"nothing to write: {how_many(read, 'shard')} read, and none holds a sample"
@@ -93,7 +95,8 @@ class RepairReport(OutputsReport[ShardRepair]):
         left_out = (
             f"{samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"
         )
-        return f"nothing {'would be' if self.dry_run else 'was'} written: {left_out}"
+        verb = "would be" if self.dry_run else "was"
+        return f"nothing {verb} written: {left_out}"
 
     @property
     def difference(self) -> str:
@@ -101,7 +104,8 @@ class RepairReport(OutputsReport[ShardRepair]):
 
         After an input has changed, or could not be read, a plan of before predicts nothing.
         """
-        expected, written = self.plan.expected_samples, self.total("samples_written")
+        expected = self.plan.expected_samples
+        written = self.total("samples_written")
         if expected is None or expected == written or self.changed or self.kept:
             return ""
         return f"the plan promised {how_many(expected, 'sample')}, and {written:,} were written"
@@ -111,19 +115,21 @@ class RepairReport(OutputsReport[ShardRepair]):
         if self.warning:
             yield self.warning
         for shard in self.shards:
-            samples = how_many(shard.samples_written, "sample")
+            outcome = how_many(shard.samples_written, "sample")
             if not shard.samples_written:
-                yield from shard.lines("no samples: nothing written")
-            else:
-                yield from shard.lines(f"{samples}, unchanged" if shard.unchanged else samples)
+                outcome = "no samples: nothing written"
+            elif shard.unchanged:
+                outcome += ", unchanged"
+            yield from shard.lines(outcome)
         yield from self.again_lines("repaired")
-        written, samples = self.total("samples_written"), how_many(self.total("samples"), "sample")
+        written = self.total("samples_written")
+        samples = how_many(self.total("samples"), "sample")
         verb = "would be written" if self.dry_run else "written"
         yield f"{how_many(len(self.shards), 'shard')}: {written:,} of {samples} {verb}{self.done_before}"
-        for way in ("copied", "linked"):
-            count = sum(shard.unchanged == way for shard in self.shards)
+        for method in ("copied", "linked"):
+            count = sum(shard.unchanged == method for shard in self.shards)
             if count:
-                yield f"unchanged: {how_many(count, 'shard')}, {way} byte for byte"
+                yield f"unchanged: {how_many(count, 'shard')}, {method} byte for byte"
         yield from self._count_lines()
 
     def _count_lines(self) -> Iterator[str]:

@@ -14,7 +14,7 @@ from wdsflow.pieces.pieces import member as new_member
 from wdsflow.pieces.pieces import moved as moved_member
 from wdsflow.pieces.whole_copy import copy_whole, link_whole
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.records.report import ShardJob
+from wdsflow.records.run_outputs import ShardJob
 from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.tar.members import Member
@@ -70,7 +70,8 @@ def repair_shard(plan: RepairPlan, job: Job, report: ShardRepair, stop: Event) -
         source, damage = stack.enter_context(
             seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False)
         )
-        report.lost += [damage] if damage else []
+        if damage:
+            report.lost.append(damage)
         shard = read_samples(stack, source, job.moved, plan, report)
         fixer = SampleFixer(shard.source, plan, report)
 
@@ -97,12 +98,13 @@ def repair_shard(plan: RepairPlan, job: Job, report: ShardRepair, stop: Event) -
 
 def _unchanged(output: Iterator[NewMember], members: list[Member]) -> tuple[list[NewMember], bool]:
     """Return the new members up to the first that differs, and whether all are those of the input."""
-    taken: list[NewMember] = []
+    same: list[NewMember] = []
     for new in output:
-        taken.append(new)
-        if len(taken) > len(members) or not new.is_like(members[len(taken) - 1]):
-            return taken, False
-    return taken, len(taken) == len(members)
+        index = len(same)
+        same.append(new)
+        if index >= len(members) or not new.is_like(members[index]):
+            return same, False
+    return same, len(same) == len(members)
 
 
 def _copy(source: Source, job: Job, report: ShardRepair) -> None:

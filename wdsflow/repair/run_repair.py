@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.records.refusals import output_paths
-from wdsflow.records.report import write_one, write_shards
+from wdsflow.records.run_outputs import write_one, write_shards
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
@@ -81,11 +81,16 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
 
 
 def _jobs(urls: Sequence[Shard], folder: Path, options: RepairOptions) -> Iterator[Job]:
-    paths, moved = output_paths(urls, folder), borders(urls)
-    for index, (url, target) in enumerate(zip(urls, paths, strict=True)):
-        borders_of_shard = moved.get(index, UNMOVED)
+    paths = output_paths(urls, folder)
+    moved = borders(urls)
+    for index, url in enumerate(urls):
         yield Job(
-            url, target, options.allow_pipe, not options.dry_run, options.link, borders_of_shard
+            url,
+            paths[index],
+            allow_pipe=options.allow_pipe,
+            write=not options.dry_run,
+            link=options.link,
+            moved=moved.get(index, UNMOVED),
         )
 
 
@@ -93,6 +98,10 @@ def _made_from(job: Job) -> dict[str, object]:
     """Return what determines the output of a shard: itself, and the next one if members come from it. Raises SourceError."""
     if not job.write:
         return {}
-    inputs = [input_identity(url) for url in (job.url, *(job.moved.tail or ())[:1])]
-    moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
+    inputs = [input_identity(job.url)]
+    tail_members = None
+    if job.moved.tail is not None:
+        next_url, tail_members = job.moved.tail
+        inputs.append(input_identity(next_url))
+    moved = [job.moved.skip, tail_members]
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}

@@ -117,14 +117,14 @@ def _merge_group(
     additions: list[list[Segment]] = [[] for _ in complete]
     fields = [set(sample.parts) for sample in complete]
     for part, index in zip(parts, _first_fit(parts, fields), strict=True):
-        (rest if index is None else additions[index]).append(part)
+        if index is None:
+            rest.append(part)
+        else:
+            additions[index].append(part)
     for index, added in enumerate(additions):
         if not added:
             continue
-        is_usual = fields[index] == usual
-        if is_usual and all(
-            decodes(name, member) for part in added for name, member in part.parts.items()
-        ):
+        if fields[index] == usual and all(_decodes_all(part, decodes) for part in added):
             complete[index] = _joined([complete[index], *added])
         else:
             rest += added
@@ -144,23 +144,25 @@ def _without_fields_given_away(
     first_of_run: dict[int, int] = {}
     for index, sample in enumerate(complete):
         first_of_run.setdefault(sample.run, index)
-    left: list[Segment] = []
+    remaining: list[Segment] = []
     for part in parts:
         if part.run not in first_of_run:
-            left.append(part)
+            remaining.append(part)
             continue
         first = first_of_run[part.run]
         sample = complete[first]
         given: dict[str, Member] = {}
         kept: dict[str, Member] = {}
         for name, member in part.parts.items():
-            is_given = name not in sample.parts and decodes(name, member)
-            (given if is_given else kept)[name] = member
+            if name not in sample.parts and decodes(name, member):
+                given[name] = member
+            else:
+                kept[name] = member
         if given:
             complete[first] = replace(sample, parts=sample.parts | given)
         if kept:
-            left.append(replace(part, parts=kept))
-    return left
+            remaining.append(replace(part, parts=kept))
+    return remaining
 
 
 def _joined_parts(parts: Sequence[Segment]) -> list[Segment]:
@@ -171,7 +173,7 @@ def _joined_parts(parts: Sequence[Segment]) -> list[Segment]:
         if index == len(members):
             members.append([])
         members[index].append(part)
-    return [_joined(each) for each in members]
+    return [_joined(segments) for segments in members]
 
 
 def _first_fit(
@@ -205,16 +207,25 @@ def _first_fit(
     return indexes
 
 
+def _decodes_all(part: Segment, decodes: Decodes) -> bool:
+    """Return whether readers decode all members of a segment."""
+    return all(decodes(name, member) for name, member in part.parts.items())
+
+
 def _joined(segments: Sequence[Segment]) -> Segment:
     """Return one segment with the members of several, where the first of them begins."""
     ordered = sorted(segments, key=lambda segment: segment.position)
-    first, last = ordered[0].position, ordered[-1].position
-    hidden = all(segment.hidden for segment in segments)
-    separated = last - first >= len(ordered)
-    whole = Segment(ordered[0].key, first, hidden=hidden, separated=separated)
+    first = ordered[0].position
+    last = ordered[-1].position
+    joined = Segment(
+        ordered[0].key,
+        first,
+        hidden=all(segment.hidden for segment in segments),
+        separated=last - first >= len(ordered),
+    )
     for segment in ordered:
-        whole.parts.update(segment.parts)
-    return whole
+        joined.parts.update(segment.parts)
+    return joined
 
 
 def _without_repeated(

@@ -15,10 +15,10 @@ from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.members import Member
 
 from .field_contents import MOST_DECODED, decodes, image_field
+from .member_contents import contents
 from .regroup import RegroupedSample
 from .repair_plan import RepairPlan
 from .repair_report import ShardRepair
-from .shard_samples import contents
 
 # Bytes of an unpacked gzipped field.
 _MOST_UNPACKED = 256 << 20
@@ -105,9 +105,13 @@ class SampleFixer:
             self._report.missed[f"{old} not renamed: {new} already exists"] += 1
             return fields
         self._report.applied[f"--rename {old}={new}"] += 1
-        return [
-            self._under_new_name(field, new) if field.name == old else field for field in fields
-        ]
+        after: list[Field] = []
+        for field in fields:
+            if field.name == old:
+                after.append(self._under_new_name(field, new))
+            else:
+                after.append(field)
+        return after
 
     def _under_new_name(self, field: Field, new: str) -> Field:
         """Return a field under a new name; a gzipped one that loses its .gz is unpacked."""
@@ -124,7 +128,11 @@ class SampleFixer:
         encoding = self._plan.encoding
         after: list[Field] = []
         for field in fields:
-            if field.name != CAPTION or field.size > LARGEST or is_utf8(data := self.read(field)):
+            if field.name != CAPTION or field.size > LARGEST:
+                after.append(field)
+                continue
+            data = self.read(field)
+            if is_utf8(data):
                 after.append(field)
                 continue
             text = decode_caption(data, encoding)
@@ -136,24 +144,24 @@ class SampleFixer:
             after.append(Field(CAPTION, field.member, text.encode()))
         return after
 
-    def _with_caption(self, fields: list[Field], wanted: CaptionField) -> list[Field]:
+    def _with_caption(self, fields: list[Field], caption: CaptionField) -> list[Field]:
         """Take the caption from json, if the sample has none that readers accept."""
         by_name = {field.name: field for field in fields}
         present = by_name.get(CAPTION)
         fault = "" if present is None else self._caption_fault(present)
         if present is not None and not fault:
             return fields
-        json = by_name.get(wanted.member)
+        json = by_name.get(caption.member)
         text = None
         if json is not None and json.size <= LARGEST:
-            text = caption_of(self.read(json), wanted.names)
+            text = caption_of(self.read(json), caption.names)
         if text is None:
             self._report.missed["no caption found in json"] += 1
             return fields
         if present is not None:
             self._count_dropped(present, f"{fault} caption replaced")
         self._report.made += 1
-        self._report.applied[f"--caption {wanted.spelled}"] += 1
+        self._report.applied[f"--caption {caption.spelled}"] += 1
         others = [field for field in fields if field.name != CAPTION]
         return [*others, Field(CAPTION, None, text.encode())]
 

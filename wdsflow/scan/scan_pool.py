@@ -5,9 +5,11 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import NamedTuple
 
-from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
-from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
-from wdsflow.engines.peer import Mark
+from wdsflow.engines.base import Engine, EngineName, WorkerFailure, work_on
+from wdsflow.engines.first_here import FirstHere
+from wdsflow.engines.local import LocalEngine
+from wdsflow.engines.mark import Mark
+from wdsflow.engines.own_process import OwnProcess
 from wdsflow.engines.site import Site, first_local, usual_processes
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
@@ -76,7 +78,7 @@ def scan_shards(
             else _on_this_machine(tasks, jobs)
         )
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
-            shard = _lost_shard(task.url, answer) if isinstance(answer, Trouble) else answer
+            shard = _lost_shard(task.url, answer) if isinstance(answer, WorkerFailure) else answer
             results[task.number] = shard
             if progress is not None:
                 progress(shard)
@@ -118,7 +120,7 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
     return LocalEngine(scan_task, most)
 
 
-def _lost_shard(url: Shard, trouble: Trouble) -> ShardEvidence:
+def _lost_shard(url: Shard, trouble: WorkerFailure) -> ShardEvidence:
     """Return the evidence of a shard whose process died. Raises an exception of the scan again: it says nothing about the shard."""
     if trouble.errno:
         raise OSError(trouble.errno, trouble.text)

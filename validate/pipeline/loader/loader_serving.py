@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import IO, cast
 
 from wdsflow.engines.keeper import DONE, continue_in_forks
-from wdsflow.engines.peer import receive, send, take_line
+from wdsflow.engines.messages import receive, send, take_line
 
 from ...tracing.errors import line_of
 from ...tracing.machine_faults import machine_fault

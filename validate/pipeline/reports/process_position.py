@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from wdsflow.engines.peer import Note
+from wdsflow.engines.mark import Note
 
 from ...tracing.stage_trace import Kind
 from ..meters.reported_stage import ReportedStage

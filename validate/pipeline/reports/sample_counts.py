@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from wdsflow.engines.peer import Note
+from wdsflow.engines.mark import Note
 
 from .process_position import DATASET, MAIN, Role
 

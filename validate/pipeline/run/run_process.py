@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from wdsflow.engines.peer import receive, send, take_line, when_gone
+from wdsflow.engines.messages import receive, send, take_line, when_closed
 
 from ...tracing.errors import line_of, own_line
 from ...tracing.machine_faults import machine_fault
@@ -35,7 +35,7 @@ def serve(spec: str) -> None:
     """In the process: import the pipeline, build it, and run it; answer "" after each step, or why it failed."""
     line = take_line()
     # Nothing that the pipeline started survives the process that asked.
-    when_gone(line, lambda: os.killpg(0, signal.SIGKILL))
+    when_closed(line, lambda: os.killpg(0, signal.SIGKILL))
     request: RunRequest = receive(line)
     folder = Path(request.folder)
     position = begin_reports(folder, MAIN)

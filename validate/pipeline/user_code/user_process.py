@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from wdsflow.engines.peer import ending, likely_memory
+from wdsflow.engines.exit_status import ending, likely_memory
 from wdsflow.memory.usage import host_memory, private_data
 from wdsflow.text.shell import escape
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from wdsflow.engines.peer import Mark
+from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeAlias
 
-from wdsflow.engines.base import Unfit
-from wdsflow.engines.peer import Mark
+from wdsflow.engines.base import EnvironmentMismatchError
+from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
@@ -173,7 +173,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             try:
                 outputs = self._models.map(model, [window.items.pop(key) for key in keys])
             except PoisonedError as error:
-                raise Unfit(
+                raise EnvironmentMismatchError(
                     f"{model.called()}: {error.message}. Run again with --jobs 1 or more: models then have a separate"
                     " process, which is replaced, and the sample that caused this is quarantined"
                 ) from None

@@ -4,8 +4,8 @@ import platform
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from wdsflow.engines.base import Unfit
-from wdsflow.engines.peer import Mark
+from wdsflow.engines.base import EnvironmentMismatchError
+from wdsflow.engines.mark import Mark
 from wdsflow.filtering.deciding.broken_scores import always_failing
 from wdsflow.filtering.deciding.decider import set_outcomes
 from wdsflow.filtering.deciding.outcome_counts import count_outcomes
@@ -34,7 +34,7 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
     """Process a shard. On return all its files are complete; before, none is partially visible.
 
     Returns a failure if the shard cannot be read, or its ledger is missing or belongs to another
-    shard. Raises OSError if an output cannot be written, Unfit if installed libraries differ from
+    shard. Raises OSError if an output cannot be written, EnvironmentMismatchError if installed libraries differ from
     those at the start of the run.
     """
     try:
@@ -81,11 +81,11 @@ def _process(task: ShardTask, mark: Mark) -> ShardRecord:
 
 
 def _check_environment(task: ShardTask, plan: FilterPlan) -> None:
-    """Raise Unfit if scores would have other values here than on the machine that started the run."""
+    """Raise EnvironmentMismatchError if scores would have other values here than on the machine that started the run."""
     expected = task.metadata.get("identities")
     if expected is not None and expected != plan.score_identities:
         changes = "; ".join(differences(expected, plan.score_identities))
-        raise Unfit(
+        raise EnvironmentMismatchError(
             f"{platform.node()} would compute other values than the machine that started the run: {changes}"
         )
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from wdsflow.engines.peer import Mark
+from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.broken_scores import BrokenScoreGuard
 from wdsflow.filtering.deciding.decider import decider_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from wdsflow.engines.peer import Mark
+from wdsflow.engines.mark import Mark
 from wdsflow.filtering.ledger.sample_table import Row
 
 
@@ -28,4 +28,4 @@ class ShardProgress:
         share = 0.0
         if self._length:
             share = min(1.0, self._bytes / self._length)
-        self._mark.settle(self._samples, share)
+        self._mark.set_progress(self._samples, share)

@@ -8,7 +8,8 @@ from wdsflow.text.words import how_many, listed
 
 if TYPE_CHECKING:
     from .join_on import JoinOn
-    from .join_samples import Contradiction, Matches, SampleJoin
+    from .join_samples import SampleJoin
+    from .matches import Contradiction, Matches
 
 # Values.
 _SHOWN = 3
@@ -35,16 +36,18 @@ def refuse_ambiguous(matches: "Matches", on: str) -> None:
 class ContradictedJoin(ValueError):
     """Samples have the key of a row, but another url or sha256. ``column``: an alternative for the join."""
 
-    def __init__(self, found: "Contradiction") -> None:
+    def __init__(self, contradiction: "Contradiction") -> None:
+        samples = f"{contradiction.samples:,} of {contradiction.compared:,} compared samples"
         super().__init__(
-            f"the keys are not those of the table: {found.samples:,} of {found.compared:,} compared samples have another "
-            f"{found.column}; img2dataset gives samples new numbers in each download"
+            f"the keys are not those of the table: {samples} have another {contradiction.column};"
+            " img2dataset gives samples new numbers in each download"
         )
-        self.column = found.column
-        self.evidence = [
-            f"{escape(key, 60)}: the table has {escape(there, 200)}, the shard {escape(here, 200)}"
-            for key, there, here in found.evidence
-        ]
+        self.column = contradiction.column
+        self.evidence = []
+        for key, in_table, in_shard in contradiction.evidence:
+            table = escape(in_table, 200)
+            shard = escape(in_shard, 200)
+            self.evidence.append(f"{escape(key, 60)}: the table has {table}, the shard {shard}")
 
 
 class NoMatch(ValueError):
@@ -56,22 +59,27 @@ class NoMatch(ValueError):
 
 
 def no_match(
-    samples: int, join: "SampleJoin", matches: "Matches", on: "JoinOn", named: str
+    samples: int, join: "SampleJoin", matches: "Matches", on: "JoinOn", table_name: str
 ) -> NoMatch:
     """Return the error, with examples of both sides."""
-    if not join.rows or not samples:
-        return NoMatch(f"{named} has no rows" if not join.rows else "the shards have no samples")
+    if not join.rows:
+        return NoMatch(f"{table_name} has no rows")
+    if not samples:
+        return NoMatch("the shards have no samples")
     if matches.by_rows + matches.by_samples:
         return NoMatch("all samples that have a row are ambiguous")
-    here, there = join.values_of_samples(_SHOWN), join.values_of_rows()[:_SHOWN]
+    in_shards = join.values_of_samples(_SHOWN)
+    in_table = join.values_of_rows()[:_SHOWN]
+    if in_shards:
+        shards = f"the samples have {_such(in_shards)}"
+    else:
+        shards = f"no sample has {on.kind} {on.name}".rstrip()
+    if in_table:
+        table = f"the table has {_such(in_table)} in column {on.column}"
+    else:
+        table = f"column {on.column} has no values"
     return NoMatch(
-        f"none of {how_many(samples, 'sample')} has a row in {named}",
-        f"the samples have {_such(here)}"
-        if here
-        else f"no sample has {on.kind} {on.name}".rstrip(),
-        f"the table has {_such(there)} in column {on.column}"
-        if there
-        else f"column {on.column} has no values",
+        f"none of {how_many(samples, 'sample')} has a row in {table_name}", shards, table
     )
 
 

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from wdsflow.records.line import Counts, NewShard, reason_lines
+from wdsflow.records.counts import Counts, reason_lines
+from wdsflow.records.line import NewShard
 from wdsflow.records.report import OutputsReport
 from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .join_samples import Matches
+from .matches import Matches
 
 NULL = "null in the table"
 _REASONS = (
@@ -100,9 +101,9 @@ class GraftReport(OutputsReport[ShardGraft]):
     @property
     def refused(self) -> bool:
         """Whether samples or values could not be used; nulls in the table do not count."""
-        return bool(self.merged("impossible")) or not all(
-            each.endswith(f": {NULL}") for each in self.merged("missed")
-        )
+        if self.merged("impossible"):
+            return True
+        return not all(reason.endswith(f": {NULL}") for reason in self.merged("missed"))
 
     def lines(self) -> Iterator[str]:
         """Yield the report."""
@@ -110,7 +111,8 @@ class GraftReport(OutputsReport[ShardGraft]):
             result = f"{how_many(shard.written, 'sample')}, {shard.matched:,} with a row"
             yield from shard.lines(result if shard.output else "nothing written")
         yield from self.again_lines("grafted")
-        written, samples = self.total("written"), self.total("samples")
+        written = self.total("written")
+        samples = self.total("samples")
         shards = how_many(len(self.shards), "shard")
         yield f"{shards}: {written:,} of {how_many(samples, 'sample')} written{self.done_before}"
         yield _join_counts(samples, self.total, self.merged).parts_line("matched", always=3)
@@ -125,27 +127,30 @@ class GraftReport(OutputsReport[ShardGraft]):
         yield _row_counts(self.matches).parts_line("used", always=1)
         if self.unmatched:
             more = self.matches.unmatched_rows - len(self.unmatched)
-            shown = ", ".join(escape(each, 60) for each in self.unmatched)
-            yield f"  unmatched: {shown}{f' and {more:,} more' if more else ''}"
+            shown = ", ".join(escape(value, 60) for value in self.unmatched)
+            if more:
+                shown += f" and {more:,} more"
+            yield f"  unmatched: {shown}"
             yield f"  all of them: {escape(self.listed, 300)}"
 
 
 def _join_counts(
     samples: int, total: Callable[[str], int], merged: Callable[[str], Counter[str]]
 ) -> Counts:
-    left = {
+    left_out = {
         "unmatched": total("unmatched"),
         "ambiguous": total("ambiguous"),
         "without field": total("without"),
+        "not possible": merged("impossible").total(),
+        "damaged": merged("damaged").total(),
     }
-    left |= {"not possible": merged("impossible").total(), "damaged": merged("damaged").total()}
-    return Counts("samples", samples, total("matched"), left)
+    return Counts("samples", samples, total("matched"), left_out)
 
 
 def _row_counts(rows: Matches) -> Counts:
-    left = {
+    left_out = {
         "unmatched": rows.unmatched_rows,
         "ambiguous": rows.ambiguous_rows,
         "without a value": rows.rows_without,
     }
-    return Counts("rows of the table", rows.rows, rows.used, left)
+    return Counts("rows of the table", rows.rows, rows.used, left_out)

@@ -1,6 +1,5 @@
 """The join of samples and table, and the columns for fields."""
 
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,8 +7,6 @@ from dataclasses import dataclass
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 HASHES = ("sha256", "xxh3")
-# DuckDB's types of integers in Parquet files.
-INTEGERS = frozenset("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT".split())
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
@@ -22,8 +19,10 @@ class JoinOn:
     column: str
 
     def __str__(self) -> str:
-        what = f"json:{self.name}" if self.kind == "json" else self.kind
-        return what if self.column == (self.name or self.kind) else f"{what}={self.column}"
+        value = f"json:{self.name}" if self.kind == "json" else self.kind
+        if self.column == (self.name or self.kind):
+            return value
+        return f"{value}={self.column}"
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,13 @@ class FieldToSet:
     name: str
     column: str
 
+    @property
+    def location(self) -> str:
+        """Where a sample gets the value, such as "json:NAME"."""
+        return f"{self.field}:{self.name}" if self.name else self.field
+
     def __str__(self) -> str:
-        return (
-            f"{self.field}:{self.name}={self.column}"
-            if self.name
-            else f"{self.field}={self.column}"
-        )
+        return f"{self.location}={self.column}"
 
 
 class WrongJoin(ValueError):
@@ -56,8 +56,8 @@ def parse_on(text: str) -> JoinOn:
     >>> parse_on("json:url=URL"), str(parse_on("key"))
     (JoinOn(kind='json', name='url', column='URL'), 'key')
     """
-    what, _, column = text.partition("=")
-    kind, colon, name = what.partition(":")
+    value, _, column = text.partition("=")
+    kind, colon, name = value.partition(":")
     if kind == "json" and name:
         return JoinOn("json", name, column or name)
     if colon or kind not in {"key", *HASHES}:
@@ -74,7 +74,7 @@ def parse_set(texts: Iterable[str]) -> list[FieldToSet]:
     >>> parse_set(["txt=caption", "json:a.b=c"])
     [FieldToSet(field='txt', name='', column='caption'), FieldToSet(field='json', name='a.b', column='c')]
     """
-    found: list[FieldToSet] = []
+    fields: list[FieldToSet] = []
     for text in texts:
         target, _, column = text.partition("=")
         field, colon, name = target.partition(":")
@@ -88,47 +88,19 @@ def parse_set(texts: Iterable[str]) -> list[FieldToSet]:
             raise ValueError(f"{field!r} is not a field name")
         if field.lower().rpartition(".")[2] in IMAGE_FIELDS:
             raise ValueError(f"{text!r}: images stay as they are; set another field")
-        found.append(FieldToSet(field.lower(), name, column))
-    if not found:
+        fields.append(FieldToSet(field.lower(), name, column))
+    if not fields:
         raise ValueError("nothing to set: give --set FIELD=COLUMN")
-    whole = {each.field for each in found if not each.name}
+    _refuse_twice(fields)
+    return fields
+
+
+def _refuse_twice(fields: Iterable[FieldToSet]) -> None:
+    """Raise ValueError if a value is set twice, by itself or with its whole field."""
+    set_as_whole = {target.field for target in fields if not target.name}
     seen: set[tuple[str, str]] = set()
-    for each in found:
-        if (each.field, each.name) in seen or (each.name and each.field in whole):
-            raise ValueError(f"{each.field}{':' * bool(each.name)}{each.name} is set twice")
-        seen.add((each.field, each.name))
-    return found
-
-
-def join_text(value: object, kind: str) -> str | None:
-    r"""Return a value as text for the comparison of rows and samples; None if it cannot be joined.
-
-    A float with a whole value equals its digits: tables often turn integers with gaps into floats.
-
-    >>> join_text(12.0, "json"), join_text("A0F", "sha256"), join_text(b"\xa0", "sha256"), join_text("", "key")
-    ('12', 'a0f', 'a0', None)
-    """
-    if isinstance(value, bytes):
-        value = value.hex() if kind in HASHES else value.decode("utf-8", "backslashreplace")
-    elif isinstance(value, bool):
-        value = "true" if value else "false"
-    elif isinstance(value, float):
-        value = (
-            str(int(value)) if value.is_integer() else None if math.isnan(value) else repr(value)
-        )
-    elif isinstance(value, int):
-        value = f"{value & (1 << 64) - 1:016x}" if kind == "xxh3" else str(value)
-    if not isinstance(value, str) or not value:
-        return None
-    text: str = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
-    return text.lower() if kind in HASHES else text
-
-
-def join_query(cell: str, kind_of_cell: str, kind: str) -> str:
-    """Return the SQL for ``join_text`` of a type of DuckDB; "" if it is neither text nor an integer."""
-    if kind_of_cell == "VARCHAR":
-        return f"nullif({f'lower({cell})' if kind in HASHES else cell}, '')"
-    if kind_of_cell not in INTEGERS:
-        return ""
-    whole = cell if kind_of_cell.startswith("U") else f"{cell}::BIGINT"
-    return f"lpad(lower(to_hex({whole})), 16, '0')" if kind == "xxh3" else f"{cell}::VARCHAR"
+    for target in fields:
+        location = target.field, target.name
+        if location in seen or (target.name and target.field in set_as_whole):
+            raise ValueError(f"{target.location} is set twice")
+        seen.add(location)

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_names import IMAGE_FIELDS
+from wdsflow.shards.tar.plain_entries import Row
 
-from .join_on import JoinOn, join_text
+from .join_on import JoinOn
+from .join_text import join_text
 
 # Ending of the file of a shard.
 JOINS = ".joins"
@@ -40,7 +42,8 @@ class JoinValues(NamedTuple):
         import orjson
 
         with open(files.with_suffix(JOINS), "rb") as lines:
-            yield from (JoinValues(*orjson.loads(line)) for line in lines)
+            for line in lines:
+                yield JoinValues(*orjson.loads(line))
 
 
 def join_value(
@@ -53,15 +56,17 @@ def join_value(
     if on.kind == "key":
         return lambda sample: scope + in_utf8(sample.key)
     if on.kind == "json":
-        return lambda sample: join_text(look_up(_json(samples, sample), on.name), "json")
-    return lambda sample: _digest(samples, sample, on.kind, digits)
+        return lambda sample: join_text(look_up(_json_of(samples, sample), on.name), "json")
+    return lambda sample: _image_digest(samples, sample, on.kind, digits)
 
 
 def checked_values(samples: Samples, sample: TarSample, columns: Sequence[str]) -> list[str | None]:
     """Return the values of a sample that are compared with those of its row."""
     if columns[0] == CHECKED_IMAGE:
-        return [_digest(samples, sample, "xxh3", 32) if sample.number < _IMAGES else None]
-    tree = _json(samples, sample)
+        if sample.number >= _IMAGES:
+            return [None]
+        return [_image_digest(samples, sample, "xxh3", 32)]
+    tree = _json_of(samples, sample)
     return [join_text(look_up(tree, column), column) for column in columns]
 
 
@@ -74,22 +79,45 @@ def digits_of(values: Sequence[str]) -> int:
     return 16 if values and all(len(value) == 16 for value in values) else 32
 
 
-def _json(samples: Samples, sample: TarSample) -> object:
+class _Digest(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
+
+
+def _json_of(samples: Samples, sample: TarSample) -> object:
+    """Return the content of the json of a sample; None if it has none, or it is invalid."""
     row = sample.fields.get("json")
+    if row is None:
+        return None
     try:
-        return None if row is None else parse_json(samples.read(row))
+        return parse_json(samples.read(row))
     except ValueError:
         return None
 
 
-def _digest(samples: Samples, sample: TarSample, kind: str, digits: int) -> str | None:
+def _image_digest(samples: Samples, sample: TarSample, kind: str, digits: int) -> str | None:
     """Return the hash of the image, hexadecimal; None if the sample has none."""
-    from xxhash import xxh3_64, xxh3_128
-
-    row = next((sample.fields[name] for name in IMAGE_FIELDS if name in sample.fields), None)
+    row = _image_of(sample)
     if row is None:
         return None
-    digest = sha256() if kind == "sha256" else xxh3_64() if digits == 16 else xxh3_128()
-    for start in range(0, row[1], _CHUNK):
+    digest = _new_digest(kind, digits)
+    size = row[1]
+    for start in range(0, size, _CHUNK):
         digest.update(samples.read(row, start, _CHUNK))
-    return str(digest.hexdigest())
+    return digest.hexdigest()
+
+
+def _image_of(sample: TarSample) -> Row | None:
+    for name in IMAGE_FIELDS:
+        if name in sample.fields:
+            return sample.fields[name]
+    return None
+
+
+def _new_digest(kind: str, digits: int) -> _Digest:
+    from xxhash import xxh3_64, xxh3_128
+
+    if kind == "sha256":
+        return sha256()
+    return xxh3_64() if digits == 16 else xxh3_128()

@@ -2,6 +2,7 @@
 
 from array import array
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING, BinaryIO
 
 from wdsflow.shards.samples.tar_damage import is_harmless
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError
@@ -25,14 +26,18 @@ if TYPE_CHECKING:
 
 # Ending of the file of a shard: hashes of its keys, 8 bytes each.
 KEYS = ".keys"
+# Samples after which a request to stop is noticed.
+_STOP_INTERVAL = 64
 
 
 @dataclass(frozen=True)
 class LookRequest:
     """The data to look for.
 
-    ``checked``: the columns of ``CHECKED`` that the table has, or ``CHECKED_IMAGE``; ``digits``:
-    hexadecimal digits of the table's hashes; ``touched``: the fields that will be set.
+    Attributes:
+        touched: the fields that will be set.
+        checked: the columns of ``CHECKED`` that the table has, or ``CHECKED_IMAGE``.
+        digits: hexadecimal digits of the table's hashes.
     """
 
     on: JoinOn
@@ -104,7 +109,8 @@ def look_at(job: LookJob, stop: Event, *, request: LookRequest) -> ShardLook:
         ):
             walk = _Look(look, job, request, notes, joins)
             walk.run(source, stop)
-        look.lost += [damage] if damage else []
+        if damage:
+            look.lost.append(damage)
         if job.identity() != look.inputs:
             raise SourceChangedError
     except SourceError as error:
@@ -114,49 +120,62 @@ def look_at(job: LookJob, stop: Event, *, request: LookRequest) -> ShardLook:
 
 
 class _Look:
+    """The walk through a shard."""
+
     def __init__(
         self, look: ShardLook, job: LookJob, request: LookRequest, notes: BinaryIO, joins: BinaryIO
     ) -> None:
-        self._look, self._job, self._request, self._notes_file, self._joins_file = (
-            look,
-            job,
-            request,
-            notes,
-            joins,
-        )
-        self._notes, self._joins = NotedSamples(request.touched), JoinValues([], [], [])
+        self._look = look
+        self._scope = job.scope
+        self._request = request
+        self._notes_file = notes
+        self._joins_file = joins
+        # Of samples that are not written yet.
+        self._notes = NotedSamples(request.touched)
+        self._joins = JoinValues([], [], [])
+        self._troubles = Counter[str]()
         self.keys = array("Q")
 
     def run(self, source: Source, stop: Event) -> None:
-        from xxhash import xxh3_64_intdigest
-
-        request, look = self._request, self._look
-        samples = Samples(
-            source, contents=False, keep=request.on.kind == "json" or bool(request.checked)
-        )
-        value_of = join_value(samples, request.on, self._job.scope, request.digits)
-        troubles = Counter[str]()
+        request = self._request
+        look = self._look
+        reads_json = request.on.kind == "json" or bool(request.checked)
+        samples = Samples(source, contents=False, keep=reads_json)
+        value_of = join_value(samples, request.on, self._scope, request.digits)
         for number, sample in enumerate(samples):
-            joins = self._joins
             if look.noted:
                 self._notes.add(sample)
-            self.keys.append(xxh3_64_intdigest(sample.key.encode("utf-8", "surrogateescape")))
-            if sample.trouble:
-                joins.damaged.append(len(joins.values))
-                troubles[sample.trouble] += 1
-            joins.values.append(None if sample.trouble else value_of(sample))
-            if request.checked:
-                joins.checked.append(
-                    [] if sample.trouble else checked_values(samples, sample, request.checked)
-                )
-            if not number & 63 and stop.is_set():
+            self._add(samples, sample, value_of)
+            if number % _STOP_INTERVAL == 0 and stop.is_set():
                 raise InterruptedError("given up")
-            if len(joins.values) >= AT_ONCE:
+            if len(self._joins.values) >= AT_ONCE:
                 self._write()
         self._write()
-        look.left_out, look.troubles = dict(samples.left_out), dict(troubles)
-        look.headers, look.renaming = samples.headers, samples.global_records
-        look.lost += [each for each in samples.damage if not is_harmless(each)]
+        look.left_out = dict(samples.left_out)
+        look.troubles = dict(self._troubles)
+        look.headers = samples.headers
+        look.renaming = samples.global_records
+        look.lost += [damage for damage in samples.damage if not is_harmless(damage)]
+
+    def _add(
+        self, samples: Samples, sample: TarSample, value_of: Callable[[TarSample], str | None]
+    ) -> None:
+        """Add the join values of a sample; one next to damage has none."""
+        from xxhash import xxh3_64_intdigest
+
+        joins = self._joins
+        checked = self._request.checked
+        self.keys.append(xxh3_64_intdigest(sample.key.encode("utf-8", "surrogateescape")))
+        if sample.trouble:
+            joins.damaged.append(len(joins.values))
+            self._troubles[sample.trouble] += 1
+            joins.values.append(None)
+            if checked:
+                joins.checked.append([])
+            return
+        joins.values.append(value_of(sample))
+        if checked:
+            joins.checked.append(checked_values(samples, sample, checked))
 
     def _write(self) -> None:
         import orjson

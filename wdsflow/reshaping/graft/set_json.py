@@ -15,12 +15,11 @@ class BrokenJson(ValueError):
 
 
 class _Member(NamedTuple):
+    """A member of an object. ``start`` is the position of its name; ``value`` and ``end`` those of its value."""
+
     name: str
-    # Of the name.
     start: int
-    # Start of the value.
     value: int
-    # Of the value.
     end: int
 
 
@@ -55,10 +54,10 @@ def _set(text: str, start: int, name: str, value: str, *, inner: bool = False) -
         raise BrokenJson("text after the object")
     # The last of duplicate names counts, as in all readers.
     by_name = {member.name: member for member in members}
-    found = by_name.get(name)
+    member = by_name.get(name)
+    if member is not None:
+        return text[: member.value] + value + text[member.end :]
     first, dot, rest = name.partition(".")
-    if found is not None:
-        return text[: found.value] + value + text[found.end :]
     if dot and first and rest:
         outer = by_name.get(first)
         if outer is not None:
@@ -69,20 +68,25 @@ def _set(text: str, start: int, name: str, value: str, *, inner: bool = False) -
     spelled = json.dumps(name, ensure_ascii=False)
     if not members:
         return f"{text[: start + 1]}{spelled}: {value}{text[end - 1 :]}"
+    # The new member gets the blanks of the last one.
     last = members[-1]
-    before = text[members[-2].end if len(members) > 1 else start + 1 : last.start]
-    # Like existing members.
-    blank = before.partition(",")[2] if len(members) > 1 else before or " "
+    if len(members) > 1:
+        blank = text[members[-2].end : last.start].partition(",")[2]
+    else:
+        blank = text[start + 1 : last.start] or " "
     return f"{text[: last.end]},{blank}{spelled}: {value}{text[last.end :]}"
 
 
 def _nested(path: str, value: str) -> str:
+    """Return an object with the value at a path."""
     first, dot, rest = path.partition(".")
-    return f"{{{json.dumps(first, ensure_ascii=False)}: {_nested(rest, value) if dot else value}}}"
+    name = json.dumps(first, ensure_ascii=False)
+    inner = _nested(rest, value) if dot else value
+    return f"{{{name}: {inner}}}"
 
 
 def _members(text: str, at: int) -> tuple[list[_Member], int]:
-    """Return the members of the object that begins here, and the place after its end."""
+    """Return the members of the object that begins here, and the position after its end."""
     if text[at : at + 1] != "{":
         raise BrokenJson("it is not an object")
     members: list[_Member] = []
@@ -112,7 +116,8 @@ def _members(text: str, at: int) -> tuple[list[_Member], int]:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
+    """Return the position after blanks."""
+    blanks = _BLANK.match(text, at)
     # It also matches an empty text.
-    assert found is not None
-    return found.end()
+    assert blanks is not None
+    return blanks.end()

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wdsflow.records.line import Counts, OneFile, reason_lines
+from wdsflow.records.counts import Counts, reason_lines
+from wdsflow.records.line import OneFile
 from wdsflow.records.report import OutputsReport
 from wdsflow.shards.samples.tar_damage import is_harmless
 from wdsflow.shards.shard import Shard

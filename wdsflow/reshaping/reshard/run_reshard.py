@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.report import run_outputs
+from wdsflow.records.run_outputs import run_outputs
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.engines.peer import killed_by
+from wdsflow.engines.exit_status import killed_by
 from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import host_memory
 from wdsflow.training.feed_options import FeedOptions

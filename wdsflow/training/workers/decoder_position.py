@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
-from wdsflow.engines.peer import Note
+from wdsflow.engines.mark import Note
 from wdsflow.memory.sizes import nameless_file
 from wdsflow.stages import tokenizer_contract
 

@@ -1,0 +1,35 @@
+"""How a process ended, in words."""
+
+import signal
+
+
+def killed_by(status: int | None) -> str:
+    """Return the name of the signal that ended a process, "" if none did.
+
+    >>> killed_by(-9), killed_by(-40), killed_by(1)
+    ('SIGKILL', 'signal 40', '')
+    """
+    if status is None or status >= 0:
+        return ""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        # One that programs may use for anything.
+        return f"signal {-status}"
+
+
+def ending(status: int, by_itself: str = "ended with status") -> str:
+    """Return how a process ended.
+
+    >>> ending(-11), ending(3)
+    ('was killed by SIGSEGV', 'ended with status 3')
+    """
+    name = killed_by(status)
+    return f"was killed by {name}" if name else f"{by_itself} {status}"
+
+
+def likely_memory(status: int, what: str) -> str:
+    """Return the likely cause of SIGKILL, "" for another end; ``what``: "a process"."""
+    if status != -signal.SIGKILL:
+        return ""
+    return f": often the system's way to end {what} that takes too much memory"

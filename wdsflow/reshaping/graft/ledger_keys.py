@@ -1,0 +1,91 @@
+"""Keys in a ledger: they are unique in a shard only, so each is preceded by the name of its shard."""
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.shard_names import output_names
+from wdsflow.shards.source.base import place_of
+from wdsflow.table_files.errors import TableError
+
+from .table_files import TableFiles
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.run_folder import ShardRecord
+
+# Between the shard and the key.
+_SEPARATOR = "\0"
+
+
+def key_prefix(ledger: Path) -> str:
+    """Return the prefix of the keys in a file of a ledger."""
+    return ledger.stem + _SEPARATOR
+
+
+def key_prefixes(table: TableFiles, urls: Sequence[Shard]) -> list[str]:
+    """Return the prefix of keys for each shard; "" if keys of the table are not per shard, as in a ledger.
+
+    A shard is that of the ledger with its url or path, or that was written next to the ledger, or
+    otherwise the one of the same name. Raises TableError if several have that name, or if the shard
+    is not the one that was scored; SourceError if it cannot be read.
+    """
+    if table.kind != "ledger":
+        return [""] * len(urls)
+    # Files of the ledger by urls and paths of shards.
+    by_location: dict[str, Path] = {}
+    by_name: defaultdict[str, list[Path]] = defaultdict(list)
+    for path, record in table.shards.items():
+        by_name[_name_of(record.url)].append(path)
+        by_location[_output_of(path, record)] = path
+        by_location[record.url] = path
+        by_location[place_of(Shard.stored(record.url))] = path
+    counts = Counter(_name_of(url) for url in urls)
+    prefixes = []
+    for url in urls:
+        ledger = by_location.get(url) or by_location.get(place_of(url))
+        name = _name_of(url)
+        if ledger is None and by_name[name]:
+            if len(by_name[name]) > 1 or counts[name] > 1:
+                raise TableError(
+                    f"which shard of the ledger is {url}? Several are called {name}: measure it again"
+                )
+            ledger = by_name[name][0]
+        if ledger is None:
+            prefixes.append(f"not in the ledger {url}{_SEPARATOR}")
+        else:
+            _refuse_other_shard(url, ledger, table.shards[ledger])
+            prefixes.append(key_prefix(ledger))
+    return prefixes
+
+
+def _refuse_other_shard(url: Shard, ledger: Path, record: "ShardRecord") -> None:
+    """Raise TableError if a shard is not the one that was scored, nor written by that run.
+
+    If the ledger has hashes of images, these are compared instead: the shard may have been
+    rewritten since.
+    """
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerError, same_shard
+    from wdsflow.filtering.recipe.recipe import recorded_recipe
+    from wdsflow.filtering.run_folder import ShardRecord
+
+    has_hashes = recorded_recipe(ledger.parents[1] / "run.json").get("hash_images")
+    if place_of(url) == _output_of(ledger, record) or has_hashes:
+        return
+    current = ShardRecord(0, url, ledger.stem, "", input_identity(url))
+    try:
+        same_shard({"input": record.input}, current, ledger)
+    except LedgerError as error:
+        raise TableError(str(error)) from None
+
+
+def _output_of(ledger: Path, record: "ShardRecord") -> str:
+    """Return the path of the shard that a run wrote, by its ledger OUT/.wdsflow/ledger/0.parquet."""
+    return os.path.realpath(ledger.parents[2] / record.name)
+
+
+def _name_of(url: str) -> str:
+    return output_names([url])[0]
