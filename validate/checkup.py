@@ -74,7 +74,7 @@ def this_machine() -> Machine:
 
     import psutil
 
-    from wdsflow.memory.usage import control_groups
+    from wdsflow.memory.bounds import control_groups
 
     # The default method comes first; get_start_method() alone would set it.
     start_method = (

@@ -21,11 +21,13 @@ from wdsflow.filtering.ledger.ledger_metadata import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest, recorded
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
-from wdsflow.memory.batching.device import choose
+from wdsflow.memory.batching.device_names import choose
 from wdsflow.memory.sizes import format_size, parse_size
-from wdsflow.models.loaded import WINDOW, ModelPlace, memory_share
+from wdsflow.models.memory_share import memory_share
 from wdsflow.models.model_costs import ModelCost, add_costs
-from wdsflow.models.processes import ModelProcesses, costs_here, models_at
+from wdsflow.models.model_location import WINDOW, ModelLocation
+from wdsflow.models.models_at import costs_here, models_at
+from wdsflow.models.processes import ModelProcesses
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.scratch import scratch
@@ -346,7 +348,7 @@ class Pass:
 
     def _models(
         self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]], record: RunRecord | None
-    ) -> ModelPlace:
+    ) -> ModelLocation:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
         options, program = self.options, program_of(self.recipe)
         models = program.models
@@ -362,7 +364,7 @@ class Pass:
             first = tuple(model for model in first if model not in self.embedded.served)
         # A dead process is replaced without its worker.
         apart = options.engine != "local"
-        place = ModelPlace(
+        place = ModelLocation(
             device=options.device, memory=options.gpu_memory, apart=first if apart else None
         )
         if not models or (self.scored is not None and not self.computes) or apart:
@@ -373,7 +375,7 @@ class Pass:
             costs: _Costs = partial(costs_here, place)
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
-            lines, place, costs = processes.prepare(first), processes.place, processes.costs
+            lines, place, costs = processes.prepare(first), processes.location, processes.costs
         if record is not None:
             stack.callback(self._keep_costs, costs, record)
         say_all(options, lines)
@@ -389,7 +391,7 @@ class Pass:
                 )
 
     def _tasks(
-        self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace
+        self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelLocation
     ) -> list[ShardTask]:
         tasks = []
         for number, url, name in todo:

@@ -47,18 +47,17 @@ def model_lines(
 
 def _lines_of(cost: ScoreCost) -> Iterator[str]:
     for folder, models in cost.measured:
-        each = [
-            f"{model.called} {_short(model.each)} an input ({how_many(model.items, 'input')})"
+        parts = [
+            f"{model.called} {_short(model.seconds_per_item)} an input ({how_many(model.items, 'input')})"
             for model in models
         ]
-        yield f"  {cost.score}: {', '.join(each)}, on {models[0].where}, measured by the run in {folder}"
-    if not cost.measured:
-        about = (
-            ""
-            if cost.about is None
-            else f"; with the default model about {cost.about:g} s of a CPU core for a sample"
-        )
-        yield f"  {cost.score}: not measured{about}"
+        yield f"  {cost.score}: {', '.join(parts)}, on {models[0].where}, measured by the run in {folder}"
+    if cost.measured:
+        return
+    estimate = ""
+    if cost.about is not None:
+        estimate = f"; with the default model about {cost.about:g} s of a CPU core for a sample"
+    yield f"  {cost.score}: not measured{estimate}"
 
 
 def _short(seconds: float) -> str:

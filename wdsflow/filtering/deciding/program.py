@@ -21,7 +21,7 @@ from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, shrinker_of
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
-from wdsflow.memory.batching.attempt import text_of
+from wdsflow.memory.batching.exceptions import text_of
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import SourceError

@@ -12,8 +12,8 @@ from wdsflow.filtering.deciding.program import Program, Seen
 from wdsflow.filtering.deciding.settled import Settled
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import SampleTable
-from wdsflow.models.loaded import ModelPlace
-from wdsflow.models.processes import models_at
+from wdsflow.models.model_location import ModelLocation
+from wdsflow.models.models_at import models_at
 from wdsflow.shards.samples.tar_samples import TarSample
 
 from .resized_images import ResizedImages
@@ -42,7 +42,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         *,
         mark: Mark,
         settled: Settled,
-        models: ModelPlace,
+        models: ModelLocation,
         embeddings: ShardEmbeddings,
         resized: ResizedImages | None,
     ) -> None:

@@ -11,7 +11,7 @@ from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.samples import Staging, pieces_of
-from wdsflow.models.loaded import ModelPlace
+from wdsflow.models.model_location import ModelLocation
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import write_json_lines
@@ -58,7 +58,7 @@ class ShardTask:
     # The folder has the values of scores that compare all samples.
     compares: bool = False
     # Where scores' models run.
-    models: ModelPlace = field(default_factory=ModelPlace)
+    models: ModelLocation = field(default_factory=ModelLocation)
     # Samples that killed their process.
     aside: frozenset[int] = frozenset()
 

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from wdsflow.engines.peer import Note
-from wdsflow.memory.sizes import nameless_file
+from wdsflow.memory.shared_memory import nameless_file
 from wdsflow.stages import tokenize
 
 # Chunks begun, task of the latest, time.
