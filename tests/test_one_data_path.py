@@ -11,7 +11,7 @@ from tests.trees import nodes
 SIGNS = {
     "headers of tars": (
         lambda node: _holds(node, b"ustar"),
-        {"wdsflow.shards.tar", "wdsflow.pieces.pieces"},
+        {"wdsflow.shards.tar", "wdsflow.pieces.tar_members"},
     ),
     "a walk without a rule of grouping": (
         lambda node: _calls(node, "Walk"),

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from wdsflow.pieces.pieces import with_headers
-from wdsflow.pieces.tar_view import view_of
+from wdsflow.pieces.view_source import view_of
 from wdsflow.records.unfinished import known_counts
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard

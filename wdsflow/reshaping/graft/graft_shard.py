@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from wdsflow.pieces.pieces import member, members
+from wdsflow.pieces.tar_members import member, members
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
