@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 
-from wdsflow.memory.sizes import parse_size, weigh
+from wdsflow.memory.sizes import parse_size
+from wdsflow.memory.weigh import weigh
 
 from .base import OnError, Sample, Stage, StageError
 from .fields import listed

@@ -7,7 +7,8 @@ from hashlib import blake2b
 from random import Random
 from types import FunctionType
 
-from wdsflow.memory.sizes import parse_size, weigh
+from wdsflow.memory.sizes import parse_size
+from wdsflow.memory.weigh import weigh
 from wdsflow.text.shell import escape
 
 from .base import Dropped, SampleStage, Stage, StageError

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.xdist_group("syntax trees")
 SIGNS = {
     "headers of tars": (
         lambda node: _holds(node, b"ustar"),
-        {"wdsflow.shards.tar", "wdsflow.pieces.pieces"},
+        {"wdsflow.shards.tar", "wdsflow.pieces.tar_members"},
     ),
     "a walk without a rule of grouping": (
         lambda node: _calls(node, "Walk"),

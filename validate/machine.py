@@ -58,7 +58,7 @@ def this_machine() -> Machine:
 
     import psutil
 
-    from wdsflow.memory.usage import control_groups
+    from wdsflow.memory.bounds import control_groups
 
     start_method = multiprocessing.get_start_method(allow_none=True)
     if start_method is None:

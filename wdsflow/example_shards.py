@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-from wdsflow.pieces.pieces import member
+from wdsflow.pieces.tar_members import member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Source
 from wdsflow.text.shell import quote_path

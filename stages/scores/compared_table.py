@@ -90,7 +90,7 @@ def equal_items(tables: Tables, value: str) -> "Iterator[tuple[int, int, Value]]
 
 def near_items(tables: Tables, distance: int, memory: int) -> "Iterator[tuple[int, int, Value]]":
     """Yield for each hash of 64 bits whether it is within ``distance`` of an earlier one that is not near one itself."""
-    from .near_hashes import kept
+    from .near_table import kept
 
     split_items(tables, 8)
     tables.run(

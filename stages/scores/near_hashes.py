@@ -1,4 +1,4 @@
-"""An index of hashes that differ in few bits, among more than fit into memory.
+"""Pairs of hashes that differ in few bits, among those in memory.
 
 Imports numpy: import this module where it is needed.
 """
@@ -9,8 +9,6 @@ from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-
-from wdsflow.tables import Tables
 
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -23,12 +21,12 @@ _MANY = 100_000
 # Hashes of the same key, if they were spread evenly.
 _BUCKET = 48
 _MOST_TABLES = 5000
-# Pairs.
+# Pairs that are compared at once.
 _AT_ONCE = 1 << 20
 
 
 def bits_of(mask: int) -> list[int]:
-    """Return the places of the bits that are set."""
+    """Return the numbers of the bits that are set."""
     return [bit for bit in range(64) if mask >> bit & 1]
 
 
@@ -41,11 +39,11 @@ def plan(count: int, free: int, distance: int) -> tuple[int, list[int]]:
     """
     bits = bits_of(free)
     equal = 1
-    while (
-        equal + 1 + distance <= len(bits)
-        and count > _BUCKET * 2 ** (len(bits) * equal // (equal + distance))
-        and comb(equal + 1 + distance, distance) <= _MOST_TABLES
-    ):
+    while equal + 1 + distance <= len(bits):
+        buckets = 2 ** (len(bits) * equal // (equal + distance))
+        has_small_buckets = count <= _BUCKET * buckets
+        if has_small_buckets or comb(equal + 1 + distance, distance) > _MOST_TABLES:
+            break
         equal += 1
     blocks = [0] * (equal + distance)
     for number, bit in enumerate(bits):
@@ -83,11 +81,11 @@ def pairs(hashes: Hashes, distance: int, free: int = (1 << 64) - 1) -> Iterator[
 
 def _pays(hashes: Hashes, equal: int, blocks: list[int]) -> bool:
     """Return whether the buckets have fewer pairs than a direct comparison; those of similar images may have more."""
-    rest = len(hashes) ** 2
+    remaining = len(hashes) ** 2
     for key, _ in tables(equal, blocks):
-        sizes = np.unique(hashes & np.uint64(key), return_counts=True)[1]
-        rest -= int(np.square(sizes).sum())
-        if rest < 0:
+        _keys, sizes = np.unique(hashes & np.uint64(key), return_counts=True)
+        remaining -= int(np.square(sizes).sum())
+        if remaining < 0:
             return False
     return True
 
@@ -101,21 +99,22 @@ def bucket_pairs(
     ordered, keys = hashes[order], keys[order]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     sizes = np.diff(starts, append=len(keys))
-    for start, size in zip(
-        starts[sizes > _FEW].tolist(), sizes[sizes > _FEW].tolist(), strict=True
-    ):
+    is_large = sizes > _FEW
+    for start, size in zip(starts[is_large].tolist(), sizes[is_large].tolist(), strict=True):
         for one, other in pairs(ordered[start : start + size], distance, free & ~key):
             yield from _checked(ordered, order, one + start, other + start, differing, 64)
-    small = (sizes > 1) & (sizes <= _FEW)
-    here = np.arange(len(keys))[np.repeat(small, sizes)]
-    ends = np.repeat(starts + sizes, sizes)[here] if len(here) else here
+    # All small buckets together: each hash with the next one, then with the one after that, up to
+    # the end of its bucket.
+    is_small = (sizes > 1) & ~is_large
+    positions = np.flatnonzero(np.repeat(is_small, sizes))
+    ends = np.repeat(starts + sizes, sizes)[positions]
     for step in range(1, _FEW):
-        more = here + step < ends
-        here, ends = here[more], ends[more]
-        if not len(here):
+        has_partner = positions + step < ends
+        positions, ends = positions[has_partner], ends[has_partner]
+        if not len(positions):
             break
-        for start in range(0, len(here), _AT_ONCE):
-            part = here[start : start + _AT_ONCE]
+        for start in range(0, len(positions), _AT_ONCE):
+            part = positions[start : start + _AT_ONCE]
             yield from _checked(ordered, order, part, part + step, differing, distance)
 
 
@@ -127,6 +126,7 @@ def _checked(
     differing: list[int],
     distance: int,
 ) -> Iterator[Pair]:
+    """Yield those pairs of positions that are within the distance and differ in each of some blocks, as numbers."""
     bits = ordered[one] ^ ordered[other]
     fits = count_ones(bits) <= distance if distance < 64 else np.ones(len(bits), bool)
     for block in differing:
@@ -156,76 +156,3 @@ def count_ones(values: Hashes) -> NDArray[np.uint8]:
     )
     values = (values + (values >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return ((values * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.uint8)
-
-
-# Bytes of all memory for a hash while pairs are looked for.
-_COST = 1 << 10
-# That are added at once.
-_PAIRS = 1 << 16
-_ALL = (1 << 64) - 1
-_CHUNK = "SELECT {1} FROM {0} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
-
-
-def kept(database: Tables, distance: int, memory: int) -> bytearray:
-    """Return 1 for each hash to keep, by number, 0 for those within ``distance`` of an earlier one that is kept.
-
-    The result takes one byte per hash, in addition to ``memory``. The table ``hashes`` of the
-    database has distinct hashes, whose rowids are their numbers.
-    """
-    count: int = database.one("SELECT count(*) FROM hashes")[0]
-    result = bytearray(b"\1") * count
-    if not distance or not count:
-        return result
-    database.run("CREATE TABLE pairs (later UINTEGER, earlier UINTEGER)")
-    held, size = list[Pair](), 0
-    for pair in _pairs(database, count, distance, max(1 << 8, memory // _COST)):
-        held.append(pair)
-        size += len(pair[0])
-        if size >= _PAIRS:
-            _add(database, held)
-            held, size = [], 0
-    _add(database, held)
-    # In this order, each earlier hash is decided before its pairs are read.
-    for later, earlier in database.rows("SELECT later, earlier FROM pairs ORDER BY later, earlier"):
-        if result[earlier]:
-            result[later] = 0
-    return result
-
-
-def _add(database: Tables, held: list[Pair]) -> None:
-    if held:
-        one, other = (np.concatenate(side).astype(np.uint32) for side in zip(*held, strict=True))
-        database.add("pairs", later=np.maximum(one, other), earlier=np.minimum(one, other))
-
-
-def _pairs(database: Tables, count: int, distance: int, most: int) -> Iterator[Pair]:
-    if count <= most:
-        yield from pairs(
-            database.arrays(_CHUNK.format("hashes", "hash"), 0, count)["hash"], distance
-        )
-        return
-    equal, blocks = plan(count, _ALL, distance)
-    for key, differing in tables(equal, blocks):
-        database.run(
-            "CREATE OR REPLACE TABLE ordered AS SELECT hash, rowid AS number FROM hashes ORDER BY hash & ?::UBIGINT",
-            key,
-        )
-        for hashes, numbers in _buckets(database, count, key, most):
-            for one, other in bucket_pairs(hashes, key, differing, distance, _ALL):
-                yield numbers[one], numbers[other]
-
-
-def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tuple[Hashes, Numbers]]:
-    """Yield neighbouring hashes of ``ordered``, and their numbers; those that are equal in the bits ``key`` are together."""
-    hashes, numbers = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    for start in range(0, count, most):
-        found = database.arrays(_CHUNK.format("ordered", "hash, number"), start, start + most)
-        hashes, numbers = (
-            np.concatenate([hashes, found["hash"]]),
-            np.concatenate([numbers, found["number"]]),
-        )
-        keys = hashes & np.uint64(key)
-        end = int(np.searchsorted(keys, keys[-1])) if start + most < count else len(keys)
-        if end:
-            yield hashes[:end], numbers[:end]
-            hashes, numbers = hashes[end:], numbers[end:]

@@ -23,7 +23,7 @@ from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching.attempt import POISONED
 from wdsflow.memory.batching.device import HostDevice
-from wdsflow.models.loaded import memory_share
+from wdsflow.models.memory_share import memory_share
 from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.score_catalog import all_scores
 

@@ -28,7 +28,7 @@ from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.models.processes import _models_at
+from wdsflow.models.models_at import _models_at
 from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText
 from wdsflow.stages.scores.model.pictures.prepare import Prepare
 

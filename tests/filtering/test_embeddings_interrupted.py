@@ -14,7 +14,7 @@ from tests.stages.scores import tiny_models
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.models.processes import _models_at
+from wdsflow.models.models_at import _models_at
 
 KILLS = 6
 HERE = RunOptions(jobs=0, device="cpu")

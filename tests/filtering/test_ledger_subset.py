@@ -15,7 +15,7 @@ from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
-from wdsflow.pieces.tar_view import view_of
+from wdsflow.pieces.view_source import view_of
 from wdsflow.shards.source.base import SourceChangedError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages import StageError

@@ -38,7 +38,7 @@ def keys(folder: Path) -> set[int]:
 def clip(tmp_path_factory):
     pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
     from tests.stages.scores import tiny_models
-    from wdsflow.models.processes import _models_at
+    from wdsflow.models.models_at import _models_at
 
     yield tiny_models.clip(tmp_path_factory.mktemp("clip") / "a")
     _models_at.cache_clear()  # other tests count the models that are loaded
@@ -126,7 +126,8 @@ def test_workers_change_no_byte(pairs, clip, tmp_path):
 
 
 def test_less_memory_gives_fewer_centroids_and_the_same_pairs(tmp_path):
-    from wdsflow.stages.scores.similar_vectors import VectorFile, centroids_of, duplicates, packed
+    from wdsflow.stages.scores.similar_vectors import centroids_of, duplicates
+    from wdsflow.stages.scores.vector_file import VectorFile, packed
 
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(30, 16))

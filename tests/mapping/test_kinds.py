@@ -7,8 +7,10 @@ import pytest
 
 import wdsflow
 from tests.mapping.equal import assert_same
-from wdsflow.mapping import column_kinds
-from wdsflow.mapping.column_kinds import KindError, Parts, holds_json, to_dataset, unified, widened
+from wdsflow.mapping import arrow_parts
+from wdsflow.mapping.arrow_parts import Parts
+from wdsflow.mapping.column_kinds import KindError, holds_json, unified, widened
+from wdsflow.mapping.result_dataset import to_dataset
 
 datasets = pytest.importorskip("datasets")
 
@@ -271,7 +273,7 @@ def test_small_files_are_put_together_and_one_without_rows_says_nothing_of_types
 
     size = file("large", n=[1, 2]).stat().st_size
     for most, files in ((size + 1, 1), (size, 3)):  # a file of that size stays as it is
-        monkeypatch.setattr(column_kinds, "_OWN", most)
+        monkeypatch.setattr(arrow_parts, "_LARGE", most)
         several = Parts(folder)
         for name, numbers in (("first", [0]), ("large", [1, 2]), ("last", [3])):
             several.add(file(name, n=numbers), len(numbers))

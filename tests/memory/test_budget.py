@@ -2,7 +2,8 @@
 
 import threading
 
-from wdsflow.memory.sizes import Budget, SharedBudget
+from wdsflow.memory.budget import Budget
+from wdsflow.memory.shared_budget import SharedBudget
 
 
 def holding(

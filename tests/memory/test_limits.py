@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from wdsflow.memory.usage import Bound, group_bounds, host_memory
+from wdsflow.memory.bounds import Bound, group_bounds, host_memory
 
 pytestmark = pytest.mark.usefixtures("new_interpreters")
 
@@ -98,8 +98,8 @@ def test_the_tightest_bound_of_all_counts(monkeypatch):
         Bound(machine.total // 3, 0),
         Bound(machine.total * 4, 0),
     ]
-    monkeypatch.setattr("wdsflow.memory.usage.control_groups", lambda: bounds)
-    monkeypatch.setattr("wdsflow.memory.usage._own", lambda: iter([]))
+    monkeypatch.setattr("wdsflow.memory.bounds.control_groups", lambda: bounds)
+    monkeypatch.setattr("wdsflow.memory.bounds._process_limits", lambda: iter([]))
     found = host_memory()
     assert found.total == machine.total // 3
     assert 0 < found.free <= machine.total // 4 + 1

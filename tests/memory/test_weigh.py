@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wdsflow.memory.sizes import weigh
+from wdsflow.memory.weigh import weigh
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tests.models import own, test_protocol
-from wdsflow.memory.batching.device import computes_bf16
-from wdsflow.models.processes import RemoteModels, _ModelProcess
-from wdsflow.models.server import Begun, ServerSetup, ended_mark, load_of
+from wdsflow.memory.batching.device_names import computes_bf16
+from wdsflow.models.calls import Begun, ServerSetup
+from wdsflow.models.process_files import ended_mark, load_of
+from wdsflow.models.processes import _ModelProcess
+from wdsflow.models.remote_models import RemoteModels
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.pictures.picture_batch import joined
 
@@ -134,7 +136,7 @@ def test_half_precision_is_for_gpus_that_compute_in_it(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     else:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("wdsflow.memory.batching.device._DRIVERS", ("/dev/null",))
+    monkeypatch.setattr("wdsflow.memory.batching.device_names._DRIVERS", ("/dev/null",))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert computes_bf16("auto") is expected
     assert computes_bf16("cpu") is False
@@ -144,6 +146,6 @@ def test_without_nvidia_smi_models_keep_full_precision(tmp_path, monkeypatch):
     import torch
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("wdsflow.memory.batching.device._DRIVERS", ("/dev/null",))
+    monkeypatch.setattr("wdsflow.memory.batching.device_names._DRIVERS", ("/dev/null",))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert computes_bf16("cuda:0") is False

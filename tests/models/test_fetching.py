@@ -126,8 +126,8 @@ def test_of_all_retries_one_line_is_shown_and_what_did_not_answer_is_named(
     assert line.endswith("its hub does not answer; trying again")
     error = LocalEntryNotFoundError("not here")
     error.__cause__ = raised.value
-    told = heard.trouble(model, error)
+    told = heard.instructions(model, error)
     assert "cannot be fetched: org/tokens is not in " in told
     assert "refused" in told
     assert "--local-dir" not in told
-    assert heard.trouble(model, raised.value) == ""
+    assert heard.instructions(model, raised.value) == ""

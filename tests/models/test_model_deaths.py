@@ -10,7 +10,8 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.models import own
 from wdsflow.memory.batching.attempt import Failure
 from wdsflow.models.loaded import ModelError
-from wdsflow.models.processes import ModelProcesses, RemoteModels
+from wdsflow.models.processes import ModelProcesses
+from wdsflow.models.remote_models import RemoteModels
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,7 @@ def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_noth
         found = {}
 
         def ask(number):
-            models = RemoteModels(processes.place.addresses, processes.place.key)
+            models = RemoteModels(processes.location.addresses, processes.location.key)
             items = [f"item {number} {each}" for each in range(6)]
             items[number] = "deadly" if number == 0 else items[number]
             found[number] = models.map(model, items)
@@ -53,7 +54,7 @@ def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_noth
 
 def test_what_a_model_started_ends_with_its_process_in_whatever_session():
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses, processes.place.key)
+        models = RemoteModels(processes.location.addresses, processes.location.key)
         (left,) = models.map(own.Starts().models()[0], ["caption"])
         models.close()
     assert not psutil.pid_exists(left)
@@ -63,7 +64,7 @@ def test_any_number_of_samples_may_end_their_process(monkeypatch):
     monkeypatch.setattr("wdsflow.models.processes.SERVERS", 3)
     texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(3)]
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses, processes.place.key)
+        models = RemoteModels(processes.location.addresses, processes.location.key)
         found = models.map(own.Brittle(kills="deadly").models()[0], texts)
         models.close()
     assert [isinstance(each, Failure) for each in found] == [number % 3 == 1 for number in range(3)]
@@ -72,7 +73,7 @@ def test_any_number_of_samples_may_end_their_process(monkeypatch):
 def test_processes_that_only_end_are_given_up(monkeypatch):
     monkeypatch.setattr("wdsflow.models.processes.SERVERS", 2)
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses, processes.place.key)
+        models = RemoteModels(processes.location.addresses, processes.location.key)
         with pytest.raises(ModelError, match="ended again and again"):
             models.map(own.Brittle(kills="deadly").models()[0], ["deadly"] * 9)
         models.close()
@@ -81,7 +82,7 @@ def test_processes_that_only_end_are_given_up(monkeypatch):
 def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
     mark = tmp_path / "mark"
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses, processes.place.key)
+        models = RemoteModels(processes.location.addresses, processes.location.key)
         model = own.KilledOnce(mark=str(mark)).models()[0]
         assert models.map(model, ["a", "bc", "unlucky"]) == [1, 2, 7]
         models.close()
@@ -90,7 +91,7 @@ def test_an_item_at_which_others_killed_the_process_is_tried_again(tmp_path):
 
 def test_what_a_killed_process_worked_on_is_run_again_in_the_same_batch(tmp_path):
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses, processes.place.key)
+        models = RemoteModels(processes.location.addresses, processes.location.key)
         model = own.KilledOnce(mark=str(tmp_path / "mark"), times=1, counts_batch=True).models()[0]
         assert models.map(model, ["unlucky", "happier", "luckier"]) == [3, 3, 3]
         models.close()
@@ -99,7 +100,7 @@ def test_what_a_killed_process_worked_on_is_run_again_in_the_same_batch(tmp_path
 
 def test_an_item_is_not_to_blame_for_ends_while_its_model_loads(tmp_path):
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses, processes.place.key)
+        models = RemoteModels(processes.location.addresses, processes.location.key)
         model = own.KilledOnce(mark=str(tmp_path / "mark"), at="load", times=3).models()[0]
         assert models.map(model, ["lonely"]) == [6]
         with pytest.raises(ModelError, match="that loads the models ended, 5 times"):

@@ -29,12 +29,13 @@ from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching.attempt import POISONED, Failure
 from wdsflow.models.loaded import LoadedModels, ModelError
-from wdsflow.models.processes import ModelProcesses, RemoteModels
+from wdsflow.models.processes import ModelProcesses
+from wdsflow.models.remote_models import RemoteModels
 
 HERE = RunOptions(jobs=0, device="cpu")
 OWN_MODULE = """
 from dataclasses import dataclass
-from wdsflow.stages.scores.model.model_score import BatchScore
+from wdsflow.stages.scores.model.batch_score import BatchScore
 @dataclass(frozen=True, kw_only=True)
 class Vowels(BatchScore):
     name = "vowels"
@@ -162,7 +163,7 @@ def test_a_process_that_dies_at_an_item_is_replaced_and_the_item_put_aside(tmp_p
 def test_a_killed_model_process_is_asked_again():
     before = living_children()
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses, processes.place.key)
+        models = RemoteModels(processes.location.addresses, processes.location.key)
         model = own.Letters().models()[0]
         assert models.map(model, ["abc"]) == [3]
         children = living_children(before)
@@ -180,7 +181,7 @@ def test_modules_are_found_where_this_process_finds_them(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     vowels = import_module("beside").Vowels()
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses, processes.place.key)
+        models = RemoteModels(processes.location.addresses, processes.location.key)
         assert models.map(vowels.models()[0], ["a house"]) == [4]
         models.close()
 
@@ -266,7 +267,7 @@ def test_several_who_ask_at_once_get_their_own():
         wrong = []
 
         def ask(number):
-            models = RemoteModels(processes.place.addresses, processes.place.key)
+            models = RemoteModels(processes.location.addresses, processes.location.key)
             found = [models.map(model, ["x" * number, "y" * length]) for length in range(1, 40)]
             models.close()
             wrong.extend(each for length, each in enumerate(found, 1) if each != [number, length])

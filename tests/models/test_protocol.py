@@ -13,10 +13,11 @@ import pytest
 from tests.models import own
 from wdsflow.engines.messages import receive, send
 from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
-from wdsflow.models import processes
+from wdsflow.models import remote_models
+from wdsflow.models.calls import Begun, Loading, ModelCall, NotBegun
 from wdsflow.models.loaded import ModelError, PreparedModels
-from wdsflow.models.processes import RemoteModels
-from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ended_mark
+from wdsflow.models.process_files import ended_mark
+from wdsflow.models.remote_models import RemoteModels
 
 KEY = b"k" * 32
 MODEL = own.Letters().models()[0]
@@ -48,7 +49,7 @@ class Process:
     def _answer(self, asking: socket.socket) -> None:
         while self._script:
             try:
-                ask: Ask = receive(asking)
+                ask: ModelCall = receive(asking)
             except EOFError:
                 return
             what, *rest = ask
@@ -193,7 +194,7 @@ def test_models_are_prepared_again_by_the_process_that_comes_next(address: str) 
 def test_a_process_that_does_not_come_is_waited_for_and_then_given_up(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_PATIENCE", 0.2)
+    monkeypatch.setattr(remote_models, "_PATIENCE", 0.2)
     with pytest.raises(ModelError, match="the process that runs models does not answer"):
         RemoteModels([address], KEY).map(MODEL, ["a"])
     ended_mark(address).touch()
@@ -201,7 +202,7 @@ def test_a_process_that_does_not_come_is_waited_for_and_then_given_up(
         RemoteModels([address], KEY).map(MODEL, ["a"])
     ended_mark(address).unlink()
 
-    monkeypatch.setattr(processes, "_PATIENCE", 600.0)
+    monkeypatch.setattr(remote_models, "_PATIENCE", 600.0)
     models, found = RemoteModels([address], KEY), []
     asking = threading.Thread(target=lambda: found.append(models.map(MODEL, ["a"])))
     asking.start()

@@ -11,7 +11,7 @@ from tests.packing.tables import jpeg, packed, write_images, write_lines
 from wdsflow.packing.files.local_files import LocalFiles
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.packing.shard.write_shard import write_shard
-from wdsflow.pieces.pieces import header
+from wdsflow.pieces.tar_members import header
 from wdsflow.shards.source.base import SourceError
 from wdsflow.table_files.errors import NoColumn, TableError
 from wdsflow.table_files.text_rows import array_objects

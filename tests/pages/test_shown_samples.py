@@ -9,15 +9,9 @@ from PIL import Image
 
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
-from wdsflow.pages.shown_samples import (
-    SampleView,
-    image_field,
-    samples_around,
-    samples_at,
-    samples_of,
-    thumbnail,
-    view,
-)
+from wdsflow.pages.page_samples import image_field, samples_around, samples_at, samples_of
+from wdsflow.pages.sample_views import SampleView, view
+from wdsflow.pages.thumbnails import thumbnail
 from wdsflow.shards.shard import Shard
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.pieces.writer import Sink
+from wdsflow.pieces.sink import Sink
 
 STEP = 4 << 20
 

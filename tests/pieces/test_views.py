@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.shards.archives import write_tar
+from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.pieces.pieces import END, address
-from wdsflow.pieces.tar_view import JoinedSource, TarView, view_of
+from wdsflow.pieces.tar_view import TarView
+from wdsflow.pieces.view_source import view_of
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Piece, Source, SourceChangedError, named
 from wdsflow.shards.source.opening import open_source

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.shards.archives import read_tar
-from wdsflow.pieces.pieces import header, member, moved
+from wdsflow.pieces.tar_members import header, member, moved
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import remove_stale
 from wdsflow.shards.source.base import Piece, Source, SourceChangedError, named
@@ -148,7 +148,7 @@ import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 from pathlib import Path
-from wdsflow.pieces.pieces import member
+from wdsflow.pieces.tar_members import member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Source
 try:
@@ -171,7 +171,7 @@ def test_a_killed_run_leaves_only_a_temporary_file_that_the_next_run_removes(tmp
     script = f"""
 import time
 from pathlib import Path
-from wdsflow.pieces.pieces import member
+from wdsflow.pieces.tar_members import member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Source
 def pieces():

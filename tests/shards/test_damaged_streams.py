@@ -11,7 +11,7 @@ import pytest
 from tests.cli.test_filter import run
 from tests.shards.archives import JPEG, read_tar, tar_bytes
 from tests.shards.test_cut_streams import PACKERS, opened  # noqa: F401 - a fixture
-from wdsflow.pieces.tar_view import view_of
+from wdsflow.pieces.view_source import view_of
 from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wdsflow.pieces.pieces import member
+from wdsflow.pieces.tar_members import member
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, Repeats, grouped
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, named

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.depth import cases
-from wdsflow.memory.sizes import weigh
+from wdsflow.memory.weigh import weigh
 from wdsflow.stages import Batch, StageError
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from wdsflow.memory.sizes import weigh
+from wdsflow.memory.weigh import weigh
 from wdsflow.stages import Shuffle
 
 

@@ -23,7 +23,7 @@ from tests.processes import await_end, living_children
 from tests.training.shards import arguments, samples, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
 from wdsflow.engines import site as cores
-from wdsflow.memory.sizes import SharedBudget
+from wdsflow.memory.shared_budget import SharedBudget
 from wdsflow.training.feed_options import DecoderError, FeedOptions, SampleError
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.pixels.image_work import ImageWork

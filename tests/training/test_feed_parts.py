@@ -196,7 +196,9 @@ SHARES = {"batch": 100, "sample": 6000, "made": 1500, "decoders": 4, "chunk": 2,
     ],
 )
 def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monkeypatch):
-    monkeypatch.setattr("wdsflow.memory.usage.host_memory", lambda: SimpleNamespace(total=16 << 30))
+    monkeypatch.setattr(
+        "wdsflow.memory.bounds.host_memory", lambda: SimpleNamespace(total=16 << 30)
+    )
     monkeypatch.setattr(memory_shares, "ranks_here", lambda: 4)
     if found is None:
         with pytest.raises(

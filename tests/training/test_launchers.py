@@ -66,7 +66,7 @@ def test_a_task_that_slurm_bound_to_its_processors_has_them_all(machine, usable,
 
 
 def test_ranks_share_the_memory_of_their_machine(machine, monkeypatch):
-    from wdsflow.memory import usage as limits
+    from wdsflow.memory import bounds as limits
 
     monkeypatch.setattr(limits, "control_groups", lambda: [limits.Bound(2 << 30, 0)])
     sizes = {

@@ -205,7 +205,7 @@ def _first_batch(
 
 def _free_memory() -> tuple[int | None, int | None]:
     """Return the free memory of this machine and the size of its /dev/shm, in bytes; None if not known."""
-    from wdsflow.memory.usage import host_memory
+    from wdsflow.memory.bounds import host_memory
 
     memory = shared = None
     with suppress(OSError, RuntimeError):

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.pieces.pieces import member
+from wdsflow.pieces.tar_members import member
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError, SourcePart

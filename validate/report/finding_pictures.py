@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from wdsflow.pages.shown_samples import SampleView, samples_around, view
+from wdsflow.pages.page_samples import samples_around
+from wdsflow.pages.sample_views import SampleView, view
 from wdsflow.shards.shard import Shard
 
 from .finding_groups import FindingGroup

@@ -8,7 +8,7 @@ from itertools import islice
 
 from wdsflow.images.image_header import read_header
 from wdsflow.pages.histograms import Chart, chart
-from wdsflow.pages.shown_samples import FoundSample, image_field, samples_of
+from wdsflow.pages.page_samples import PageSample, image_field, samples_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import caption_name
 from wdsflow.shards.caption_field import LARGEST, caption_of
@@ -96,7 +96,7 @@ def read_statistics(shards: Sequence[ShardEvidence], most: int = MOST_SAMPLES) -
     return statistics
 
 
-def _add_sample(statistics: SampleStatistics, sample: FoundSample, json_name: str | None) -> None:
+def _add_sample(statistics: SampleStatistics, sample: PageSample, json_name: str | None) -> None:
     """Add a sample; ``json_name``: of the captions in its JSON, None if there are none."""
     statistics.samples += 1
     image = image_field(sample.rows)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.pieces.pieces import with_headers
-from wdsflow.pieces.tar_view import view_of
+from wdsflow.pieces.view_source import view_of
 from wdsflow.readers.base import Reader
-from wdsflow.records.shard_counts import read_counts
+from wdsflow.records.unfinished import read_counts
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import scan_shards

@@ -6,7 +6,8 @@ import re
 import sys
 import traceback
 
-from wdsflow.memory.batching.attempt import chain, is_out_of_memory
+from wdsflow.memory.batching.exceptions import chain
+from wdsflow.memory.batching.memory_errors import is_out_of_memory
 
 _NO_GPU = "this machine has no GPU"
 _NO_MEMORY = "it needs more memory than it may take on this machine"

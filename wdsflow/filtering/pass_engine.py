@@ -16,7 +16,8 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.memory.sizes import format_size, parse_size
-from wdsflow.models.loaded import WINDOW, memory_share
+from wdsflow.models.memory_share import memory_share
+from wdsflow.models.model_location import WINDOW
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
 

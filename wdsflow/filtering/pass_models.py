@@ -8,10 +8,11 @@ from functools import partial
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.stored_scores import missing_columns
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
-from wdsflow.memory.batching.device import choose
-from wdsflow.models.loaded import ModelPlace
+from wdsflow.memory.batching.device_names import choose
 from wdsflow.models.model_costs import ModelCost, add_costs
-from wdsflow.models.processes import ModelProcesses, costs_here, models_at
+from wdsflow.models.model_location import ModelLocation
+from wdsflow.models.models_at import costs_here, models_at
+from wdsflow.models.processes import ModelProcesses
 from wdsflow.stages.scores.model.model import Model
 
 from .filter_pass import Pass
@@ -25,7 +26,7 @@ _Costs = Callable[[Mapping[str, Model]], list[ModelCost]]
 
 def start_models(
     stack: ExitStack, pass_: Pass, remaining: RemainingShards, record: RunRecord | None
-) -> ModelPlace:
+) -> ModelLocation:
     """Return where models run: on this machine one process per device, which has loaded and tested them.
 
     ``stack`` ends the processes, and stores in the record what the models took.
@@ -35,7 +36,7 @@ def start_models(
     first = _first_models(pass_, models)
     # A dead process is replaced without its worker.
     is_apart = options.engine != "local"
-    location = ModelPlace(
+    location = ModelLocation(
         device=options.device, memory=options.gpu_memory, apart=first if is_apart else None
     )
     if not models or not pass_.computes_scores or is_apart:
@@ -48,7 +49,7 @@ def start_models(
     else:
         processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
         lines = processes.prepare(first)
-        location = processes.place
+        location = processes.location
         costs = processes.costs
     if record is not None:
         stack.callback(_store_costs, pass_, costs, record)

@@ -10,7 +10,7 @@ from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.memory.sizes import parse_size
-from wdsflow.models.loaded import ModelPlace
+from wdsflow.models.model_location import ModelLocation
 
 from .filter_pass import NumberedShard, Pass
 from .run_differences import scores_of
@@ -48,7 +48,7 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     return RemainingShards(shards, earlier)
 
 
-def shard_tasks(pass_: Pass, remaining: RemainingShards, models: ModelPlace) -> list[ShardTask]:
+def shard_tasks(pass_: Pass, remaining: RemainingShards, models: ModelLocation) -> list[ShardTask]:
     """Return a task for each remaining shard."""
     budget = parse_size(pass_.recipe.image_memory)
     identity = pass_.identity

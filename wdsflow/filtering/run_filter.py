@@ -23,7 +23,7 @@ from wdsflow.filtering.recipe.recipe import (
     fixed_conditions,
     recorded_recipe,
 )
-from wdsflow.memory.batching.device import computes_bf16
+from wdsflow.memory.batching.device_names import computes_bf16
 from wdsflow.records.working_folder import remote_url, working_folder
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import fingerprint, input_identity

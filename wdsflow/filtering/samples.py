@@ -6,7 +6,7 @@ from typing import NamedTuple
 from wdsflow.filtering.predicates.values import Value
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
-from wdsflow.pieces.pieces import member, moved
+from wdsflow.pieces.tar_members import member, moved
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.plain_entries import Row

@@ -3,7 +3,8 @@
 import errno
 import traceback
 
-from wdsflow.memory.batching.attempt import chain, is_out_of_memory, text_of
+from wdsflow.memory.batching.exceptions import chain, text_of
+from wdsflow.memory.batching.memory_errors import is_out_of_memory
 
 from .errors import UnreadableError
 from .messages import Failed, FailureKind

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 
-from wdsflow.memory.sizes import weigh
+from wdsflow.memory.weigh import weigh
 
 # Entries of a list that are all weighed, and those that are weighed if it has more.
 _MANY = 256

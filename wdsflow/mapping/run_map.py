@@ -13,12 +13,14 @@ from typing import Any, Literal, NamedTuple
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 
-from .column_kinds import Dataset, Features, KindError, Parts, to_dataset
+from .arrow_parts import Parts
+from .column_kinds import Dataset, Features, KindError
 from .dataset_work import DatasetWork, SliceSource
 from .errors import FailedRow
 from .map_engine import MapEngine, Result
 from .map_options import MapOptions, OnError, worker_count
 from .messages import packed
+from .result_dataset import to_dataset
 from .row_files import read_rows
 from .row_work import RowSource, RowWork
 from .tables_on_disk import on_disk

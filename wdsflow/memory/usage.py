@@ -1,21 +1,16 @@
-"""Memory of processes, and its bounds."""
+"""Memory that processes take."""
 
 import contextlib
-import os
 import resource
 import sys
 import time
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 
-# Seconds.
+# Seconds after which memory is measured again, and bytes of a change after which it is.
 _OLD = 1.0
-# Bytes.
-_LIKE = 1 << 20
+_CHANGED = 1 << 20
 _PAGE = resource.getpagesize()
 _STATUS = Path("/proc/self/status")
 # Of ru_maxrss.
@@ -35,7 +30,7 @@ def resident(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError):
-        return _by_psutil(pid)
+        return memory_by_psutil(pid)
 
 
 def held(pid: int) -> int:
@@ -44,7 +39,7 @@ def held(pid: int) -> int:
     The sum over processes is their total. Resident bytes if the system does not report it; 0 if the
     process has ended.
     """
-    return _number(Path(f"/proc/{pid}/smaps_rollup"), b"Pss:") * 1024 or resident(pid)
+    return number_after(Path(f"/proc/{pid}/smaps_rollup"), b"Pss:") * 1024 or resident(pid)
 
 
 class HeldMemory:
@@ -54,17 +49,19 @@ class HeldMemory:
     """
 
     def __init__(self) -> None:
-        # Of a process: when, resident bytes, held.
-        self._known: dict[int, tuple[float, int, int]] = {}
+        # Of a process: the time, resident bytes, and the result.
+        self._measured: dict[int, tuple[float, int, int]] = {}
 
     def __call__(self, pid: int) -> int:
         """Return the result of ``held``."""
-        now, bare = time.monotonic(), resident(pid)
-        when, before, taken = self._known.get(pid, (-_OLD, 0, 0))
-        if now - when >= _OLD or abs(bare - before) > _LIKE:
-            taken = held(pid)
-            self._known[pid] = now, bare, taken
-        return taken
+        now = time.monotonic()
+        resident_now = resident(pid)
+        measured_at, resident_before, size = self._measured.get(pid, (-_OLD, 0, 0))
+        is_old = now - measured_at >= _OLD
+        if is_old or abs(resident_now - resident_before) > _CHANGED:
+            size = held(pid)
+            self._measured[pid] = now, resident_now, size
+        return size
 
 
 def descendants(pid: int) -> list[int]:
@@ -86,105 +83,32 @@ def forget_peak() -> bool:
 
 def peak() -> int:
     """Return the most resident bytes that this process had since ``forget_peak``, or since its start."""
-    return (
-        _number(_STATUS, b"VmHWM:") * 1024
-        or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
-    )
+    size = number_after(_STATUS, b"VmHWM:") * 1024
+    return size or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
 
 
 def private_data() -> int:
     """Return the bytes of this process that ``RLIMIT_DATA`` counts, 0 if the system does not report them."""
-    return _number(_STATUS, b"VmData:") * 1024
+    return number_after(_STATUS, b"VmData:") * 1024
 
 
 def mapped_files() -> int:
     """Return the bytes of files that this process has mapped and read, 0 if the system does not report them."""
-    return _number(_STATUS, b"RssFile:") * 1024
+    return number_after(_STATUS, b"RssFile:") * 1024
 
 
-def _number(path: Path, name: bytes) -> int:
+def number_after(path: Path, name: bytes) -> int:
     """Return the number after a name in a file of the system, 0 if there is none."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return next(
-            (
-                int(line.split()[1])
-                for line in path.read_bytes().splitlines()
-                if line.startswith(name)
-            ),
-            0,
-        )
+        for line in path.read_bytes().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1])
     return 0
 
 
-def _by_psutil(pid: int, what: str = "rss") -> int:
+def memory_by_psutil(pid: int, kind: str = "rss") -> int:
+    """Return one of psutil's figures for a process, in bytes; 0 if it has ended."""
     try:
-        return int(getattr(psutil.Process(pid).memory_info(), what))
+        return int(getattr(psutil.Process(pid).memory_info(), kind))
     except psutil.Error:
         return 0
-
-
-class Bound(NamedTuple):
-    """The limit in bytes, and the bytes in use."""
-
-    most: int
-    used: int
-
-
-class HostMemory(NamedTuple):
-    """Bytes that this process may use, and free bytes: of the machine, or of a tighter bound."""
-
-    total: int
-    free: int
-
-
-def host_memory() -> HostMemory:
-    """Return the memory for this process, by the tightest of machine, control groups and its own limits."""
-    machine = psutil.virtual_memory()
-    total, free = int(machine.total), int(machine.available)
-    # Which psutil does not see.
-    for most, used in [*control_groups(), *_own()]:
-        total, free = min(total, most), max(0, min(free, most - used))
-    return HostMemory(total, free)
-
-
-def control_groups() -> list[Bound]:
-    """Return the bounds of each control group above this process."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        return group_bounds(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup").read_text())
-    return []
-
-
-def group_bounds(root: Path, groups: str) -> list[Bound]:
-    """Return the bounds of control groups mounted at ``root``; ``groups`` is the text of /proc/self/cgroup.
-
-    A container sees its own group at the root, regardless of the file.
-    """
-    found = []
-    for line in groups.splitlines():
-        _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        kind = "memory" if "memory" in controllers.split(",") else controllers
-        if kind in _FILES:
-            own = Path(path.lstrip("/"))
-            found += [_bound(root / kind / group, kind) for group in (own, *own.parents)]
-    return [bound for bound in found if bound is not None]
-
-
-def _bound(group: Path, kind: str) -> Bound | None:
-    most, used, cache = _FILES[kind]
-    # "max" is not a number.
-    with contextlib.suppress(OSError, ValueError):
-        bound, use = (int((group / name).read_text()) for name in (most, used))
-        if bound < _NONE:
-            return Bound(bound, max(0, use - _number(group / "memory.stat", cache.encode() + b" ")))
-    return None
-
-
-def _own() -> Iterator[Bound]:
-    """Yield the limits that a shell's ``ulimit -v`` and ``ulimit -d`` set, for one process each."""
-    for limit, used in (
-        (resource.RLIMIT_AS, partial(_by_psutil, os.getpid(), "vms")),
-        (resource.RLIMIT_DATA, private_data),
-    ):
-        most = resource.getrlimit(limit)[0]
-        if most != resource.RLIM_INFINITY:
-            yield Bound(most, used())

@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from urllib.parse import urlsplit
 
-from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model import Model, ModelSource
 from wdsflow.text.shell import command, escape, quote_path
 
-# A connection that is refused may work a second later.
-_TRIES, _PAUSE = 3, 1.0
-# Seconds; after that, no further try.
+_log = logging.getLogger(__name__)
+# The logger of the hub's library that reports retries.
+_RETRIES = logging.getLogger("huggingface_hub.utils._http")
+_REPOSITORY = re.compile(r"https?://[^/]+/([^\s?]+?)/resolve/")
+# Attempts to connect, and seconds between them: a connection that is refused may work a second
+# later.
+_TRIES = 3
+_PAUSE = 1.0
+# Seconds; after that, no further attempt.
 _LONG = 3.0
 
 
@@ -30,17 +36,15 @@ def without_a_silent_hub() -> Iterator[str]:
     except ImportError:
         yield ""
         return
-    why = (
-        ""
-        if constants.HF_HUB_OFFLINE
-        else silence(constants.ENDPOINT, constants.HF_HUB_ETAG_TIMEOUT)
-    )
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = before or bool(why)
+    was_offline = constants.HF_HUB_OFFLINE
+    reason = ""
+    if not was_offline:
+        reason = silence(constants.ENDPOINT, constants.HF_HUB_ETAG_TIMEOUT)
+    constants.HF_HUB_OFFLINE = was_offline or bool(reason)
     try:
-        yield why
+        yield reason
     finally:
-        constants.HF_HUB_OFFLINE = before
+        constants.HF_HUB_OFFLINE = was_offline
 
 
 def silence(url: str, patience: float) -> str:
@@ -51,83 +55,92 @@ def silence(url: str, patience: float) -> str:
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    why, start = "", time.monotonic()
-    for number in range(_TRIES):
-        if number:
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    reason = ""
+    start = time.monotonic()
+    for attempt in range(_TRIES):
+        if attempt:
             time.sleep(_PAUSE)
         try:
-            with socket.create_connection(address, patience):
+            with socket.create_connection((host, port), patience):
                 return ""
         except OSError as error:
-            why = f"{address[0]}:{address[1]}: {error}"
+            reason = f"{host}:{port}: {error}"
         if time.monotonic() - start > _LONG:
             break
-    return why
-
-
-_log = logging.getLogger(__name__)
-_RETRIES = logging.getLogger("huggingface_hub.utils._http")
-_REPOSITORY = re.compile(r"https?://[^/]+/([^\s?]+?)/resolve/")
+    return reason
 
 
 class Fetching:
     """The messages of the hub's library while a model is loaded."""
 
     def __init__(self, called: str, silence: str) -> None:
-        self._called, self._silence = called, silence
+        self._called = called
+        self._silence = silence
         self._warned = False
         # The last one that did not answer.
         self._repository = ""
 
-    def hear(self, record: logging.LogRecord) -> bool:
+    def shows(self, record: logging.LogRecord) -> bool:
         """Return whether a message of the library is shown: one line for all its retries."""
         text = record.getMessage()
         if " while requesting " not in text and "[Retry " not in text:
             return True
-        if found := _REPOSITORY.search(text):
-            self._repository = found[1]
+        repository = _REPOSITORY.search(text)
+        if repository:
+            self._repository = repository[1]
         if not self._warned:
             self._warned = True
             _log.warning("%s: its hub does not answer; trying again", escape(self._called))
         return False
 
-    def trouble(self, model: Model, error: BaseException) -> str:
-        """Return instructions if ``error`` means that the model could not be fetched, otherwise ""."""
-        source, why = model.fetched(), _unreachable(error)
-        if source is None or not why:
+    def instructions(self, model: Model, error: BaseException) -> str:
+        """Return how to fetch the model elsewhere if ``error`` means that it could not be fetched, otherwise ""."""
+        source = model.fetched()
+        reason = _unreachable(error)
+        if source is None or not reason:
             return ""
-        why = escape(self._silence, 200) or why
-        what = self._repository or source.repository
-        head = f"{model.called()} cannot be fetched: "
-        if not what:
-            get, use = (
-                command(["curl", "-LO", source.url]),
-                f"pretrained='{source.url.rpartition('/')[2]}'",
-            )
-            lines = [
-                f"on a machine with a network: {get}",
-                f"copy that file here, and name it in the score: {use}",
-            ]
-            return "\n  ".join([f"{head}{source.url} does not answer ({why})", *lines])
-        from huggingface_hub.constants import HF_HUB_CACHE
+        reason = escape(self._silence, 200) or reason
+        repository = self._repository or source.repository
+        if repository:
+            lines = _download_lines(source, repository, reason)
+        else:
+            lines = _url_lines(source.url, reason)
+        return f"{model.called()} cannot be fetched: " + "\n  ".join(lines)
 
-        revision = (
-            ["--revision", source.revision] if source.revision and what == source.repository else []
+
+def _url_lines(url: str, reason: str) -> list[str]:
+    """Return the problem, and how to fetch a file from a url elsewhere."""
+    name = url.rpartition("/")[2]
+    return [
+        f"{url} does not answer ({reason})",
+        f"on a machine with a network: {command(['curl', '-LO', url])}",
+        f"copy that file here, and name it in the score: pretrained='{name}'",
+    ]
+
+
+def _download_lines(source: ModelSource, repository: str, reason: str) -> list[str]:
+    """Return the problem, and how to fetch a repository of the hub elsewhere: the model's own, or one that it needs."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    words = ["hf", "download", repository]
+    is_model = repository == source.repository
+    if is_model and source.revision:
+        words += ["--revision", source.revision]
+    download = command(words)
+    cached = f"models/models--{repository.replace('/', '--')}"
+    cache = quote_path(HF_HUB_CACHE)
+    lines = [
+        f"{repository} is not in {HF_HUB_CACHE}, and its hub does not answer ({reason})",
+        f"on a machine with a network: {download} --cache-dir models",
+        f"with that folder copied here: mkdir -p {cache} && cp -r {cached} {cache}",
+    ]
+    if is_model:
+        lines.append(
+            f"or copy a plain folder, and name it in the score ({source.folder}): {download} --local-dir FOLDER"
         )
-        get = command(["hf", "download", what, *revision])
-        kept = f"models--{what.replace('/', '--')}"
-        lines = [
-            f"on a machine with a network: {get} --cache-dir models",
-            f"with that folder copied here: mkdir -p {quote_path(HF_HUB_CACHE)} && cp -r models/{kept} {quote_path(HF_HUB_CACHE)}",
-        ]
-        if what == source.repository:
-            lines.append(
-                f"or copy a plain folder, and name it in the score ({source.folder}): {get} --local-dir FOLDER"
-            )
-        return "\n  ".join(
-            [f"{head}{what} is not in {HF_HUB_CACHE}, and its hub does not answer ({why})", *lines]
-        )
+    return lines
 
 
 @contextmanager
@@ -135,13 +148,13 @@ def fetching(model: Model) -> Iterator[Fetching]:
     """A context in which a model may be fetched: without a hub that cannot be reached, and without lines about retries."""
     root = logging.getLogger()
     with without_a_silent_hub() if model.fetched() is not None else nullcontext("") as silence:
-        heard = Fetching(model.called(), silence)
-        _RETRIES.addFilter(heard.hear)
+        fetch = Fetching(model.called(), silence)
+        _RETRIES.addFilter(fetch.shows)
         root.addFilter(_is_new)
         try:
-            yield heard
+            yield fetch
         finally:
-            _RETRIES.removeFilter(heard.hear)
+            _RETRIES.removeFilter(fetch.shows)
             root.removeFilter(_is_new)
 
 
@@ -158,9 +171,13 @@ def _unreachable(error: BaseException) -> str:
     kinds: tuple[type[BaseException], ...] = (urllib.error.URLError,)
     if errors is not None:
         kinds += (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)
-    fits, following, last = False, error.__cause__ or error.__context__, error
-    while True:
-        fits = fits or (isinstance(last, kinds) and not isinstance(last, urllib.error.HTTPError))
-        if following is None:
-            return escape(str(last), 200) if fits else ""
-        last, following = following, following.__cause__ or following.__context__
+    is_unreachable = False
+    cause: BaseException | None = error
+    first_cause = error
+    while cause is not None:
+        first_cause = cause
+        # A server that answers with an error can be reached.
+        if isinstance(cause, kinds) and not isinstance(cause, urllib.error.HTTPError):
+            is_unreachable = True
+        cause = cause.__cause__ or cause.__context__
+    return escape(str(first_cause), 200) if is_unreachable else ""

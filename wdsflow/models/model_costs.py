@@ -28,12 +28,12 @@ class ModelCost(NamedTuple):
     seconds: float
 
     @property
-    def each(self) -> float:
+    def seconds_per_item(self) -> float:
         """Seconds of an item."""
         return self.seconds / self.items
 
 
-def where_of(device: str) -> str:
+def device_and_name(device: str) -> str:
     """Return a device with the name of its processor: "cpu: AMD EPYC"."""
     name = ""
     if device.startswith("cuda"):
@@ -45,16 +45,6 @@ def where_of(device: str) -> str:
     return f"{device}: {name}" if name else device
 
 
-def _processor() -> str:
-    with suppress(OSError):
-        for line in (
-            Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        ):
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
 def note_spent(path: Path, where: str, spent: Spent) -> None:
     """Write what models took in this process so far, for the process that started it. Raises OSError."""
     part = path.with_suffix(".part")
@@ -62,45 +52,59 @@ def note_spent(path: Path, where: str, spent: Spent) -> None:
     os.replace(part, path)
 
 
-def spent_there(path: Path) -> tuple[str, Spent]:
+def read_spent(path: Path) -> tuple[str, Spent]:
     """Return what ``note_spent`` wrote; nothing if it wrote none."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(path.read_bytes())
-        return str(noted["where"]), {
-            name: (int(items), float(each)) for name, (items, each) in noted["spent"].items()
-        }
+        spent: dict[str, tuple[int, float]] = {}
+        for name, (items, seconds) in noted["spent"].items():
+            spent[name] = int(items), float(seconds)
+        return str(noted["where"]), spent
     return "", {}
 
 
 def costs_of(models: Mapping[str, Model], where: str, spent: Spent) -> list[ModelCost]:
     """Return the costs of models, by digests of their identities, from what was spent."""
-    return [
-        ModelCost(digest, model.called(), where, *spent[repr(model)])
-        for digest, model in models.items()
-        if repr(model) in spent
-    ]
+    costs: list[ModelCost] = []
+    for digest, model in models.items():
+        if repr(model) in spent:
+            items, seconds = spent[repr(model)]
+            costs.append(ModelCost(digest, model.called(), where, items, seconds))
+    return costs
 
 
 def add_costs(path: Path, costs: Iterable[ModelCost]) -> None:
     """Add costs to a file. Raises OSError."""
     sums: dict[tuple[str, str], ModelCost] = {}
     for cost in (*read_costs([path]), *costs):
-        before = sums.get((cost.model, cost.where))
-        items, seconds = (before.items, before.seconds) if before is not None else (0, 0.0)
-        sums[cost.model, cost.where] = cost._replace(
-            items=items + cost.items, seconds=seconds + cost.seconds
-        )
-    if sums:
-        write_file(
-            path, json.dumps([cost._asdict() for cost in sums.values()], indent=1).encode() + b"\n"
-        )
+        key = cost.model, cost.where
+        total = cost
+        if key in sums:
+            items = sums[key].items + cost.items
+            seconds = sums[key].seconds + cost.seconds
+            total = cost._replace(items=items, seconds=seconds)
+        sums[key] = total
+    if not sums:
+        return
+    rows = [cost._asdict() for cost in sums.values()]
+    write_file(path, json.dumps(rows, indent=1).encode() + b"\n")
 
 
 def read_costs(paths: Iterable[Path]) -> list[ModelCost]:
     """Return the costs in some files; damaged ones have none."""
-    found: list[ModelCost] = []
+    costs: list[ModelCost] = []
     for path in paths:
         with suppress(OSError, ValueError, TypeError):
-            costs = [ModelCost(**each) for each in json.loads(path.read_bytes())]
-            found += [cost for cost in costs if cost.items > 0 and cost.seconds >= 0]
-    return found
+            file_costs = [ModelCost(**row) for row in json.loads(path.read_bytes())]
+            costs += [cost for cost in file_costs if cost.items > 0 and cost.seconds >= 0]
+    return costs
+
+
+def _processor() -> str:
+    """Return the name of the processor, by Linux or by Python."""
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        for line in text.splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -59,4 +59,4 @@ def _digest(text: str) -> str:
 def _json(data: object) -> str:
     """Return JSON without characters of markup, regardless of its texts."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return re.sub("[<>&]", lambda found: _MARKUP[found[0]], text)
+    return re.sub("[<>&]", lambda match: _MARKUP[match[0]], text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 BARS = 50
 # Share of the values at each end that one bar at the end may hold.
@@ -46,34 +46,26 @@ def chart(
     Bars are as wide as a round number of units; of integers none is narrower than 1. Lines are
     within it; ``marked`` says what they are.
     """
-    found = np.asarray(values, np.float64)
-    found = np.sort(found[np.isfinite(found)])
-    if not len(found):
+    numbers = np.asarray(values, np.float64)
+    numbers = np.sort(numbers[np.isfinite(numbers)])
+    if not len(numbers):
         return None
-    places = (max(math.ceil(share * len(found)) - 1, 0) for share in (_OUTSIDE, 0.5, 1 - _OUTSIDE))
-    low, middle, high = (float(found[place]) for place in places)
-    # Nearly all are the same: the others are what there is to see.
-    if low == high:
-        low, high = float(found[0]), float(found[-1])
-    low, high = min([low, *marks]), max([high, *marks])
-    # Finer bars would begin at equal numbers.
-    spread, finest = (
-        high / BARS - low / BARS,
-        1e-9 * max(abs(low), abs(high)),
-    )
-    least = max(spread, finest) if spread or finest > 1 else 0.0
-    width = round_step(least, whole=bool(np.all(found == np.floor(found))))
+    smallest, largest = float(numbers[0]), float(numbers[-1])
+    low, high = _range(numbers, marks)
+    width = _bar_width(numbers, low, high)
     first = math.floor(low / width)
     count = min(math.floor(high / width) - first + 1, 4 * BARS)
-    index = np.clip(np.floor(np.clip(found, low, high) / width) - first, 0, count - 1).astype(
-        np.int64
-    )
-    bars = np.bincount(index, minlength=count).astype(np.float64)
-    said = f"median {number(middle)}, {number(float(found[0]))} to {number(float(found[-1]))}{marked and '; line: ' + marked}"
-    if found[0] < first * width or found[-1] >= (first + count) * width:
-        said += "; the bars at the ends hold all beyond them"
-    lefts = tuple(float(f"{(first + each) * width:.10g}") for each in range(count))
-    return Chart(name, title, said, lefts, tuple(bars.tolist()), width, tuple(marks))
+    index = np.floor(np.clip(numbers, low, high) / width) - first
+    index = np.clip(index, 0, count - 1).astype(np.int64)
+    counts = np.bincount(index, minlength=count).astype(np.float64)
+    lefts = tuple(float(f"{(first + bar) * width:.10g}") for bar in range(count))
+    median = number(_quantile(numbers, 0.5))
+    summary = f"median {median}, {number(smallest)} to {number(largest)}"
+    if marked:
+        summary += f"; line: {marked}"
+    if smallest < first * width or largest >= (first + count) * width:
+        summary += "; the bars at the ends hold all beyond them"
+    return Chart(name, title, summary, lefts, tuple(counts.tolist()), width, tuple(marks))
 
 
 def round_step(least: float, *, whole: bool) -> float:
@@ -86,7 +78,9 @@ def round_step(least: float, *, whole: bool) -> float:
     if least <= 0 or not math.isfinite(least):
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least * (1 - 1e-9))
+    # Rounding may have made it a little larger.
+    steps = [power * factor for factor in (1, 2, 5, 10)]
+    step = next(step for step in steps if step >= least * (1 - 1e-9))
     return float(f"{step:.6g}")
 
 
@@ -96,8 +90,32 @@ def number(value: float) -> str:
     >>> number(1234567.0), number(0.123456), number(12.0)
     ('1,234,567', '0.1235', '12')
     """
-    return (
-        f"{value:,.0f}"
-        if math.isfinite(value) and value == int(value) and abs(value) < 1e15
-        else f"{value:,.4g}"
-    )
+    if math.isfinite(value) and value == int(value) and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:,.4g}"
+
+
+def _range(numbers: "NDArray[np.float64]", marks: Sequence[float]) -> tuple[float, float]:
+    """Return the range of the bars, which includes the lines; few values may be outside of it."""
+    low = _quantile(numbers, _OUTSIDE)
+    high = _quantile(numbers, 1 - _OUTSIDE)
+    # Nearly all are the same: the others are what there is to see.
+    if low == high:
+        low, high = float(numbers[0]), float(numbers[-1])
+    return min([low, *marks]), max([high, *marks])
+
+
+def _bar_width(numbers: "NDArray[np.float64]", low: float, high: float) -> float:
+    """Return a round width with which the bars cover a range."""
+    # Not of the difference, which may be infinite.
+    spread = high / BARS - low / BARS
+    # Finer bars would begin at equal numbers.
+    finest = 1e-9 * max(abs(low), abs(high))
+    least = max(spread, finest) if spread or finest > 1 else 0.0
+    are_whole = bool(np.all(numbers == np.floor(numbers)))
+    return round_step(least, whole=are_whole)
+
+
+def _quantile(numbers: "NDArray[np.float64]", share: float) -> float:
+    """Return the value, of sorted ones, up to which there is a share of all."""
+    return float(numbers[max(math.ceil(share * len(numbers)) - 1, 0)])

@@ -7,13 +7,13 @@ order. A piece is a range of a source, ``(first byte, byte after the last)``, or
 
 * ``filter`` keeps the ranges of some samples, ``graft`` puts new members between them, ``repair``
   writes new headers before old contents, ``reshard`` takes samples of several inputs
-  (``pieces.py``).
-* Several inputs are one source: ``JoinedSource``. Byte ``offset`` of input ``number`` is at
+  (``pieces.py``; ``tar_members.py`` makes new members).
+* Several inputs are one source: ``JoinedSource`` (``joined_source.py``). Byte ``offset`` of input ``number`` is at
   ``address(number, offset)``, so that a range is always two numbers.
-* ``write_pieces`` makes a file of pieces, in one step: it is there whole, or not at all
+* ``write_pieces`` makes a file of pieces, in one step: it exists completely, or not at all
   (``writer.py``).
-* ``TarView`` holds pieces in 16 bytes each, and finds those of any part; ``ViewSource`` reads that
-  tar without writing it (``tar_view.py``). So the feed reads the samples that a ledger keeps, and
+* ``TarView`` holds pieces in 16 bytes each, and finds those of any part (``tar_view.py``);
+  ``ViewSource`` reads that tar without writing it (``view_source.py``). So the feed reads the samples that a ledger keeps, and
   ``validate`` single samples.
 
 ``Source.parts`` resolves a range down to files, from which the writer copies. A tar may lack the

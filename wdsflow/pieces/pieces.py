@@ -1,8 +1,6 @@
-"""Pieces of outputs: the ranges of samples that become pieces, and new members, with their headers."""
+"""Pieces of outputs: ranges of a source, merged, joined, and with their global headers."""
 
-import tarfile
 from collections.abc import Iterable, Iterator, Sequence
-from zlib import adler32
 
 from wdsflow.shards.source.base import Piece, Range
 from wdsflow.shards.tar.tar_header import BLOCK
@@ -11,20 +9,10 @@ from wdsflow.shards.tar.tar_header import BLOCK
 END = bytes(2 * BLOCK)
 # Of an address: an input has at most 16 TiB.
 OFFSET_BITS = 44
-# The limit of a USTAR size field.
-_LARGEST = 0o77777777777
-# As webdataset's own writer.
-_OWNER = b"bigdata"
-# And user and group.
-_MODE = b"0000444\x000000000\x000000000\0"
-_TIME = b"\x0000000000000\0"
-_REST = b"0".ljust(101, b"\0") + b"ustar\x0000" + _OWNER.ljust(32, b"\0") * 2 + b"0000000\0" * 2
-# The checksum itself counts as blanks.
-_FIXED = sum(_MODE + _TIME + _REST) + 8 * 32
 
 
 def address(number: int, offset: int) -> int:
-    """Return where a byte of a numbered input is in ``JoinedSource``.
+    """Return the offset in ``JoinedSource`` of a byte of a numbered input.
 
     >>> [number_of(address(3, 0)), number_of(address(3, 2**44 - 1))], address(0, 512)
     ([3, 3], 512)
@@ -32,9 +20,9 @@ def address(number: int, offset: int) -> int:
     return number << OFFSET_BITS | offset
 
 
-def number_of(place: int) -> int:
-    """Return the input of a byte of ``JoinedSource``."""
-    return place >> OFFSET_BITS
+def number_of(location: int) -> int:
+    """Return the input of a byte of ``JoinedSource``, by its ``address``."""
+    return location >> OFFSET_BITS
 
 
 def merge(ranges: Iterable[Range]) -> list[Range]:
@@ -84,81 +72,3 @@ def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
             yield piece
     if end > start:
         yield start, end
-
-
-def header(name: str, size: int, *, extended: bool = False) -> bytes:
-    """Return the header of a regular member: 512 bytes, more where a name or a size does not fit USTAR.
-
-    It depends on name and size only: fixed owner, mode, and time 0.
-
-    ``extended``: repeat name and size in an extended header, which takes precedence over global
-    ones.
-    """
-    raw = name.encode("utf-8", "surrogateescape")
-    split = (b"", raw) if len(raw) <= 100 else _split(raw)
-    if split is None or size > _LARGEST or not raw or extended:
-        info = tarfile.TarInfo(name)
-        info.size, info.mode, info.mtime = size, 0o444, 0
-        info.uname = info.gname = _OWNER.decode()
-        info.pax_headers = {"path": name, "size": str(size)} if extended else {}
-        # DALI knows long names as GNU tar writes them, and no PAX headers; all others know both.
-        only_name = split is None and size <= _LARGEST and not extended
-        return info.tobuf(
-            tarfile.GNU_FORMAT if only_name else tarfile.PAX_FORMAT, "utf-8", "surrogateescape"
-        )
-    prefix, base = split
-    digits = b"%011o" % size
-    # Of so few bytes the low half of Adler-32 is their sum and 1, in a fraction of the time of
-    # sum().
-    checksum = _FIXED + sum(prefix) + (adler32(base + digits) & 0xFFFF) - 1
-    fixed = (
-        base.ljust(100, b"\0"),
-        _MODE,
-        digits,
-        _TIME,
-        checksum,
-        _REST,
-        prefix.ljust(167, b"\0"),
-    )
-    return b"%b%b%b%b%06o\0 %b%b" % fixed
-
-
-def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
-    """Return a member of a tar: its header, its contents and their padding."""
-    return b"".join((header(name, len(data), extended=extended), data, bytes(-len(data) % BLOCK)))
-
-
-def moved(name: str, start: int, size: int) -> tuple[Piece, Piece, Piece]:
-    """Return the pieces of a member whose contents are ``size`` bytes of a source from ``start``."""
-    return header(name, size), (start, start + size), bytes(-size % BLOCK)
-
-
-def members(names: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
-    """Return the results of ``member`` for names in UTF-8 and contents, many in a fraction of the time."""
-    import numpy as np
-
-    if not names or not all(0 < len(name) <= 100 for name in names):
-        pairs = zip(names, contents, strict=True)
-        return [member(name.decode("utf-8", "surrogateescape"), data) for name, data in pairs]
-    plain = np.frombuffer(header("0", 0), np.uint8)
-    headers = np.tile(plain, (len(names), 1))
-    headers[:, :100] = np.array(names, "S100").view(np.uint8).reshape(-1, 100)
-    sizes = np.array([len(data) for data in contents])
-    headers[:, 124:135] = (sizes[:, None] >> np.arange(30, -1, -3) & 7) + ord("0")
-    headers[:, 148:156] = ord(" ")
-    sums = headers.sum(1, dtype=np.int64)
-    headers[:, 148:154] = (sums[:, None] >> np.arange(15, -1, -3) & 7) + ord("0")
-    headers[:, 154:156] = plain[154:156]
-    data = headers.tobytes()
-    return [
-        b"".join((data[at : at + BLOCK], each, bytes(-len(each) % BLOCK)))
-        for at, each in zip(range(0, len(data), BLOCK), contents, strict=True)
-    ]
-
-
-def _split(name: bytes) -> tuple[bytes, bytes] | None:
-    """Split a long name at a slash so that both halves fit their fields."""
-    cut = name.rfind(b"/", 0, 156)
-    if cut < 1 or not 0 < len(name) - cut - 1 <= 100:
-        return None
-    return name[:cut], name[cut + 1 :]

@@ -9,10 +9,10 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
+from wdsflow.pieces.file_copy import copy_file, link_file
 from wdsflow.pieces.pieces import END, length
-from wdsflow.pieces.pieces import member as new_member
-from wdsflow.pieces.pieces import moved as moved_member
-from wdsflow.pieces.whole_copy import copy_whole, link_whole
+from wdsflow.pieces.tar_members import member as new_member
+from wdsflow.pieces.tar_members import moved as moved_member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.records.run_outputs import ShardJob
 from wdsflow.shards.source.base import Piece, Source
@@ -110,10 +110,10 @@ def _unchanged(output: Iterator[NewMember], members: list[Member]) -> tuple[list
 def _copy(source: Source, job: Job, report: ShardRepair) -> None:
     report.bytes = source.length or 0
     report.unchanged = "copied"
-    if job.write and job.link and link_whole(job.target, job.url):
+    if job.write and job.link and link_file(job.target, job.url):
         report.unchanged = "linked"
     elif job.write:
-        copy_whole(job.target, source)
+        copy_file(job.target, source)
     report.output = str(job.target)
 
 

@@ -4,8 +4,8 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 
 from wdsflow.images.image_header import HEAD
+from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.pieces.pieces import address
-from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member

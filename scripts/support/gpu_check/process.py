@@ -83,7 +83,7 @@ def _ended(do: Callable[..., Any], status: int) -> str:
 
 def main(name: str, arguments: str) -> None:
     """Call a function; print each of its results, or the only one, as a line of JSON."""
-    from wdsflow.memory.batching.device import prepare_environment
+    from wdsflow.memory.batching.allocator import prepare_environment
 
     prepare_environment()
     module, _, function = name.partition(":")

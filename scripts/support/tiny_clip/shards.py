@@ -5,7 +5,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wdsflow.pieces.pieces import member
+from wdsflow.pieces.tar_members import member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Source
 

@@ -14,8 +14,9 @@ from wdsflow.memory.batching.attempt import (
     attempt,
     lost,
 )
+from wdsflow.memory.batching.ceiling import Ceiling, CeilingState
 from wdsflow.memory.batching.device import HostDevice
-from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
+from wdsflow.memory.batching.runner import BatchRunner
 
 ASSERT = "CUDA error: device-side assert triggered"
 SHORT = "CUDA out of memory."
@@ -248,7 +249,7 @@ def test_a_device_that_is_lost_while_the_cpu_is_tried_is_lost():
 def test_what_ran_on_the_cpu_says_nothing_of_the_device():
     device = Device(errors={4: RuntimeError(SHORT)})
     runner = device.runner(on_cpu=lambda batch: [0 for _ in batch], most_items=1)
-    before = runner.ceiling.known
+    before = runner.ceiling.state
 
     assert runner.map([4, 2]) == [0, -2]
     assert (runner.tally.on_cpu, runner.tally.batches, runner.tally.padded, runner.tally.real) == (
@@ -257,16 +258,16 @@ def test_what_ran_on_the_cpu_says_nothing_of_the_device():
         2,
         2,
     )
-    assert (before.worked, runner.ceiling.known.worked) == (0, 2)
+    assert (before.worked, runner.ceiling.state.worked) == (0, 2)
 
 
 @pytest.mark.deep
 def test_the_ceiling_learns_from_batches_that_it_cut_and_from_what_a_batch_cost():
     device = Device()
-    runner = device.runner(ceiling=Ceiling(Known(limit=10)))
+    runner = device.runner(ceiling=Ceiling(CeilingState(limit=10)))
     runner.map([5, 5, 5, 4])
     assert device.batches == [[5, 5], [5, 4]]
-    assert runner.ceiling.known == Known(20, 10)
+    assert runner.ceiling.state == CeilingState(20, 10)
     assert (runner.tally.padded, runner.tally.real) == (20, 19)
 
     errors = [RuntimeError(SHORT)] * 2
@@ -276,9 +277,11 @@ def test_the_ceiling_learns_from_batches_that_it_cut_and_from_what_a_batch_cost(
             raise errors.pop()
         return batch
 
-    once = BatchRunner(run, cost=lambda item: item, waste=None, ceiling=Ceiling(Known(limit=90)))
+    once = BatchRunner(
+        run, cost=lambda item: item, waste=None, ceiling=Ceiling(CeilingState(limit=90))
+    )
     once.map([30, 10])  # too much for two, and for one at its first try
-    assert once.ceiling.known == Known(42, 30, 60)
+    assert once.ceiling.state == CeilingState(42, 30, 60)
 
 
 @pytest.mark.parametrize(("cost", "counted"), [(0, 1), (-4, 1), (2.9, 2), (3, 3)])

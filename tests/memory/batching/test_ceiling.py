@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.memory.batching.runner import Ceiling, Known
+from wdsflow.memory.batching.ceiling import Ceiling, CeilingState
 
 
 def drive(ceiling: Ceiling, capacity: int, batches: int) -> int:
@@ -21,7 +21,7 @@ def drive(ceiling: Ceiling, capacity: int, batches: int) -> int:
 
 @pytest.mark.parametrize("capacity", [10, 777, 5_000, 123_456])
 def test_it_comes_close_to_the_capacity_and_rarely_fails(capacity):
-    ceiling = Ceiling(Known(limit=8))
+    ceiling = Ceiling(CeilingState(limit=8))
 
     failed = drive(ceiling, capacity, 2000)
 
@@ -30,14 +30,14 @@ def test_it_comes_close_to_the_capacity_and_rarely_fails(capacity):
 
 
 def test_it_comes_down_from_far_above_in_few_steps():
-    ceiling = Ceiling(Known(limit=1_000_000))
+    ceiling = Ceiling(CeilingState(limit=1_000_000))
 
     assert drive(ceiling, 1000, 100) <= 25
     assert ceiling.limit <= 1000
 
 
 def test_it_finds_memory_that_somebody_left():
-    ceiling = Ceiling(Known(limit=4000))
+    ceiling = Ceiling(CeilingState(limit=4000))
     drive(ceiling, 1000, 500)
     before = ceiling.limit
 
@@ -48,7 +48,7 @@ def test_it_finds_memory_that_somebody_left():
 
 
 def test_memory_that_somebody_took_is_learned_at_once():
-    ceiling = Ceiling(Known(limit=1000))
+    ceiling = Ceiling(CeilingState(limit=1000))
     drive(ceiling, 5000, 50)
 
     failed = drive(ceiling, 500, 30)
@@ -58,7 +58,7 @@ def test_memory_that_somebody_took_is_learned_at_once():
 
 
 def test_it_grows_by_a_quarter_after_clean_batches_that_it_cut_short():
-    ceiling = Ceiling(Known(limit=1000, worked=900, failed=5000))
+    ceiling = Ceiling(CeilingState(limit=1000, worked=900, failed=5000))
     for _ in range(50):
         ceiling.good(400, limited=False)  # these say nothing about more
     for _ in range(7):
@@ -75,27 +75,27 @@ def test_it_never_passes_the_most_that_it_may_have():
 
     assert drive(ceiling, 1 << 40, 500) == 0
     assert ceiling.limit == 3000
-    assert Ceiling(Known(limit=9000), most=3000).limit == 3000
+    assert Ceiling(CeilingState(limit=9000), most=3000).limit == 3000
 
 
 def test_one_large_item_that_works_does_not_unlearn_what_failed():
-    ceiling = Ceiling(Known(limit=400, worked=380, failed=500))
+    ceiling = Ceiling(CeilingState(limit=400, worked=380, failed=500))
 
     ceiling.good(900, limited=False)
 
-    assert ceiling.known == Known(400, 380, 500)
+    assert ceiling.state == CeilingState(400, 380, 500)
 
 
 def test_what_failed_for_one_item_is_taken_back_and_what_worked_since_is_kept():
     ceiling = Ceiling()
-    before = ceiling.known
+    before = ceiling.state
     ceiling.bad(640)
     ceiling.bad(320)
     ceiling.good(160, limited=False)
 
     ceiling.restore(before)
 
-    assert ceiling.known == Known(None, 160, None)
+    assert ceiling.state == CeilingState(None, 160, None)
 
 
 @given(
@@ -103,12 +103,12 @@ def test_what_failed_for_one_item_is_taken_back_and_what_worked_since_is_kept():
     st.lists(st.tuples(st.booleans(), st.integers(2, 10_000), st.booleans()), max_size=200),
 )
 def test_its_bounds_never_cross(limit, events):
-    ceiling = Ceiling(Known(limit=limit))
+    ceiling = Ceiling(CeilingState(limit=limit))
     for fits, cost, limited in events:
         if fits:
             ceiling.good(cost, limited=limited)
         else:
             ceiling.bad(cost)
-        _, worked, failed = ceiling.known
+        _, worked, failed = ceiling.state
         assert ceiling.limit >= 1
         assert failed is None or (ceiling.limit < failed and worked < failed)

@@ -9,19 +9,16 @@ from pathlib import Path
 import pytest
 
 from wdsflow.memory.batching import device as devices
-from wdsflow.memory.batching.device import (
-    choose,
-    open_device,
-    other_frameworks,
-    prepare_environment,
-    share,
-)
+from wdsflow.memory.batching import device_names
+from wdsflow.memory.batching.allocator import other_frameworks, prepare_environment
+from wdsflow.memory.batching.device import open_device, share
+from wdsflow.memory.batching.device_names import choose
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def visible(monkeypatch: pytest.MonkeyPatch, cuda: int, *, mps: bool = False) -> None:
-    monkeypatch.setattr(devices, "_visible", lambda: (cuda, mps))
+    monkeypatch.setattr(device_names, "_visible", lambda: (cuda, mps))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +69,7 @@ def test_cuda_without_a_device_is_refused(monkeypatch):
 def test_choosing_leaves_processes_free_to_fork():
     script = """
 import sys
-from wdsflow.memory.batching.device import choose
+from wdsflow.memory.batching.device_names import choose
 chosen = choose("auto")
 torch = sys.modules.get("torch")
 assert torch is None or not torch.cuda.is_initialized()

@@ -15,7 +15,7 @@ SCRIPT = """
 import json, resource, sys
 import numpy as np
 from wdsflow.memory.batching.attempt import Failure
-from wdsflow.memory.batching.device import probe
+from wdsflow.memory.batching.probe import probe
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.memory.batching.device import HostDevice
 from wdsflow.memory.usage import private_data

@@ -9,16 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wdsflow.memory.batching.attempt import (
-    chain,
-    describe,
-    drop_frames,
-    is_out_of_memory,
-    is_poisoned,
-    requested_bytes,
-    text_of,
-)
 from wdsflow.memory.batching.device import open_device
+from wdsflow.memory.batching.exceptions import chain, describe, drop_frames, text_of
+from wdsflow.memory.batching.memory_errors import is_out_of_memory, is_poisoned, requested_bytes
 
 torch = pytest.importorskip("torch")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.memory.batching.runner import batches, cut, halve, order
+from wdsflow.memory.batching.batch_cuts import batches, cut, halve, order
 
 COSTS = st.lists(st.integers(1, 2000), max_size=60)
 CEILINGS = st.none() | st.integers(1, 5000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wdsflow.memory.batching.device import probe
+from wdsflow.memory.batching.probe import probe
 
 torch = pytest.importorskip("torch")
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from wdsflow.memory.batching.attempt import Failure, OutputsError
+from wdsflow.memory.batching.ceiling import Ceiling, CeilingState
 from wdsflow.memory.batching.device import HostDevice
-from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
+from wdsflow.memory.batching.runner import BatchRunner
 
 torch = pytest.importorskip("torch")
 
@@ -63,7 +64,7 @@ def test_a_batch_that_does_not_fit_is_split_and_what_is_done_is_kept():
     worked = [batch for batch in device.batches if len(batch) * 10 <= 100]
     assert sum(map(len, worked)) == 40
     assert device.released == device.short == runner.tally.out_of_memory
-    assert runner.ceiling.known.worked <= 100 < runner.ceiling.known.failed
+    assert runner.ceiling.state.worked <= 100 < runner.ceiling.state.failed
 
 
 def test_what_was_learned_holds_for_the_next_window():
@@ -171,7 +172,7 @@ def test_a_bad_item_costs_itself():
 
     assert results[2] == Failure("raised-ZeroDivisionError", results[2].detail, {"cost": 1})
     assert results[:2] + results[3:] == [1 / item for item in range(1, 100)]
-    assert runner.ceiling.known == Known(None, 36, None)
+    assert runner.ceiling.state == CeilingState(None, 36, None)
     assert runner.tally.failed == 1
     assert max(seen.values()) <= 7
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.engines.trials import map_with_restarts
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
-from wdsflow.memory.batching.runner import BatchRunner, Ceiling, Known
+from wdsflow.memory.batching.ceiling import Ceiling, CeilingState
+from wdsflow.memory.batching.runner import BatchRunner
 
 torch = pytest.importorskip("torch")
 
@@ -24,7 +25,7 @@ class Process:
         self.runner = BatchRunner(
             self.run,
             cost=lambda item: item[1],
-            ceiling=Ceiling(Known(limit=world.limit)),
+            ceiling=Ceiling(CeilingState(limit=world.limit)),
             most_items=world.most,
             waste=world.waste,
             device=self,

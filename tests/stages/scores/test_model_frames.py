@@ -14,7 +14,7 @@ from tests.videos import at_keys, filmed, frame, sampled, video
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.models.processes import _models_at
+from wdsflow.models.models_at import _models_at
 from wdsflow.stages.scores import ScoreError, View
 from wdsflow.stages.scores.sample_view import ViewOptions
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import IO
 
 from wdsflow.engines.exit_status import ending, likely_memory
-from wdsflow.memory.usage import host_memory, private_data
+from wdsflow.memory.bounds import host_memory
+from wdsflow.memory.usage import private_data
 from wdsflow.text.shell import escape
 
 # Seconds for the import of the user's module.

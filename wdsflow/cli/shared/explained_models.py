@@ -47,11 +47,11 @@ def model_lines(
 
 def _lines_of(cost: ScoreCost) -> Iterator[str]:
     for folder, models in cost.measured:
-        each = [
-            f"{model.called} {_short(model.each)} an input ({how_many(model.items, 'input')})"
+        parts = [
+            f"{model.called} {_short(model.seconds_per_item)} an input ({how_many(model.items, 'input')})"
             for model in models
         ]
-        yield f"  {cost.score}: {', '.join(each)}, on {models[0].where}, measured by the run in {folder}"
+        yield f"  {cost.score}: {', '.join(parts)}, on {models[0].where}, measured by the run in {folder}"
     if not cost.measured:
         about = (
             ""

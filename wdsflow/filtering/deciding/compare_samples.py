@@ -7,7 +7,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import Layout
-from wdsflow.memory.batching.attempt import describe
+from wdsflow.memory.batching.exceptions import describe
 from wdsflow.shards.atomic import scratch_folder
 from wdsflow.stages.scores.base import DatasetScore, QueryScore
 from wdsflow.stages.scores.compared_table import CREATE_COMPARED

@@ -14,9 +14,9 @@ from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.samples import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
-from wdsflow.memory.sizes import weigh
-from wdsflow.models.loaded import begins_small
-from wdsflow.models.processes import Models
+from wdsflow.memory.weigh import weigh
+from wdsflow.models.model_location import begins_small
+from wdsflow.models.models_at import Models
 from wdsflow.stages.scores.base import ModelDatasetScore
 from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.model.model_score import ModelScore, Request

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.memory.batching.attempt import text_of
+from wdsflow.memory.batching.exceptions import text_of
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores.base import (

@@ -23,7 +23,8 @@ from wdsflow.filtering.ledger.ledger_metadata import (
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pages import render
-from wdsflow.pages.shown_samples import SampleView, samples_at, view
+from wdsflow.pages.page_samples import samples_at
+from wdsflow.pages.sample_views import SampleView, view
 from wdsflow.records.report import OutputsReport
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.written_names import compact

@@ -13,8 +13,8 @@ from wdsflow.filtering.deciding.model_outputs import ModelOutputs
 from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
-from wdsflow.models.loaded import ModelPlace
-from wdsflow.models.processes import models_at
+from wdsflow.models.model_location import ModelLocation
+from wdsflow.models.models_at import models_at
 from wdsflow.shards.samples.tar_samples import TarSample
 
 from .resized_images import ResizedImages
@@ -44,7 +44,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         *,
         mark: Mark,
         progress: ShardProgress,
-        models: ModelPlace,
+        models: ModelLocation,
         embeddings: ShardEmbeddings,
         resized: ResizedImages | None,
     ) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
-from wdsflow.models.loaded import ModelPlace
+from wdsflow.models.model_location import ModelLocation
 from wdsflow.shards.shard import Shard
 
 
@@ -51,7 +51,7 @@ class ShardTask:
     earlier_for_all: bool = True
     embedded: Reuse | None = None
     compares: bool = False
-    models: ModelPlace = field(default_factory=ModelPlace)
+    models: ModelLocation = field(default_factory=ModelLocation)
     excluded: frozenset[int] = frozenset()
 
     def without(self, sample: int) -> "ShardTask":

@@ -1,50 +1,22 @@
-"""The devices to use, the memory of a device or the host, and a probe of the memory of one item."""
+"""Devices as this process uses them: their memory, and a cap on it."""
 
 import contextlib
 import ctypes
 import gc
-import glob
-import importlib.util
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from wdsflow.memory.sizes import format_size, parse_size
-from wdsflow.memory.usage import forget_peak, host_memory, peak, resident
+from ..bounds import host_memory
+from ..sizes import parse_size
+from ..usage import forget_peak, peak, resident
+from .attempt import Device
 
-from .attempt import Device, describe, drop_frames, is_out_of_memory, requested_bytes
-
-SETTING = "expandable_segments:True"
-# The second is the old name of the first. Both: one release ignored the new one for CUDA, and later
-# ones may the old.
-NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-_HIP = "PYTORCH_HIP_ALLOC_CONF"
-_FRAMEWORKS = {
-    "tensorflow": "takes a whole GPU at its first use unless TF_FORCE_GPU_ALLOW_GROWTH=true is set",
-    "jax": "takes three quarters of a GPU at its first use unless XLA_PYTHON_CLIENT_PREALLOCATE=false is set",
-    "cupy": "keeps the blocks of its memory pool",
-    "paddle": "keeps the blocks of its memory pool",
-    "onnxruntime": "keeps the arena of each session that runs on a GPU",
-}
-
-
-def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None:
-    """Let PyTorch's allocator grow its segments, against fragmentation, unless the user has configured it.
-
-    Call it before PyTorch is imported; processes started later inherit it.
-    """
-    environ = os.environ if environ is None else environ
-    if not any(name in environ for name in (*NAMES, _HIP)):
-        environ.update(dict.fromkeys(NAMES, SETTING))
-
-
-def other_frameworks() -> dict[str, str]:
-    """Return the loaded frameworks other than PyTorch that may hold a GPU, and how they use it."""
-    return {name: habit for name, habit in _FRAMEWORKS.items() if name in sys.modules}
+# PyTorch compares a request with its bound before it rounds it up to segments of at most 20 MiB,
+# which it then maps.
+_SEGMENT = 20 << 20
+_PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 
 
 class HostDevice:
@@ -78,91 +50,6 @@ class HostDevice:
     def took(self) -> int:
         """Return the peak of this process since ``begin``, in bytes above the start."""
         return max(0, peak() - self._start)
-
-
-# NVIDIA, AMD, WSL, Tegra.
-_DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")
-_CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")
-# Compute capability of Ampere.
-_FIRST_BF16 = 8.0
-# PyTorch compares a request with its bound before it rounds it up to segments of at most 20 MiB,
-# which it then maps.
-_SEGMENT = 20 << 20
-_PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
-
-
-def choose(devices: str = "auto") -> list[str]:
-    """Return device names: for "auto" all visible CUDA devices, otherwise "mps" or "cpu"; for "cuda" all visible ones.
-
-    A list such as "cuda:0,cuda:2" is returned as it is. Raises ValueError for a device that does
-    not exist. It creates no CUDA context, so that processes can still be forked.
-    """
-    named = [name.strip().lower() for name in devices.split(",")]
-    if named == ["cpu"]:
-        return named
-    cuda, mps = _visible()
-    if named == ["auto"]:
-        return [f"cuda:{index}" for index in range(cuda)] or (["mps"] if mps else ["cpu"])
-    if named == ["cuda"] and cuda:
-        return [f"cuda:{index}" for index in range(cuda)]
-    for name in named:
-        found = _CUDA.fullmatch(name)
-        if not (name == "cpu" or (name == "mps" and mps) or (found and int(found[1]) < cuda)):
-            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-            because = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
-            raise ValueError(
-                f"no such device as {name!r}: there are {cuda} CUDA devices{because}{', mps' if mps else ''} and cpu"
-            )
-    if len(set(named)) < len(named):
-        raise ValueError(f"a device is named twice: {devices!r}")
-    return named
-
-
-def _visible() -> tuple[int, bool]:
-    # Without a driver there is no device; importing PyTorch takes seconds and 200 MB.
-    drivers = (
-        sys.platform != "linux"
-        or os.environ.get("CUDA_VISIBLE_DEVICES")
-        or any(map(glob.glob, _DRIVERS))
-    )
-    if not drivers or importlib.util.find_spec("torch") is None:
-        return 0, False
-    import torch
-
-    # By NVML if possible; torch.cuda.is_available() would start CUDA, and a forked child could not
-    # use it then.
-    return torch.cuda.device_count(), torch.backends.mps.is_available()
-
-
-def computes_bf16(devices: str) -> bool:
-    """Return whether ``devices``, as for ``choose``, are CUDA devices that compute in bfloat16: capability 8.0 or more.
-
-    All visible GPUs must. NVIDIA's driver tells, through nvidia-smi: PyTorch would create a CUDA
-    context to ask. False without that command, as for AMD's GPUs. Raises ValueError for a device
-    that does not exist.
-    """
-    if not all(name.startswith("cuda") for name in choose(devices)):
-        return False
-    command = ["nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        rows = [
-            [cell.strip() for cell in line.split(",")]
-            for line in done.stdout.splitlines()
-            if line.strip()
-        ]
-        capabilities = {uuid: float(capability) for uuid, capability in rows}
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return False
-    # Numbers are not looked up: CUDA may count GPUs in another order than nvidia-smi.
-    named = [
-        name.strip()
-        for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        if name.strip()
-    ]
-    visible = [found for uuid, found in capabilities.items() if any(map(uuid.startswith, named))]
-    found = visible if len(visible) == len(named) and visible else list(capabilities.values())
-    return bool(found) and min(found) >= _FIRST_BF16
 
 
 @contextlib.contextmanager
@@ -217,11 +104,12 @@ def share(memory: str, total: int) -> int:
     >>> share("50%", 1000), share("100B", 1000), share("1GiB", 1000)
     (500, 100, 1000)
     """
-    found = _PERCENT.fullmatch(memory)
-    size = int(total * float(found[1]) / 100) if found and float(found[1]) <= 100 else None
-    if size is None and memory.strip().endswith("%"):
+    match = _PERCENT.fullmatch(memory)
+    if match is not None and float(match[1]) <= 100:
+        size = int(total * float(match[1]) / 100)
+    elif memory.strip().endswith("%"):
         raise ValueError(f"{memory!r} is not a share; write '80%', or a size such as '8GiB'")
-    if size is None:
+    else:
         size = parse_size(memory)
     if size < 1:
         raise ValueError(f"{memory!r} leaves no memory")
@@ -286,11 +174,10 @@ class TorchDevice:
         import torch
 
         if self._mps:
-            total, reserved = (
-                int(torch.mps.recommended_max_memory()),
-                int(torch.mps.driver_allocated_memory()),
-            )
-            free, allocated = max(0, total - reserved), int(torch.mps.current_allocated_memory())
+            total = int(torch.mps.recommended_max_memory())
+            reserved = int(torch.mps.driver_allocated_memory())
+            free = max(0, total - reserved)
+            allocated = int(torch.mps.current_allocated_memory())
         else:
             free, total = (int(size) for size in torch.cuda.mem_get_info(self.name))
             reserved = int(torch.cuda.memory_reserved(self.name))
@@ -299,9 +186,17 @@ class TorchDevice:
         available = free + fragmented
         if self.cap is not None:
             available = min(available, max(0, self.cap - allocated))
-        found = {"free": free, "total": total, "reserved": reserved, "allocated": allocated}
-        found |= {"fragmented": fragmented, "available": available}
-        return found if self.cap is None else {**found, "cap": self.cap}
+        memory = {
+            "free": free,
+            "total": total,
+            "reserved": reserved,
+            "allocated": allocated,
+            "fragmented": fragmented,
+            "available": available,
+        }
+        if self.cap is not None:
+            memory["cap"] = self.cap
+        return memory
 
     def begin(self) -> None:
         """Start to measure."""
@@ -324,11 +219,9 @@ class TorchDevice:
     def _allocated(self, torch: Any, *, most: bool) -> int:
         if self._mps:
             return int(torch.mps.current_allocated_memory())
-        return int(
-            torch.cuda.max_memory_allocated(self.name)
-            if most
-            else torch.cuda.memory_allocated(self.name)
-        )
+        if most:
+            return int(torch.cuda.max_memory_allocated(self.name))
+        return int(torch.cuda.memory_allocated(self.name))
 
 
 class MeasuredDevice(Device, Protocol):
@@ -339,78 +232,3 @@ class MeasuredDevice(Device, Protocol):
 
     def took(self) -> int:
         """Return the peak since ``begin``, in bytes above the start."""
-
-
-@dataclass(frozen=True)
-class Probe:
-    """The memory of a single item of the largest cost.
-
-    ``took``: the peak in bytes above the start; if it does not fit, with the last request, so it
-    needs at least as many. ``memory``: bytes of the device by name, after all was freed.
-    """
-
-    fits: bool
-    cost: int
-    took: int
-    memory: Mapping[str, int]
-    detail: str = ""
-
-    @property
-    def free(self) -> int | None:
-        """Bytes that this process could still get; None if it is not known."""
-        return self.memory.get("available", self.memory.get("free"))
-
-    def ceiling(self, budget: int) -> int | None:
-        """Return the cost of the batch that about fills a budget in bytes; None if the item took too little."""
-        return max(self.cost, self.cost * budget // self.took) if self.took else None
-
-    def message(self, model: str) -> str:
-        """Return one sentence for users."""
-        what = f"{model}: one item of the largest size, {self.cost:,} pixels or tokens,"
-        free = (
-            "an unknown number of bytes is"
-            if self.free is None
-            else f"{format_size(self.free)} are"
-        )
-        cap = f" under the cap of {format_size(self.memory['cap'])}" if "cap" in self.memory else ""
-        if self.fits:
-            return f"{what} takes {format_size(self.took)}; {free} free{cap}"
-        return f"{what} does not fit: it needs at least {format_size(self.took)}, {free} free{cap} ({self.detail})"
-
-
-def probe(
-    run: Callable[[Sequence[Any]], Sequence[Any]], item: Any, cost: int, device: MeasuredDevice
-) -> Probe:
-    """Run one item, twice if the first time it does not fit, and return the measurement.
-
-    Other exceptions of ``run`` pass through: a model that cannot run its own largest item cannot
-    run.
-    """
-    took, detail = 0, ""
-    for _ in range(2):
-        device.release()
-        device.begin()
-        error = _error_of(run, item)
-        took = max(took, device.took() + (requested_bytes(error) or 0 if error else 0))
-        if error is None:
-            return Probe(fits=True, cost=cost, took=device.took(), memory=_after(device))
-        detail = error
-    return Probe(fits=False, cost=cost, took=took, memory=_after(device), detail=detail)
-
-
-def _error_of(run: Callable[[Sequence[Any]], Sequence[Any]], item: Any) -> str | None:
-    outside = sys.exc_info()[1]
-    try:
-        run([item])
-    except Exception as error:
-        if not is_out_of_memory(error, outside):
-            raise
-        text = describe(error)
-        drop_frames(error, outside)
-        return text
-    return None
-
-
-def _after(device: MeasuredDevice) -> Mapping[str, int]:
-    device.release()
-    return dict(device.memory())

@@ -5,7 +5,8 @@ from contextlib import closing
 from itertools import chain
 from threading import Event
 
-from wdsflow.pieces.pieces import END, header
+from wdsflow.pieces.pieces import END
+from wdsflow.pieces.tar_members import header
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK, padded

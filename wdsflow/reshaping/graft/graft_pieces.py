@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
-from wdsflow.pieces.pieces import member, members
+from wdsflow.pieces.tar_members import member, members
 from wdsflow.shards.samples.tar_samples import TarSample
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.plain_entries import Row

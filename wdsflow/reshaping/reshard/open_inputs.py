@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from wdsflow.pieces.tar_view import JoinedSource
+from wdsflow.pieces.joined_source import JoinedSource
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import LocalSource, Source, SourceChangedError, open_file
 from wdsflow.shards.source.opening import seekable

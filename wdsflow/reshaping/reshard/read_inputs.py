@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
-from wdsflow.pieces.pieces import moved
+from wdsflow.pieces.tar_members import moved
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE, writing
 from wdsflow.shards.samples.tar_samples import Samples

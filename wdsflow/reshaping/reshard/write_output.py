@@ -5,8 +5,9 @@ from threading import Event
 
 import numpy as np
 
-from wdsflow.pieces.pieces import OFFSET_BITS, address, header, number_of
-from wdsflow.pieces.tar_view import JoinedSource
+from wdsflow.pieces.joined_source import JoinedSource
+from wdsflow.pieces.pieces import OFFSET_BITS, address, number_of
+from wdsflow.pieces.tar_members import header
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Piece, Range, Source, SourceError
 from wdsflow.shards.tar.members import split_name

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from wdsflow.memory.sizes import Budget, SharedBudget
+from wdsflow.memory.budget import Budget
+from wdsflow.memory.shared_budget import SharedBudget
 from wdsflow.training.caption_sources import TokenizedCaptions
 from wdsflow.training.orders.order import EpochPosition, StreamPosition
 from wdsflow.training.ranks import decoders_for, start_method

@@ -58,7 +58,7 @@ def shares(
     fixed = batches + batch * made + _LEAST_DECODE
     least = fixed + decoders * chunk * made
     if memory is None:
-        from wdsflow.memory.usage import host_memory
+        from wdsflow.memory.bounds import host_memory
 
         free = max(0, min(_DEFAULT, host_memory().total // 2 // ranks_here() - fixed))
         memory = max(least + most_ahead * made, fixed + free)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from wdsflow.engines.exit_status import killed_by
+from wdsflow.memory.bounds import host_memory
 from wdsflow.memory.sizes import format_size
-from wdsflow.memory.usage import host_memory
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Task
 from wdsflow.training.stalls.field_fixes import (

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from wdsflow.engines.mark import Note
-from wdsflow.memory.sizes import nameless_file
+from wdsflow.memory.shared_memory import nameless_file
 from wdsflow.stages import tokenizer_contract
 
 # Chunks begun, task of the latest, time.

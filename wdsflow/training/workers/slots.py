@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wdsflow.memory.sizes import format_size, shared_memory
+from wdsflow.memory.shared_memory import shared_memory
+from wdsflow.memory.sizes import format_size
 from wdsflow.training.pixels.image_work import as_array
 
 _SHARED = "/dev/shm"  # noqa: S108 - what others put there

@@ -80,7 +80,7 @@ class Tokenizer:
         Batches of paragraphs are bounded by padded characters. Recent paragraphs are cached:
         taggers that share a tokeniser get the same captions one after the other.
         """
-        from wdsflow.memory.batching.runner import batches
+        from wdsflow.memory.batching.batch_cuts import batches
 
         paragraphs_of = [paragraphs(text) for text in texts]
         all_paragraphs = list(dict.fromkeys(chain.from_iterable(paragraphs_of)))

@@ -12,7 +12,7 @@ pytest.importorskip("easyocr_en_models")
 from tests.pictures import smooth
 from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
-from wdsflow.memory.sizes import weigh
+from wdsflow.memory.weigh import weigh
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.stages.scores.model.ocr.text_boxes import OnCanvas, boxes_of
 from wdsflow.stages.scores.model.ocr.text_detector import TextDetector, likelihoods

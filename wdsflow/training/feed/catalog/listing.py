@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
-from wdsflow.pieces.tar_view import ViewSource
+from wdsflow.pieces.view_source import ViewSource
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source

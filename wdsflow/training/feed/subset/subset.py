@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from wdsflow.filtering.deciding.ledger_subset import KeptSamples, LedgerSubset, ShardLedger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.pieces.tar_view import view_of
+from wdsflow.pieces.view_source import view_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.training.feed_options import FeedOptions

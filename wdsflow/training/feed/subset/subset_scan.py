@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, ShardLedger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
-from wdsflow.pieces.tar_view import view_of
+from wdsflow.pieces.view_source import view_of
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, scan_shards

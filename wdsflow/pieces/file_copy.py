@@ -7,7 +7,8 @@ from pathlib import Path
 from wdsflow.shards.atomic import naming, writing
 from wdsflow.shards.source.base import Source, SourceChangedError, local_path
 
-from .writer import Sink, copy_range
+from .sink import Sink
+from .writer import copy_range
 
 # Bytes that the kernel copies in one call: a run that is interrupted need not wait for a large
 # file.
@@ -16,7 +17,7 @@ _STEP = 64 << 20
 _NO_COPY = frozenset((errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM))
 
 
-def copy_whole(path: Path, source: Source) -> int:
+def copy_file(path: Path, source: Source) -> int:
     """Write all bytes of a source that is not compressed, and return how many; replaces a file in one step.
 
     The kernel copies a local file, or shares its blocks where the file system can. Raises
@@ -35,7 +36,7 @@ def copy_whole(path: Path, source: Source) -> int:
     return size
 
 
-def link_whole(path: Path, url: str) -> bool:
+def link_file(path: Path, url: str) -> bool:
     """Give a local file a second name; return whether that is possible: not on another file system.
 
     Raises OSError if the file at ``path`` cannot be replaced.
