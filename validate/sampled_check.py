@@ -24,7 +24,7 @@ from typing import Literal
 
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.tar_view import view_of
-from wdsflow.records.unfinished import read_counts
+from wdsflow.records.shard_counts import read_counts
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import scan_shards

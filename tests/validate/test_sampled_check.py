@@ -11,7 +11,7 @@ from scipy.stats import beta, binom  # type: ignore[import-untyped]
 from tests.cli.commands import run
 from tests.filtering.shards import entries
 from tests.shards.archives import write_tar
-from wdsflow.records.unfinished import write_counts
+from wdsflow.records.shard_counts import write_counts
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
 from wdsflow.validate.sampled_check import at_most, decide, looks, sampled_check, upper_bound
 
