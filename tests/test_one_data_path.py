@@ -38,7 +38,7 @@ SIGNS = {
     "counts that OpenCLIP reads": (
         lambda node: _holds(node, "sizes.json"),
         {
-            "wdsflow.records.unfinished",
+            "wdsflow.records.shard_counts",
             "wdsflow.indexing",  # writes them for shards that are there
             "wdsflow.readers",  # reads them
             "wdsflow.validate",

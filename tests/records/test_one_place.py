@@ -14,8 +14,8 @@ ROOM = "wdsflow.records"
 HERE = {  # a name that only this room uses -> where else, and why
     "wdsflow.records.unfinished.begin_shards": set(),
     "wdsflow.records.unfinished.end_shards": set(),
-    "wdsflow.records.unfinished.write_counts": set(),
-    "wdsflow.records.unfinished.remove_counts": set(),
+    "wdsflow.records.shard_counts.write_counts": set(),
+    "wdsflow.records.shard_counts.remove_counts": set(),
     "wdsflow.records.folder_lock.Lock": {
         "wdsflow.filtering.run_record"
     },  # workers on other machines

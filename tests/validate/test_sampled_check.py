@@ -11,7 +11,7 @@ from scipy.stats import beta, binom  # type: ignore[import-untyped]
 from tests.cli.commands import run
 from tests.filtering.shards import entries
 from tests.shards.archives import write_tar
-from wdsflow.records.unfinished import write_counts
+from wdsflow.records.shard_counts import write_counts
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
 from wdsflow.validate.sampled.binomial_test import at_most, decide, looks, upper_bound
 from wdsflow.validate.sampled.sampled_check import sampled_check

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.view_source import view_of
 from wdsflow.readers.base import Reader
-from wdsflow.records.unfinished import read_counts
+from wdsflow.records.shard_counts import read_counts
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import scan_shards

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from wdsflow.records.unfinished import read_counts
+from wdsflow.records.shard_counts import read_counts
 
 from .shard_pass import ShardFacts
 

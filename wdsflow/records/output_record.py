@@ -17,8 +17,9 @@ from .line import Line, OneFile
 from .lines_file import LinesFile, lines_paths, read_lines
 from .refusals import OtherOptions, need_folder, refuse_company, refuse_inputs
 from .run_state import StateFile, part_name
+from .shard_counts import COUNTS
 from .tidy_folder import remove_leftovers, tidy
-from .unfinished import COUNTS, INSIDE, MARK, begin_shards, end_shards, forget_shards, undo_begin
+from .unfinished import INSIDE, MARK, begin_shards, end_shards, forget_shards, undo_begin
 from .why_redone import why_redone
 from .working_folder import store_of
 

@@ -8,7 +8,8 @@ removal of outputs that were made with others, and counts follow the outputs.
 from enum import IntEnum
 from pathlib import PurePosixPath
 
-from .unfinished import COUNTS, INSIDE, MARK
+from .shard_counts import COUNTS
+from .unfinished import INSIDE, MARK
 
 
 class Round(IntEnum):

@@ -10,7 +10,7 @@ from wdsflow.shards.numbered_names import natural
 from wdsflow.text.shell import command, escape
 from wdsflow.text.words import how_many
 
-from .unfinished import COUNTS
+from .shard_counts import COUNTS
 
 # Characters of a pattern: longer ones are hard to paste, and systems limit the length of an
 # argument.

@@ -1,4 +1,4 @@
-"""``sizes.json`` and ``__len__``, and the mark of a folder with unfinished shards: a folder has the mark or the counts."""
+"""The mark of a folder with unfinished shards, and the run that left it. A folder has the mark or the counts."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.limits import reported, within_limit
 from wdsflow.shards.source.remote import filesystem
 from wdsflow.text.shell import command, quote_path
-from wdsflow.text.words import how_many
 
-COUNTS = ("sizes.json", "__len__")
+from .shard_counts import COUNTS, read_counts, remove_counts, write_counts
+
 # No reader of shards looks into it.
 INSIDE = ".wdsflow"
 MARK = "unfinished.json"
@@ -156,44 +156,3 @@ def _unmark(folder: Path) -> None:
     # The mark last: a run that is killed here is finished by the next.
     for name in (*COUNTS, MARK):
         (folder / INSIDE / name).unlink(missing_ok=True)
-
-
-def write_counts(folder: Path, samples: Mapping[str, int]) -> None:
-    """Write ``sizes.json`` (base name of a shard -> samples), and the sum to ``__len__``: both, or none.
-
-    OpenCLIP reads both files next to the first shard, and then needs no ``--train-num-samples``.
-    Raises OSError.
-    """
-    sizes, length = COUNTS
-    try:
-        write_file(folder / sizes, json.dumps(dict(samples), indent=1).encode() + b"\n")
-        write_file(folder / length, str(sum(samples.values())).encode() + b"\n")
-    except OSError:
-        remove_counts(folder)
-        raise
-
-
-def uncounted_text(samples: int) -> str:
-    """Return a line about copied samples that are not in the counts, because readers do not count them.
-
-    >>> uncounted_text(2)
-    'not counted in sizes.json: 2 samples that have the key of another sample'
-    """
-    copies = how_many(samples, "sample that has", "samples that have")
-    return f"not counted in sizes.json: {copies} the key of another sample"
-
-
-def read_counts(folder: Path, counts_folder: Path | None = None) -> dict[str, int]:
-    """Return the counts of a folder's existing shards by its ``sizes.json``, or by that in ``counts_folder``."""
-    with suppress(OSError, ValueError):
-        counts = json.loads(((counts_folder or folder) / COUNTS[0]).read_bytes())
-        if isinstance(counts, dict):
-            names = [name for name in counts if "/" not in name and (folder / name).is_file()]
-            return {name: counts[name] for name in names if isinstance(counts[name], int)}
-    return {}
-
-
-def remove_counts(folder: Path) -> None:
-    """Remove the files of ``write_counts``."""
-    for name in COUNTS:
-        (folder / name).unlink(missing_ok=True)

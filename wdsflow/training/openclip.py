@@ -30,7 +30,7 @@ from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.readers.sidecar_facts import in_words
-from wdsflow.records.unfinished import COUNTS
+from wdsflow.records.shard_counts import COUNTS
 from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.text.secrets import redact

@@ -22,7 +22,8 @@ from wdsflow.readers.sidecar_facts import (
     whole,
     written_by,
 )
-from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
+from wdsflow.records.shard_counts import COUNTS
+from wdsflow.records.unfinished import Unfinished, unfinished_run
 from wdsflow.records.working_folder import remote_url
 from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.shell import escape

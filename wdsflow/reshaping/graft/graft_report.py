@@ -8,7 +8,7 @@ from functools import partial
 from wdsflow.records.counts import Counts, reason_lines
 from wdsflow.records.line import NewShard
 from wdsflow.records.report import OutputsReport
-from wdsflow.records.unfinished import uncounted_text
+from wdsflow.records.shard_counts import uncounted_text
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 

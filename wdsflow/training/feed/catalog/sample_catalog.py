@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from wdsflow.records.unfinished import COUNTS
+from wdsflow.records.shard_counts import COUNTS
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
