@@ -155,11 +155,11 @@ class RunRecord(OutputRecord[ShardRecord]):
         request: dict[str, object] = json.loads(json.dumps(self.options, sort_keys=True))
         return request
 
-    def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[object]]:
+    def asked_from_dict(self, plain: dict[str, Any]) -> tuple[dict[str, Any], Iterable[object]]:
         """Read the request. Raises KeyError, TypeError, ValueError."""
-        if not all(isinstance(found[name], list) for name in ("names", "urls")):
+        if not all(isinstance(plain[name], list) for name in ("names", "urls")):
             raise ValueError("not a request")
-        return found, found["names"]
+        return plain, plain["names"]
 
     def remove(self) -> None:
         """Remove all files of the outputs, and those of the first of two passes."""
