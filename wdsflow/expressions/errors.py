@@ -59,17 +59,17 @@ class ExpressionError(ValueError):
         return [f"    {before}{marked}{after}", f"    {' ' * _width(before)}{carets}"]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name nearest to ``name``, or an empty text."""
-    by_lower_case = {word.lower(): word for word in sorted(known)}
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """Return the candidate nearest to ``name``, or an empty text."""
+    by_lower_case = {word.lower(): word for word in sorted(candidates)}
     matches = difflib.get_close_matches(name.lower()[:80], by_lower_case, n=1, cutoff=0.6)
     return by_lower_case[matches[0]] if matches else ""
 
 
-def instead_of(name: str, known: Sequence[str]) -> str:
-    """Return the hint about an unknown name: the nearest known one, or all of them."""
-    close = nearest(name, known)
-    return f"did you mean {close}?" if close else f"use one of {', '.join(known)}"
+def instead_of(name: str, candidates: Sequence[str]) -> str:
+    """Return the hint about an unknown name: the nearest candidate, or all of them."""
+    close = nearest(name, candidates)
+    return f"did you mean {close}?" if close else f"use one of {', '.join(candidates)}"
 
 
 def _shown(text: str) -> str:

@@ -162,10 +162,10 @@ def _foreign_name(text: str, word: Word) -> ExpressionError | None:
 
 
 def unexpected(text: str, word: Word, expected: str, hint: str = "") -> ExpressionError:
-    """Return the error about a word, or the end of the text, in the place of something else."""
-    found = (
+    """Return the error about a word, or the end of the text, where something else is expected."""
+    actual = (
         f"found `{text[word.start : word.end][:40]}`"
         if word.kind != "end"
         else "the predicate ends"
     )
-    return ExpressionError(text, word.start, word.end, f"{found}, expected {expected}", hint)
+    return ExpressionError(text, word.start, word.end, f"{actual}, expected {expected}", hint)

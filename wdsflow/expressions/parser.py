@@ -142,7 +142,7 @@ class Parser:
         is_null = (
             isinstance(operand, ast.Name) and _OTHER_CONSTANTS.get(operand.id.lower()) == "None"
         )
-        if is_none or (is_null and not self._known(operand)):
+        if is_none or (is_null and not self._is_score_name(operand)):
             other = tree.left if operand is not tree.left else tree.comparators[0]
             quoted = self._source.quoted(self._source.span(other))
             hint = f"write `{quoted} is None` or `{quoted} is not None`"
@@ -171,7 +171,7 @@ class Parser:
         detail = f"{first.func.id}(...) needs a condition or a comparison"
         raise self._source.error(self._source.span(first), detail, hint)
 
-    def _known(self, operand: ast.expr) -> bool:
+    def _is_score_name(self, operand: ast.expr) -> bool:
         return isinstance(operand, ast.Name) and operand.id in self._scores
 
     def _is_none(self, tree: ast.Compare) -> Node:
@@ -199,13 +199,13 @@ class Parser:
             test = Membership((left,), tuple(values), span)
         else:
             self._refuse_list_of_one(right)
-            whole = self.node(right)
-            if whole.kind != "text":
+            text = self.node(right)
+            if text.kind != "text":
                 raise self._source.error(
-                    whole.span, "`in` takes a list of constants or a text", "write x in (1, 2, 3)"
+                    text.span, "`in` takes a list of constants or a text", "write x in (1, 2, 3)"
                 )
-            need_same_kind(self._source, left, whole)
-            test = Operation("contains", (whole, left), "boolean", span)
+            need_same_kind(self._source, left, text)
+            test = Operation("contains", (text, left), "boolean", span)
         return (
             test if isinstance(tree.ops[0], ast.In) else Operation("not", (test,), "boolean", span)
         )
@@ -232,12 +232,12 @@ class Parser:
             options.append(Literal(value, self._source.span(element)))
         return options
 
-    def _read_constant(self, tree: ast.expr, place: str) -> Constant:
-        """Return a constant. ``place`` names what it belongs to."""
+    def _read_constant(self, tree: ast.expr, expected: str) -> Constant:
+        """Return a constant. ``expected`` names what it is a part of."""
         span = self._source.span(tree)
         if isinstance(tree, ast.Constant) and tree.value is None:
             hint = "nothing is equal to a missing value: write `x is None or x in (1, 2)`"
-            raise self._source.error(span, f"{place} without None", hint)
+            raise self._source.error(span, f"{expected} without None", hint)
         unknown_name = (
             isinstance(tree, ast.Name) and tree.id not in SIZES and tree.id not in _OTHER_CONSTANTS
         )
@@ -246,7 +246,7 @@ class Parser:
             if isinstance(node, Literal):
                 return node.value
         raise self._source.error(
-            span, f"found `{self._source.quoted(span)}`, expected {place}: {_CONSTANTS}"
+            span, f"found `{self._source.quoted(span)}`, expected {expected}: {_CONSTANTS}"
         )
 
     def _choice(self, tree: ast.IfExp) -> Node:

@@ -36,11 +36,11 @@ class ExpressionText:
         """Return where a node starts and ends in the text."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
-        return self._place(node.lineno, node.col_offset), self._place(
+        return self._position(node.lineno, node.col_offset), self._position(
             node.end_lineno, node.end_col_offset
         )
 
-    def _place(self, line: int, offset: int) -> int:
+    def _position(self, line: int, offset: int) -> int:
         """Return the index in the text; ``offset`` counts the bytes of UTF-8 in the line."""
         # A tuple without parentheses has ours.
         if line > len(self._lines) or (line, offset) == (1, 0):

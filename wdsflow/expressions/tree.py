@@ -105,8 +105,8 @@ _CHOICE, _OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _UNARY, _ATOM = range(9)
 
 def printed(node: Node, tightness: int = _CHOICE) -> str:
     """Return the canonical text of a tree, in parentheses if it binds less tightly than required."""
-    text, own_tightness = _print(node)
-    return f"({text})" if own_tightness < tightness else text
+    text, node_tightness = _print(node)
+    return f"({text})" if node_tightness < tightness else text
 
 
 def printed_term(node: Node) -> str:
@@ -156,8 +156,8 @@ def _relation(node: Node, *, negated: bool) -> str:
     match node:
         case Membership((item,), options):
             return f"{printed(item, _ADD)} {is_in} {spelled(options)}"
-        case Operation("contains", (whole, part)):
-            return f"{printed(part, _ADD)} {is_in} {printed(whole, _ADD)}"
+        case Operation("contains", (text, part)):
+            return f"{printed(part, _ADD)} {is_in} {printed(text, _ADD)}"
         case Operation("is None", (item,)):
             return f"{printed(item, _ADD)} is {'not ' if negated else ''}None"
     raise AssertionError(node)

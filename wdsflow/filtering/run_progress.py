@@ -85,7 +85,7 @@ class RunWatch:
         self._began = self._idle = time.monotonic()
         self._scored_since: float | None = None
         # Samples, shards.
-        self._known = 0, 0
+        self._counted = 0, 0
         # Samples, share, seconds that they took.
         self._last = 0, 0.0, 0.0
 
@@ -111,8 +111,8 @@ class RunWatch:
             share += progress.share * self._weights[task.name]
         scoring = 0.0 if self._scored_since is None else now - self._scored_since
         # Not while a finished shard is on its way to ``add``.
-        if (samples, shards) > self._known:
-            self._known = samples, shards
+        if (samples, shards) > self._counted:
+            self._counted = samples, shards
             self._last = samples, min(1.0, share / self._all), scoring
         return RunSoFar(
             self._activity,

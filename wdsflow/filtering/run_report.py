@@ -120,8 +120,9 @@ class RunReport(OutputsReport[ShardRecord]):
                 yield f"{'':>{width}}  {uncounted_text(self.total('uncounted'))}"
         resized = self.merged("resized")
         if resized:
-            sizes = (format_size(resized[each]) for each in ("bytes before", "bytes after"))
-            yield f"{resized['images']:>{width},}  images made smaller: {' -> '.join(sizes)}"
+            before, after = resized["bytes before"], resized["bytes after"]
+            sizes = f"{format_size(before)} -> {format_size(after)}"
+            yield f"{resized['images']:>{width},}  images made smaller: {sizes}"
         failed = self.merged("failed")
         for reason, count in by_count(failed):
             yield f"{count:>{width},}  could not be computed: {escape(reason, 300)}"

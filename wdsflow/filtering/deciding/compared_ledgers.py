@@ -116,11 +116,11 @@ def kept_members(
 
 def _of_data(metadata: LedgerMetadata, names: dict[str, str], source: str, call: ScoreCall) -> str:
     """Return the query for samples that are compared by gathered data."""
-    alike = [other for other in calls_of(metadata) if other != call and gathers_like(call, other)]
-    calls = [other for other in (call, *alike) if str(other) in metadata["gathered"]]
+    related = [other for other in calls_of(metadata) if other != call and gathers_like(call, other)]
+    calls = [other for other in (call, *related) if str(other) in metadata["gathered"]]
     columns = [quoted_name(names[gathered_column(str(other))]) for other in calls]
     data = f"coalesce({', '.join(columns)}, NULL)" if columns else "NULL::BLOB"
-    failed = " OR ".join(_has_failed(other) for other in (call, *alike))
+    failed = " OR ".join(_has_failed(other) for other in (call, *related))
     missing = f"CASE WHEN {data} IS NULL THEN {literal(str(call))} END"
     return (
         f"SELECT sample, key, NULL::DOUBLE AS number, {data} AS data, {missing} AS missing FROM {source}"

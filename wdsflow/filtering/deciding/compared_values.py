@@ -105,8 +105,8 @@ def forget_compared(plan: FilterPlan, samples: SampleTable) -> None:
         samples.columns[call] = dict(_without_number(samples, ranked))
     stored = [*samples.columns, *samples.gathered]
     for call in plan.gathered_calls:
-        alike = [other for other in stored if other != call and gathers_like(call, other)]
-        _share_gathered(samples, call, alike)
+        related = [other for other in stored if other != call and gathers_like(call, other)]
+        _share_gathered(samples, call, related)
 
 
 def _without_number(samples: SampleTable, ranked: RankedNumber) -> Iterator[tuple[int, Unknown]]:
@@ -133,10 +133,10 @@ def _is_missing(value: Value | Unknown) -> bool:
     return not items or any(item is None or isinstance(item, Unknown) for item in items)
 
 
-def _share_gathered(samples: SampleTable, call: ScoreCall, alike: Sequence[ScoreCall]) -> None:
+def _share_gathered(samples: SampleTable, call: ScoreCall, related: Sequence[ScoreCall]) -> None:
     """Give a score the data that was gathered for others, and keep only the failures of its column."""
     column, gathered = samples.columns[call], samples.gathered[call]
-    for other in alike:
+    for other in related:
         for sample, data in samples.gathered[other].items():
             gathered.setdefault(sample, data)
         for sample, value in samples.columns[other].items():

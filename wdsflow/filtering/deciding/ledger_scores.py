@@ -107,17 +107,15 @@ class LedgerScores:
             plan = plan_of(_recipe(where))
         except ExpressionError as error:
             raise unreadable_predicate(self._layout.folder, error) from None
-        numbers = (call for call, number in plan.ranks.items() if column.call in number.calls)
-        left_out = {column.call, *numbers, *plan.compared_among_kept}
+        ranks = [call for call, number in plan.ranks.items() if column.call in number.calls]
+        left_out = {column.call, *ranks, *plan.compared_among_kept}
         terms = parse(where, all_scores()).terms
         others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.scores))
-        for each in (others, where):
-            if (
-                each
-                and not plan_of(_recipe(each)).compared_among_kept
-                and self._decides(each, column)
-            ):
-                return each
+        for predicate in (others, where):
+            if not predicate or plan_of(_recipe(predicate)).compared_among_kept:
+                continue
+            if self._decides(predicate, column):
+                return predicate
         return None
 
     def _decides(self, where: str, column: ScoreColumn) -> bool:

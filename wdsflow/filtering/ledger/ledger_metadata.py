@@ -116,14 +116,14 @@ def read_metadata(path: Path) -> LedgerMetadata:
 
 def calls_of(metadata: LedgerMetadata) -> dict[ScoreCall, str]:
     """Return the scores that a ledger has columns for, with their kinds."""
-    found: dict[ScoreCall, str] = {}
+    calls: dict[ScoreCall, str] = {}
     for item in metadata["scores"]:
         settings = (
             (name, tuple(value) if isinstance(value, list) else value)
             for name, value in item["settings"].items()
         )
-        found[ScoreCall(item["name"], tuple(sorted(settings)))] = item["kind"]
-    return found
+        calls[ScoreCall(item["name"], tuple(sorted(settings)))] = item["kind"]
+    return calls
 
 
 def distinct_names(names: Sequence[str], reserved: Collection[str] = ()) -> list[str]:

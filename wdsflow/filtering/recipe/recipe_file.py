@@ -38,17 +38,17 @@ def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
     Raises RecipeError, ValueError if a flag's predicate is empty.
     """
     recipe, lines = _read(path) if path is not None else (Recipe(), {})
-    flags_given = {name: value for name, value in flags.items() if value is not None}
+    values = {name: value for name, value in flags.items() if value is not None}
     # --where "$UNSET" would keep everything.
-    if not str(flags_given.get("where", "1")).strip():
+    if not str(values.get("where", "1")).strip():
         raise ValueError("--where is empty: name what to keep, or all samples with --where True")
-    if isinstance(scores := flags_given.get("scores"), Iterable):
-        flags_given["scores"] = tuple(
+    if isinstance(scores := values.get("scores"), Iterable):
+        values["scores"] = tuple(
             part.strip() for text in scores for part in _parts(text) if part.strip()
         )
     if path is not None:
-        _check_scores(recipe, str(path), lines, flags_given)
-    return _checked({**recipe.to_dict(), **flags_given}, "", {}) if flags_given else recipe
+        _check_scores(recipe, str(path), lines, values)
+    return _checked({**recipe.to_dict(), **values}, "", {}) if values else recipe
 
 
 def _parts(text: str) -> list[str]:
@@ -69,7 +69,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _check_scores(
-    recipe: Recipe, source: str, lines: Mapping[str, int], flags_given: Mapping[str, object]
+    recipe: Recipe, source: str, lines: Mapping[str, int], values: Mapping[str, object]
 ) -> None:
     """Raise RecipeError for invalid scores, unless a flag replaces them."""
     checks: list[tuple[str, str, Callable[..., object]]] = [
@@ -84,7 +84,7 @@ def _check_scores(
     if recipe.where.strip():
         checks.insert(0, ("where", recipe.where, parse))
     for name, text, check in checks:
-        if name.partition(".")[0] not in flags_given:
+        if name.partition(".")[0] not in values:
             try:
                 check(text, all_scores())
             except ValueError as error:

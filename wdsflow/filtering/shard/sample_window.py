@@ -99,9 +99,9 @@ class SampleWindow:
 
     def take(self) -> Sequence[ViewedSample]:
         """Return the samples, and begin the next window."""
-        taken, self._samples, self._bytes = self._samples, [], 0
+        samples, self._samples, self._bytes = self._samples, [], 0
         self.seconds = 0.0
-        return taken
+        return samples
 
 
 @lru_cache(maxsize=64)
