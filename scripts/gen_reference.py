@@ -12,11 +12,11 @@ sys.path.insert(0, str(ROOT))
 from support import api_reference, command_pages, llms, packages
 
 from wdsflow.filtering.recipe.recipe_file import schema
-from wdsflow.validate.rules import rule_catalog
+from wdsflow.validate.catalog import manual_pages
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference.md": api_reference.reference,
-    "docs/rules.md": rule_catalog.reference,
+    "docs/rules.md": manual_pages.reference,
     "docs/commands.md": command_pages.commands,
     "docs/score-list.md": command_pages.scores,
     "docs/recipe.md": command_pages.recipe,

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
+from support.divided_session import DividedSession
 from support.stacks import print_stacks
 
 from tests import processes
@@ -64,7 +65,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch for skipped tests, of several processes in the one that hears of all tests; record times."""
+    """Start the server of programs; record times; watch for skipped tests, of several processes in the one that hears of all tests."""
+    plugins = config.pluginmanager.get_plugins()
+    # A divided session is forked later, and each fork has a server.
+    if not any(isinstance(plugin, DividedSession) for plugin in plugins):
+        start_server()
     seconds = config.getoption("--record-seconds")
     if seconds is not None:
         config.pluginmanager.register(ProcessorSeconds(seconds))
@@ -93,7 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Start the server of programs: in each process that runs tests, and before pytest captures warnings."""
+    """Start the server of programs where it is not started yet, before pytest captures warnings."""
     start_server()
     return (yield)
 

@@ -42,12 +42,12 @@ from support.forked_pytest import end
 # What most programs of tests import. Not webdataset, as programs choose its version by PYTHONPATH,
 # nor pyarrow, which starts a thread.
 PRELOADED = ("torch", "torchvision", "open_clip", "duckdb", "PIL.Image")
-# Variables that an interpreter or a library reads once, when it starts.
+# Variables that an interpreter or a library reads once, when it starts. Not those that only change
+# how much memory and time a program takes: MALLOC_*, OMP_WAIT_POLICY.
 READ_AT_START = (
     "PYTHON",
     "LD_",
-    "MALLOC_",
-    "OMP_",
+    "OMP_NUM_THREADS",
     "MKL_",
     "CUDA_",
     "TORCH",
@@ -89,6 +89,10 @@ def start_server() -> None:
     if sys.platform != "linux" or platform.machine() not in _CLONE:
         return
     if not hasattr(subprocess, "_fork_exec"):
+        return
+    # Pipelines whose process has loaded Ray start a cluster: no file of tests may import it at its
+    # top.
+    if "ray" in sys.modules:
         return
     server = _ForkServer()
     if server.works:

@@ -23,7 +23,7 @@ class ProcessorSeconds:
         """Note what a test takes, setup and teardown included."""
         start = _seconds()
         result = yield
-        unit = unit_name(item.nodeid, getattr(item, "fixturenames", ()))
+        unit = unit_name(item)
         line = f"{_seconds() - start:.3f}\t{unit}\t{item.nodeid}\n"
         # One write: other processes append to the same file.
         with self._path.open("ab", buffering=0) as file:

@@ -12,6 +12,7 @@ def drawn():
     return example_shards.draw(demo.SAMPLES)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("scenario", demo.SCENARIOS, ids=lambda scenario: scenario.title)
 def test_a_set_of_the_demonstration_gets_the_outcome_that_is_announced(
     scenario, drawn, tmp_path, monkeypatch

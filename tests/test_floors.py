@@ -10,6 +10,8 @@ import pytest
 
 from tests.trees import parsed
 
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {
     "wdsflow.version": 0,
@@ -68,11 +70,13 @@ ROOMS = {
         "forecast",
         "checkup",
         "rules",
+        "catalog",
         "pipeline",
         "advice",
         "report",
         "inspect",
         "run_check",
+        "sampled",
     ),
     "wdsflow.validate.pipeline": (
         "values",

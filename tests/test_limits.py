@@ -105,17 +105,24 @@ def test_processes_that_tests_leave_behind_fail_the_run(tmp_path: Path, command:
 
 
 @pytest.mark.usefixtures("new_interpreters")
-def test_of_parts_in_processes_of_their_own_each_prints_and_one_that_fails_or_dies_fails_the_whole(
+def test_of_tests_in_several_processes_each_runs_once_and_one_that_fails_or_dies_fails_the_run(
     tmp_path: Path,
 ) -> None:
-    for name, line in {"a": "pass", "b": "assert 0", "c": "__import__('os').abort()"}.items():
-        (tmp_path / f"test_{name}.py").write_text(f"def test_{name}(): {line}\n")
-    parts = [str(tmp_path / f"test_{name}.py") for name in "abc"]
-    code = f"import support.forked_pytest as each; each.LARGE = (); raise SystemExit(each.main({['2', *parts, '--', '-q', '-p', 'no:cacheprovider']!r}))"
+    ran = tmp_path / "ran.txt"
+    bodies = {
+        **{f"pass_{number}": f"open({str(ran)!r}, 'a').write('{number}')" for number in range(5)},
+        "fail": "assert 0",
+        "die": "__import__('os').abort()",
+    }
+    for name, body in bodies.items():
+        (tmp_path / f"test_{name}.py").write_text(f"def test_{name}(): {body}\n")
+    passing = ",".join(str(tmp_path / f"test_pass_{number}.py") for number in range(5))
+    failing, dying = (str(tmp_path / f"test_{name}.py") for name in ("fail", "die"))
+    words = ["2", passing, failing, dying, "--", "-q", "-p", "no:cacheprovider"]
+    code = f"import support.forked_pytest as each; each.LARGE = (); raise SystemExit(each.main({words!r}))"
     path = os.pathsep.join([str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")])
-    run = [sys.executable, "-c", code]
     done = subprocess.run(
-        run,
+        [sys.executable, "-c", code],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
@@ -123,12 +130,11 @@ def test_of_parts_in_processes_of_their_own_each_prints_and_one_that_fails_or_di
         check=False,
     )
     assert done.returncode == 1
-    assert "1 passed" in done.stdout
+    assert sorted(ran.read_text()) == ["0", "1", "2", "3", "4"]
     assert "1 failed" in done.stdout
     lines = done.stdout.splitlines()
-    assert sorted(lines[-2:]) == [
-        f"{parts[1]}: pytest ended with status 1",
-        f"{parts[2]}: pytest ended with status 1",
-    ]
-    (aborted,) = [line for line in lines if line.endswith(": pytest ended with status -6")]
-    assert aborted.startswith("process ")
+    assert sorted(lines[-2:]) == sorted(
+        [f"{failing}: pytest ended with status 1", f"{dying}: pytest ended with status 1"]
+    )
+    (died,) = [line for line in lines if line.endswith(": pytest ended with status -6")]
+    assert died.startswith("process ")

@@ -7,6 +7,8 @@ import pytest
 from tests.test_floors import MODULES
 from tests.trees import nodes
 
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 # What shows that code does the work of a mechanism itself, and where that is its place.
 SIGNS = {
     "headers of tars": (

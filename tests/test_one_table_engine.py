@@ -2,8 +2,12 @@
 
 import ast
 
+import pytest
+
 from tests.test_floors import MODULES, imports_of, room_of
 from tests.trees import nodes
+
+pytestmark = pytest.mark.xdist_group("syntax trees")
 
 DATABASES = {"duckdb", "sqlite3", "dbm", "shelve", "lmdb", "polars"}
 ALLOWED = {

@@ -4,8 +4,12 @@ import ast
 import re
 from functools import cache
 
+import pytest
+
 from tests.test_floors import MODULES, imports_of
 from tests.trees import nodes, parsed
+
+pytestmark = pytest.mark.xdist_group("syntax trees")
 
 PEER, KEEPER, RETRIES = "wdsflow.engines.peer", "wdsflow.engines.keeper", "wdsflow.engines.retries"
 STARTS = {  # call -> who makes it

@@ -12,6 +12,8 @@ import pytest
 from tests.fork_server import new_python
 from tests.trees import nodes
 
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [
     path

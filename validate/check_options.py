@@ -21,7 +21,7 @@ from .verdicts.check_result import Check
 
 LOADER_CHECKS: tuple[Check, ...] = get_args(Check)
 CheckLevel = Literal["auto", "names", "headers", "full"]
-Found = Callable[[int], Callable[[object], None] | None]
+Progress = Callable[[int], Callable[[object], None] | None]
 
 
 def reasons(values: Sequence[str]) -> dict[str, str]:
@@ -142,7 +142,7 @@ class CheckOptions:
     world_size: int = option(1, "Number of ranks (GPUs) that will train.", metavar="N", least=1)
     allow_pipe: bool = allow_pipe_option(OTHER)
     arguments: Sequence[str] | None = None
-    progress: Found | None = None
+    progress: Progress | None = None
 
     def __post_init__(self) -> None:
         """Take a string for one name, or for several with commas: it is a sequence of characters too."""

@@ -12,7 +12,7 @@ ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A way to fix a finding. ``command`` can be pasted into a shell; ``safe`` means that it loses no data.
+    """How to fix a finding. ``command`` can be pasted into a shell; ``safe`` means that it loses no data.
 
     The command with another flag of a training command, or with a predicate, is set when the whole
     report is known: see ``advice.settle``. A repair of shards is planned for all findings together:
@@ -73,16 +73,20 @@ def advice_text(advice: Sequence[Advice]) -> str:
 
 def promises(advice: Sequence[Advice]) -> str:
     """Return the gain of advice for each reader; readers with the same gain together; "" if none is known."""
-    brings: dict[tuple[int, int, bool], list[str]] = {}
-    for each in advice:
+    # The titles of readers by their gain.
+    gains: dict[tuple[int, int, bool], list[str]] = {}
+    for of_reader in advice:
         # Nothing is promised by a number of 0.
-        if each.usable:
-            title = f"{each.title} (now {each.now:,})"
-            brings.setdefault((each.usable, each.samples, each.exact), []).append(title)
-    return "; ".join(
-        f"{'' if exact else 'up to '}{usable:,} of {samples:,} samples would reach a batch in {listed(titles)}"
-        for (usable, samples, exact), titles in brings.items()
-    )
+        if of_reader.usable:
+            gain = (of_reader.usable, of_reader.samples, of_reader.exact)
+            gains.setdefault(gain, []).append(f"{of_reader.title} (now {of_reader.now:,})")
+    texts = []
+    for (usable, samples, is_exact), titles in gains.items():
+        most = "" if is_exact else "up to "
+        texts.append(
+            f"{most}{usable:,} of {samples:,} samples would reach a batch in {listed(titles)}"
+        )
+    return "; ".join(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Finding:
 
     code: str
     severity: Severity
-    # Place, count, consequence: one line, plain text, already escaped.
+    # Location, count, consequence: one line, plain text, already escaped.
     message: str
     shard: str | None = None
     key: str | None = None

@@ -11,7 +11,7 @@ from wdsflow.shards.urls import expand_existing
 from .advice.repair_choice import choose_repair, cost_text
 from .advice.repair_forecast import RepairForecast
 from .check_options import CheckOptions
-from .run_check import level_for, readers_of
+from .chosen_readers import level_for, readers_of
 from .verdicts.judge import judge
 
 

@@ -196,7 +196,9 @@ def seconds(out: TextIO) -> None:
         try:
             pytest_in_forks(out, [ALL], "-m", "not deep", "--record-seconds", str(record))
         finally:
-            write_seconds(record, out)
+            # Also where a test failed; not where none ran.
+            if record.is_file():
+                write_seconds(record, out)
 
 
 def _with_webdataset1() -> str:

@@ -1,9 +1,11 @@
 """A pytest plugin that divides a session among forks of the process that has collected it.
 
 To collect all tests takes as long as many of them run, so one process does it. Its forks take units
-of tests from one queue, the longest first, so that all of them are busy to the end.
+of tests from one queue, the longest first, so that all of them are busy to the end. A unit is a
+file, or the tests with one mark ``xdist_group(name)``: they share something that takes long to make.
 """
 
+import gc
 import os
 import shutil
 import sys
@@ -42,6 +44,8 @@ class DividedSession:
         units = _units(session.items)
         units.sort(key=lambda unit: self._seconds.get(unit.name, 0.0), reverse=True)
         queue = _queue(len(units))
+        # The garbage collector of a fork neither looks through what was collected nor copies it.
+        gc.freeze()
         outputs: dict[int, IO[bytes]] = {}
         for _ in range(self._processes):
             output = tempfile.TemporaryFile()  # noqa: SIM115 - the fork has it too
@@ -91,7 +95,7 @@ def redirect(output: IO[bytes]) -> None:
 def _units(items: Sequence[pytest.Item]) -> list[_Unit]:
     units: dict[str, _Unit] = {}
     for item in items:
-        name = unit_name(item.nodeid, getattr(item, "fixturenames", ()))
+        name = unit_name(item)
         units.setdefault(name, _Unit(name)).items.append(item)
     return list(units.values())
 

@@ -3,7 +3,8 @@
 import torch
 
 from wdsflow.stages.scores.base import Value
-from wdsflow.stages.scores.model.model_score import Loaded, Model, ModelScore, Output, Request
+from wdsflow.stages.scores.model.model import Loaded, Model, Output
+from wdsflow.stages.scores.model.model_score import ModelScore, Request
 from wdsflow.stages.scores.sample_view import View
 
 

@@ -1,9 +1,10 @@
 """The processor time that units of tests take, recorded in a file by `scripts/test seconds`."""
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
+
+import pytest
 
 # A line each: seconds, a space, the unit.
 SECONDS = Path("tests/processor_seconds.txt")
@@ -11,16 +12,14 @@ SECONDS = Path("tests/processor_seconds.txt")
 LEAST = 1.0
 # Tests that are printed.
 SHOWN = 100
-# Fixtures that take long to set up: the tests that use one of them are a unit.
-SHARED_FIXTURES = ("cluster",)
 
 
-def unit_name(nodeid: str, fixtures: Sequence[str]) -> str:
-    """Return the name of the unit of a test: its file, or the expensive fixture that it uses."""
-    for fixture in SHARED_FIXTURES:
-        if fixture in fixtures:
-            return fixture
-    return nodeid.partition("::")[0]
+def unit_name(item: pytest.Item) -> str:
+    """Return the name of the unit of a test: its file, or that of its mark ``xdist_group(name)``."""
+    mark = item.get_closest_marker("xdist_group")
+    if mark is not None:
+        return str(mark.args[0])
+    return item.nodeid.partition("::")[0]
 
 
 def read_seconds() -> dict[str, float]:

@@ -24,7 +24,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .base import TIERS, DatasetScore, Kind, Score, ScoreError, Tier, Value
-    from .model.model_score import BatchScore
+    from .model.batch_score import BatchScore
     from .sample_fields import Fields, Held
     from .sample_view import View, ViewOptions
     from .score_catalog import SCORES, all_scores, make_score

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .base import PixelScore, Tolerance
-from .model.model_score import local_path, source_of, while_unchanged
+from .model.model_files import local_path, source_of, while_unchanged
 from .perceptual_hash import phash_bytes
 
 if TYPE_CHECKING:

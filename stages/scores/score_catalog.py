@@ -17,11 +17,18 @@ _MODULES = (
     ("pixels", "perceptual_hash", "reference_lists"),
     ("duplicates",),
     (
-        "model.clip",
-        "model.semantic",
-        "model.transformer_scores",
-        "model.text_in_pictures",
-        "model.tags",
+        "model.clip.aesthetic",
+        "model.clip.clip_similarity",
+        "model.clip.semantic",
+        "model.clip.zero_shot",
+        "model.transformer.caption_perplexity",
+        "model.transformer.classify",
+        "model.transformer.image_text_match",
+        "model.transformer.text_classify",
+        "model.ocr.ocr_area",
+        "model.ocr.ocr_caption_overlap",
+        "model.ocr.ocr_text",
+        "model.tagging.tags",
     ),
 )
 # Entry points: name = "package.module:ClassName".

@@ -15,7 +15,7 @@ from tests.cli import shards
 WDSFLOW = [sys.executable, "-m", "wdsflow"]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -67,6 +67,7 @@ AT_WORK = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("handler", "status", "errors"),
     [(signal.SIG_DFL, 130, "wdsflow: interrupted\n"), (signal.SIG_IGN, 7, "")],
@@ -141,7 +142,7 @@ main(["repair", "in", "-o", "out"])
 """
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["default", "ignore"])
 def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, how):
     """The system sends SIGHUP when the terminal is gone; nothing can be printed any more."""

@@ -1,7 +1,7 @@
 import pytest
 
 from wdsflow.cli.main import main
-from wdsflow.validate.rules.rule_catalog import catalogue
+from wdsflow.validate.catalog.rule_catalog import catalogue
 
 
 def run(*words: str) -> int:

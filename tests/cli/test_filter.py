@@ -48,6 +48,7 @@ def test_the_funnel_adds_up_and_the_next_step_is_shown(tmp_path: Path, capsys):
     assert f"next: wdsflow validate {tmp_path / 'out'}" in shown
 
 
+@pytest.mark.deep
 def test_validate_finds_nothing_in_the_output(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in", shards=2)
     assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--jobs", 0) == 0
@@ -133,6 +134,7 @@ def test_the_schema_accepts_what_is_printed_and_refuses_unknown_keys(capsys):
         jsonschema.validate({**recipe, "wheer": ""}, schema)
 
 
+@pytest.mark.deep
 def test_scores_are_computed_once_and_cut_twice(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in")
     words = ("--scores", "min_side,caption_words", "--jobs", 0)

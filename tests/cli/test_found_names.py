@@ -250,6 +250,7 @@ def _pixels(image: object) -> object:
     return torch.zeros(3, 8, 8)
 
 
+@pytest.mark.deep
 @needs_openclip
 def test_mixes_and_ledgers_name_files(odd: Path):
     ended_well("measure", "*.tar", "-o", odd / "scored", "--scores", "caption_words", "--jobs", "0")
@@ -313,7 +314,7 @@ PYTHON: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", PYTHON)
 def test_functions_take_what_an_earlier_call_has_found(odd: Path, name: str):
     """A shard that was found stays a shard when it is given to another function."""

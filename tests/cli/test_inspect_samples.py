@@ -206,7 +206,7 @@ def in_terminal(answers: dict[bytes, bytes], **environment: str) -> bytes:
     return shown
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("answers", "sign"),
     [

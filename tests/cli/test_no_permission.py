@@ -70,7 +70,7 @@ def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", TYPED)
 def test_a_folder_without_permission_is_named_with_its_reason(place: Path, command):
     done = typed(command, place)
@@ -86,6 +86,7 @@ def test_a_folder_without_permission_is_named_with_its_reason(place: Path, comma
             assert look.stdout.startswith(b"d---------")
 
 
+@pytest.mark.deep
 def test_a_folder_in_a_packed_one_that_cannot_be_read_is_reported(place: Path):
     (place / "open/more").mkdir()
     (place / "open/more").chmod(0)

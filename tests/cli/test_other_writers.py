@@ -62,7 +62,7 @@ def ray(folder: Path, **member: object) -> list[Path]:
     return shards
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("make", "pattern"),
     [(energon, ""), (energon, "/*"), (energon, "/*.tar*"), (ray, ""), (ray, "/*")],
@@ -89,6 +89,7 @@ def test_the_shards_and_nothing_beside_them_are_read(make, pattern, tmp_path: Pa
         assert json.loads(capsys.readouterr().out)["samples"] == count * SAMPLES
 
 
+@pytest.mark.deep
 def test_a_list_of_pictures_in_one_member_is_no_picture(tmp_path: Path, capsys):
     ray(tmp_path, image="jpgs", data=pickle.dumps([jpeg(), jpeg()]))
     assert run("validate", tmp_path, "--for", "open-clip-3.3") == 1

@@ -25,7 +25,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("t.csv").write_text("key,caption\n1,new\n")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("out", ["link", "link/below"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_that_is_a_link_to_nothing_is_refused_with_commands(command: str, out: str):

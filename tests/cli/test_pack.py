@@ -181,6 +181,7 @@ def test_the_printed_command_packs_the_tables_of_a_folder(tmp_path: Path):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("lost", [1, 4])
 def test_finished_shards_are_kept_if_their_files_are_missing_now(folder: Path, lost):
     command = ["pack", "t.jsonl", "-o", "out", "--samples", "2"]

@@ -76,6 +76,7 @@ def test_commands_agree_on_which_images_decode(shard: Path):
     assert keys_in("repaired") == usable
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("decode", "known"), [("fast", True), ("exact", True), ("reference", True), ("exact", False)]
 )

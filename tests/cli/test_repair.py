@@ -108,6 +108,7 @@ def test_fields_are_renamed_and_dropped(tmp_path: Path):
     assert names(tmp_path / "new/0.tar") == ["a.jpg", "a.txt"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -205,6 +206,7 @@ def test_a_repair_that_writes_no_sample_says_so_first_and_leaves_nothing(
     assert run(urls, "-o", str(out), "--caption", "json:caption") == 0  # its options do not count
 
 
+@pytest.mark.deep
 def test_shards_that_can_be_read_and_hold_nothing_are_exit_status_one_and_no_others_reason_is_lost(
     tmp_path: Path, capsys
 ):

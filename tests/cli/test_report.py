@@ -54,6 +54,7 @@ def test_a_page_that_cannot_be_written_says_where_it_could(folder, monkeypatch):
     assert "out" in run("report", "scores", "-o", ".").commands[0]
 
 
+@pytest.mark.deep
 def test_a_page_is_written_though_the_shards_are_gone_and_says_what_the_run_lacks(
     folder, monkeypatch, tmp_path
 ):

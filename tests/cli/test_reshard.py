@@ -23,6 +23,7 @@ def reshard(folder: Path, *words: str) -> Done:
     return run(["reshard", "s", *out, *words], folder)
 
 
+@pytest.mark.deep
 def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
     done = reshard(here, "--divisible-by", "2x4", "--shuffle", "1", "--split", "train=0.5,val=0.3")
     assert done.status == 0
@@ -50,6 +51,7 @@ def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
     assert "4 inputs -> 16 shards (16 shards done before)" in again.out
 
 
+@pytest.mark.deep
 def test_a_shard_that_is_named_twice_is_reported_by_any_of_its_names(tmp_path: Path):
     write_set(tmp_path / "s", (3,))
     shard = str(next((tmp_path / "s").glob("*.tar")))
@@ -59,6 +61,7 @@ def test_a_shard_that_is_named_twice_is_reported_by_any_of_its_names(tmp_path: P
     assert "twice" not in run(["reshard", shard, "-o", "once"], tmp_path).errors
 
 
+@pytest.mark.deep
 def test_ranks_and_workers_of_the_report_are_those_asked_for(here: Path):
     done = reshard(here, "--samples", "10", "--even-for", "5x2")
     assert (
@@ -171,6 +174,7 @@ def test_wrong_use_is_status_2_in_one_message(here: Path, words: list[str], mess
     assert not (here / "out").exists()
 
 
+@pytest.mark.deep
 def test_no_sample_and_a_part_without_samples_are_status_1(here: Path):
     write_tar(here / "0.tar", [])
     write_tar(here / "1.tar", entries(["a"]))

@@ -169,6 +169,7 @@ def test_open_clip_needs_a_command_for_urls_that_webdataset_does_not_open(s3, ca
     assert "P332" not in said
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("level", ["names", "headers"])
 def test_of_large_members_validate_fetches_little(s3, capsys, level):
     run("validate", "s3://bucket/large.tar", "--format", "json", "--level", level, "--jobs", 1)
@@ -263,6 +264,7 @@ def test_a_shard_that_is_replaced_while_it_is_filtered_is_told(s3, tmp_path, cap
     assert len(list((tmp_path / "out").glob("*.tar"))) == 3
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("heeds_conditions", [True, False])
 def test_an_object_that_is_replaced_between_two_parts_is_never_read_as_one(s3, heeds_conditions):
     folder, log = s3
@@ -276,6 +278,7 @@ def test_an_object_that_is_replaced_between_two_parts_is_never_read_as_one(s3, h
             source.read_at(5_000_000, 1000)
 
 
+@pytest.mark.deep
 def test_an_object_that_was_replaced_after_its_folder_was_listed_is_read_as_it_is_now(s3):
     old = (s3[0] / "large.tar").read_bytes()
     for data in (old, old[::-1], old[:1_000_000]):

@@ -224,6 +224,7 @@ def test_what_cannot_work_with_a_store_is_refused_before_it_is_asked(s3, capsys)
     assert not s3[1].asked
 
 
+@pytest.mark.deep
 def test_uploads_that_a_killed_run_began_are_aborted_and_others_are_not(s3):
     system = fsspec.filesystem("s3")
     s3[1].twist = fails(403, "AccessDenied", "00001.tar")
@@ -277,7 +278,7 @@ def test_the_status_of_a_run_is_read_without_its_lock(s3, capsys):
 _KILLED_IN_FIRST_PASS = """
 import os, signal, sys
 from wdsflow.cli.main import main
-from wdsflow.packing.read_rows import Rows
+from wdsflow.packing.rows.read_rows import Rows
 Rows.read = lambda self: os.kill(os.getpid(), signal.SIGKILL)
 main(sys.argv[1:])
 """

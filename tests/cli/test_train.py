@@ -125,6 +125,7 @@ def test_shards_that_cannot_be_read_are_status_2_in_one_line(tmp_path, capsys):
     assert shown.err == f"preflight: nothing could be read: {tmp_path}/0.tar: no such file\n"
 
 
+@pytest.mark.sample(1)
 @needs_openclip
 @pytest.mark.parametrize(("last", "status"), [(1, 0), (3, 1)])
 def test_a_dry_run_fails_for_an_error_that_training_survives(tmp_path, capsys, last, status):
@@ -172,6 +173,7 @@ def test_what_is_advised_starts_as_many_ranks_as_there_are(
     )
 
 
+@pytest.mark.deep
 @needs_openclip
 def test_a_shard_that_gives_nothing_ends_the_look_at_shards():
     words = [

@@ -85,7 +85,7 @@ def unfinished(folder: str = "out") -> list[str]:
     return [finding.repair.command for finding in report.findings if finding.repair]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_after_a_full_disk_a_folder_is_known_as_unfinished_until_the_printed_command_ended_the_work(
     command, shards: Path, capsys
@@ -110,6 +110,7 @@ def test_after_a_full_disk_a_folder_is_known_as_unfinished_until_the_printed_com
     }
 
 
+@pytest.mark.deep
 def test_counts_of_a_finished_folder_go_while_it_is_written_again(shards: Path):
     assert run(*COMMANDS["repair"]) == 0
     write_tar(shards / "in" / "00003.tar", [("a.jpg", JPEG + bytes(300_000)), ("a.txt", b"x")])
@@ -178,7 +179,7 @@ def killed(command: list[str], mark: Path) -> None:
     process.wait()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("named", ["out", "out/", "out/{00000..00003}.tar", "out/*.tar"])
 def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfinished(
     named, shards: Path, capsys
@@ -197,6 +198,7 @@ def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfin
     assert run("validate", named.replace("00003", "00000"), "--level", "names") in (0, 1)
 
 
+@pytest.mark.deep
 def test_the_status_of_a_pack_that_was_killed_before_its_first_shard_has_the_command_that_resumes(
     shards: Path, capsys
 ):
@@ -249,7 +251,7 @@ LEFT = {  # of a run that was killed, and of its processes
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", LEFT)
 def test_the_next_run_removes_all_that_a_killed_one_left(command, shards: Path):
     assert run(*COMMANDS[command]) == 0

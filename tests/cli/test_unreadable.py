@@ -69,6 +69,7 @@ def test_one_line_tells_that_nothing_could_be_read(unreadable, capsys, command):
         assert [each for hint in hints for each in commands(hint)] == advised
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["json", "sarif", "github", "html"])
 def test_reports_for_programs_have_no_verdict_either(unreadable, capsys, form):
     url, name, _ = unreadable["a page"]
@@ -85,6 +86,7 @@ def test_reports_for_programs_have_no_verdict_either(unreadable, capsys, form):
         assert [finding["code"] for finding in tree["findings"]] == ["W005"]
 
 
+@pytest.mark.deep
 def test_one_shard_that_can_be_read_is_enough_for_a_verdict(tmp_path, capsys):
     (tmp_path / "page.tar").write_text("<html>404</html>")
     assert run("validate", str(tmp_path / "page.tar"), shards.with_txt(tmp_path)) == 1

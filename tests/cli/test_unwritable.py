@@ -13,7 +13,7 @@ import pytest
 
 from tests.shards.archives import JPEG, write_tar
 from wdsflow.cli.main import main
-from wdsflow.cli.shared.terminal import is_device
+from wdsflow.cli.shared.output_files import is_device
 
 OLD = "an older file\n"
 

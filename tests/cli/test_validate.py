@@ -161,6 +161,7 @@ def test_a_baseline_holds_back_what_is_known_and_nothing_else(tmp_path, capsys):
     assert pattern
 
 
+@pytest.mark.deep
 def test_a_baseline_holds_back_a_stall_that_is_known(tmp_path, capsys):
     pattern = shards.with_json(tmp_path)
     file = tmp_path / "baseline.json"
@@ -172,6 +173,7 @@ def test_a_baseline_holds_back_a_stall_that_is_known(tmp_path, capsys):
     assert run(pattern, "--baseline", file) == 1
 
 
+@pytest.mark.deep
 def test_an_ignored_finding_does_not_fail_and_shows_its_reason(tmp_path, capsys):
     shards.with_txt(tmp_path)
     (tmp_path / "0002.tar").write_bytes(b"<html>404</html>" * 64)

@@ -15,20 +15,24 @@ class Cluster:
     """Starts the cluster; ``path`` is its PYTHONPATH. Everything of Ray's is in a folder that goes with it."""
 
     def __init__(self, path: str) -> None:
+        # The process of the cluster has other paths, and imports this file too.
+        from tests.fork_server import new_python
+
         self.folder = tempfile.mkdtemp(prefix="ray-")  # names of sockets may not be long
         self.environment = {
             "PYTHONPATH": path,
             "RAY_TMPDIR": self.folder,
             "RAY_USAGE_STATS_ENABLED": "0",
         }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.engines.cluster"],
-            cwd=ROOT,
-            env=os.environ | self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        with new_python():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.engines.cluster"],
+                cwd=ROOT,
+                env=os.environ | self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         self.add_node()
 
     def lose_node(self) -> None:

@@ -24,8 +24,13 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching.attempt import POISONED
 from wdsflow.memory.batching.device import HostDevice
 from wdsflow.models.loaded import memory_share
-from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.score_catalog import all_scores
+
+pytestmark = [
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
 
 pytest.importorskip("torch", reason="torch is not installed")
 

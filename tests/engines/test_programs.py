@@ -22,6 +22,7 @@ from wdsflow.engines.cluster import connected
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),
     pytest.mark.usefixtures("new_interpreters"),
+    pytest.mark.xdist_group("cluster"),
 ]
 
 

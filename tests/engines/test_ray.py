@@ -33,7 +33,11 @@ from wdsflow.shards.source.base import named
 from wdsflow.text.install import install_extras
 from wdsflow.validate.run_check import check
 
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
 WHERE = "min_side >= 200 and caption_words >= 2 and blur >= 0 and entropy >= 0"
 
 

@@ -11,7 +11,11 @@ from tests.engines.cluster import ROOT, Cluster
 from tests.servers import http_server
 from tests.training.shards import samples, write_tar
 
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
 SECRET = "s3cr3tw0rd"
 
 

@@ -13,6 +13,11 @@ from wdsflow.engines.base import EngineError, Trouble
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, slots
 from wdsflow.engines.site import Site
 
+pytestmark = [
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
+
 GOLDEN = Path(__file__).parent / "golden" / "ray_window.txt"
 
 

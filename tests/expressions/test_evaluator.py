@@ -41,12 +41,12 @@ def test_a_dropped_row_has_its_first_false_term_and_an_unknown_one_its_first_unk
             "similarity": [1, 0, 0, None, None],
         }
     )
-    decisions = evaluator.evaluate(table, lacks=[WIDTH, BLUR, SIMILARITY])
+    decisions = evaluator.evaluate(table, missing=[WIDTH, BLUR, SIMILARITY])
     assert decisions.keep.tolist() == [True, False, False, False, False]
     assert decisions.drop.tolist() == [False, True, True, False, False]
     assert decisions.unknown.tolist() == [False, False, False, True, True]
     assert decisions.term.tolist() == [-1, 0, 0, 1, 0]
-    assert {str(call): rows.nonzero()[0].tolist() for call, rows in decisions.lacks.items()} == {
+    assert {str(call): rows.nonzero()[0].tolist() for call, rows in decisions.missing.items()} == {
         "width": [4],
         "blur": [3],
         "similarity": [3, 4],
@@ -66,11 +66,11 @@ def test_the_order_of_terms_names_the_reason_and_changes_nothing_else() -> None:
 def test_scores_that_are_not_computed_are_unknown_and_only_rows_that_need_them_lack_them() -> None:
     evaluator = Evaluator(parse("(width > 10 or similarity > 0.5) and height > 1", CATALOG))
     table = window({"width": [11, 1, 1, None], "height": [2, 2, 0, 2]})
-    decisions = evaluator.evaluate(table, computed=[WIDTH, HEIGHT], lacks=[SIMILARITY, WIDTH])
+    decisions = evaluator.evaluate(table, computed=[WIDTH, HEIGHT], missing=[SIMILARITY, WIDTH])
     assert decisions.keep.tolist() == [True, False, False, False]
     assert decisions.drop.tolist() == [False, False, True, False]
-    assert decisions.lacks[SIMILARITY].tolist() == [False, True, False, True]
-    assert decisions.lacks[WIDTH].tolist() == [False, False, False, True]
+    assert decisions.missing[SIMILARITY].tolist() == [False, True, False, True]
+    assert decisions.missing[WIDTH].tolist() == [False, False, False, True]
 
 
 def test_a_value_of_a_score_that_counts_as_not_computed_is_not_looked_at() -> None:
@@ -83,8 +83,8 @@ def test_a_value_of_a_score_that_counts_as_not_computed_is_not_looked_at() -> No
 def test_a_test_for_none_waits_for_its_score() -> None:
     evaluator = Evaluator(parse("blur is None or width > 5", CATALOG))
     table = window({"width": [9, 1, 1], "blur": pa.array([None, None, 2.0])})
-    decisions = evaluator.evaluate(table, computed=[WIDTH], lacks=[BLUR])
-    assert (decisions.keep.tolist(), decisions.lacks[BLUR].tolist()) == (
+    decisions = evaluator.evaluate(table, computed=[WIDTH], missing=[BLUR])
+    assert (decisions.keep.tolist(), decisions.missing[BLUR].tolist()) == (
         [True, False, False],
         [False, True, True],
     )
@@ -95,20 +95,20 @@ def test_below_a_decided_part_nothing_is_lacking() -> None:
     evaluator = Evaluator(parse("duplicate or (width > 10 and similarity > 0.3)", CATALOG))
     table = window({"width": [5, 20]})
     decisions = evaluator.evaluate(
-        table, computed=[WIDTH], lacks=[SIMILARITY, ScoreCall("duplicate")]
+        table, computed=[WIDTH], missing=[SIMILARITY, ScoreCall("duplicate")]
     )
     assert decisions.unknown.all()
-    assert decisions.lacks[SIMILARITY].tolist() == [False, True]
-    assert decisions.lacks[ScoreCall("duplicate")].all()
+    assert decisions.missing[SIMILARITY].tolist() == [False, True]
+    assert decisions.missing[ScoreCall("duplicate")].all()
 
 
 def test_an_unknown_row_that_lacks_nothing_has_no_result() -> None:
     evaluator = Evaluator(parse("width / height > 1", CATALOG))
-    decisions = evaluator.evaluate(window({"width": [1], "height": [0]}), lacks=[WIDTH, HEIGHT])
+    decisions = evaluator.evaluate(window({"width": [1], "height": [0]}), missing=[WIDTH, HEIGHT])
     assert (
         decisions.unknown.tolist(),
-        decisions.lacks[WIDTH].tolist(),
-        decisions.lacks[HEIGHT].tolist(),
+        decisions.missing[WIDTH].tolist(),
+        decisions.missing[HEIGHT].tolist(),
     ) == (
         [True],
         [False],
@@ -122,9 +122,9 @@ def test_a_table_is_read_once_by_the_arrow_stream_interface_alone() -> None:
         {"caption": ["a", "b", None], "more": [1, 2, 3], "width": np.array([2, np.nan, 2])}
     )
     for _ in range(3):
-        decisions = evaluator.evaluate(Columns(table.names, Stream(table.data)), lacks=[WIDTH])
+        decisions = evaluator.evaluate(Columns(table.names, Stream(table.data)), missing=[WIDTH])
         assert decisions.drop.tolist() == [True, False, False]
-        assert decisions.lacks[WIDTH].tolist() == [False, True, False]
+        assert decisions.missing[WIDTH].tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_names_that_differ_in_case_are_different_columns() -> None:
 
 def test_no_rows_and_no_columns() -> None:
     evaluator = Evaluator(parse("width > 1", CATALOG))
-    decisions = evaluator.evaluate(window({"width": pa.array([], pa.float64())}), lacks=[WIDTH])
-    assert len(decisions.keep) == len(decisions.term) == len(decisions.lacks[WIDTH]) == 0
+    decisions = evaluator.evaluate(window({"width": pa.array([], pa.float64())}), missing=[WIDTH])
+    assert len(decisions.keep) == len(decisions.term) == len(decisions.missing[WIDTH]) == 0
     assert Evaluator(parse("True", CATALOG)).evaluate(
         window({"key": ["a", "b"]})
     ).keep.tolist() == [True, True]

@@ -59,6 +59,7 @@ def check(decisions: Decisions, terms: list[list[bool | None]], order: list[int]
         assert decisions.term[row] == (decisive[0] if decisive else -1)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", CASES)
 def test_the_evaluator_says_what_plain_python_says(seed: int) -> None:
     text, expression, samples = drawn(seed)
@@ -68,7 +69,7 @@ def test_the_evaluator_says_what_plain_python_says(seed: int) -> None:
     order = [expression.terms.index(term) for term in evaluator.terms]
     table = table_of(samples, {NAMES[call] for call in expression.scores} or {"key"}, lists)
     decisions = evaluator.evaluate(
-        table, lists=[CALLS[name] for name in lists], lacks=expression.scores
+        table, lists=[CALLS[name] for name in lists], missing=expression.scores
     )
     terms = expected_of(expression, samples)
     # The text as it was drawn means the same as its canonical form.
@@ -80,6 +81,7 @@ def test_the_evaluator_says_what_plain_python_says(seed: int) -> None:
     check(decisions, terms, order)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", CASES)
 def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_computed(
     seed: int,
@@ -99,7 +101,7 @@ def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_comp
                 table_of(known, COLUMNS, lists), computed, list_calls, step
             )
             for call in step:
-                for row in np.flatnonzero(decisions.lacks[call]):
+                for row in np.flatnonzero(decisions.missing[call]):
                     known[row][NAMES[call]] = samples[row][NAMES[call]]
             computed += step
         decisions = evaluator.evaluate(table_of(known, COLUMNS, lists), computed, list_calls)
@@ -110,13 +112,14 @@ def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_comp
     terms = expected_of(expression, samples)
     assert decided == [False if False in row else None if None in row else True for row in terms]
     final = evaluator.evaluate(
-        table_of(known, COLUMNS, lists), lists=list_calls, lacks=expression.scores
+        table_of(known, COLUMNS, lists), lists=list_calls, missing=expression.scores
     )
-    for call, rows in final.lacks.items():
+    for call, rows in final.missing.items():
         for row in np.flatnonzero(rows):
             assert None in [plain(item) for item in samples[row][NAMES[call]]]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", CASES)
 def test_the_printed_sql_runs_in_any_duckdb_and_keeps_the_same(seed: int) -> None:
     _, expression, samples = drawn(seed)

@@ -16,9 +16,9 @@ from tests.shards.archives import write_tar
 from wdsflow.filtering import pass_engine
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.stages.scores.caption_words import caption_words
 from wdsflow.stages.scores.pixels import blur
@@ -74,6 +74,7 @@ def test_scores_that_are_added_give_the_bytes_of_a_run_with_all_of_them(tmp_path
     assert (again.resumed, again.changed) == (3, [])
 
 
+@pytest.mark.deep
 def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = write_set(tmp_path / "in")
     score(source, tmp_path / "out", "blur")
@@ -102,6 +103,7 @@ def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: py
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
+@pytest.mark.deep
 def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path: Path, monkeypatch):
     source = write_set(tmp_path / "in")
     score(source, tmp_path / "out", "blur")
@@ -144,6 +146,7 @@ def test_slices_add_scores_too(tmp_path: Path):
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
+@pytest.mark.deep
 def test_a_shard_that_changed_without_a_mark_is_noticed_by_its_samples(tmp_path: Path):
     """What a pipe gives has no identity but its command."""
     shard, here = tmp_path / "0.tar", RunOptions(jobs=0, allow_pipe=True)
@@ -318,6 +321,7 @@ def test_a_ledger_keeps_a_score_that_was_taken_out_while_another_is_added(interr
     assert tables[0] == tables[1]
 
 
+@pytest.mark.deep
 def test_a_comparison_needs_the_scores_of_all_ledgers(interrupted: Path):
     done = run("measure", "in", "-o", "out", "--scores", "duplicate", "--jobs", 0)
     assert (done.status, done.err) == (0, "wdsflow: out has blur, width: adding duplicate\n")

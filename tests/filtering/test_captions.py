@@ -9,7 +9,7 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.filtering.json_place import NoCaptions
+from wdsflow.filtering.caption_search import NoCaptions
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import merged
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
@@ -72,7 +72,7 @@ def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(
     ):
         with pytest.raises(NoCaptions, match="no sample has a caption in ") as refused:
             run(source, tmp_path / "out", recipe, HERE)
-        assert (refused.value.place, refused.value.found and refused.value.found.place) == (
+        assert (refused.value.fields, refused.value.nearest and refused.value.nearest.fields) == (
             asked,
             found,
         )

@@ -47,6 +47,7 @@ def rename_last(shard: Path, *, touch: bool = True) -> None:
         os.utime(shard, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("recipe", "touch"),
     [(ALL, True), (STAGED, True), (STAGED, False)],
@@ -76,6 +77,7 @@ def test_a_copied_shard_is_the_one_that_was_scored(shard: Path, tmp_path: Path):
     assert (report.failures, report.total("kept")) == ([], 12)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("recipe", [ALL, STAGED], ids=["as it is", "staged"])
 def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
     shard: Path, tmp_path: Path, monkeypatch, recipe, capsys
@@ -131,6 +133,7 @@ def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Pat
         assert list(kept_pieces(source, str(shard), STAGED.stages, rows[:-1], []))
 
 
+@pytest.mark.deep
 def test_a_cut_of_a_pipe_that_gives_fewer_samples_than_its_ledger_is_an_error(
     shard: Path, tmp_path: Path
 ):

@@ -41,7 +41,7 @@ def in_json(**values: object) -> dict[str, bytes]:
     return {"txt": b"a caption", "json": json.dumps(values).encode()}
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["key=3", "a[1]b*", "50%?'s"])
 def test_the_name_of_the_folder_does_not_matter(tmp_path, name):
     image = picture(20, 24)
@@ -124,6 +124,7 @@ def test_each_of_several_images_is_compared_and_the_worst_is_ranked(tmp_path):
     }
 
 
+@pytest.mark.deep
 def test_data_gathered_for_another_distance_is_compared_again(tmp_path):
     samples = {f"k{number}": {"jpg": picture(40, 40, number // 2)} for number in range(6)}
     urls = write(tmp_path / "in", samples)

@@ -24,13 +24,13 @@ from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.cli.main import main
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.processes import _models_at
-from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
-from wdsflow.stages.scores.model.pictures import Prepare
+from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 HERE = RunOptions(jobs=0, device="cpu")
@@ -243,7 +243,7 @@ def close(one: Path, other: Path, tolerance: float) -> bool:
     return not same
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["zero_shot", "aesthetic", "clip_similarity"])
 def test_other_scores_of_the_model_are_computed_from_the_ledger(
     scored, clip, head, source, tmp_path, monkeypatch, name
@@ -378,6 +378,7 @@ def rewrite(out: Path, shard: int, change: Any) -> None:
     pq.write_table(found.replace_schema_metadata({"wdsflow": json.dumps(about)}), path)
 
 
+@pytest.mark.deep
 def test_where_only_captions_are_of_another_version_they_are_computed_and_that_is_told(
     scored, clip, source, tmp_path, monkeypatch
 ):
@@ -405,6 +406,7 @@ def test_where_only_captions_are_of_another_version_they_are_computed_and_that_i
     assert told[0].endswith("computed again")
 
 
+@pytest.mark.deep
 def test_a_ledger_that_differs_from_the_first_is_told_of_its_shard(scored, clip, source, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(scored, other)
@@ -484,6 +486,7 @@ def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, t
     assert table(tmp_path / "kept").column(name) == table(scored).column(name)
 
 
+@pytest.mark.deep
 def test_what_is_not_needed_is_not_computed_and_null(scored, clip, source, tmp_path):
     recipe = Recipe(
         where=f"min_side >= 45 and {similarity(clip)} > -2", image="jpg", embeddings=True
@@ -621,6 +624,7 @@ def test_kept_embeddings_are_exported_as_a_matrix_with_keys(clip, source, scored
     )
 
 
+@pytest.mark.deep
 def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path, capsys):
     common = (
         "--image",

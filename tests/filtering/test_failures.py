@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wdsflow.filtering.deciding.score_values import failure_of, guarded
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_metadata
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores import ScoreError
@@ -55,14 +55,14 @@ def test_a_shard_or_disk_that_fails_is_no_fault_of_the_sample(error):
 def test_what_is_no_ledger_is_named(tmp_path):
     path = tmp_path / "0.parquet"
     with pytest.raises(LedgerError, match="does not exist: was the shard scored"):
-        read_about(path)
+        read_metadata(path)
     path.write_bytes(b"PAR1 cut")
     with pytest.raises(LedgerError, match=r"0\.parquet is not a ledger"):
-        read_about(path)
+        read_metadata(path)
     table = pa.table({"sample": [1]})
     pq.write_table(table, path)
     with pytest.raises(LedgerError, match=r"0\.parquet is not a ledger"):
-        read_about(path)
+        read_metadata(path)
     pq.write_table(table.replace_schema_metadata({"wdsflow": json.dumps({"format": 99})}), path)
     with pytest.raises(LedgerError, match=r"another version \(99\): measure again"):
-        read_about(path)
+        read_metadata(path)

@@ -69,6 +69,7 @@ CAPTIONS = [
 ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "options", [ViewOptions(), ViewOptions(captions="json:a|txt"), ViewOptions(images="gif;png")]
 )

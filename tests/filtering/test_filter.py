@@ -18,9 +18,9 @@ from tests.shards.archives import names, read_tar, write_tar
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 from wdsflow.records.refusals import Lock
 from wdsflow.records.store_lock import Busy
 
@@ -184,6 +184,7 @@ def test_a_second_call_does_nothing_again(tmp_path: Path):
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/*.tar")}
 
 
+@pytest.mark.deep
 def test_an_input_that_changed_is_done_again_and_named(tmp_path: Path):
     source = write_shards(tmp_path / "in")
     filter_shards(source, tmp_path / "out", LARGE, HERE)
@@ -195,6 +196,7 @@ def test_an_input_that_changed_is_done_again_and_named(tmp_path: Path):
     assert names(tmp_path / "out" / "00001.tar")[0] == "0070002.jpg"
 
 
+@pytest.mark.deep
 def test_an_input_that_changed_is_named_where_samples_are_compared_too(tmp_path: Path):
     source, recipe = (
         write_shards(tmp_path / "in", shards=2, samples=4),
@@ -211,6 +213,7 @@ def test_an_input_that_changed_is_named_where_samples_are_compared_too(tmp_path:
     assert digests(tmp_path / "out") != before
 
 
+@pytest.mark.deep
 def test_an_output_that_is_not_what_was_written_is_done_again(tmp_path: Path):
     source = write_shards(tmp_path / "in")
     filter_shards(source, tmp_path / "out", LARGE, HERE)
@@ -319,6 +322,7 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path):
     assert (again.resumed, again.total("kept"), again.whole) == (2, 30, True)
 
 
+@pytest.mark.deep
 def test_a_shard_that_cannot_be_read_is_waited_for_where_all_samples_are_compared(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=3)
     (tmp_path / "in" / "00001.tar").unlink()
@@ -386,6 +390,7 @@ def test_a_cut_by_a_ledger_writes_what_a_filter_writes_and_reads_no_image(tmp_pa
     ]
 
 
+@pytest.mark.deep
 def test_what_a_ledger_lacks_is_computed_and_a_changed_shard_is_a_failure(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1)
     with pytest.raises(LedgerError, match="has no ledgers"):
@@ -414,6 +419,7 @@ def test_what_a_ledger_lacks_is_computed_and_a_changed_shard_is_a_failure(tmp_pa
     assert "has changed since" in report.failures[0].reason
 
 
+@pytest.mark.deep
 def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2)
     (tmp_path / "in" / "00001.tar").write_bytes(b"<html>404</html>")
@@ -498,7 +504,7 @@ def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("unknown", "kept"), [("keep", ["a.jpg", "b.jpg"]), ("quarantine", []), ("drop", [])]
 )
@@ -521,6 +527,7 @@ def test_a_sample_that_stays_unknown_whatever_is_compared_is_compared_only_where
     assert list(kept_of(tmp_path / "again")) == ["a.jpg", *kept[1:], "c.jpg", "c.txt"]
 
 
+@pytest.mark.deep
 def test_a_ledger_of_all_scores_has_those_that_compare_samples(tmp_path: Path):
     one, two = picture(300, 300, 1), picture(300, 300, 2)
     write_tar(tmp_path / "0.tar", [("a.jpg", one), ("b.jpg", two), ("c.jpg", one)])

@@ -37,7 +37,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("stages", [(), (Rename({"image": "jpg"}),)], ids=["plain", "staged"])
 def test_cheap_scores_that_the_ledger_lacks_are_computed_and_nothing_is_decoded(
     scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: tuple[Rename, ...]
@@ -66,6 +66,7 @@ def test_cheap_scores_that_the_ledger_lacks_are_computed_and_nothing_is_decoded(
     assert all(was[name] == kept[name] for name in kept if name.endswith(".tar"))
 
 
+@pytest.mark.deep
 def test_with_a_filters_ledger_the_scores_that_were_not_needed_are_computed(
     scored: Path, tmp_path: Path
 ):
@@ -81,7 +82,7 @@ def test_with_a_filters_ledger_the_scores_that_were_not_needed_are_computed(
     assert (cut.total("kept"), cut.failures) == (filtered.total("kept"), []) == (32, [])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "where",
     [
@@ -126,6 +127,7 @@ def test_a_training_reads_no_samples(scored: Path):
         LedgerSubset.of(scored / "scored", "height > 10")
 
 
+@pytest.mark.deep
 def test_a_bare_name_is_the_only_column_of_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -21,6 +21,7 @@ def test_a_percentage_is_answered_with_the_share_before_anything_is_written(tmp_
     assert (done.status, done.err) == (0, "wdsflow: width >= 1 always holds: width is at least 1\n")
 
 
+@pytest.mark.deep
 def test_a_term_that_never_holds_is_shown_at_its_place_in_what_the_user_wrote(
     tmp_path, monkeypatch
 ):
@@ -38,6 +39,7 @@ def test_a_term_that_never_holds_is_shown_at_its_place_in_what_the_user_wrote(
         assert lines[at + 1].index("brightness") == lines[at + 2].index("^")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("ledger", [(), ("--ledger", "scored")])
 def test_without_a_predicate_one_is_asked_for_and_true_copies_all(
     tmp_path, monkeypatch, ledger: tuple[str, ...]

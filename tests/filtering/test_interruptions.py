@@ -277,6 +277,7 @@ def test_a_full_disk_leaves_no_half_file_and_the_run_goes_on_when_there_is_room(
     assert digests(tmp_path / "copy") == whole
 
 
+@pytest.mark.deep
 def test_a_file_that_may_not_grow_is_told_and_leaves_nothing(tmp_path: Path):
     import resource
 

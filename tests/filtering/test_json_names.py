@@ -7,7 +7,7 @@ import pytest
 
 from tests.filtering.commands import pasted, run
 from tests.shards.archives import write_tar
-from wdsflow.filtering import json_place as caption_place
+from wdsflow.filtering import check_inputs
 
 
 def write(folder: Path, rare: int) -> None:
@@ -25,7 +25,7 @@ def write(folder: Path, rare: int) -> None:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(caption_place, "_CHECKED", 30)  # as of a set with many more samples
+    monkeypatch.setattr(check_inputs, "_CHECKED", 30)  # as of a set with many more samples
     return tmp_path
 
 
@@ -64,6 +64,7 @@ def test_a_name_whose_values_no_score_reads_is_said_to_have_them(here: Path, nam
     assert f"; 60 of 60 checked samples have {what} there, which no score reads" in done.err
 
 
+@pytest.mark.deep
 def test_score_announces_what_it_adds_only_once_it_is_accepted(here: Path):
     write(here, rare=9)
     assert run("measure", "{0..2}.tar", "-o", "s", "--scores", "bytes", "--jobs", 0).status == 0

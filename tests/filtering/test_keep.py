@@ -113,7 +113,7 @@ def test_shares_are_of_all_samples_or_of_those_that_other_terms_keep(samples, tm
     assert kept(tmp_path / "two") == both
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("unknown", ["quarantine", "keep", "drop"])
 def test_samples_without_the_number_follow_unknown(samples, tmp_path, unknown):
     words = ("--keep", TOP, "--unknown", unknown, "--jobs", 0)
@@ -174,6 +174,7 @@ def test_a_wrong_share_is_refused_before_the_run(samples, tmp_path, words, said)
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.deep
 def test_the_number_is_computed_if_the_ledger_lacks_it(samples):
     done = run(
         "filter",
@@ -197,6 +198,7 @@ def by_datacomp(values, fraction):
     return values[values >= threshold]
 
 
+@pytest.mark.deep
 def test_equal_ranks_keep_what_datacomps_fraction_keeps(samples):
     where = """rank_percent("json_number('n')", ties="equal") <= 30"""
     assert (

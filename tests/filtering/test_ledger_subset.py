@@ -91,7 +91,7 @@ def test_a_view_reads_only_its_ranges_and_refuses_a_shard_that_ends_early(scored
         view.read_at(0, 1 << 30)
         assert view.bytes_read == sum(end - start for start, end in kept.ranges)
     cut = tmp_path / "cut.tar"
-    cut.write_bytes((scored / "in" / "00001.tar").read_bytes()[: kept.places[-1] - 1000])
+    cut.write_bytes((scored / "in" / "00001.tar").read_bytes()[: kept.offsets[-1] - 1000])
     with (
         view_of(open_source(named(str(cut))), kept.ranges) as view,
         pytest.raises(SourceChangedError, match="too early"),
@@ -223,6 +223,7 @@ def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
     )
 
 
+@pytest.mark.deep
 def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):
     assert run("measure", "in", "-o", "compared", "--scores", "duplicate", "--jobs", 0).status == 0
     subset = LedgerSubset.of("compared", "not duplicate")

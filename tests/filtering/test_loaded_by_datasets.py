@@ -35,6 +35,7 @@ def test_the_printed_call_loads_the_kept_samples(tmp_path, monkeypatch, out):
     assert 16 > loaded(call, tmp_path) == int(kept) > 0
 
 
+@pytest.mark.deep
 def test_the_folder_itself_gives_samples_and_no_rows_of_ledgers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_shards(Path("in"), shards=3, samples=8)
@@ -44,6 +45,7 @@ def test_the_folder_itself_gives_samples_and_no_rows_of_ledgers(tmp_path, monkey
     assert loaded('load_dataset("kept")', tmp_path) == int(kept)
 
 
+@pytest.mark.deep
 def test_validate_knows_a_folder_that_would_not_load(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_shards(Path("in"), shards=2, samples=8)
@@ -59,6 +61,7 @@ def test_validate_knows_a_folder_that_would_not_load(tmp_path, monkeypatch):
     assert loaded('load_dataset("in")', tmp_path) == 1  # the row of sizes.json
 
 
+@pytest.mark.deep
 def test_shards_in_no_split_are_left_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_shards(Path("in"), shards=2, samples=8)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from tests.filtering.shards import digests, write_shards
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 
 HERE = RunOptions(jobs=0)
 LARGE = Recipe(where="min_side >= 200")
@@ -66,12 +66,14 @@ def test_a_line_with_a_value_of_any_other_kind_never_stops_the_next_run(done, na
             resumes(folder, whole, other + b"\n" + line + b"\n")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("keep", [0, 1, 40, -2, -1])
 def test_a_line_that_is_cut_anywhere_is_done_again(done, keep):
     folder, whole = done
     resumes(folder, whole, (folder / "out" / ".wdsflow" / "manifest.jsonl").read_bytes()[:keep])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("text", ["[1]", "{}", '{"names": 3, "urls": []}', "{", "\xff"])
 def test_a_request_that_was_damaged_is_named(tmp_path, text):
     source = write_shards(tmp_path / "in", shards=1, samples=4)
@@ -82,6 +84,7 @@ def test_a_request_that_was_damaged_is_named(tmp_path, text):
         filter_shards(source, tmp_path / "out", Recipe(), HERE)
 
 
+@pytest.mark.deep
 def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp_path: Path):
     """A line of a later version is none to this one: what it stands for is there all the same."""
     source = write_shards(tmp_path / "in", shards=2, samples=4)

@@ -37,13 +37,13 @@ def test_samples_of_at_most_four_shards_are_looked_at(tmp_path, monkeypatch, sha
 
 def test_shards_are_taken_from_all_over(tmp_path, monkeypatch):
     write_shards(tmp_path / "in", shards=10, samples=1)
-    looked_at, add = [], pilot_run._add
+    looked_at, add = [], pilot_run._PilotScores.add
 
-    def noted(samples, url, *given, **more):
+    def noted(scores, url, *given, **more):
         looked_at.append(url)
-        add(samples, url, *given, **more)
+        add(scores, url, *given, **more)
 
-    monkeypatch.setattr(pilot_run, "_add", noted)
+    monkeypatch.setattr(pilot_run._PilotScores, "add", noted)
     measured(str(tmp_path / "in"), Recipe(where="width > 1"))
     urls = expand([str(tmp_path / "in")], allow_pipe=True).urls
     assert looked_at == [urls[0], urls[2], urls[4], urls[6]]

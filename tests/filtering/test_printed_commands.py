@@ -143,7 +143,7 @@ def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands
         assert "Traceback" not in done.err + again.err
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["filter", "measure"])
 def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_line(here, kind):
     ways = {"filter": LARGE, "measure": ("--scores", "width")}
@@ -178,6 +178,7 @@ def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):
     assert shell.returncode == 0, shell.stderr
 
 
+@pytest.mark.deep
 def test_a_run_without_any_finished_shard_leaves_its_folder_to_the_next(here):
     """The command that helps has the same output: nothing of the first may be in its way."""
     assert run("filter", "hurt/00001.tar", "-o", "out", *LARGE, "--jobs", 0).status == 2

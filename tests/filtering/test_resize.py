@@ -135,6 +135,7 @@ def test_scores_are_those_of_the_images_as_they_were_and_a_cut_gives_the_same_by
     assert samples_of(tmp_path / "plain").keys() == samples_of(tmp_path / "filtered").keys()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "where",
     [

@@ -198,6 +198,7 @@ def test_scores_that_compare_samples_compare_all_unless_those_kept_are_asked_for
     assert "".join(name[0] for name in names if name.endswith("jpg")) == kept
 
 
+@pytest.mark.deep
 def test_a_ledger_has_the_same_values_whatever_was_dropped(copies, tmp_path):
     filter_shards(str(copies), tmp_path, Recipe(where="caption_words >= 2 and duplicate"), HERE)
     for name in ("0", "1"):
@@ -213,7 +214,7 @@ def test_a_ledger_has_the_same_values_whatever_was_dropped(copies, tmp_path):
     assert json.loads((tmp_path / "cut" / "__len__").read_text()) == 2
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "where",
     ["not duplicate", "caption_words >= 1 and not near_duplicate(among='kept', distance=6)"],
@@ -239,6 +240,7 @@ class Perhaps(Score):
         return None if view.key < "c" else 1.0
 
 
+@pytest.mark.deep
 def test_a_score_without_a_value_is_unknown_to_a_cut_as_well(copies, tmp_path, monkeypatch):
     info = tmp_path / "perhaps-1.dist-info"
     info.mkdir()

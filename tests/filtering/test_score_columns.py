@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.score_column import ScoreColumn, _condition
+from wdsflow.filtering.deciding.example_predicate import _condition
+from wdsflow.filtering.deciding.score_column import ScoreColumn
 from wdsflow.filtering.ledger.ledger import _shown
 from wdsflow.filtering.predicates.values import Unknown
 
@@ -109,7 +110,7 @@ def test_equal_values_keep_thresholds_away_from_a_share(values, share, threshold
 def test_samples_with_a_value_are_those_without_a_reason():
     found = ScoreColumn(ScoreCall("blur"), "number", samples=20, unreadable=3, missing=4)
     found.failed.update({"truncated": 2, "no-image": 1})
-    assert found.known == 10
+    assert found.computed == 10
     assert found.predicate(2.50) == "blur > 2.5"
     found.where = "width > 1 or height > 1"
     assert found.predicate(3) == "(width > 1 or height > 1) and blur > 3"

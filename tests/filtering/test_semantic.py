@@ -88,7 +88,7 @@ def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(
     def never(*_: object) -> None:
         raise AssertionError("an image was given to the model again")
 
-    monkeypatch.setattr("wdsflow.stages.scores.model.clip_model.ClipImage.run", never)
+    monkeypatch.setattr("wdsflow.stages.scores.model.clip.towers.ClipImage.run", never)
     measure_shards(pairs, tmp_path / "scored", Recipe(scores=(call,), embeddings=True), HERE)
     filter_shards(
         pairs,
@@ -103,6 +103,7 @@ def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(
     assert 1 <= len(keys(tmp_path / "one")) <= 5
 
 
+@pytest.mark.deep
 def test_only_samples_that_stay_are_given_to_the_model(pairs, clip, tmp_path):
     call = (
         f"semantic_duplicate(model={clip!r}, pretrained='', eps=0.03, keep='first', among='kept')"
@@ -266,6 +267,7 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
     assert "another model" in wrong.err
 
 
+@pytest.mark.deep
 def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
     source = write(tmp_path / "in", [encoded(photo(), "JPEG")])
     (tmp_path / "bad.npz").write_bytes(b"no list")

@@ -10,13 +10,14 @@ from tests.filtering.shards import digests, picture, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 
 HERE = RunOptions(jobs=0)
 
 
+@pytest.mark.deep
 def test_another_spelling_is_the_same_recipe_to_the_last_byte(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     one = Recipe(where="min_side >= 200 and caption_words > 2", scores=("bytes", "aspect_ratio"))

@@ -13,9 +13,9 @@ from tests.shards.archives import read_tar, write_tar
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 from wdsflow.stages import CleanText, Drop, HasFields, JsonText, Rename, Sample
 
 HERE = RunOptions(jobs=0)
@@ -142,6 +142,7 @@ def test_scores_see_what_stages_made_and_every_sample_is_accounted_for(tmp_path:
     assert (rows[0]["outcome"], rows[0]["term"]) == ("dropped", "stage 1 has_fields: no-json")
 
 
+@pytest.mark.deep
 def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
     source = samples(tmp_path / "0.tar")
     filter_shards(source, tmp_path / "filter", WHERE, HERE)
@@ -173,6 +174,7 @@ def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
         )
 
 
+@pytest.mark.deep
 def test_scores_that_compare_samples_compare_what_stages_left(tmp_path: Path):
     source = samples(tmp_path / "0.tar")
     recipe = Recipe(where="caption_count <= 1", stages=STAGES)
@@ -261,6 +263,7 @@ def test_a_wrong_stage_is_told_with_its_place_and_what_to_write(tmp_path: Path, 
     assert message in str(caught.value)
 
 
+@pytest.mark.deep
 def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
     keys = [b"a\xff1", b"a\xfe2", "grün".encode()]
     with tarfile.open(tmp_path / "0.tar", "w", encoding="utf-8", errors="surrogateescape") as tar:

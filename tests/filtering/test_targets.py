@@ -7,9 +7,9 @@ import pytest
 from tests.filtering.shards import digests, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.run_record import Differs
 
 HERE = RunOptions(jobs=0)
 WHERE = Recipe(where="blur > 0 and min_side >= 200")
@@ -56,6 +56,7 @@ def test_two_runs_do_not_share_a_folder_of_samples_put_aside(tmp_path: Path):
     assert filter_shards(source, tmp_path / "one", WHERE, options).resumed == 2
 
 
+@pytest.mark.deep
 def test_another_folder_for_samples_put_aside_is_named_and_a_restart_clears_the_old_one(
     tmp_path: Path,
 ):

@@ -134,6 +134,7 @@ def test_values_of_all_kinds_are_counted(folder, monkeypatch):
     assert f"without: {failed} not-a-number" in shown
 
 
+@pytest.mark.deep
 def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
     """The run did not count the words of large images, and no part of its predicate says which these are."""
     monkeypatch.chdir(tmp_path)
@@ -149,6 +150,7 @@ def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
     assert KEEPS.search(run("scores", "--ledger", "kept-all", "caption_words").out)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("words", "said", "command"),
     [
@@ -170,6 +172,7 @@ def test_wrong_use_is_answered_with_a_command(folder, monkeypatch, words, said, 
     assert pasted(command).status == 0
 
 
+@pytest.mark.deep
 def test_the_largest_numbers_give_no_threshold_that_a_predicate_cannot_have(
     tmp_path, monkeypatch, capfd
 ):
@@ -190,6 +193,7 @@ def test_the_largest_numbers_give_no_threshold_that_a_predicate_cannot_have(
         assert f" {count}  kept" in pasted(f"{command} --jobs 0").out, command
 
 
+@pytest.mark.deep
 def test_thresholds_keep_the_values_that_are_good(folder, monkeypatch):
     monkeypatch.chdir(folder)
     for name, sign in (("min_side", ">"), ("rank_percent", "<"), ("char_repetition", "<")):

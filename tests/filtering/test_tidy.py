@@ -6,6 +6,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from tests.filtering.shards import write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -40,6 +42,7 @@ def test_a_finished_folder_has_what_a_user_needs(tmp_path: Path):
     assert below(tmp_path / "out") == mine | {"00000.tar", "00001.tar", "sizes.json", "__len__"}
 
 
+@pytest.mark.deep
 def test_after_two_passes_nothing_is_left_of_what_went_between_them(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     filter_shards(source, tmp_path / "out", Recipe(where="not duplicate"), HERE)
@@ -57,6 +60,7 @@ def test_after_two_passes_nothing_is_left_of_what_went_between_them(tmp_path: Pa
     assert filter_shards(source, tmp_path / "out", Recipe(where="not duplicate"), HERE).resumed == 2
 
 
+@pytest.mark.deep
 def test_a_run_that_starts_again_leaves_nothing_of_the_one_before(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     plain, restart = Recipe(where="min_side >= 200"), RunOptions(jobs=0, restart=True)

@@ -108,6 +108,7 @@ print(folder.exists())
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_a_row_is_not_to_blame_for_the_first_death_of_its_worker(tmp_path):
     def fn(numbers):
         mark = tmp_path / f"killed-{numbers[0]}"
@@ -226,6 +227,7 @@ def test_a_worker_takes_no_module_from_the_folder_that_the_script_was_started_in
     assert done.stdout == b"1 2\n", done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG])
 def test_a_full_disk_is_no_rows_fault(number):
     def fn(numbers):

@@ -143,6 +143,7 @@ def test_rows_before_an_error_of_the_iterable_come_out_first():
     assert seen == list(range(70))
 
 
+@pytest.mark.deep
 def test_rows_are_counted_as_they_lie_and_not_by_the_labels_of_a_series():
     pandas = pytest.importorskip("pandas")
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wdsflow.stages.scores.base import DatasetScore, PixelScore, Score, TextScore
-from wdsflow.stages.scores.model.model_score import BatchScore
+from wdsflow.stages.scores.model.batch_score import BatchScore
 
 
 def odd(gives: str) -> Any:

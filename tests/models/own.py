@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from wdsflow.stages.scores.model.model_score import BatchScore, Model, ModelScore, Request
+from wdsflow.stages.scores.model.batch_score import BatchScore
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model_score import ModelScore, Request
 
 _ENTRIES = """[wdsflow.scores]
 letters = tests.models.own:Letters

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from wdsflow.stages.scores.base import TextScore
-from wdsflow.stages.scores.model.model_score import BatchScore
+from wdsflow.stages.scores.model.batch_score import BatchScore
 
 
 @dataclass(frozen=True, kw_only=True)

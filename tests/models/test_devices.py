@@ -14,7 +14,7 @@ from wdsflow.memory.batching.device import computes_bf16
 from wdsflow.models.processes import RemoteModels, _ModelProcess
 from wdsflow.models.server import Begun, ServerSetup, ended_mark, load_of
 from wdsflow.shards.scratch import make_scratch, remove_scratch
-from wdsflow.stages.scores.model.pictures import joined
+from wdsflow.stages.scores.model.pictures.picture_batch import joined
 
 KEY = b"k" * 32
 

@@ -29,6 +29,7 @@ def reasons(out: Path) -> list[tuple[int, str, str]]:
     return [(line["sample"], line["error"], line["detail"]) for line in map(json.loads, lines)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("score", "error", "detail"),
     [
@@ -59,6 +60,7 @@ def test_the_first_samples_may_fail_where_another_has_a_value(tmp_path):
     assert (report.total("kept"), report.merged("quarantined")) == (1, {"raised-ValueError": 299})
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("score", "workers"),
     [
@@ -86,6 +88,7 @@ def test_a_score_that_fails_for_all_samples_ends_the_run_by_its_name(tmp_path, s
         measure_shards(source, tmp_path / "scores", Recipe(scores=(score,)), options)
 
 
+@pytest.mark.deep
 def test_small_shards_are_told_together_and_are_not_done(tmp_path):
     for number in range(60):
         captioned(tmp_path / f"in/{number:02d}.tar", [f"bad {each}" for each in range(4)])

@@ -8,8 +8,8 @@ import pytest
 from wdsflow.models.fetching import fetching, silence
 from wdsflow.models.loaded import ModelError
 from wdsflow.models.processes import ModelProcesses
-from wdsflow.stages.scores.model.clip import ClipSimilarity
-from wdsflow.stages.scores.model.transformer_scores import CaptionPerplexity
+from wdsflow.stages.scores.model.clip.clip_similarity import ClipSimilarity
+from wdsflow.stages.scores.model.transformer.caption_perplexity import CaptionPerplexity
 
 needs_models = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("open_clip", "transformers"))),

@@ -76,6 +76,7 @@ def test_a_damaged_file_of_costs_has_none(tmp_path: Path, damage: bytes) -> None
     assert [cost.items for cost in read_costs([path])] == [2]
 
 
+@pytest.mark.deep
 def test_explain_names_the_commands_that_measure_a_model_and_then_its_cost(tmp_path: Path) -> None:
     captioned(tmp_path / "in")
     first = paste(f"wdsflow filter in --device cpu --explain --where '{WHERE}'", tmp_path)

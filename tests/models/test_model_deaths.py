@@ -23,6 +23,7 @@ def quick_torch(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path / "quick")
 
 
+@pytest.mark.deep
 def test_who_waits_for_a_process_that_another_ends_is_asked_again_and_loses_nothing():
     with ModelProcesses("cpu") as processes:
         model = own.Brittle(kills="deadly").models()[0]

@@ -86,6 +86,7 @@ def test_what_is_no_single_value_is_refused_by_what_it_is(tmp_path):
         assert not told
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nan_and_two_values_keep_nothing_in_filter_and_in_cut(tmp_path, kind):
     source = shard(tmp_path / "0.tar")
@@ -124,6 +125,7 @@ def test_several_items_have_a_value_each_and_no_other_number_of_values(tmp_path)
     ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("together", "message"),
     [
@@ -146,6 +148,7 @@ def test_a_batch_whose_values_belong_to_no_item_ends_the_run(tmp_path, together,
     assert not list((tmp_path / "out").glob("*.tar"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("call", calls("none"))
 def test_a_score_that_returns_none_for_a_hundred_samples_ends_the_run(tmp_path, call):
     said = f"TypeError: {KINDS[call.partition('(')[0]]} returned None"

@@ -15,8 +15,9 @@ from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.cli import filter as cli
+from wdsflow.cli.runs.forecast import RunForecast
+from wdsflow.cli.runs.progress_lines import ProgressLines
 from wdsflow.cli.shared.command_line import command_of
-from wdsflow.cli.shared.run_forecast import ProgressLines, RunForecast
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.engines.base import Engine
 from wdsflow.engines.peer import TaskProgress

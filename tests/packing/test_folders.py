@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.packing.tables import jpeg, packed
-from wdsflow.packing.folder_rows import HoldsTables
-from wdsflow.packing.media_files import FIRST
+from wdsflow.packing.files.media_files import FIRST
+from wdsflow.packing.rows.folder_rows import HoldsTables
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.table_files.errors import TableError
 
@@ -110,6 +110,7 @@ def test_a_table_may_name_files_of_a_zip(tmp_path: Path):
     assert [sample["jpg"] for sample in packed(tmp_path / "out").values()] == [jpeg(0), jpeg(1)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["files", "zip", "cells"])
 def test_files_that_are_larger_than_what_is_in_memory_are_whole(tmp_path: Path, kind):
     sizes = [FIRST - 1, FIRST, FIRST + 1, FIRST + 2, 2 * FIRST, 5 * FIRST + 17]
@@ -185,6 +186,7 @@ TABLES = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_folder_that_holds_tables_is_refused_with_their_names(tmp_path: Path, name, zipped):
@@ -228,6 +230,7 @@ def test_names_of_a_zip_are_found_however_they_are_written(tmp_path: Path):
     }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shuffle", [None, 1])
 def test_names_that_are_not_utf8_are_packed(tmp_path: Path, shuffle):
     root = tmp_path / "caf\udce9"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.packing.tables import jpeg, packed, write_images, write_lines
-from wdsflow.packing.local_files import LocalFiles
+from wdsflow.packing.files.local_files import LocalFiles
 from wdsflow.packing.run_pack import pack_shards
-from wdsflow.packing.write_shard import write_shard
+from wdsflow.packing.shard.write_shard import write_shard
 from wdsflow.pieces.pieces import header
 from wdsflow.shards.source.base import SourceError
 from wdsflow.table_files.errors import NoColumn, TableError
@@ -74,6 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_wrong_row_is_left_out_and_named_with_its_column(folder: Path, name):
     column, value, reason, message = ROWS[name]
@@ -108,6 +109,7 @@ GOOD_ROWS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", GOOD_ROWS)
 def test_odd_rows_that_are_right_are_packed(folder: Path, name):
     (folder / "img/inside.jpg").symlink_to("2.jpg")
@@ -219,6 +221,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", FAULTS)
 @pytest.mark.parametrize("function", ["open", "lstat"])
 def test_only_faults_of_a_file_leave_its_row_out(folder: Path, monkeypatch, number, function):
@@ -241,6 +244,7 @@ def test_only_faults_of_a_file_leave_its_row_out(folder: Path, monkeypatch, numb
     assert pack_shards(table, folder.parent / "out").samples == 3
 
 
+@pytest.mark.deep
 def test_files_of_a_row_are_not_all_open_nor_all_in_memory(folder: Path, monkeypatch):
     for number in range(3):
         (folder / f"img/{number}.jpg").write_bytes(jpeg(number) + bytes(2 << 20))
@@ -276,8 +280,8 @@ def test_rows_of_a_store_are_requested_ahead_by_files(folder: Path, monkeypatch)
         written.append(requested[0])
         return header(name, size)
 
-    monkeypatch.setattr("wdsflow.packing.read_rows.LocalFiles", Remote)
-    monkeypatch.setattr("wdsflow.packing.write_shard.header", noted)
+    monkeypatch.setattr("wdsflow.packing.files.root_files.LocalFiles", Remote)
+    monkeypatch.setattr("wdsflow.packing.shard.write_shard.header", noted)
     images = [f"img/{n % 3}.jpg" for n in range(100)]
     table = write_lines(folder / "t.jsonl", [{**GOOD, "image": images}] * 5)
     assert pack_shards(table, folder.parent / "out").samples == 5

@@ -17,7 +17,7 @@ from wdsflow.records.refusals import OtherOptions
 
 MODULES = [
     "wdsflow.packing.run_pack",
-    "wdsflow.packing.write_shard",
+    "wdsflow.packing.shard.write_shard",
     "xxhash",
     "orjson",
     "duckdb",
@@ -37,6 +37,7 @@ def table(tmp_path: Path) -> str:
     return write_lines(tmp_path / "t.jsonl", rows)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("options", [{}, {"key": "id", "shuffle": 1}])
 def test_a_pack_killed_again_and_again_ends_with_the_same_bytes(
     table: str, tmp_path: Path, options
@@ -70,6 +71,7 @@ def test_shards_that_a_shorter_table_no_longer_has_are_removed(table: str, tmp_p
     assert len(packed(out)) == report.samples == 94
 
 
+@pytest.mark.deep
 def test_other_options_are_refused_and_restart_replaces(table: str, tmp_path: Path):
     out = tmp_path / "out"
     pack_shards(table, out, samples=20)
@@ -110,6 +112,7 @@ def test_a_shard_whose_rows_are_all_left_out_is_no_file_and_is_done(tmp_path: Pa
     assert pack_shards(table, out, samples=3).resumed == 3
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("named", [["a0.jsonl", "a1.jsonl"], ["a{0..1}.jsonl"], ["a*.jsonl"]])
 def test_tables_are_the_same_however_they_are_named(tmp_path: Path, monkeypatch, named):
     monkeypatch.chdir(tmp_path)
@@ -121,6 +124,7 @@ def test_tables_are_the_same_however_they_are_named(tmp_path: Path, monkeypatch,
     assert (report.resumed, report.samples) == (1, 4)
 
 
+@pytest.mark.deep
 def test_rows_that_are_left_out_when_they_are_read_are_in_files_and_all_listed_after_a_resume(
     tmp_path: Path,
 ):

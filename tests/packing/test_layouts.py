@@ -13,8 +13,8 @@ import pytest
 import wdsflow
 from tests.packing.tables import jpeg, packed, usual_rows, write_csv, write_images, write_lines
 from tests.videos import filmed, frame
-from wdsflow.packing.layouts import WhichColumn
 from wdsflow.packing.pack_report import PackReport
+from wdsflow.packing.rows.layouts import WhichColumn
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.records.refusals import OtherOptions
 from wdsflow.table_files.errors import NoColumn, TableError
@@ -137,6 +137,7 @@ TURNS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", TURNS)
 def test_a_conversation_without_an_answer_is_named(tmp_path: Path, name):
     turns, reason, message = TURNS[name]
@@ -172,6 +173,7 @@ def test_a_folder_with_metadata_is_that_table(tmp_path: Path, name):
     assert json.loads(packed(out)["00000002"]["json"]) == {"file_name": "img/1.jpg", "split": "a"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shuffle", [None, 3])
 def test_images_in_cells_of_parquet_are_members(tmp_path: Path, shuffle):
     write_images(tmp_path, 1)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.depth import cases
 from tests.packing.tables import jpeg, packed, usual_rows, write_csv, write_images, write_lines
-from wdsflow.packing.keys import safe_key
+from wdsflow.packing.rows.keys import safe_key
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.shards.tar.members import is_junk, is_meta, split_name, why_junk
 from wdsflow.validate.run_check import check
@@ -85,7 +86,7 @@ def expected_samples(rows: list[Row], *, keyed: bool) -> dict[str, tuple[Row, li
     return found
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(cases(8), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     rows=st.lists(ROWS, min_size=1, max_size=12),
     samples=st.integers(1, 5),
@@ -114,6 +115,7 @@ def test_the_members_are_exactly_the_rows(tmp_path_factory, rows, samples, shuff
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("options", [{}, {"key": "id", "shuffle": 2}])
 def test_every_reader_of_pairs_gets_all_samples(tmp_path: Path, reader, options):

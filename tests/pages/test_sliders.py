@@ -14,7 +14,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.page.choices import choice
 from wdsflow.filtering.page.edges import codes_of, edges_of
-from wdsflow.filtering.page.predicate_parts import Limit, PredicateParts, take_apart
+from wdsflow.filtering.page.predicate_parts import Limit, PredicateParts, parts_of
 from wdsflow.filtering.page.row_results import results_of, twins_of
 from wdsflow.filtering.page.run_page import near_samples
 from wdsflow.filtering.page.sliders import for_script, slider
@@ -63,7 +63,7 @@ NONE = PredicateParts({}, {}, ())
 def test_thresholds_of_single_scores_become_ends_of_sliders_and_other_terms_stay(
     where, low, high, rest
 ):
-    parts = take_apart(where)
+    parts = parts_of(where)
     assert (parts.low, parts.high, [str(term) for term in parts.rest]) == (low, high, rest)
     assert not parts.ticked
     assert not parts.compared
@@ -89,19 +89,19 @@ def test_thresholds_of_single_scores_become_ends_of_sliders_and_other_terms_stay
     ],
 )
 def test_allowed_values_of_a_score_become_ticked_boxes(where, allowed):
-    parts = take_apart(where)
+    parts = parts_of(where)
     assert list(parts.ticked.values()) == ([allowed] if allowed else [])
     assert len(parts.rest) == (0 if allowed else 1)
 
 
 def test_a_score_whose_values_are_chosen_twice_has_boxes_for_the_first_term_alone():
-    parts = take_apart("format in ('jpeg', 'png') and format == 'png' and duplicate")
+    parts = parts_of("format in ('jpeg', 'png') and format == 'png' and duplicate")
     assert list(parts.ticked.values()) == [(FORMAT, ("jpeg", "png")), (DUPLICATE, (True,))]
     assert [str(term) for term in parts.rest] == ['format == "png"']
 
 
 def test_a_term_that_compares_kept_samples_is_neither_a_slider_nor_a_box():
-    parts = take_apart(
+    parts = parts_of(
         "rank_percent('blur', among='kept') <= 30 and duplicate(among='kept') and rank_percent('blur') < 9"
     )
     assert [str(term).partition("(")[0] for term in parts.compared] == ["rank_percent", "duplicate"]

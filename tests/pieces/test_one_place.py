@@ -2,13 +2,17 @@
 
 import ast
 
+import pytest
+
 from tests.test_floors import MODULES
 from tests.trees import nodes
 
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 ROOM = "wdsflow.pieces"
 ENDS = {
-    "wdsflow.packing.plan": "how large a tar will be",
-    "wdsflow.packing.write_shard": "how large a tar would become",
+    "wdsflow.packing.rows.plan": "how large a tar will be",
+    "wdsflow.packing.shard.write_shard": "how large a tar would become",
     "wdsflow.repair.repair_shard": "how large a tar would become",
 }
 

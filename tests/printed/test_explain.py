@@ -9,7 +9,8 @@ import pytest
 from tests.printed.pasted import paste, run
 from tests.printed.sets import JSON, PICTURE, write
 from tests.validate.rules.build import samples
-from wdsflow.validate.rules.rule_catalog import catalog, catalogue, page
+from wdsflow.validate.catalog.manual_pages import page
+from wdsflow.validate.catalog.rule_catalog import catalog, catalogue
 
 COMMAND = re.compile(r"``?(wdsflow [a-z]+ [^`]*?)``?(?!`)", re.DOTALL)
 STANDS_FOR = {

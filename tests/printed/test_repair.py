@@ -23,6 +23,7 @@ def repaired(tmp_path):
     return tmp_path
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("options", REFUSED.values(), ids=REFUSED)
 def test_what_a_repair_says_where_it_refuses_works(repaired, options):
     before = sorted(path.read_bytes() for path in (repaired / "out").glob("*.tar"))

@@ -35,7 +35,7 @@ CASES = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("contents", CASES.values(), ids=CASES)
 def test_what_a_look_at_the_shards_advises_works(tmp_path, contents):
     write(tmp_path, contents)
@@ -70,6 +70,7 @@ def test_no_repair_leaves_out_what_the_feed_leaves_out_by_itself(tmp_path):
     assert "wdsflow repair" not in report
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "odd", ["--image png", "--caption foo:x", "--caption foo", "--image png --caption foo"]
 )

@@ -110,6 +110,7 @@ def generated() -> Iterator[Set]:
         yield f"seed {seed}", "full", partial(written, seed)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "name",
     [

@@ -24,6 +24,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", WRITING)
 @pytest.mark.parametrize("wrong", ["shardz", "shards/1.tar"])
 def test_shards_that_do_not_exist_are_refused_with_those_of_nearly_that_name(
@@ -37,6 +38,7 @@ def test_shards_that_do_not_exist_are_refused_with_those_of_nearly_that_name(
     assert paste(again, place).status == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("wrong", "meant"),
     [
@@ -68,6 +70,7 @@ def test_an_output_folder_without_a_name_is_refused(place: Path, command: str):
     assert sorted(place.rglob("*")) == before
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", WRITING)
 def test_shards_that_cannot_be_read_are_refused_with_the_command_that_says_why(
     place: Path, command: str
@@ -121,6 +124,7 @@ def test_an_option_by_its_name_in_python_is_answered_with_its_name_here(
 REFUSED = "pipe:cat shards/0.tar would run a shell command"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["reshard", "graft"])
 def test_the_output_of_a_command_is_refused_with_the_command_that_allows_it(
     place: Path, command: str
@@ -138,6 +142,7 @@ def test_the_output_of_a_command_is_refused_with_the_command_that_allows_it(
     assert paste(again, place).status == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["reshard", "graft"])
 def test_the_command_for_a_damaged_output_of_a_command_may_run_it(place: Path, command: str):
     data = (place / "shards/0.tar").read_bytes()
@@ -165,6 +170,7 @@ MEANT = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("command", LOOKING)
 @pytest.mark.parametrize("meant", MEANT)
 def test_a_mistyped_url_is_answered_with_the_command_that_was_meant(
@@ -191,6 +197,7 @@ def test_a_text_that_lists_no_shards_is_called_no_list(tmp_path: Path):
     assert "@" not in done.errors
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["train", "validate"])
 def test_an_option_of_open_clip_train_before_the_dashes_is_put_after_them(
     tmp_path: Path, command: str
@@ -215,6 +222,7 @@ def test_an_option_of_open_clip_train_before_the_dashes_is_put_after_them(
     assert "Forecast" in paste(again, tmp_path).out
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["train", "validate"])
 @pytest.mark.parametrize(
     "wrong", [["--train-dat", "even/{00000..00001}.tar"], ["--trian-data=even/{00000..00001}.tar"]]

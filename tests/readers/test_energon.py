@@ -26,7 +26,8 @@ from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.urls import NoShards
-from wdsflow.validate.rules.rule_catalog import catalog, page
+from wdsflow.validate.catalog.manual_pages import page
+from wdsflow.validate.catalog.rule_catalog import catalog
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.judge import judge
 from wdsflow.validate.verdicts.verdict import Verdict

@@ -37,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
@@ -82,6 +83,7 @@ def test_an_index_of_one_shard_is_compared_with_it(
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
@@ -134,6 +136,7 @@ def test_a_list_of_all_shards_is_compared_with_them(
     assert told(folder, name, data) == (f"{name} {said}" if said else "")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("length", "said"), [(b"3", ""), (b"3.0", ""), (b"4", "says 4; there are 3")]
 )

@@ -42,6 +42,7 @@ def test_what_index_writes_fits(indexed: Path) -> None:
     assert wrong(indexed) == []
 
 
+@pytest.mark.deep
 def test_what_index_writes_of_odd_shards_fits(tmp_path: Path) -> None:
     names = [
         f"{'deep/' * number}{key}.{kind}"
@@ -59,6 +60,7 @@ def test_what_index_writes_of_odd_shards_fits(tmp_path: Path) -> None:
     assert wrong(tmp_path) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "names",
     [
@@ -80,6 +82,7 @@ def test_a_shard_with_fewer_samples_makes_all_of_them_stale(indexed: Path) -> No
     assert wrong(indexed) == sorted(["*.tar.idx", ".info.json", "_info.json", "sizes.json"])
 
 
+@pytest.mark.deep
 def test_a_shard_with_as_many_samples_in_other_places_is_noticed(indexed: Path) -> None:
     members = {f"01{n:04d}.{kind}": b"1" * 6000 for n in range(8) for kind in ("jpg", "txt")}
     shards.write(indexed / "0001.tar", members)
@@ -91,6 +94,7 @@ def test_a_shard_that_the_indexes_do_not_list_is_noticed(indexed: Path) -> None:
     assert wrong(indexed) == [".info.json", "_info.json", "sizes.json"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "change", "reported"),
     [
@@ -135,6 +139,7 @@ def fixes(folder: Path) -> tuple[list[str], list[str]]:
     return texts, list(dict.fromkeys(each.repair.command for each in found if each.repair))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shard_that_was_removed_is_reported_by_each_index_and_the_command_fixes_it(
     kind: str, tmp_path: Path
@@ -167,6 +172,7 @@ def test_all_kinds_of_a_folder_have_one_command(tmp_path: Path) -> None:
     assert "0001.tar.idx" not in os.listdir(indexed)
 
 
+@pytest.mark.deep
 def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_that_say_so(
     indexed: Path,
 ) -> None:
@@ -201,6 +207,7 @@ def test_shards_that_are_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
     assert fixes(tmp_path)[0] == []
 
 
+@pytest.mark.deep
 def test_a_fact_names_the_shards(indexed: Path) -> None:
     (indexed / "0002.tar.idx").write_bytes(bytes(16))
     (finding,) = check(str(indexed), level="names", select=["P305"]).findings
@@ -210,6 +217,7 @@ def test_a_fact_names_the_shards(indexed: Path) -> None:
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [

@@ -108,6 +108,7 @@ def test_timm_hangs_without_labels_as_predicted(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("fields", "rename"),
     [({"jpg": jpeg(), "label": b"7"}, "label=cls"), ({"jpeg": jpeg(), "cls": b"7"}, "jpeg=jpg")],

@@ -8,6 +8,8 @@ import pytest
 from tests.test_floors import MODULES, imports_of
 from tests.trees import nodes
 
+pytestmark = pytest.mark.xdist_group("syntax trees")
+
 ROOM = "wdsflow.records"
 HERE = {  # a name that only this room uses -> where else, and why
     "wdsflow.records.unfinished.begin_shards": set(),

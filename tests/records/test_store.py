@@ -113,6 +113,7 @@ def nothing(_):
     """Begin in an empty folder."""
 
 
+@pytest.mark.deep
 def test_a_repair_that_is_killed_at_any_change_of_the_store_is_resumed(memory, shards, tmp_path):
     repaired(tmp_path / "out", shards)
     for found in each_kill(memory, nothing, lambda out: repaired(out, shards)):
@@ -152,6 +153,7 @@ def test_a_filter_that_is_killed_is_resumed(memory, shards, tmp_path, where):
         assert found == tree(tmp_path / "out")
 
 
+@pytest.mark.deep
 def test_an_output_that_was_changed_in_the_store_is_written_again(memory, shards):
     repaired(OUT, shards)
     right = objects(memory)

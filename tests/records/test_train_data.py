@@ -113,6 +113,7 @@ def sets(folder: Path) -> str:
     return "{00000..00003}.tar"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "command",
     [

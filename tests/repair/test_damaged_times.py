@@ -29,6 +29,7 @@ def contents(path: Path) -> dict[str, bytes]:
         return {member.name: tar.extractfile(member).read() for member in tar}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("member", [1, 2, 3, len(MEMBERS) - 1])
 @pytest.mark.parametrize(
     "time", [b"\xb0", b"\x00\xff\x81\x90", b"\xaa" * 11], ids=["a byte", "four bytes", "all"]

@@ -71,7 +71,7 @@ def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp
     }
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -100,6 +100,7 @@ def test_what_is_not_as_it_was_is_repaired_again_and_nothing_else(
     assert digests(out) == digests(tmp_path / "anew")
 
 
+@pytest.mark.deep
 def test_a_shard_that_could_not_be_read_is_tried_again(shards: str, tmp_path: Path):
     out, hidden = tmp_path / "out", tmp_path / "2.tar"
     shutil.move(tmp_path / "in" / "2.tar", hidden)
@@ -112,6 +113,7 @@ def test_a_shard_that_could_not_be_read_is_tried_again(shards: str, tmp_path: Pa
     assert len(names(out / "2.tar")) == 200
 
 
+@pytest.mark.deep
 def test_other_options_are_refused_and_a_restart_removes_only_what_repairs_wrote(
     shards: str, tmp_path: Path
 ):

@@ -105,6 +105,7 @@ def write_set(folder: Path, make: Callable[[int], list[Entry]]) -> str:
     return str(folder / "{0..1}.tar")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("options", SETS)
 def test_all_samples_train_after_the_planned_repair(options: str, tmp_path: Path):
     urls = write_set(tmp_path, SETS[options])
@@ -116,6 +117,7 @@ def test_all_samples_train_after_the_planned_repair(options: str, tmp_path: Path
     assert before < trained([str(tmp_path / f"out/{shard}.tar") for shard in range(2)]) == 12
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("encoding", "says"),
     [
@@ -149,6 +151,7 @@ def test_nothing_is_lost_where_no_repair_helps(tmp_path: Path):
     assert (plan, plan.expected_samples) == (RepairPlan(), 12)
 
 
+@pytest.mark.deep
 def test_a_step_that_costs_another_reader_samples_is_no_part_of_the_plan(tmp_path: Path):
     urls = write_set(
         tmp_path, lambda number: [(f"{number}.jfif", picture(number)), (f"{number}.cls", b"1")]
@@ -157,6 +160,7 @@ def test_a_step_that_costs_another_reader_samples_is_no_part_of_the_plan(tmp_pat
     assert plan_repair(urls).options() == ("--structure-only",)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("empty", [b"", b" \n"])
 def test_captions_in_json_take_the_place_of_empty_ones(empty: bytes, tmp_path: Path):
     """A reader gets as many samples before: it trains on captions without text."""
@@ -179,6 +183,7 @@ def test_captions_in_json_take_the_place_of_empty_ones(empty: bytes, tmp_path: P
     assert advice.command.endswith(" --caption json:meta.caption")
 
 
+@pytest.mark.deep
 def test_empty_captions_do_not_keep_other_steps_from_the_plan(tmp_path: Path):
     """The empty ones get their name only by a step."""
     urls = write_set(
@@ -195,6 +200,7 @@ def test_empty_captions_do_not_keep_other_steps_from_the_plan(tmp_path: Path):
     )
 
 
+@pytest.mark.deep
 def test_a_mask_is_not_taken_for_the_image(tmp_path: Path):
     urls = write_set(
         tmp_path,
@@ -206,6 +212,7 @@ def test_a_mask_is_not_taken_for_the_image(tmp_path: Path):
     assert plan_repair(urls) == RepairPlan()
 
 
+@pytest.mark.deep
 def test_empty_captions_without_a_text_elsewhere_need_no_repair(tmp_path: Path):
     urls = write_set(
         tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", b"")]

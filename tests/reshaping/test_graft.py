@@ -94,6 +94,7 @@ def captions(place: Path) -> dict[str, str]:
     return {name: data.decode() for name, data in found if name.endswith(".txt")}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.tsv", "t.jsonl", "t.jsonl.gz"])
 def test_tables_of_all_kinds_give_the_same_shards(shards: str, tmp_path: Path, name: str):
     table = write_table(tmp_path / name, rows())
@@ -121,6 +122,7 @@ def test_tables_of_all_kinds_give_the_same_shards(shards: str, tmp_path: Path, n
     assert not (tmp_path / "out/.wdsflow/graft").exists()
 
 
+@pytest.mark.deep
 def test_a_folder_of_tables_is_one_table(shards: str, tmp_path: Path):
     (tmp_path / "tables").mkdir()
     for number in range(2):
@@ -140,6 +142,7 @@ def signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("on", "column", "value"),
     [
@@ -216,6 +219,7 @@ def test_values_of_all_types_are_written_as_text_bytes_or_json(shards: str, tmp_
     assert report.idle == ["json:nan=nan", "json:b=b"]
 
 
+@pytest.mark.deep
 def test_numbers_and_text_beyond_json_are_kept_or_counted(shards: str, tmp_path: Path):
     odd = {
         "key": "0000",
@@ -272,6 +276,7 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
         graft_shards(twice, tmp_path / "twice", on="key", **options)
 
 
+@pytest.mark.deep
 def test_scores_of_another_shard_of_the_same_name_and_keys_are_refused(tmp_path: Path):
     urls = write_shards(tmp_path / "in")
     measure_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))
@@ -287,6 +292,7 @@ def test_scores_of_another_shard_of_the_same_name_and_keys_are_refused(tmp_path:
     assert graft_shards(urls, tmp_path / "out", **options).total("matched") == 8
 
 
+@pytest.mark.deep
 def test_a_run_that_is_refused_removes_nothing_even_if_it_was_to_start_again(
     shards: str, tmp_path: Path
 ):
@@ -320,6 +326,7 @@ def test_a_folder_with_shards_or_counts_of_others_is_refused(
     assert (tmp_path / "out" / name).read_bytes() == b"mine"
 
 
+@pytest.mark.deep
 def test_samples_and_rows_without_a_partner_are_counted_and_listed(shards: str, tmp_path: Path):
     table = [*rows()[:3], {"key": "nobody"}, {"key": None}, {"key": "no\nbody"}]
     write_table(tmp_path / "t.jsonl", table)
@@ -384,6 +391,7 @@ def test_ambiguous_samples_are_refused_before_anything_is_written(shards: str, t
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.deep
 def test_a_duplicate_that_no_sample_has_disturbs_nobody(shards: str, tmp_path: Path):
     write_table(tmp_path / "t.parquet", [*rows(), {"key": "else"}, {"key": "else"}])
     report = graft_shards(
@@ -448,6 +456,7 @@ def test_a_table_that_is_broken_is_refused_with_the_place(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.deep
 def test_text_that_utf8_cannot_hold_is_reported_and_not_written(shards: str, tmp_path: Path):
     (tmp_path / "t.csv").write_bytes(b"key,caption\n0000,caf\xe9\n0001,fine\n")
     (tmp_path / "t.jsonl").write_bytes(
@@ -462,6 +471,7 @@ def test_text_that_utf8_cannot_hold_is_reported_and_not_written(shards: str, tmp
         assert [*captions(tmp_path / name[2:]).values()][:2] == ["old", "fine"]
 
 
+@pytest.mark.deep
 def test_members_that_are_replaced_keep_their_place_and_name_and_others_their_bytes(tmp_path: Path):
     long = "l" * 150
     entries = [
@@ -537,6 +547,7 @@ def test_webdataset_reads_the_new_captions(shards: str, tmp_path: Path):
     assert [sample["__key__"] for sample in got] == [row["key"] for row in rows()]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "records", [{"path": "all/same.jpg"}, {"hdrcharset": "BINARY", "path": "x.jpg"}, {"size": "1"}]
 )
@@ -560,6 +571,7 @@ def test_new_members_keep_their_names_after_a_global_header_that_changes_them(
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("longest", [3, 2048, 1 << 20])
 def test_large_values_arrive_whole(shards: str, tmp_path: Path, longest: int, monkeypatch):
     monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._LINE", longest)
@@ -579,6 +591,7 @@ def test_large_values_arrive_whole(shards: str, tmp_path: Path, longest: int, mo
     assert [found[f"{row['key']}.txt"] for row in rows()] == texts
 
 
+@pytest.mark.deep
 def test_columns_whose_names_differ_in_case_alone_are_not_confused(shards: str, tmp_path: Path):
     given = [
         {"Key": "x", "key": row["key"], "C": "wrong", "c": f"right {row['key']}"} for row in rows()

@@ -87,6 +87,7 @@ def test_a_full_disk_leaves_whole_shards_and_the_same_command_ends_the_work(
     assert digests(out) == whole
 
 
+@pytest.mark.deep
 def test_a_table_that_changed_is_noticed(shards: str, tmp_path: Path):
     out = tmp_path / "out"
     graft(shards, out)
@@ -98,6 +99,7 @@ def test_a_table_that_changed_is_noticed(shards: str, tmp_path: Path):
     assert b"other 1" in dict(read_tar(out / "0.tar"))["00001.txt"]
 
 
+@pytest.mark.deep
 def test_a_shard_is_written_again_only_if_its_rows_are_others(shards: str, tmp_path: Path):
     """With one shard less before them, samples of a later shard are the first that have a row."""
     out, urls = tmp_path / "out", [f"{shards}/{n}.tar" for n in range(6)]
@@ -113,6 +115,7 @@ def test_a_shard_is_written_again_only_if_its_rows_are_others(shards: str, tmp_p
     } == {n: digest for n, digest in digests(tmp_path / "again").items() if n.endswith(".tar")}
 
 
+@pytest.mark.deep
 def test_other_options_are_refused(shards: str, tmp_path: Path):
     graft(shards, tmp_path / "out")
     with pytest.raises(OtherOptions, match="--ambiguous was first, now it is each"):
@@ -121,6 +124,7 @@ def test_other_options_are_refused(shards: str, tmp_path: Path):
         graft(shards, tmp_path / "in")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_an_interrupted_first_pass_leaves_nothing_behind(shards: str, tmp_path: Path, error):
     out, seen = tmp_path / "out", []
@@ -135,6 +139,7 @@ def test_an_interrupted_first_pass_leaves_nothing_behind(shards: str, tmp_path: 
     assert [path.name for path in tmp_path.iterdir() if path.name not in ("in", "t.parquet")] == []
 
 
+@pytest.mark.deep
 def test_many_small_samples_get_the_rows_of_their_keys(tmp_path: Path):
     old = [
         (f"{n:06}.{field}", f"{field} {n}".encode() * (n % 40))

@@ -69,6 +69,7 @@ def test_a_flipped_byte_in_a_header_costs_its_sample_and_no_other(count):
     assert kept > 0.98 * count  # a wrong byte within the name may name another sample
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("what", ["zeros", "noise"])
 def test_where_a_header_is_gone_no_sample_is_written_that_may_lack_a_member(what):
     for case in range(60):
@@ -104,6 +105,7 @@ def damaged_set(folder: Path, *, zeros: bool = False) -> Path:
     return folder / "in"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_leaves_out_the_sample_that_lost_its_json_and_keeps_the_next(
@@ -127,6 +129,7 @@ def test_each_command_leaves_out_the_sample_that_lost_its_json_and_keeps_the_nex
     assert written["0003"] == {"txt", "jpg", "json"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_damage_inside_a_sample_is_named_and_costs_that_sample(command, tmp_path: Path, capsys):
     (tmp_path / "in").mkdir()
@@ -153,6 +156,7 @@ def test_damage_inside_a_sample_is_named_and_costs_that_sample(command, tmp_path
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("last", [False, True])
 def test_a_lone_block_of_zeros_is_reported_by_filter_and_repair(last, tmp_path: Path):
     members = [(f"{key:04}.{name}", b"x" * 900) for key in range(6) for name in ("jpg", "txt")]

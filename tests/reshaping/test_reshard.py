@@ -25,6 +25,7 @@ SHUFFLED = {  # the keys of two parts, by seed 1
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("options", "sizes"),
     [
@@ -56,6 +57,7 @@ def test_shards_are_equal_and_samples_stay_in_their_order(tmp_path: Path, option
     assert (out / "__len__").read_text() == "100\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shuffle", [None, 5])
 def test_shards_have_at_most_so_many_bytes_and_a_larger_sample_is_alone(tmp_path: Path, shuffle):
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
@@ -108,6 +110,7 @@ def rows_of_inputs(folder: Path, counts: tuple[int, ...]) -> list[InputJob]:
     return jobs
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("asked", [{"shuffle": 3}, {"by_key": True}])
 def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Path, asked):
     counts = (70_000, 0, 3, 40_000)
@@ -145,6 +148,7 @@ def test_order_by_key_is_that_of_its_bytes_over_all_shards(tmp_path: Path):
     )
 
 
+@pytest.mark.deep
 def test_a_part_is_decided_by_the_key_alone_and_stays_when_data_are_added(tmp_path: Path):
     source = write_set(tmp_path / "in", (200, 200))
     report = reshard_shards(source, tmp_path / "out", split="train=0.7,val=0.2")
@@ -180,6 +184,7 @@ def test_folds_are_disjoint_and_hold_every_sample_once(tmp_path: Path):
     )
 
 
+@pytest.mark.deep
 def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path: Path):
     (tmp_path / "in").mkdir()
     for number, keys in enumerate((["a", "b", "a-2"], ["a", "b.v2/c"], ["a", "d"])):
@@ -207,6 +212,7 @@ def test_a_key_that_is_in_the_shard_already_gets_a_number_that_is_free(tmp_path:
         reshard_shards(str(tmp_path / "in"), tmp_path / "refused", shards=1, repeated_keys="Refuse")  # type: ignore[arg-type]
 
 
+@pytest.mark.deep
 def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path):
     key = f"https/host/{'folder/' * 30}0001"
     (tmp_path / "in").mkdir()
@@ -220,6 +226,7 @@ def test_long_keys_that_got_another_name_are_shown_with_both_ends(tmp_path: Path
     assert "folder/0001-2" in str(report)
 
 
+@pytest.mark.deep
 def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(tmp_path: Path):
     write_tar(
         tmp_path / "0.tar", [("a.jpg", b"0"), ("a.jpg", b"1"), ("a.jpg", b"2"), ("b.jpg", b"3")]
@@ -228,6 +235,7 @@ def test_samples_of_one_key_are_kept_apart_at_the_border_of_two_shards_as_well(t
     assert keys_of(in_folder(tmp_path / "out")) == ["a", "a-2", "a-3", "b"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("first", "second", "where"),
     [
@@ -247,6 +255,7 @@ def test_samples_whose_members_are_not_together_are_not_parted(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -278,6 +287,7 @@ def test_what_does_not_fit_together_is_refused_and_nothing_is_written(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.deep
 def test_other_options_are_refused_and_a_restart_removes_only_what_was_written(tmp_path: Path):
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, split="train=0.9,val=0.1")
@@ -293,6 +303,7 @@ def test_other_options_are_refused_and_a_restart_removes_only_what_was_written(t
     ]
 
 
+@pytest.mark.deep
 def test_other_inputs_replace_the_shards_of_the_earlier_run(tmp_path: Path):
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, samples=10)
@@ -314,6 +325,7 @@ def test_an_input_is_never_replaced(tmp_path: Path):
     assert digests(tmp_path / "in") == before
 
 
+@pytest.mark.deep
 def test_a_run_that_is_refused_removes_nothing_even_if_it_was_to_start_again(tmp_path: Path):
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, split="a=0.5,b=0.5")

@@ -29,6 +29,7 @@ def packed_set(place: Path) -> str:
     return str(source)
 
 
+@pytest.mark.sample(1)
 @ORDERS
 def test_packed_shards_come_out_as_plain_ones(tmp_path: Path, order):
     plain = members(in_folder(write_set(tmp_path / "plain")))
@@ -40,6 +41,7 @@ def test_packed_shards_come_out_as_plain_ones(tmp_path: Path, order):
     ]
 
 
+@pytest.mark.sample(1)
 @ORDERS
 def test_shards_of_a_server_and_of_commands_are_read(tmp_path: Path, order):
     source = write_set(tmp_path / "in")
@@ -58,6 +60,7 @@ def test_shards_of_a_server_and_of_commands_are_read(tmp_path: Path, order):
         reshard_shards(urls[2:], tmp_path / "refused", shards=3, **order)
 
 
+@pytest.mark.deep
 def test_a_command_that_prints_other_bytes_the_next_time_is_noticed(tmp_path: Path):
     """Names and sizes are the same."""
     shard = tmp_path / "now.tar"
@@ -67,6 +70,7 @@ def test_a_command_that_prints_other_bytes_the_next_time_is_noticed(tmp_path: Pa
         assert {data for _, _, data in members(in_folder(tmp_path / "out"))} == {text}
 
 
+@pytest.mark.sample(1)
 @ORDERS
 def test_a_cut_shard_gives_what_is_whole_and_says_what_is_lost(tmp_path: Path, order):
     source = write_set(tmp_path / "in")
@@ -84,6 +88,7 @@ def test_a_cut_shard_gives_what_is_whole_and_says_what_is_lost(tmp_path: Path, o
     assert not got - members(in_folder(write_set(tmp_path / "whole")))
 
 
+@pytest.mark.deep
 def test_what_cannot_be_read_at_all_is_reported_and_tried_again(tmp_path: Path):
     source, out = write_set(tmp_path / "in"), tmp_path / "out"
     (tmp_path / "in/00001.tar").write_bytes(b"<html>not found</html>" * 50)
@@ -105,6 +110,7 @@ def test_what_cannot_be_read_at_all_is_reported_and_tried_again(tmp_path: Path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "options", [{}, {"shuffle": 1}, {"split": "train=0.9,val=0.1"}, {"by_key": True, "size": "1MB"}]
 )
@@ -119,6 +125,7 @@ def test_shards_without_samples_give_no_shard(tmp_path: Path, options):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "options", [{}, {"shuffle": 1}, {"size": "1B"}, {"samples": 1000}, {"split": "train=1"}]
 )
@@ -129,6 +136,7 @@ def test_one_sample_is_one_shard(tmp_path: Path, options):
     assert read_tar(path) == [("a.jpg", b"x"), ("a.txt", b"y")]
 
 
+@pytest.mark.sample(1)
 @ORDERS
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_odd_names_keep_their_bytes(tmp_path: Path, form, order):
@@ -147,6 +155,7 @@ def test_odd_names_keep_their_bytes(tmp_path: Path, form, order):
     )
 
 
+@pytest.mark.deep
 def test_global_headers_hold_for_their_own_tar_alone(tmp_path: Path):
     (tmp_path / "in").mkdir()
     renamed = tarfile.TarInfo().create_pax_global_header({"path": "all/same.jpg"})
@@ -171,6 +180,7 @@ def test_global_headers_hold_for_their_own_tar_alone(tmp_path: Path):
         assert len(found) == 7
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("version", ["", "0.0", "0.1", "1.0"])
 def test_samples_with_sparse_members_are_left_out_with_the_reason(tmp_path: Path, version):
     with open(tmp_path / "0.bin", "wb") as file:
@@ -196,6 +206,7 @@ def test_links_and_folders_between_samples_are_left_out_and_counted(tmp_path: Pa
     assert "members that belong to no sample: 2 left out" in str(report)
 
 
+@pytest.mark.deep
 def test_an_input_that_changes_between_the_passes_is_noticed(tmp_path: Path, monkeypatch):
     source = write_set(tmp_path / "in")
     looked = read_input
@@ -214,6 +225,7 @@ def test_an_input_that_changes_between_the_passes_is_noticed(tmp_path: Path, mon
     assert members(in_folder(tmp_path / "out")) == members(in_folder(source))
 
 
+@pytest.mark.deep
 def test_members_of_any_size_keep_their_bytes(tmp_path: Path):
     sizes = [0, 1, 511, 512, 513, (1 << 20) + 1, (9 << 20) + 7]
     pairs = [(f"{n}.bin", bytes([n]) * size) for n, size in enumerate(sizes)]

@@ -36,6 +36,7 @@ def test_a_reshard_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Pat
     killed_again_and_again(partial(reshard_shards, source, out, **options), out, MODULES)
 
 
+@pytest.mark.deep
 def test_finished_shards_are_kept_and_half_ones_written_again(tmp_path: Path):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, samples=10, shuffle=0)
@@ -58,6 +59,7 @@ def test_finished_shards_are_kept_and_half_ones_written_again(tmp_path: Path):
     assert kept == {f"0000{number}.tar" for number in (0, 1, 2, 4, 5)}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("order", [[], pytest.param(["--shuffle", "1"], marks=pytest.mark.deep)])
 def test_a_full_disk_ends_with_status_2_in_two_lines_and_leaves_no_part_of_a_shard(
     tmp_path: Path, order
@@ -100,6 +102,7 @@ def in_folder_of_packed(folder: Path) -> list[Samples]:
     return in_folder(write_set(folder / "plain"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_copies_of_packed_inputs_go_however_a_run_ends(tmp_path: Path, monkeypatch, error):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"

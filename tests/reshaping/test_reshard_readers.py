@@ -14,6 +14,7 @@ from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("order", [{}, {"shuffle": 1}, {"by_key": True}])
 def test_webdataset_reads_every_sample_once_where_keys_repeat(tmp_path: Path, order):
     wds = pytest.importorskip("webdataset")
@@ -33,6 +34,7 @@ def test_webdataset_reads_every_sample_once_where_keys_repeat(tmp_path: Path, or
     assert all(sample["jpg"].startswith(sample["txt"][len("caption of ") :]) for sample in got)
 
 
+@pytest.mark.deep
 def test_gnu_tar_lists_them_without_a_word(tmp_path: Path):
     reshard_shards(write_set(tmp_path / "in"), tmp_path / "out", shuffle=1)
     shards = sorted((tmp_path / "out").glob("*.tar"))

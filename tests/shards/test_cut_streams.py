@@ -85,7 +85,7 @@ def opened(request, tmp_path):
         yield opens
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_a_stream_that_is_cut_is_called_so_wherever_it_comes_from(kind, opened):
     for cut in CUTS.values():
@@ -99,6 +99,7 @@ def test_a_stream_that_is_cut_is_called_so_wherever_it_comes_from(kind, opened):
             assert read == by_tarfile(packed)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_what_is_whole_is_never_called_cut(kind, opened):
     pack = PACKERS[kind]
@@ -148,7 +149,7 @@ def test_the_feed_of_training_reports_a_cut_too(kind, tmp_path: Path):
     ]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("where", CUTS)
 @pytest.mark.parametrize("kind", PACKERS)
 def test_of_a_cut_shard_all_that_is_there_is_kept_and_the_loss_reported(

@@ -89,6 +89,7 @@ def test_every_byte_comes_as_it_is_and_once(data, ranges, packed):
             assert len(gets) <= 3
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("level", ["names", "headers"])
 def test_of_large_members_little_is_fetched(level):
     images = large_images()
@@ -133,6 +134,7 @@ def test_a_stream_that_breaks_in_the_middle_is_read_anew_up_to_there():
         assert len(log.asked) == 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("level", ["names", "headers", "full"])
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_connection_that_breaks_again_and_again_is_told(ranges, level):

@@ -106,6 +106,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_other_bytes_than_those_asked_for_are_an_error_of_the_server_and_no_sample(
     fault, tmp_path: Path
@@ -173,6 +174,7 @@ def packed_on_the_way_against_our_wish(asked, answer):
         )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "way",
     [

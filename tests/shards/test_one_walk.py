@@ -2,13 +2,17 @@
 
 import ast
 
+import pytest
+
 from tests.test_floors import ROOT, sources
 from tests.trees import nodes
+
+pytestmark = pytest.mark.xdist_group("syntax trees")
 
 ROOM = "wdsflow.shards"
 # What turns names into keys, and why it may: all others ask the room.
 SPLITS = {
-    "wdsflow.packing.folder_rows": "files of a folder, grouped as members would be",
+    "wdsflow.packing.rows.folder_rows": "files of a folder, grouped as members would be",
     "wdsflow.scan.scanner": "counts runs and odd names for all readers at once",
     "wdsflow.readers.datasets_columns": "the rule of datasets, as data of a Grouping",
     "wdsflow.repair.junk_names": "keys of dot-files, which readers split in their own way",

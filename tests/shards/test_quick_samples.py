@@ -188,6 +188,7 @@ def _flip_headers(path: Path, draw: random.Random) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize(
     "seed", [*range(60), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(60, 1500))]
 )

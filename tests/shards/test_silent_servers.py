@@ -116,6 +116,7 @@ REQUESTS: dict[str, Callable[[str, Path], object]] = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_to_a_server_that_never_answers_ends_and_is_reported(
     silent: Silent, tmp_path: Path, caplog, name

@@ -43,6 +43,7 @@ def test_hurt_tars_are_read_alike(seed):
     assert_the_same(data, seed)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_cut_at_every_place_is_read_alike(seed):
     r = Random(seed)

@@ -76,6 +76,7 @@ def test_exact_is_equal_to_webdatasets_decoder_for_usual_images_but_high_depth()
             assert np.array_equal(theirs, mine), name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("output", ["pil", "numpy"])
 def test_images_that_are_small_already_are_the_same_in_fast_and_exact_mode(output):
     for name, data in ALL.items():
@@ -86,7 +87,7 @@ def test_images_that_are_small_already_are_the_same_in_fast_and_exact_mode(outpu
         assert np.array_equal(one, other), name
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["fast", "exact", "reference"])
 @pytest.mark.parametrize("output", ["pil", "numpy"])
 def test_damage_is_counted_and_never_raises_anything_else(mode, output):
@@ -108,6 +109,7 @@ def test_damage_is_counted_and_never_raises_anything_else(mode, output):
     assert {"truncated", "undecodable"} <= set(stage.counts.failed)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["fast", "exact"])
 def test_pillow_alone_judges_damaged_jpegs(mode):
     rng = random.Random(3)
@@ -330,6 +332,7 @@ def test_the_size_that_is_aimed_at_is_told_again_where_the_header_was_mistaken()
     assert len(admitted) == 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 def test_the_memory_is_told_before_decoding_and_can_be_refused(kind):
     data = encoded(photo(1000, 600), kind)
@@ -388,6 +391,7 @@ def extra_memory(path, mode, target, output, kind):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("output", ["pil", "numpy"])
 def test_a_jpeg_of_12_megapixels_takes_at_most_10_mib(tmp_path, output):
     path = tmp_path / "a.jpg"
@@ -395,7 +399,7 @@ def test_a_jpeg_of_12_megapixels_takes_at_most_10_mib(tmp_path, output):
     assert extra_memory(path, "fast", 224, output, "JPEG") <= 10 << 20
 
 
-@pytest.mark.sample(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("kind", "mode", "change", "options"),
     [

@@ -87,6 +87,7 @@ def test_a_very_long_picture_takes_no_more_than_its_crop(kernel):
         Resize(224).resize(Image.new("RGB", (60_000, 1)))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("output", ["pil", "numpy"])
 def test_exact_decoding_and_resizing_is_at_most_two_levels_off(kernel, output):
     decode, resize, theirs = (
@@ -109,7 +110,7 @@ def test_exact_decoding_and_resizing_is_at_most_two_levels_off(kernel, output):
     assert np.mean(differences) <= 0.01
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.parametrize("size", [(1003, 751), (1201, 601), (500, 1300)])
 def test_fast_decoding_is_within_45_decibels_of_exact(kernel, kind, size):
@@ -121,6 +122,7 @@ def test_fast_decoding_is_within_45_decibels_of_exact(kernel, kind, size):
         assert psnr(resize.resize(small), resize.resize(Decode(mode="exact").decode(data))) >= 45
 
 
+@pytest.mark.deep
 def test_a_finer_scale_is_closer():
     data, resize = encoded(smooth(1300, 1003), "JPEG"), Resize(100, crop=True)
     exact = resize.resize(Decode(mode="exact").decode(data))
@@ -130,6 +132,7 @@ def test_a_finer_scale_is_closer():
     assert quality == sorted(quality)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_part_that_is_the_picture_is_known_also_when_turned(kernel, orientation):
     # 8 pixels become one, and the last column and row stand for one pixel only: taken whole they

@@ -45,6 +45,7 @@ RULES = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rule", RULES)
 @cases(60)
 @given(st.integers(1, 100_000), st.integers(1, 100_000))
@@ -64,6 +65,7 @@ def test_no_size_is_over_the_bound_and_none_grows(rule, width, height):
             assert scaled[0] * scaled[1] > 0.8 * size.most
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("mode", ["fast", "exact"])
 def test_the_pixels_are_those_of_pillow_or_nearly(rule, mode):
@@ -93,6 +95,7 @@ TURNED = Image.Exif()
 TURNED[0x112] = 6
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 def test_the_orientation_is_applied_or_kept(kind):
     picture = smooth(900, 300)
@@ -209,6 +212,7 @@ def test_numbers_of_megapixels_are_exact():
     ]
 
 
+@pytest.mark.deep
 def test_memory_is_bounded_by_the_header_and_by_the_result():
     data = encoded(photo(2000, 1500), "PNG")
     with pytest.raises(Dropped, match="over-budget"):

@@ -35,6 +35,7 @@ def captions(count: int) -> list[str]:
     return [*HARD, *made]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("clean", ["lower", "whitespace", "canonicalize"])
 def test_tokens_are_the_tokenizers(clean: str) -> None:
     tokenizer = SimpleTokenizer(clean=clean)
@@ -60,6 +61,7 @@ def test_a_changed_tokenizer_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     assert rows[0][1] == 3  # type: ignore[index]
 
 
+@pytest.mark.deep
 def test_no_other_tokenizer_is_taken_over() -> None:
     assert by_words(open_clip.get_tokenizer("ViT-B-32")) is not None
     assert by_words(SimpleTokenizer(reduction_mask="random")) is None

@@ -129,6 +129,28 @@ def test_what_would_come_out_otherwise_is_refused(tmp_path: Path):
         ParquetFile(tmp_path / "none")
 
 
+def test_a_file_without_columns_is_called_so(tmp_path: Path):
+    pq.write_table(pa.table({"a": [1, 2]}).select([]), tmp_path / "t.parquet")
+    with pytest.raises(ParquetError, match=r"t\.parquet has no columns"):
+        ParquetFile(tmp_path / "t.parquet")
+
+
+def test_a_batch_is_as_small_as_the_group_with_the_largest_rows_needs(tmp_path: Path):
+    """Rows of 1 MB behind many small ones: the mean of the file is 10 kB."""
+    schema = pa.schema({"a": pa.binary()})
+    path = tmp_path / "t.parquet"
+    large = [os.urandom(1 << 20) for _ in range(10)]
+    with pq.ParquetWriter(path, schema) as writer:
+        writer.write_table(pa.table({"a": [b"x"] * 1000}, schema))
+        writer.write_table(pa.table({"a": large}, schema))
+    file = ParquetFile(path)
+    rows = file.rows_of(8 << 20, 1024)
+    assert rows in (7, 8)
+    assert [value for batch in file.batches(["a"], rows) for (value,) in batch][1000:] == large
+    pq.write_table(pa.table({"a": [b"x"] * 1000}), path)
+    assert ParquetFile(path).rows_of(8 << 20, 100) == 100
+
+
 def test_columns_come_back_as_they_were_written_and_the_same_rows_are_the_same_bytes(
     tmp_path: Path,
 ):

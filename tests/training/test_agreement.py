@@ -86,6 +86,7 @@ QUICK = {  # the exit status of the training
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

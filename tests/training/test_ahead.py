@@ -67,7 +67,7 @@ def test_an_epoch_that_is_given_up_leaves_no_command_and_no_thread(tmp_path, url
         next(running)
     while not living_children(known):
         assert reading()
-    run = loading._run
+    run = loading._feed.run
     running.close()
     run.close()
     loading.close()

@@ -78,7 +78,7 @@ def test_processes_and_their_memory_end_with_the_pass(tmp_path):
         first = digest(next(running))
         assert first == whole[0]
         assert len(living_children()) == before + 2
-        memory = weakref.ref(loading._run.decoders._slots)
+        memory = weakref.ref(loading._feed.run.decoders._slots)
         running.close()
         assert memory() is None
         assert len(living_children()) == before
@@ -137,17 +137,17 @@ def test_no_decoding_process_outlives_its_parent(tmp_path, how):
 
 
 def test_a_daemonic_process_decodes_in_threads_unless_told_otherwise(monkeypatch):
-    assert start_method("processes", known=True) == "fork"
-    assert start_method("threads", known=True) is None
-    assert start_method("threads", known=False) == multiprocessing.get_start_method()
+    assert start_method("processes", recognised=True) == "fork"
+    assert start_method("threads", recognised=True) is None
+    assert start_method("threads", recognised=False) == multiprocessing.get_start_method()
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "daemon", True)
-    assert start_method("auto", known=True) is None
-    for asked, known in (("processes", True), ("auto", False)):
+    assert start_method("auto", recognised=True) is None
+    for requested, recognised in (("processes", True), ("auto", False)):
         with pytest.raises(
             ValueError,
             match=r'this is a daemonic process; (decode_in="threads"|iterate in the main)',
         ):
-            start_method(asked, known=known)
+            start_method(requested, recognised=recognised)
     with pytest.raises(ValueError, match="choose one of auto, processes, threads"):
         FeedOptions(decode_in="gpu")
 

@@ -91,6 +91,7 @@ def hang():
     threading.Event().wait()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("act", "said"),
     [
@@ -115,6 +116,7 @@ def test_a_process_that_ends_is_named_with_its_sample(tmp_path, act, said):
         run(loader(data, preprocess=Transform(act)))
 
 
+@pytest.mark.deep
 def test_the_command_that_a_message_prints_leaves_the_sample_out(tmp_path, monkeypatch, capsys):
     data = shards(tmp_path)
     with ended(DecoderError, NAMED) as caught:
@@ -137,7 +139,7 @@ def shared_memory():
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("act", "said"),
     [
@@ -170,6 +172,7 @@ def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("transform", "said"),
     [
@@ -253,6 +256,7 @@ def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(
         run(loading)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "act", [hang, lambda: os.kill(os.getpid(), signal.SIGSTOP)], ids=["hangs", "stopped"]
 )
@@ -266,6 +270,7 @@ def test_a_process_that_hangs_is_named_with_its_sample_and_killed(tmp_path, act)
     assert "wait longer" in str(caught.value) or act is not hang
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("given", "fix"),
     [
@@ -300,6 +305,7 @@ def test_processes_that_the_system_does_not_start_are_too_many(tmp_path, given, 
     assert ("--" in str(caught.value)) == ("argv" in given)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("transform", "argv", "named"),
     [
@@ -311,13 +317,13 @@ def test_processes_that_the_system_does_not_start_are_too_many(tmp_path, given, 
 )
 def test_fewer_processes_are_advised_as_the_user_sets_them(tmp_path, transform, argv, named):
     options = FeedOptions(argv=argv)
-    known = transform is TRAIN
-    assert processes_named(options, known=known) == named
-    death = Death("decoder 1", -signal.SIGBUS, (), tokens=False, processes=2, known=known)
+    recognised = transform is TRAIN
+    assert processes_named(options, recognised=recognised) == named
+    death = Death("decoder 1", -signal.SIGBUS, (), tokens=False, processes=2, recognised=recognised)
     assert f"or fewer processes: {named}" in death_message(death, options)
     killed = death_message(death._replace(code=-signal.SIGKILL), options)
     smaller = "--batch-size" if argv else 'args["batch_size"]'
-    assert known or f"smaller batches ({smaller})" in killed
+    assert recognised or f"smaller batches ({smaller})" in killed
 
     def tokenizer(texts):
         shared_memory()
@@ -356,6 +362,7 @@ def remove(folder):
         path.unlink()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("when", ["before", "while it is read", "between epochs"])
 def test_a_shard_that_is_gone_is_missing_and_cannot_be_repaired(tmp_path, when):
     data = write_shards(
@@ -381,6 +388,7 @@ def silent():
         yield f"http://127.0.0.1:{server.getsockname()[1]}/0000.tar"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("counted", [False, True], ids=["read", "counted"])
 @pytest.mark.parametrize("kind", ["pipe", "http"])
 def test_a_shard_that_gives_nothing_is_named(silent, kind, counted):

@@ -78,6 +78,7 @@ def test_shards_without_a_valid_sample_still_end_with_an_error(tmp_path):
             keys(feed(shards, batch_size=2, rank=rank, world_size=2))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shuffle", [0, 5])
 def test_samples_that_a_shard_no_longer_has_are_lost_and_replaced(tmp_path, shuffle):
     """A shard is written again, with fewer samples, between counting and reading."""
@@ -132,6 +133,7 @@ class Job:
 TO_THE_END = 10**6
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(3, 103))]
 )

@@ -38,7 +38,7 @@ from wdsflow.training.orders.openclip import (
     Workload,
 )
 from wdsflow.training.orders.order import EpochPosition, StreamPosition
-from wdsflow.training.ranks import RankPlace
+from wdsflow.training.ranks import JobRank
 from wdsflow.training.sample_tasks import Blob, MadeSample, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 
@@ -91,7 +91,7 @@ def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, toge
             "together": together,
             "most_streams": 4,
         }
-        return BalancedOrder(mixed, place=RankPlace(number, world), **common)
+        return BalancedOrder(mixed, job_rank=JobRank(number, world), **common)
 
     length = rank(0, 1, 1).length
     given, start, skipped = [], 0, 0
@@ -133,6 +133,7 @@ def places(run):
     return [(*run.stream, run.first + number) for number in range(run.samples)]
 
 
+@pytest.mark.deep
 @given(SOURCES, st.integers(1, 4), st.integers(1, 5))
 def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
     mixed = [
@@ -146,7 +147,7 @@ def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
     last = {}
     for rank in range(world):
         order = BalancedOrder(
-            mixed, place=RankPlace(rank, world), batch_size=batch_size, seed=3, most_streams=4
+            mixed, job_rank=JobRank(rank, world), batch_size=batch_size, seed=3, most_streams=4
         )
         for step in order.steps(2, EpochPosition()):
             for run in step.runs:
@@ -170,7 +171,7 @@ def test_sources_end_an_epoch_or_repeat_their_samples():
             MixedSource(((named(name), count),), weight, ends)
             for name, count, weight, ends in sources
         ]
-        return BalancedOrder(mixed, place=RankPlace(0, 1), batch_size=4, seed=0).length
+        return BalancedOrder(mixed, job_rank=JobRank(0, 1), batch_size=4, seed=0).length
 
     assert length(("a", 30, 1, False)) == 30
     assert length(("a", 30, 3, False), ("b", 1000, 1, False)) == pytest.approx(
@@ -232,10 +233,10 @@ def test_epochs_are_counted(name, monkeypatch):
             elif letter in "gL":
                 result.append(f"counts {counter.give(last=letter == 'L')}")
             elif letter == "a":
-                counter.ask(int(next(letters)))
+                counter.request(int(next(letters)))
             else:
                 counter.resume(int(next(letters)), done=letter == "d")
-        lines.append(f"{word}: {', '.join(result)}; next {counter.next}, asked {counter.asked}")
+        lines.append(f"{word}: {', '.join(result)}; next {counter.next}, asked {counter.requested}")
     check_text(GOLDEN, f"epochs of one that {name}", "\n".join(lines))
 
 
@@ -293,9 +294,9 @@ MEMBERS: list[dict[str, bytes | int]] = [
 ]
 
 
-@pytest.mark.parametrize("place", ["txt", "txt|json:alt", "json:title;alt|txt", "TXT;caption"])
-def test_captions_are_read_from_the_first_place_that_has_one(place):
-    captions = parse_captions(place)
+@pytest.mark.parametrize("location", ["txt", "txt|json:alt", "json:title;alt|txt", "TXT;caption"])
+def test_captions_are_read_from_the_first_place_that_has_one(location):
+    captions = parse_captions(location)
     lines = [f"{captions}: {', '.join(captions.members)}"]
     for members in MEMBERS:
         try:
@@ -307,7 +308,7 @@ def test_captions_are_read_from_the_first_place_that_has_one(place):
         lines.append(
             f"{ {name: value if isinstance(value, int) else value[:20] for name, value in members.items()} }: {found}"
         )
-    check_text(GOLDEN, f"captions in {place}", "\n".join(lines))
+    check_text(GOLDEN, f"captions in {location}", "\n".join(lines))
 
 
 def test_captions_are_where_the_arguments_say():
@@ -407,7 +408,7 @@ def set_of(folder, counts):
 
 
 def orders(urls, counts, workers):
-    work = Workload(RankPlace(0, 1), workers, 4, sum(counts), seed=1, buffers=Buffers())
+    work = Workload(JobRank(0, 1), workers, 4, sum(counts), seed=1, buffers=Buffers())
     yield "openclip", OpenClipOrder(urls, work)
     yield "resampled", ResampledOrder(urls, None, work)
     yield "in order", EvaluationOrder(urls, workers=workers, batch_size=4, samples=sum(counts))
@@ -415,7 +416,7 @@ def orders(urls, counts, workers):
     yield (
         "balanced",
         BalancedOrder(
-            [shards], place=RankPlace(0, 1), batch_size=4, seed=1, last="even", most_streams=3
+            [shards], job_rank=JobRank(0, 1), batch_size=4, seed=1, last="even", most_streams=3
         ),
     )
 

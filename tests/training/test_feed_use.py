@@ -282,7 +282,7 @@ def test_ranks_of_a_launcher_are_found(monkeypatch, variables, place):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert ranks.place() == place
+    assert ranks.current_rank() == place
 
 
 def test_tasks_of_srun_share_the_samples(monkeypatch, shards):

@@ -187,6 +187,7 @@ def test_arguments_that_cannot_be_meant_are_refused_in_words(tmp_path, given, ki
     assert get_data({"train_data": data, **mine}, BOTH, tokenizer=as_text, options=QUIET)
 
 
+@pytest.mark.deep
 def test_of_a_tokenizer_that_draws_only_the_images_are_the_same_with_other_decoders(tmp_path):
     """As the limits in docs/training-details.md say."""
     args = {"train_data": write_shards(tmp_path, [20]), "workers": 1, "batch_size": 20}

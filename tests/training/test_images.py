@@ -82,10 +82,11 @@ def states():
     )
 
 
+@pytest.mark.sample(1)
 @known
 def test_reference_is_equal_to_openclips_transform_in_every_bit(preprocess):
     work = image_work(preprocess, mode="reference")
-    assert work.known
+    assert work.recognised
     for seed, size in enumerate(SIZES):
         for kind in ("JPEG", "PNG"):
             data = encoded(photo(*size, seed), kind)
@@ -93,6 +94,7 @@ def test_reference_is_equal_to_openclips_transform_in_every_bit(preprocess):
                 assert torch.equal(ours(work, data, draw), openclips(preprocess, data, draw))
 
 
+@pytest.mark.sample(1)
 @known
 def test_exact_is_at_most_two_levels_off(preprocess):
     work = image_work(preprocess, mode="exact")
@@ -148,7 +150,7 @@ def test_crops_are_those_that_torchvision_draws():
     assert len(tried) == 3
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.parametrize(
     "preprocess", [KNOWN["train"], KNOWN["train-oblong"]], ids=["train", "train-oblong"]
@@ -165,6 +167,7 @@ def test_fast_crops_are_within_45_decibels_of_exact_ones(preprocess, kind):
     assert min(quality) >= 40
 
 
+@pytest.mark.deep
 def test_fast_whole_images_are_within_48_decibels_of_exact_ones():
     exact, fast = (image_work(KNOWN["eval"], mode=mode) for mode in ("exact", "fast"))
     for size in ((1003, 751), (500, 1300)):
@@ -185,7 +188,7 @@ def test_fast_decodes_no_more_than_the_crop_needs():
     assert told[1] < told[0] / 5
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(1)
 @known
 def test_all_kinds_of_images_take_the_same_geometry(preprocess):
     work = image_work(preprocess, mode="exact")
@@ -222,7 +225,7 @@ def test_known_transforms_leave_the_global_generators_alone(preprocess, mode):
     assert work.shape == (3, *one.shape[1:])
 
 
-@pytest.mark.sample(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("mode", ["fast", "exact", "reference"])
 def test_known_transforms_run_in_several_threads_and_after_pickling(mode):
     images = [
@@ -243,6 +246,7 @@ def flipped(image):
     return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "preprocess",
     [
@@ -275,7 +279,7 @@ def flipped(image):
 )
 def test_other_transforms_are_unknown_and_get_the_picture_in_full(preprocess):
     work = image_work(preprocess)
-    assert not work.known
+    assert not work.recognised
     assert work.shape is None
     for data in (encoded(smooth(1200, 900), "JPEG"), encoded(photo(), "PNG")):
         result = work.run(data, 11)
@@ -287,7 +291,9 @@ def test_other_transforms_are_unknown_and_get_the_picture_in_full(preprocess):
 
 def test_timms_transforms_are_unknown():
     pytest.importorskip("timm")
-    assert not image_work(image_transform(SIDE, is_train=True, aug_cfg={"use_timm": True})).known
+    assert not image_work(
+        image_transform(SIDE, is_train=True, aug_cfg={"use_timm": True})
+    ).recognised
 
 
 def drawing(image):

@@ -19,7 +19,7 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 
 from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
-from wdsflow.training.feed.epoch.joining import stack
+from wdsflow.training.feed.epoch.assembler import stack
 from wdsflow.training.feed.memory_shares import shares
 from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.pixels.image_work import image_work

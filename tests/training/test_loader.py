@@ -176,6 +176,7 @@ def json_members(count):
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("more", [{}, {"dataset_resampled": True}])
 def test_captions_in_json_end_the_run_with_the_option_that_cures_it(tmp_path, more):
     write_tar(tmp_path / "0000.tar", json_members(30))
@@ -452,6 +453,7 @@ def test_damage_is_reported_of_shards_that_were_counted_and_read_before_the_firs
     assert f"damaged: {cut}: " in table
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_worker_that_cannot_fill_a_batch_is_an_error_after_the_batches_before_it(tmp_path, seed):
     """A chunk has the last samples of one worker's batch, and the first ones of the next worker, whose shard is short."""

@@ -63,6 +63,7 @@ def test_captions_in_json_are_refused_with_the_flag_that_finds_them(tmp_path):
     assert "hangs" not in text
 
 
+@pytest.mark.deep
 def test_with_that_flag_they_train(tmp_path):
     found = look(
         shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption="json:caption"
@@ -71,6 +72,7 @@ def test_with_that_flag_they_train(tmp_path):
     assert "16 usable" in found.lines[0]
 
 
+@pytest.mark.deep
 def test_evaluation_that_would_find_nothing_is_refused_before_training(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -95,6 +97,7 @@ def test_evaluation_that_would_find_nothing_is_refused_before_training(tmp_path)
     assert len(both.lines) == 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("caption", ["json:captoin", "txt|json:captoin;alt.text"])
 def test_a_name_that_no_json_has_is_refused(tmp_path, caption):
     found = look(shards.with_json(tmp_path), "--workers", "2", "--batch-size", "8", caption=caption)
@@ -104,6 +107,7 @@ def test_a_name_that_no_json_has_is_refused(tmp_path, caption):
     assert "--caption json:caption " in text
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "json",
     [b'{"meta": {"alt": "a cat"}}', b'{"alt": ["a cat", "a dog"]}', b'{"meta.alt": "a cat"}'],
@@ -146,6 +150,7 @@ def test_a_worker_that_never_fills_a_batch_is_refused(tmp_path):
     assert not look(data, "--workers", "1", "--batch-size", "9").refused
 
 
+@pytest.mark.deep
 def test_fewer_shards_than_workers_are_refused_but_for_the_balanced_schedule(tmp_path):
     data = shards.with_txt(tmp_path)
     found = look(data, "--workers", "2", "--batch-size", "2", world_size=2)
@@ -156,6 +161,7 @@ def test_fewer_shards_than_workers_are_refused_but_for_the_balanced_schedule(tmp
     ).refused
 
 
+@pytest.mark.deep
 def test_a_sample_that_goes_over_the_end_of_a_shard_is_none(tmp_path):
     """OpenCLIP would join the two halves; the feed never does."""
     shards.write(tmp_path / "0.tar", {"a.jpg": IMAGE})
@@ -189,6 +195,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("make", "more", "caption", "why"), REFUSALS.values(), ids=REFUSALS)
 def test_the_report_on_a_refused_run_begins_with_the_refusal(tmp_path, make, more, caption, why):
     """It neither trains, loses, hangs nor crashes: it does not start."""
@@ -210,6 +217,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("make", FAULTS.values(), ids=FAULTS)
 def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(
     tmp_path, monkeypatch, capsys, make
@@ -247,6 +255,7 @@ def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(
         ).refused
 
 
+@pytest.mark.deep
 def test_where_nothing_else_is_known_a_refusal_prints_how_to_look_at_a_sample(tmp_path, capsys):
     data = write(tmp_path, [{"jpg": IMAGE}] * 8)
     [line] = [
@@ -260,6 +269,7 @@ def test_where_nothing_else_is_known_a_refusal_prints_how_to_look_at_a_sample(tm
     assert "jpg" in capsys.readouterr().out
 
 
+@pytest.mark.deep
 def test_a_starved_worker_of_damaged_shards_gets_no_repair_that_brings_nothing(tmp_path):
     """What was cut off is lost, and the feed reads the rest as it is."""
     faults.truncated(tmp_path / "set", draw(12))
@@ -278,6 +288,7 @@ def test_a_starved_worker_of_damaged_shards_gets_no_repair_that_brings_nothing(t
     assert not [line for line in (*refused.lines, *commands) if "wdsflow repair " in line]
 
 
+@pytest.mark.deep
 def test_the_forecast_says_where_its_numbers_come_from_and_leaves_out_openclips_workers(tmp_path):
     data = shards.with_txt(tmp_path)
 
@@ -303,6 +314,7 @@ def test_the_report_on_a_run_that_starts_tells_that_losses_are_reported(tmp_path
     assert "it runs, and reports what it leaves out" in str(found.reports[0])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("caption", "used"),
     [
@@ -321,6 +333,7 @@ def test_of_two_captions_the_one_that_comes_first_is_named(tmp_path, caption, us
     ] * 2 * bool(used)
 
 
+@pytest.mark.deep
 def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
     shards.with_txt(tmp_path)
     for data in (tmp_path, f"{tmp_path}/*.tar"):
@@ -329,6 +342,7 @@ def test_folders_and_globs_are_read_as_the_feed_reads_them(tmp_path):
         ).refused
 
 
+@pytest.mark.deep
 def test_what_lies_behind_damage_may_be_enough(tmp_path):
     shards.with_txt(tmp_path, 1)
     path = tmp_path / "0000.tar"
@@ -371,6 +385,7 @@ def test_commands_that_read_no_shards_are_let_through(argv):
     assert preflight(argv) is None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("more", "told", "fixed"),
     [
@@ -394,6 +409,7 @@ def test_upsampling_factors_that_get_data_refuses_are_refused_before(tmp_path, m
     ).refused
 
 
+@pytest.mark.deep
 def test_names_from_the_data_do_not_reach_the_terminal(tmp_path):
     data = write(
         tmp_path,

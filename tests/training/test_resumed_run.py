@@ -160,6 +160,7 @@ def latest(folder: Path) -> Path | None:
     return natural[-1] if natural else None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "every", "kind", "more"),
     [

@@ -8,7 +8,7 @@ from wdsflow.readers import OpenClip33, Options
 from wdsflow.readers.open_clip.versions import Buffers, epoch_order, worker_seed, worker_share
 from wdsflow.training.orders.openclip import EvaluationOrder, OpenClipOrder, Workload
 from wdsflow.training.orders.order import EpochPosition
-from wdsflow.training.ranks import RankPlace
+from wdsflow.training.ranks import JobRank
 from wdsflow.training.sample_tasks import StreamKey
 
 URLS = [f"{number}.tar" for number in range(9)]
@@ -17,7 +17,7 @@ PLACES = [(rank, worker) for rank in range(2) for worker in range(2)]
 
 def read(rank: int, worker: int, seed: int, epoch: int) -> list[str]:
     order = OpenClipOrder(
-        URLS, Workload(RankPlace(rank, 2), workers=2, batch_size=1, samples=9, seed=seed)
+        URLS, Workload(JobRank(rank, 2), workers=2, batch_size=1, samples=9, seed=seed)
     )
     order.base_seed = 7
     return list(order.shards_of(epoch, StreamKey(0, 0, worker)))
@@ -55,7 +55,7 @@ def streams(steps):
 
 def test_workers_give_full_batches_in_turn_until_the_epoch_ends():
     order = OpenClipOrder(
-        URLS, Workload(RankPlace(0, 2), workers=3, batch_size=4, samples=33, seed=0)
+        URLS, Workload(JobRank(0, 2), workers=3, batch_size=4, samples=33, seed=0)
     )
     assert order.num_batches == 6
     assert streams(order.steps(0, EpochPosition())) == [0, 1, 2, 0, 1, 2]

@@ -43,7 +43,7 @@ def tally(*losses, kept=0, fields=None, damage=()):
             made.lose(loss)
     for names, count in (fields or {}).items():
         for _ in range(count):
-            made.lacking(names)
+            made.count_fields(names)
     for item in damage:
         made.hurt(item)
     return made

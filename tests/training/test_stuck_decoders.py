@@ -28,6 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("preprocess", [TRAIN, Transform(lambda: None)], ids=["known", "custom"])
 def test_decoders_that_hang_before_their_first_sample_are_started_again(
     tmp_path, monkeypatch, caplog, preprocess

@@ -74,6 +74,7 @@ def every(found):
     return sorted(text for _, captions in batches(found) for text in captions)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("world", "workers"), [(1, 2), pytest.param(2, 1, marks=pytest.mark.deep)])
 def test_all_ranks_get_the_batches_of_the_set_that_cut_writes(
@@ -117,6 +118,7 @@ def test_a_predicate_that_compares_all_samples_keeps_what_cut_keeps(tmp_path, wh
     assert every(mine) == every(dataset(cut(tmp_path, data, where), schedule="balanced"))
 
 
+@pytest.mark.deep
 def test_packed_and_piped_shards_are_read_in_part(tmp_path):
     for number in range(2):
         path = tmp_path / "in" / f"{number}.tar"
@@ -136,6 +138,7 @@ def test_packed_and_piped_shards_are_read_in_part(tmp_path):
     assert [every(found) for found in plain] == [expected, expected]
 
 
+@pytest.mark.deep
 def test_shards_that_were_moved_are_found_by_their_names(scored, tmp_path):
     folder, data, _ = scored
     shutil.copytree(folder / "in", tmp_path / "moved")
@@ -167,6 +170,7 @@ def test_a_run_that_is_killed_within_an_epoch_goes_on_with_the_very_next_batch(s
     assert batches(second) == whole[3:]
 
 
+@pytest.mark.deep
 def test_a_state_of_another_subset_is_refused_and_says_which_it_was(scored, tmp_path):
     folder, data, _ = scored
     shutil.copytree(folder / "scored", tmp_path / "other")
@@ -180,6 +184,7 @@ def test_a_state_of_another_subset_is_refused_and_says_which_it_was(scored, tmp_
             other.load_state_dict(state)
 
 
+@pytest.mark.deep
 def test_a_ledger_that_was_written_again_with_other_scores_is_another_subset(tmp_path):
     data = write_scored(tmp_path, [20, 20])
     given = {"ledger": tmp_path / "scored", "where": "width > 50"}
@@ -210,6 +215,7 @@ def test_a_predicate_that_keeps_nothing_a_changed_shard_and_an_unknown_one_are_r
         dataset(f"{tmp_path}/in/new.tar", ledger=folder / "scored", where=WHERE)
 
 
+@pytest.mark.deep
 def test_a_shard_that_changes_while_it_is_trained_on_ends_the_run(tmp_path):
     data = write_scored(tmp_path, [20, 20])
     found = dataset(data, ledger=tmp_path / "scored", where="width > 0", workers=1)
@@ -234,6 +240,7 @@ def test_a_missing_shard_is_reported_and_the_others_are_trained_on(scored, tmp_p
     assert [what for _, what in found.dataloader.tally.damage] == ["missing"]
 
 
+@pytest.mark.deep
 def test_data_for_evaluation_is_read_as_a_whole(scored):
     folder, data, _ = scored
     args = arguments(
@@ -288,6 +295,7 @@ def kept_of(shards, count=16):
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("schedule", ["openclip", "balanced"])
 def test_two_ranks_of_two_workers_get_each_kept_sample_once(tmp_path, monkeypatch, schedule):
     for number in range(4):
@@ -324,6 +332,7 @@ def test_of_shards_on_a_server_each_kept_sample_is_read_once(tmp_path, monkeypat
         assert len(log.of(".tar")) > before
 
 
+@pytest.mark.deep
 def test_weighted_sources_are_drawn_as_those_that_cut_writes(tmp_path, monkeypatch):
     for number, count in enumerate([16, 16, 16, 9, 9]):  # nothing is kept of the third
         write_tar(tmp_path / "in" / f"{number:04d}.tar", members(number, count, small=number == 2))

@@ -47,6 +47,7 @@ def look(folder, where, *more, data="in/{0000..0004}.tar", dry_run=False, **opti
     return preflight(["--train-data", f"{folder}/{data}", *more], options, dry_run=dry_run)
 
 
+@pytest.mark.deep
 def test_the_check_before_training_judges_the_subset(scored):
     found = look(scored, WHERE, "--workers", "2", "--batch-size", "4")
     assert not found.refused
@@ -58,6 +59,7 @@ def test_the_check_before_training_judges_the_subset(scored):
     assert len(found.lines) == 2  # no word about sizes.json, which is of all samples
 
 
+@pytest.mark.deep
 def test_too_few_samples_for_a_batch_of_a_worker_are_refused(scored):
     found = look(scored, "width >= 80", "--workers", "4", "--batch-size", "8")
     text = "\n".join(found.lines)
@@ -70,6 +72,7 @@ def test_too_few_samples_for_a_batch_of_a_worker_are_refused(scored):
     assert not look(scored, "width >= 80", "--workers", "1", "--batch-size", "4").refused
 
 
+@pytest.mark.deep
 def test_shards_of_which_nothing_is_kept_count_for_no_worker(scored):
     """There are five shards for five workers, but one of them has only small pictures."""
     assert not look(scored, "caption_words > 0", "--workers", "5", "--batch-size", "4").refused
@@ -79,6 +82,7 @@ def test_shards_of_which_nothing_is_kept_count_for_no_worker(scored):
     assert any("P303" in line or "shards must be" in line for line in found.lines)
 
 
+@pytest.mark.deep
 def test_a_dry_run_reports_on_the_subset(here):
     done = run("train", "--ledger", "scored", "--where", WHERE, "--dry-run", *openclip())
     assert done.status == 0
@@ -101,7 +105,7 @@ WRONG = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_use_is_refused_with_commands_that_work(here, wrong):
     words, message = WRONG[wrong]
@@ -124,6 +128,7 @@ def test_a_wrong_use_is_refused_with_commands_that_work(here, wrong):
         assert [ending.status for ending in endings] == [0] * len(endings), endings[-1].err
 
 
+@pytest.mark.deep
 def test_a_shard_that_changed_and_one_that_was_not_scored_are_refused_with_commands_that_work(here):
     write_tar(here / "in" / "0003.tar", members(9, 20))
     words = ("train", "--ledger", "scored", "--where", WHERE, "--dry-run")
@@ -202,6 +207,7 @@ def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_pa
     )
 
 
+@pytest.mark.deep
 def test_where_the_predicate_keeps_less_than_a_batch_it_is_the_cause_and_no_setting_is_offered(
     scored,
 ):

@@ -78,6 +78,7 @@ def resumed(shards, rng, epochs, **given):
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 20))]
@@ -386,7 +387,7 @@ def test_passes_over_a_small_source_leave_no_streams_open(tmp_path):
     one = feed(shards, fields=("__key__",), rank=1, world_size=4)
     most = 0
     for _ in one:
-        most = max(most, sum(not used.closed for used in one._run.planner._streams.values()))
+        most = max(most, sum(not used.closed for used in one._feed.run.planner._streams.values()))
     assert most <= 6  # two of the large source, and those of a step
     assert len(one) > 40
 

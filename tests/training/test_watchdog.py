@@ -359,10 +359,10 @@ def test_the_first_message_stays_and_all_who_read_it_are_known():
     first, second = Memory(store, 0), Memory(store, 1)
     assert first.read() is None
     first.post("rank 0: \udcff".encode("utf-8", "replace").decode())
-    assert not first.known_to_all()
+    assert not first.is_read_by_all()
     second.post("too late")
     assert second.read() == first.read() == "rank 0: ?"
-    assert first.known_to_all()
+    assert first.is_read_by_all()
 
 
 def test_a_store_that_is_gone_is_left_alone():

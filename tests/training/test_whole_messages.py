@@ -163,7 +163,7 @@ def test_a_stall_is_explained(name):
     )
 
 
-DIED = Death("decoder 1 (process 42)", None, tasks("a"), tokens=False, processes=4, known=True)
+DIED = Death("decoder 1 (process 42)", None, tasks("a"), tokens=False, processes=4, recognised=True)
 DEATHS = {
     "its pipe is closed": DIED,
     "it ends with status 0": DIED._replace(code=0, tasks=tasks("")),
@@ -173,13 +173,13 @@ DEATHS = {
         code=-signal.SIGKILL, processes=2, tasks=tasks("ab")
     ),
     "the memory is full for one": DIED._replace(code=-signal.SIGKILL, processes=1),
-    "the memory is full for workers": DIED._replace(code=-signal.SIGKILL, known=False),
+    "the memory is full for workers": DIED._replace(code=-signal.SIGKILL, recognised=False),
     "the memory is full for one worker": DIED._replace(
-        code=-signal.SIGKILL, processes=1, known=False
+        code=-signal.SIGKILL, processes=1, recognised=False
     ),
     "shared memory is full": DIED._replace(code=-signal.SIGBUS, tasks=tasks("abcdefgh")),
     "shared memory is full for workers": DIED._replace(
-        code=-signal.SIGBUS, tasks=tasks("abcdefghi"), known=False
+        code=-signal.SIGBUS, tasks=tasks("abcdefghi"), recognised=False
     ),
     "a library crashes": DIED._replace(code=-signal.SIGSEGV, tasks=tasks(['"\\'])),
     "a library aborts at a pipe": DIED._replace(
@@ -206,11 +206,13 @@ def test_the_death_of_a_decoder_is_explained(name, options, memory):
     check_text(GOLDEN, f"death: {name}{'' if options.argv else ', custom loop'}", text)
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("recognised", [True, False])
 @pytest.mark.parametrize("number", [0, 1, 7])
-def test_a_decoder_that_cannot_be_started_is_explained(number, known):
-    text = not_started_message(number, OSError(errno.EAGAIN, "no more"), TRAIN, known=known)
-    check_text(GOLDEN, f"no decoder {number}{'' if known else ', custom transform'}", text)
+def test_a_decoder_that_cannot_be_started_is_explained(number, recognised):
+    text = not_started_message(
+        number, OSError(errno.EAGAIN, "no more"), TRAIN, recognised=recognised
+    )
+    check_text(GOLDEN, f"no decoder {number}{'' if recognised else ', custom transform'}", text)
 
 
 def test_shared_memory_that_is_not_there_is_reported(monkeypatch):
@@ -342,5 +344,5 @@ def test_a_state_of_another_feed_is_refused(name):
 
 
 def test_a_state_of_the_same_feed_is_taken():
-    position = {"epoch": 0, "batch": 0, "lanes": [], "base_seed": None}
+    position = {"epoch": 0, "batch": 0, "streams": [], "base_seed": None}
     check_state({"version": 1, **position, "identity": {**IDENTITY, "more": 1}}, IDENTITY)

@@ -57,6 +57,7 @@ CASES: dict[str, tuple[str, list[str], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", CASES)
 def test_the_preflight_says_what_the_golden_file_has(name, tmp_path, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
@@ -70,6 +71,7 @@ def test_the_preflight_says_what_the_golden_file_has(name, tmp_path, monkeypatch
     )
 
 
+@pytest.mark.deep
 def test_the_shards_for_evaluation_are_looked_at_too(tmp_path):
     train, val = tmp_path / "train", tmp_path / "val"
     train.mkdir()
@@ -106,6 +108,7 @@ def test_shards_that_are_cut_in_their_first_sample_are_fetched_again(tmp_path):
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("argv", [[], ["--train-num-samples", "6"]])
 def test_what_follows_damage_is_not_counted(argv, tmp_path):
     data = write(tmp_path, SAMPLES["pairs"])

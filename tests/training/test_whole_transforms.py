@@ -19,7 +19,7 @@ from torchvision import transforms as tv
 from torchvision.transforms import InterpolationMode
 
 from tests.golden_file import check_text
-from wdsflow.training.feed.epoch.joining import stack
+from wdsflow.training.feed.epoch.assembler import stack
 from wdsflow.training.pixels.transforms import recognise
 
 GOLDEN = Path(__file__).parent / "golden" / "transforms.txt"

@@ -13,7 +13,8 @@ from tests.filtering.shards import entries
 from tests.shards.archives import write_tar
 from wdsflow.records.unfinished import write_counts
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
-from wdsflow.validate.sampled_check import at_most, decide, looks, sampled_check, upper_bound
+from wdsflow.validate.sampled.binomial_test import at_most, decide, looks, upper_bound
+from wdsflow.validate.sampled.sampled_check import sampled_check
 
 HERE = CheckOptions(jobs=1, level="names")
 

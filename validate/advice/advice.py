@@ -15,6 +15,7 @@ from wdsflow.text.shell import command, escape
 from ..finding import Advice
 from ..rules.kit.base import Context
 from ..rules.kit.shape_edits import (
+    CAPTION,
     Edit,
     as_caption,
     changed,
@@ -65,38 +66,27 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
         context: the evidence and its verdicts.
         forecast: predicts repairs of the same shards.
     """
-    short = [
-        verdict
-        for verdict in context.verdicts
-        if verdict.usable < verdict.samples or verdict.outcome == "crashes"
-    ]
+    # Verdicts with a loss.
+    lossy = [verdict for verdict in context.verdicts if _loses(verdict)]
     advice: list[Advice] = []
     shards = context.evidence.shards
-    if (short or forecast.empty_captions()) and context.evidence.samples:
+    if context.evidence.samples and (lossy or forecast.empty_captions()):
         repair = advise_repair(context, forecast)
         advice += repair.advice
         shards = repair.after
-        for verdict in short:
-            others = [
-                *_flags(context, verdict),
-                *_own_pipeline(context, verdict),
-                *_field_map(context, verdict),
-            ]
-            advice += [
-                each for each in others if each.usable is None or each.usable > verdict.usable
-            ]
+        for verdict in lossy:
+            advice += _without_repair(context, verdict)
             # What ends a command is answered by settings.
             is_of_samples = verdict.reasons and verdict.reasons[0].slug != "forecast"
-            if is_of_samples and not any(each.reader == verdict.reader for each in advice):
+            if is_of_samples and not any(other.reader == verdict.reader for other in advice):
                 advice.append(why_no_repair(verdict))
-    settings = (
-        advise_training(context)
-        if context.arguments is not None
-        else advise_defaults(context, shards)
-    )
-    # What ends the run comes before what it loses.
-    is_first = context.arguments is not None and any(each.usable for each in short)
-    return [*settings, *advice] if is_first else [*advice, *settings]
+    if context.arguments is None:
+        return [*advice, *advise_defaults(context, shards)]
+    settings = advise_training(context)
+    if any(verdict.usable for verdict in lossy):
+        # What ends the run comes before what it loses.
+        return [*settings, *advice]
+    return [*advice, *settings]
 
 
 def read_on(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
@@ -105,6 +95,17 @@ def read_on(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
         if verdict.run is not None and verdict.run.ended_by in ("samples", "time"):
             does = f"run {escape(verdict.title, 200)} over all shards, to its own end"
             yield Advice(0, does, verdict.reader, verdict.title, reads_on=True)
+
+
+def _loses(verdict: Verdict) -> bool:
+    return verdict.usable < verdict.samples or verdict.outcome == "crashes"
+
+
+def _without_repair(context: Context, verdict: Verdict) -> Iterator[Advice]:
+    """Yield changes of the reader, in place of the shards, that bring it more samples."""
+    yield from _flags(context, verdict)
+    yield from _own_pipeline(context, verdict)
+    yield from _field_map(context, verdict)
 
 
 def _flags(context: Context, verdict: Verdict) -> Iterator[Advice]:
@@ -121,14 +122,14 @@ def _flags(context: Context, verdict: Verdict) -> Iterator[Advice]:
         usable = _as_they_are(context, reader, as_caption, name)
         yield from _flag(context, verdict, usable, ("--json-text-key", name))
     for old, new in other_names(context.evidence.shards).items():
-        value = f"{options.text_key if new == 'txt' else options.image_key};{old}"
-        changed = (
-            replace(options, text_key=value) if new == "txt" else replace(options, image_key=value)
-        )
-        usable = _as_they_are(context, OpenClip4(changed), lambda shape, _: shape)
-        yield from _flag(
-            context, verdict, usable, (f"--{'text' if new == 'txt' else 'image'}-key", value)
-        )
+        if new == CAPTION:
+            flag = ("--text-key", f"{options.text_key};{old}")
+            reader = OpenClip4(replace(options, text_key=flag[1]))
+        else:
+            flag = ("--image-key", f"{options.image_key};{old}")
+            reader = OpenClip4(replace(options, image_key=flag[1]))
+        usable = _as_they_are(context, reader, lambda shape, _: shape)
+        yield from _flag(context, verdict, usable, flag)
 
 
 def _reader(context: Context, verdict: Verdict) -> Reader:
@@ -154,18 +155,22 @@ def _as_they_are(context: Context, reader: Reader, edit: Edit, caption: str = ""
 
 def _json_caption(shards: Sequence[ShardEvidence]) -> str | None:
     """Return the name of the captions in json; None if there are none, or if some are in nested objects or lists."""
-    named = caption_name(shards)
-    return named[0] if named is not None and named[1].plain == named[1].strings else None
+    best = caption_name(shards)
+    if best is None:
+        return None
+    name, entry = best
+    return name if entry.plain == entry.strings else None
 
 
 def _flag(
     context: Context, verdict: Verdict, usable: int | None, flags: tuple[str, str]
 ) -> Iterator[Advice]:
-    if usable is not None and usable > verdict.usable:
-        exact = is_known(context.evidence.shards)
-        yield replace(
-            promise(verdict, f"train with {command(flags)}", usable, exact=exact), flags=flags
-        )
+    """Yield a flag of the training command if more samples are usable with it."""
+    if usable is None or usable <= verdict.usable:
+        return
+    exact = is_known(context.evidence.shards)
+    advice = promise(verdict, f"train with {command(flags)}", usable, exact=exact)
+    yield replace(advice, flags=flags)
 
 
 def _own_pipeline(context: Context, verdict: Verdict) -> Iterator[Advice]:
@@ -184,15 +189,18 @@ def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:
     """Yield settings of Energon that take captions from json; without a number, as it takes any value."""
     shards = context.evidence.shards
     name = _json_caption(shards)
-    if verdict.reader == "energon" and name is not None and not set(name) & set("[],"):
-        # 10 ms, for few sets.
-        import yaml
+    # In its settings, these letters separate names.
+    if verdict.reader != "energon" or name is None or not set(name).isdisjoint("[],"):
+        return
+    # 10 ms, for few sets.
+    import yaml
 
-        captions = [*(["txt"] if _has(shards, "txt") else []), f"json[{name}]"]
-        settings = captioning([field for field in IMAGE_FIELDS if _has(shards, field)], captions)
-        does = "or let Energon take captions from json, with this as .nv-meta/dataset.yaml"
-        code = yaml.safe_dump(settings, sort_keys=False).rstrip()
-        yield Advice(0, does, verdict.reader, command=code, language="yaml")
+    images = [field for field in IMAGE_FIELDS if _has(shards, field)]
+    captions = [CAPTION] if _has(shards, CAPTION) else []
+    settings = captioning(images, [*captions, f"json[{name}]"])
+    does = "or let Energon take captions from json, with this as .nv-meta/dataset.yaml"
+    code = yaml.safe_dump(settings, sort_keys=False).rstrip()
+    yield Advice(0, does, verdict.reader, command=code, language="yaml")
 
 
 def _has(shards: Sequence[ShardEvidence], name: str) -> bool:

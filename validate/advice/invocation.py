@@ -1,6 +1,6 @@
 """The arguments of ``check`` as commands to paste: the same with another argument, or a repair."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wdsflow.shards.shard import PIPE
@@ -29,47 +29,47 @@ class Invocation:
 
     def read_on(self) -> str:
         """Return the command that runs the pipeline over all samples."""
-        words = [word for name in self.readers for word in ("--for", name)]
+        words = self._readers(self.readers)
         words += ["--pipeline", self.pipeline or "", "--level", "full", *self._allowed()]
-        return " ".join(
-            ["wdsflow validate", *map(quote_path, compact(self.urls, _NAMED)), command(words)]
-        )
+        return " ".join(["wdsflow validate", *self._shards(), command(words)])
 
     def with_training(self, flags: Sequence[str]) -> str:
         """Return the command that judges the same shards for another value of a flag of the training command."""
         training = with_flags(self.training or (), flags)
-        words = [word for name in self.readers if name != "open-clip" for word in ("--for", name)]
-        words += ["--level", self.level] if self.level != "auto" else []
-        words += ["--world-size", str(self.world_size)] if self.world_size > 1 else []
-        data = train_data(training) or ""
-        words += ["--allow-pipe"] if data.startswith(PIPE) else self._allowed()
-        named = (train_data(training), train_data(self.training or ()))
-        urls = [] if len(self.urls) == 1 and self.urls[0] in named else compact(self.urls, _NAMED)
-        return " ".join(
-            ["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])]
-        )
+        data = train_data(training)
+        # OpenCLIP is judged in any case.
+        words = self._readers(name for name in self.readers if name != "open-clip")
+        if self.level != "auto":
+            words += ["--level", self.level]
+        if self.world_size > 1:
+            words += ["--world-size", str(self.world_size)]
+        words += ["--allow-pipe"] if (data or "").startswith(PIPE) else self._allowed()
+        shards = self._shards()
+        if len(self.urls) == 1 and self.urls[0] in (data, train_data(self.training or ())):
+            # The training command names them.
+            shards = []
+        return " ".join(["wdsflow validate", *shards, command([*words, "--", *training])])
 
     def repair(self, options: Sequence[str], folder: str) -> str:
         """Return the command that repairs all shards into a folder."""
-        words = [*self._allowed(), *options]
-        parts = [
-            "wdsflow repair",
-            *map(quote_path, compact(self.urls, _NAMED)),
-            "-o",
-            quote_path(folder),
-            command(words),
-        ]
-        return " ".join(part for part in parts if part)
+        words = ["wdsflow repair", *self._shards(), "-o", quote_path(folder)]
+        options = [*self._allowed(), *options]
+        return " ".join([*words, command(options)] if options else words)
 
     def filter(self, where: str, folder: str) -> str:
         """Return the command that writes the samples that a predicate keeps into a folder."""
-        words = [
-            "wdsflow filter",
-            *map(quote_path, compact(self.urls, _NAMED)),
-            "-o",
-            quote_path(folder),
-        ]
+        words = ["wdsflow filter", *self._shards(), "-o", quote_path(folder)]
         return " ".join([*words, command(["--where", where, *self._allowed()])])
+
+    def _shards(self) -> list[str]:
+        return list(map(quote_path, compact(self.urls, _NAMED)))
+
+    @staticmethod
+    def _readers(names: Iterable[str]) -> list[str]:
+        words: list[str] = []
+        for name in names:
+            words += ["--for", name]
+        return words
 
     def _allowed(self) -> list[str]:
         pipes = any("pipe:" in url or url.startswith("@") for url in self.urls)

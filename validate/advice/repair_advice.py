@@ -16,8 +16,49 @@ from ..rules.kit.base import Context
 from ..rules.kit.shape_edits import is_known
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
+from ..verdicts.wording import short_title
 from .repair_choice import PlannedRepair, choose_loss, choose_repair, cost_text, is_better, is_worse
 from .repair_forecast import RepairForecast
+
+# What a repair did to the structure in its preview, by the words of its report.
+_FIXES = {
+    "samples whose members were separated": "regroup the members of each sample",
+    "members taken from the next shard": "join samples that are split at the border of two shards",
+    "samples with the key of another one kept apart": "keep samples apart that share a key",
+    "samples put first, as all others have their fields": "begin with a sample whose fields all others have",
+    "folders joined": "join the folders of images and captions",
+    "dots removed from keys": "replace the dots in keys",
+    "fields in lower case": "write field names in lower case",
+    "paths made relative": "make paths relative",
+    "./ removed": "remove ./ from names",
+    "unsafe characters replaced": "replace unsafe characters in names",
+    "keys numbered to be unique": "number keys that are not unique",
+    "links replaced by their targets": "replace links by their targets",
+}
+# What else it does, by the tallies of the shards as they are.
+_STRUCTURE = {
+    ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
+    (
+        "tar.truncated-data",
+        "tar.truncated-header",
+        "tar.bad-header",
+    ): "recover the members after damage",
+    ("tar.second-archive",): "join archives that were written one after the other",
+    ("tar.no-end-blocks", "tar.no-padding"): "write the end mark",
+}
+# What has to be done at the source, by the reason for which a reader leaves samples out.
+_AT_THE_SOURCE = {
+    "no-caption": "write captions for them, or join them from a table: wdsflow graft --help",
+    "no-label": "write labels for them, or join them from a table: wdsflow graft --help",
+    "no-image": "pack them again with their images",
+    "no-image-or-caption": "pack them again with image and caption",
+    "no-image-or-label": "pack them again with image and label",
+    "bad-image": "fetch these images again",
+    "too-large": "pack smaller images",
+    "unreadable-shard": "fetch these shards again",
+    "truncated-shard": "fetch these shards again",
+    "unreached": "fetch these shards again",
+}
 
 
 @dataclass(frozen=True)
@@ -50,14 +91,16 @@ def advise_repair(context: Context, forecast: RepairForecast) -> RepairAdvice:
         advice += planned
         best = list(lossless.after)
     losing = choose_loss(forecast, lossless.plan)
-    if (
-        losing is not None
-        and is_better(losing.after, before)
-        and not is_worse(losing.after, before)
-    ):
+    if losing is not None and _is_gain(losing.after, before):
         advice += _advice(context, forecast, before, losing)
         best = list(losing.after)
-    return RepairAdvice([*advice, *_for_some_readers(context, forecast, before, best)], after)
+    advice += _for_some_readers(context, forecast, before, best)
+    return RepairAdvice(advice, after)
+
+
+def _is_gain(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
+    """Return whether a reader gets more samples, and none gets fewer."""
+    return is_better(after, before) and not is_worse(after, before)
 
 
 def _for_some_readers(
@@ -79,30 +122,32 @@ def _for_some_readers(
             continue
         alone = forecast.alone(forecast.readers[index])
         repair = _better_repair(alone, verdict)
-        if repair is not None:
-            shown = replace(context, verdicts=[context.verdicts[index]])
-            by_plan.setdefault(repair.plan, []).extend(
-                _advice(shown, alone, [before[index]], repair)
-            )
-    for plan, group in by_plan.items():
-        titles = list(dict.fromkeys(advice.title for advice in group))
-        does = [f"for {listed(titles)} alone"]
+        if repair is None:
+            continue
+        of_reader = replace(context, verdicts=[context.verdicts[index]])
+        advice = _advice(of_reader, alone, [before[index]], repair)
+        by_plan.setdefault(repair.plan, []).extend(advice)
+    for plan, same in by_plan.items():
+        titles = list(dict.fromkeys(advice.title for advice in same))
+        remarks = [f"for {listed(titles)} alone"]
         price = cost_text(before, forecast.verdicts(plan))
         if price:
-            does.append(f"although {price}")
-        for advice in group:
+            remarks.append(f"although {price}")
+        for each in same:
+            does = ", ".join([each.does, *remarks])
             # Without options, the repair that is planned for OpenCLIP would be made.
-            yield replace(
-                advice, does=", ".join([advice.does, *does]), options=plan.options(), safe=False
-            )
+            yield replace(each, does=does, options=plan.options(), safe=False)
 
 
 def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | None:
     """Return a repair for the only reader of a forecast after which it gets more samples than by a verdict."""
-    repair: PlannedRepair | None = choose_repair(forecast)
-    if repair is not None and not is_better(repair.after, [best]):
-        repair = choose_loss(forecast, repair.plan)
-    return repair if repair is not None and is_better(repair.after, [best]) else None
+    lossless = choose_repair(forecast)
+    if is_better(lossless.after, [best]):
+        return lossless
+    losing = choose_loss(forecast, lossless.plan)
+    if losing is not None and is_better(losing.after, [best]):
+        return losing
+    return None
 
 
 def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact: bool) -> Advice:
@@ -110,7 +155,7 @@ def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact
 
     ``samples``: how many there are after the change, if that is another number.
     """
-    title = verdict.title.split(" (")[0]
+    title = short_title(verdict.title)
     gained = usable - verdict.usable
     is_exact = verdict.exact and exact
     return Advice(
@@ -128,21 +173,25 @@ def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact
 def _advice(
     context: Context, forecast: RepairForecast, before: Sequence[Verdict], repair: PlannedRepair
 ) -> Iterator[Advice]:
-    does = _does(forecast, repair.plan)
-    options = _options(forecast, repair.plan)
-    exact = is_known(forecast.repaired(repair.plan).shards)
-    fills = forecast.empty_captions(repair.plan) < forecast.empty_captions()
-    for verdict, now, then in zip(context.verdicts, before, repair.after, strict=False):
+    """Yield a repair for each reader that gains by it; ``before``: the verdicts on the shards as they are."""
+    plan = repair.plan
+    does = _description(forecast, plan)
+    options = _options(forecast, plan)
+    exact = is_known(forecast.repaired(plan).shards)
+    fills_captions = forecast.empty_captions(plan) < forecast.empty_captions()
+    # The last verdict may be that of the user's own pipeline, which no repair is judged for.
+    for index, verdict in enumerate(context.verdicts[: len(before)]):
+        then = repair.after[index]
         if then.outcome == "crashes":
             continue
-        if not is_better([then], [now]):
-            if fills and verdict.pairs_with == "caption":
-                yield Advice(0, does, verdict.reader, options=options, safe=not repair.plan.loses)
+        if not is_better([then], [before[index]]):
+            if fills_captions and verdict.pairs_with == "caption":
+                yield Advice(0, does, verdict.reader, options=options, safe=not plan.loses)
             continue
-        samples = max(then.samples, then.usable) if not repair.plan.loses else verdict.samples
+        samples = verdict.samples if plan.loses else max(then.samples, then.usable)
         advice = promise(verdict, does, then.usable, samples=samples, exact=exact)
         usable = then.usable if repair.is_known else None
-        yield replace(advice, usable=usable, options=options, safe=not repair.plan.loses)
+        yield replace(advice, usable=usable, options=options, safe=not plan.loses)
 
 
 def _options(forecast: RepairForecast, plan: RepairPlan) -> tuple[str, ...]:
@@ -157,56 +206,31 @@ def _is_default(forecast: RepairForecast, plan: RepairPlan) -> bool:
     (name,) = resolve("open-clip", versions())
     if [reader.name for reader in forecast.readers] == [name]:
         return True
-    verdict = judge(
-        Evidence(forecast.evidence.level, forecast.repaired(plan).shards), READERS[name]()
-    )
+    evidence = Evidence(forecast.evidence.level, forecast.repaired(plan).shards)
+    verdict = judge(evidence, READERS[name]())
     return verdict.usable == verdict.samples
 
 
-def _does(forecast: RepairForecast, plan: RepairPlan) -> str:
+def _description(forecast: RepairForecast, plan: RepairPlan) -> str:
+    """Return in one line what a repair does to these shards."""
     steps = [escape(step.does, 100) for step in plan.steps()]
     if plan.drop_bad:
-        left_out = (
-            forecast.repaired(replace(plan, drop_bad=False)).samples
-            - forecast.repaired(plan).samples
-        )
+        lossless = forecast.repaired(replace(plan, drop_bad=False))
+        left_out = lossless.samples - forecast.repaired(plan).samples
         steps[-1] += f", {left_out:,} in all"
-    does = listed([*_structure(forecast, plan), *steps]) or "write plain tars"
-    now, then = forecast.empty_captions(), forecast.empty_captions(plan)
-    return f"{does} (captions without text: now {now:,}, then {then:,})" if then < now else does
-
-
-# What a repair did to the structure in its preview, by the words of its report.
-_FIXES = {
-    "samples whose members were separated": "regroup the members of each sample",
-    "members taken from the next shard": "join samples that are split at the border of two shards",
-    "samples with the key of another one kept apart": "keep samples apart that share a key",
-    "samples put first, as all others have their fields": "begin with a sample whose fields all others have",
-    "folders joined": "join the folders of images and captions",
-    "dots removed from keys": "replace the dots in keys",
-    "fields in lower case": "write field names in lower case",
-    "paths made relative": "make paths relative",
-    "./ removed": "remove ./ from names",
-    "unsafe characters replaced": "replace unsafe characters in names",
-    "keys numbered to be unique": "number keys that are not unique",
-    "links replaced by their targets": "replace links by their targets",
-}
-# What else it does, by the tallies of the shards as they are.
-_STRUCTURE = {
-    ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
-    (
-        "tar.truncated-data",
-        "tar.truncated-header",
-        "tar.bad-header",
-    ): "recover the members after damage",
-    ("tar.second-archive",): "join archives that were written one after the other",
-    ("tar.no-end-blocks", "tar.no-padding"): "write the end mark",
-}
+    text = listed([*_structure(forecast, plan), *steps]) or "write plain tars"
+    now = forecast.empty_captions()
+    then = forecast.empty_captions(plan)
+    if then < now:
+        text += f" (captions without text: now {now:,}, then {then:,})"
+    return text
 
 
 def _structure(forecast: RepairForecast, plan: RepairPlan) -> Iterator[str]:
     """Yield what a repair does to the structure of these shards."""
-    fixed: Counter[str] = sum((shard.fixed for shard in forecast.repaired(plan).shards), Counter())
+    fixed: Counter[str] = Counter()
+    for shard in forecast.repaired(plan).shards:
+        fixed += shard.fixed
     for fix, words in _FIXES.items():
         if fixed[fix]:
             yield words
@@ -224,25 +248,10 @@ def _structure(forecast: RepairForecast, plan: RepairPlan) -> Iterator[str]:
         yield "leave out shards without samples"
 
 
-# What has to be done at the source, by the reason for which a reader leaves samples out.
-_AT_THE_SOURCE = {
-    "no-caption": "write captions for them, or join them from a table: wdsflow graft --help",
-    "no-label": "write labels for them, or join them from a table: wdsflow graft --help",
-    "no-image": "pack them again with their images",
-    "no-image-or-caption": "pack them again with image and caption",
-    "no-image-or-label": "pack them again with image and label",
-    "bad-image": "fetch these images again",
-    "too-large": "pack smaller images",
-    "unreadable-shard": "fetch these shards again",
-    "truncated-shard": "fetch these shards again",
-    "unreached": "fetch these shards again",
-}
-
-
 def why_no_repair(verdict: Verdict) -> Advice:
     """Return why no repair helps a reader, and what has to be done at the source."""
     reason = max(verdict.reasons, key=lambda reason: reason.count)
     remedy = _AT_THE_SOURCE.get(reason.slug, "write them again at the source")
-    title = verdict.title.split(" (")[0]
+    title = short_title(verdict.title)
     does = f"no repair brings {title} more samples ({reason.message}): {remedy}"
     return Advice(0, does, verdict.reader)

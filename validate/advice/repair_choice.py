@@ -8,6 +8,7 @@ from wdsflow.text.words import listed
 
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
+from ..verdicts.wording import short_title
 from .plan_steps import SUGGESTIONS, guess_encoding, without_one_step
 from .repair_forecast import RepairForecast
 
@@ -41,9 +42,11 @@ def choose_repair(forecast: RepairForecast) -> PlannedRepair:
 def choose_loss(forecast: RepairForecast, lossless: RepairPlan) -> PlannedRepair | None:
     """Return the repair that leaves out samples as well, None if no reader gains by that."""
     plan = replace(lossless, drop_bad=True)
-    before, after = forecast.verdicts(lossless), forecast.verdicts(plan)
-    gains = is_better(after, before) and not is_worse(after, before)
-    return planned(forecast, plan) if gains else None
+    before = forecast.verdicts(lossless)
+    after = forecast.verdicts(plan)
+    if is_worse(after, before) or not is_better(after, before):
+        return None
+    return planned(forecast, plan)
 
 
 def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
@@ -73,11 +76,9 @@ def is_worse(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
 def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
     """Return whether a reader gets more samples, or gets to the end of the shards and did not."""
     for then, now in zip(after, before, strict=True):
-        if (
-            then.outcome != "crashes"
-            and then.usable
-            and (now.outcome == "crashes" or then.usable > now.usable)
-        ):
+        if then.outcome == "crashes" or not then.usable:
+            continue
+        if now.outcome == "crashes" or then.usable > now.usable:
             return True
     return False
 
@@ -88,7 +89,7 @@ def cost_text(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
     for now, then in zip(before, after, strict=True):
         if not is_worse([then], [now]):
             continue
-        title = then.title.split(" (")[0]
+        title = short_title(then.title)
         if then.outcome == "crashes":
             costs.append(f"{title} then ends with an exception (now {now.usable:,} samples)")
         else:
@@ -131,25 +132,24 @@ def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan)
 
     If a reader ends with an exception in any case, what it could get at most is compared.
     """
-    after, before = forecast.verdicts(one), forecast.verdicts(other)
+    after = forecast.verdicts(one)
+    before = forecast.verdicts(other)
     if is_worse(after, before):
         return True
     if is_better(after, before):
         return False
     if forecast.empty_captions(one) > forecast.empty_captions(other):
         return True
-    crashing = [
-        then.outcome == "crashes" and now.outcome == "crashes"
-        for then, now in zip(after, before, strict=True)
-    ]
-    if not any(crashing):
+    # Readers that crash by both plans.
+    crashing = []
+    for index, verdict in enumerate(after):
+        if verdict.outcome == "crashes" and before[index].outcome == "crashes":
+            crashing.append(index)
+    if not crashing:
         return False
-    after = forecast.verdicts(replace(one, drop_bad=True))
-    before = forecast.verdicts(replace(other, drop_bad=True))
-    return any(
-        crashes and then.usable < now.usable
-        for crashes, then, now in zip(crashing, after, before, strict=True)
-    )
+    most_after = forecast.verdicts(replace(one, drop_bad=True))
+    most_before = forecast.verdicts(replace(other, drop_bad=True))
+    return any(most_after[index].usable < most_before[index].usable for index in crashing)
 
 
 def _without_idle_steps(forecast: RepairForecast, plan: RepairPlan) -> RepairPlan:

@@ -20,7 +20,7 @@ from wdsflow.repair.field_contents import is_refused
 from wdsflow.repair.pairing import CAPTIONS_ALONE
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import BLANK, EMPTY, Evidence, ScanOptions, Shape, ShardEvidence
+from wdsflow.scan.evidence import BLANK, EMPTY, Evidence, Runs, ScanOptions, Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_side_image
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
@@ -79,7 +79,7 @@ class RepairForecast:
 
     Args:
         evidence: of the shards as they are.
-        readers: whose verdicts are wanted.
+        readers: whose verdicts are requested.
         options: of the scan.
         scan: scans shards; called only if previews are needed.
         is_draft: see ``draft``.
@@ -112,11 +112,11 @@ class RepairForecast:
         ]
         urls = [shard.url for shard in self._shards]
         self._moved = borders(urls) if continued_shards(self._shards) else {}
-        self._restructured = {
-            index
-            for index, shard in enumerate(self._shards)
-            if index in self._moved or not keeps_structure(shard)
-        }
+        # Of the shards that a repair without steps changes.
+        self._restructured = set(self._moved)
+        for index, shard in enumerate(self._shards):
+            if not keeps_structure(shard):
+                self._restructured.add(index)
         self._previews = {} if previews is None else previews
         self._repaired: dict[RepairPlan, RepairedSet] = {}
         self._verdicts: dict[RepairPlan, tuple[Verdict, ...]] = {}
@@ -126,11 +126,9 @@ class RepairForecast:
 
         Images are not decoded again. Of many shards with the same traits, two are enough.
         """
-        options = (
-            replace(self._options, level="headers")
-            if self._options.level == "full"
-            else self._options
-        )
+        options = self._options
+        if options.level == "full":
+            options = replace(options, level="headers")
         shards = _typical(self.evidence.shards)
         if options == self._options and len(shards) == len(self.evidence.shards):
             return self
@@ -177,9 +175,8 @@ class RepairForecast:
             return RepairedSet(
                 changed(lossless.shards, ShapeEdits(drop_bad=True)), lossless.is_known
             )
-        previewed = {
-            index for index in range(len(self._shards)) if self._needs_preview(index, plan)
-        }
+        indexes = range(len(self._shards))
+        previewed = {index for index in indexes if self._needs_preview(index, plan)}
         if self._is_draft and not self._compared.issuperset(previewed):
             self._compared.update(previewed)
             self._repaired.clear()
@@ -240,10 +237,8 @@ def _has_empty_caption(shape: Shape) -> bool:
 
 def _typical(shards: Sequence[ShardEvidence]) -> list[ShardEvidence]:
     """Return two shards of each kind, in order; all of them if they are small."""
-    if (
-        all(shard.size is not None for shard in shards)
-        and sum(shard.size or 0 for shard in shards) <= _SMALL_SET
-    ):
+    sizes = [shard.size for shard in shards]
+    if None not in sizes and sum(size or 0 for size in sizes) <= _SMALL_SET:
         return list(shards)
     kinds: Counter[object] = Counter()
     typical: list[ShardEvidence] = []
@@ -265,35 +260,35 @@ def _needs_contents(shard: ShardEvidence, plan: RepairPlan, *, is_read: bool) ->
         return True
     if plan.encoding and shard.encoding is not None:
         return True
-    if (
-        plan.caption is not None
-        and len(plan.caption.names) > 1
-        and plan.caption.member in shard.fields
-    ):
+    caption = plan.caption
+    if caption is not None and len(caption.names) > 1 and caption.member in shard.fields:
         return True
     for old, new in plan.rename:
+        if old not in shard.fields:
+            continue
         # A packed field is unpacked; one of another kind was not looked at as what it becomes.
-        is_decoded_otherwise = old.endswith(".gz") or (
-            is_read and kind_of(old) != kind_of(new) != "opaque"
-        )
-        if old in shard.fields and is_decoded_otherwise:
+        changes_kind = kind_of(old) != kind_of(new) != "opaque"
+        if old.endswith(".gz") or (is_read and changes_kind):
             return True
     bad = {old for old, _ in plan.rename_bad}
-    return any(
-        part.suffix in bad and is_refused(part) for shape in shard.runs.shapes() for part in shape
-    )
+    for shape in shard.runs.shapes():
+        if any(part.suffix in bad and is_refused(part) for part in shape):
+            return True
+    return False
 
 
 def _edited(shard: ShardEvidence, edits: ShapeEdits) -> ShardEvidence:
-    if all(
-        edits(shape, has_caption) == shape
-        for shape in shard.runs.shapes()
-        for has_caption in (True, False)
-    ):
+    """Return the evidence of a shard after edits that need no more than its shapes."""
+    is_changed = False
+    for shape in shard.runs.shapes():
+        with_caption = edits(shape, has_caption=True)
+        without_caption = edits(shape, has_caption=False)
+        is_changed = is_changed or with_caption != shape or without_caption != shape
+    if not is_changed:
         # The order of the samples stays known.
         return shard
     edited = changed([shard], edits, edits.caption)
-    return edited[0] if edited else replace(shard, runs=type(shard.runs)())
+    return edited[0] if edited else replace(shard, runs=Runs())
 
 
 def _as_written(shard: ShardEvidence) -> ShardEvidence:
@@ -306,11 +301,8 @@ def keeps_structure(shard: ShardEvidence) -> bool:
     """Return whether a repair without steps would write the same samples, with the same fields in the same order."""
     if shard.error or shard.stop.kind not in ("end", "eof") or shard.visible_runs or shard.all_runs:
         return False
-    if any(
-        not (name.startswith(_KEPT) or name in _KEPT_NAMES)
-        for name, tally in shard.tallies.items()
-        if tally.count
-    ):
+    tallies = [name for name, tally in shard.tallies.items() if tally.count]
+    if not all(name.startswith(_KEPT) or name in _KEPT_NAMES for name in tallies):
         return False
     if any("." in name for name in shard.fields):
         return False
@@ -339,14 +331,13 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
 def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
     """Return whether there are texts without an image, and members whose names do not say what they are."""
     shapes = shapes_of(shards)
-    if not any(
-        _has(shape, CAPTIONS) and not _has(_without_masks(shape), IMAGES) for shape in shapes
-    ):
+    with_text = [shape for shape in shapes if _has(shape, CAPTIONS)]
+    if all(_has(_without_masks(shape), IMAGES) for shape in with_text):
         return False
-    is_bare = any(shard.tally("name.no-field").count for shard in shards)
-    return is_bare or any(
-        not _has((part,), (*IMAGES, *CAPTIONS)) for shape in shapes for part in shape
-    )
+    if any(shard.tally("name.no-field").count for shard in shards):
+        return True
+    parts = {part for shape in shapes for part in shape}
+    return not all(_has((part,), (*IMAGES, *CAPTIONS)) for part in parts)
 
 
 def _may_hold_unnamed_image(shape: Shape) -> bool:

@@ -13,36 +13,60 @@ def settle(
     findings: Sequence[Finding], advice: Sequence[Advice], invocation: Invocation
 ) -> tuple[list[Finding], list[Advice]]:
     """Write the commands of findings and advice: each can be pasted, alone or after the others, into a new folder."""
-    folders, filtered = _free_folders("repaired"), _free_folders("filtered")
-    all_options = dict.fromkeys(each.options for each in advice if each.options is not None)
-    repairs = {options: invocation.repair(options, next(folders)) for options in all_options}
-
-    def written(each: Advice) -> Advice:
-        if each.reads_on:
-            return replace(each, command=invocation.read_on())
-        if each.options is not None:
-            return replace(each, command=repairs[each.options])
-        again = each.flags and invocation.training is not None
-        return replace(each, command=invocation.with_training(each.flags)) if again else each
-
-    wheres = dict.fromkeys(
-        each.repair.where for each in findings if each.repair is not None and each.repair.where
-    )
-    filters = {where: invocation.filter(where, next(filtered)) for where in wheres}
-
-    def settled(repair: Repair) -> Repair:
-        if repair.flags:
-            return replace(repair, command=invocation.with_training(repair.flags))
-        return replace(repair, command=filters[repair.where]) if repair.where else repair
-
-    done = [
-        each if each.repair is None else replace(each, repair=settled(each.repair))
-        for each in findings
+    commands = _Commands(invocation)
+    return [commands.of_finding(each) for each in findings], [
+        commands.of_advice(each) for each in advice
     ]
-    return done, [written(each) for each in advice]
+
+
+class _Commands:
+    """Commands to paste; equal ones write to the same folder, others to different ones."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+        self._repaired = _free_folders("repaired")
+        self._filtered = _free_folders("filtered")
+        # By options of ``wdsflow repair``, and by predicates of ``wdsflow filter``.
+        self._repairs: dict[tuple[str, ...], str] = {}
+        self._filters: dict[str, str] = {}
+
+    def of_advice(self, advice: Advice) -> Advice:
+        """Return the advice with its command."""
+        if advice.reads_on:
+            return replace(advice, command=self._invocation.read_on())
+        if advice.options is not None:
+            return replace(advice, command=self._repair(advice.options))
+        if advice.flags and self._invocation.training is not None:
+            return replace(advice, command=self._invocation.with_training(advice.flags))
+        return advice
+
+    def of_finding(self, finding: Finding) -> Finding:
+        """Return the finding with the command of its repair."""
+        repair = finding.repair
+        if repair is None:
+            return finding
+        return replace(finding, repair=self._of_repair(repair))
+
+    def _of_repair(self, repair: Repair) -> Repair:
+        if repair.flags:
+            return replace(repair, command=self._invocation.with_training(repair.flags))
+        if repair.where:
+            return replace(repair, command=self._filter(repair.where))
+        return repair
+
+    def _repair(self, options: tuple[str, ...]) -> str:
+        if options not in self._repairs:
+            self._repairs[options] = self._invocation.repair(options, next(self._repaired))
+        return self._repairs[options]
+
+    def _filter(self, where: str) -> str:
+        if where not in self._filters:
+            self._filters[where] = self._invocation.filter(where, next(self._filtered))
+        return self._filters[where]
 
 
 def _free_folders(base: str) -> Iterator[str]:
+    """Yield names of folders that do not exist: "repaired", "repaired-2" and so on."""
     for number in count(1):
         name = base if number == 1 else f"{base}-{number}"
         if not os.path.lexists(name):

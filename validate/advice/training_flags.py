@@ -15,25 +15,30 @@ def train_data(training: Sequence[str]) -> str | None:
 
 def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
     """Return the training command with changed or new flags."""
-    valued = {name: bool(value) for name, *value in paired_flags(flags)}
-    words, skip = list[str](), False
+    # Flag -> whether it has a value.
+    changed = {name: bool(value) for name, *value in paired_flags(flags)}
+    words: list[str] = []
+    # The word before was a changed flag: this one may be its value.
+    skips_value = False
     for word in training:
-        if skip and not word.startswith("--"):
-            skip = False
+        if skips_value and not word.startswith("--"):
+            skips_value = False
             continue
-        skip = valued.get(word, False)
-        if not skip and word.partition("=")[0] not in valued:
+        skips_value = changed.get(word, False)
+        if not skips_value and word.partition("=")[0] not in changed:
             words.append(word)
     return [*words, *flags]
 
 
 def paired_flags(words: Sequence[str]) -> list[tuple[str, ...]]:
     """Return each flag with its values: ``[("--workers", "2"), ("--dataset-resampled",)]``."""
-    borders = [*(index for index, word in enumerate(words) if word.startswith("--")), len(words)]
-    return [tuple(words[start:end]) for start, end in pairwise(borders)]
+    starts = [index for index, word in enumerate(words) if word.startswith("--")]
+    return [tuple(words[start:end]) for start, end in pairwise([*starts, len(words)])]
 
 
 def merged_flags(flags: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Return flags with those of others, which win."""
-    found = {each[0]: each for each in (*paired_flags(flags), *paired_flags(others))}
-    return tuple(word for each in found.values() for word in each)
+    merged: dict[str, tuple[str, ...]] = {}
+    for flag in (*paired_flags(flags), *paired_flags(others)):
+        merged[flag[0]] = flag
+    return tuple(word for flag in merged.values() for word in flag)

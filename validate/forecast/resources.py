@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.versions import OpenClip33
@@ -139,7 +139,7 @@ def fullest(samples: int, size: int, initial: int) -> int:
 def image_size(arguments: Arguments) -> tuple[int, int, bool]:
     """Return height and width of the model's input, and whether they are known (not assumed)."""
     size: object = arguments.force_image_size or _model_config(arguments.model).get("image_size")
-    sides: list[object] = []
+    sides: list[Any] = []
     if isinstance(size, int):
         sides = [size]
     elif isinstance(size, list | tuple):

@@ -4,6 +4,8 @@ from importlib import import_module, resources
 
 from .report import Report
 
+__all__ = ["FORMATS", "Report", "render", "schema"]
+
 FORMATS = ("text", "json", "sarif", "github", "html")
 
 
@@ -24,16 +26,13 @@ def render(report: Report, form: str, width: int = 100) -> str:
         from .report_text import render
 
         return render(report, width)
-    rendered = import_module(f"{__name__}.{'as_json' if form == 'json' else form}").render(report)
+    name = "as_json" if form == "json" else form
+    rendered = import_module(f"{__name__}.{name}").render(report)
     assert isinstance(rendered, str)
     return rendered
 
 
 def schema() -> str:
     """Return the JSON Schema of the format "json"."""
-    return (
-        resources.files(__name__).joinpath("schema/report.schema.json").read_text(encoding="utf-8")
-    )
-
-
-__all__ = ["FORMATS", "Report", "render", "schema"]
+    file = resources.files(__name__).joinpath("schema/report.schema.json")
+    return file.read_text(encoding="utf-8")

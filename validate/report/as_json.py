@@ -10,6 +10,7 @@ from wdsflow.scan.evidence import ShardEvidence
 
 from ..finding import Finding
 from ..forecast.forecast_text import as_dict
+from ..tracing.stage_trace import StageTrace
 from ..verdicts.pipeline_run import PipelineRun
 from ..verdicts.verdict import Verdict
 from .baseline import fingerprint
@@ -56,20 +57,18 @@ def _shard(shard: ShardEvidence) -> dict[str, object]:
         **picked(shard, "url size members samples error error_detail"),
         "stop": None if shard.error else shard.stop._asdict(),
         **picked(shard, "compression beyond"),
-        "fields": {name: each.count for name, each in shard.fields.items()},
+        "fields": {name: field.count for name, field in shard.fields.items()},
         "bytes_read": shard.bytes_read,
     }
 
 
 def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
     """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
-    judged = [each.reader for each in report.verdicts]
-    # Advice for a reader that was not chosen belongs to the first one.
-    own = [
-        each
-        for each in report.advice
-        if verdict.reader == (each.reader if each.reader in judged else judged[0])
-    ]
+    forecast: dict[str, Any] | None = None
+    for of_reader in report.forecasts:
+        if of_reader.reader == verdict.reader:
+            forecast = as_dict(of_reader)
+            break
     return {
         **picked(verdict, "reader outcome samples usable"),
         "reasons": [asdict(reason) for reason in verdict.reasons],
@@ -80,14 +79,21 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
         "funnel": None if verdict.funnel is None else asdict(verdict.funnel),
         "lost": dict(verdict.lost),
         "level": report.level,
-        "forecast": next(
-            (as_dict(each) for each in report.forecasts if each.reader == verdict.reader), None
-        ),
-        "advice": [
-            picked(each, "regains usable exact text command language flags reader safe")
-            for each in own
-        ],
+        "forecast": forecast,
+        "advice": _advice(verdict, report),
     }
+
+
+def _advice(verdict: Verdict, report: "Report") -> list[dict[str, object]]:
+    """Return the advice for a reader; that for a reader which was not chosen belongs to the first one."""
+    judged = [other.reader for other in report.verdicts]
+    values = []
+    for advice in report.advice:
+        reader = advice.reader if advice.reader in judged else judged[0]
+        if reader == verdict.reader:
+            names = "regains usable exact text command language flags reader safe"
+            values.append(picked(advice, names))
+    return values
 
 
 def _least(verdict: Verdict) -> int:
@@ -98,17 +104,17 @@ def _least(verdict: Verdict) -> int:
 
 
 def _run(run: PipelineRun) -> dict[str, object]:
+    values = picked(run, "ended_by read delivered repeated shards of_shards")
+    values["stages"] = [_stage(stage) for stage in run.stages]
+    return values
+
+
+def _stage(stage: StageTrace) -> dict[str, object]:
     return {
-        **picked(run, "ended_by read delivered repeated shards of_shards"),
-        "stages": [
-            {
-                **picked(stage, "number title"),
-                "in": stage.inputs,
-                **picked(stage, "out kind seconds"),
-                "swallowed": stage.errors,
-            }
-            for stage in run.stages
-        ],
+        **picked(stage, "number title"),
+        "in": stage.inputs,
+        **picked(stage, "out kind seconds"),
+        "swallowed": stage.errors,
     }
 
 
@@ -133,7 +139,7 @@ def clean(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {clean(key): clean(each) for key, each in value.items()}
+        return {clean(key): clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [clean(each) for each in value]
+        return [clean(item) for item in value]
     return value

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from wdsflow.text.words import listed, plain, short, unique
 
+from ..catalog.rule_catalog import catalogue
 from ..finding import ORDER, Advice, Finding, Repair, Severity, advice_text
-from ..rules.rule_catalog import catalogue
 
 if TYPE_CHECKING:
     from .report import Report
@@ -29,25 +29,28 @@ class FindingGroup:
 
 def group(findings: Sequence[Finding]) -> list[FindingGroup]:
     """Sort findings into groups: errors, warnings, then notes; within these, in the order of the rules."""
-    found: dict[str, list[Finding]] = {}
+    by_code: dict[str, list[Finding]] = {}
     for finding in findings:
-        found.setdefault(finding.code, []).append(finding)
-    names, groups = titles(), []
-    for code, each in found.items():
-        each.sort(key=lambda finding: ORDER[finding.severity])
-        groups.append(FindingGroup(code, each[0].severity, names.get(code, ""), tuple(each)))
-    return sorted(groups, key=lambda each: ORDER[each.severity])
+        by_code.setdefault(finding.code, []).append(finding)
+    names = titles()
+    groups = []
+    for code, of_rule in by_code.items():
+        worst_first = sorted(of_rule, key=lambda finding: ORDER[finding.severity])
+        severity = worst_first[0].severity
+        groups.append(FindingGroup(code, severity, names.get(code, ""), tuple(worst_first)))
+    return sorted(groups, key=lambda group: ORDER[group.severity])
 
 
 def fixes(findings: Sequence[Finding]) -> list[tuple[Repair, list[str]]]:
     """Return the repairs of findings, each with the codes that it fixes."""
-    found: dict[str, tuple[Repair, list[str]]] = {}
+    by_command: dict[str, tuple[Repair, list[str]]] = {}
     for finding in findings:
-        if finding.repair is not None:
-            codes = found.setdefault(finding.repair.command, (finding.repair, []))[1]
-            if finding.code not in codes:
-                codes.append(finding.code)
-    return list(found.values())
+        if finding.repair is None:
+            continue
+        _, codes = by_command.setdefault(finding.repair.command, (finding.repair, []))
+        if finding.code not in codes:
+            codes.append(finding.code)
+    return list(by_command.values())
 
 
 def titles() -> dict[str, str]:
@@ -79,26 +82,33 @@ class NextStep:
 def steps(report: "Report") -> list[NextStep]:
     """Return the steps; a step for several readers appears once, with its gain for each of them."""
     groups: dict[tuple[str, str], list[Advice]] = {}
-    for each in report.advice:
-        groups.setdefault((each.does, each.command), []).append(each)
-    found = [
-        NextStep(plain(advice_text(group)), group[0].command, group[0].safe, group[0].language)
-        for group in groups.values()
-    ]
+    for advice in report.advice:
+        groups.setdefault((advice.does, advice.command), []).append(advice)
+    next_steps = []
+    for same in groups.values():
+        first = same[0]
+        text = plain(advice_text(same))
+        next_steps.append(NextStep(text, first.command, first.safe, first.language))
     for repair, codes in fixes(report.errors):
-        if number_of(repair.command, found) is None:
-            found.append(repair_step(repair, codes))
-    return found
+        if number_of(repair.command, next_steps) is None:
+            next_steps.append(repair_step(repair, codes))
+    return next_steps
 
 
 def repair_step(repair: Repair, codes: Sequence[str]) -> NextStep:
     """Return the step that fixes these codes by a repair."""
     names = titles()
-    title = f" ({names[codes[0]]})" if len(codes) == 1 and codes[0] in names else ""
-    text = f"fix {listed(codes)}{title}" + (f": {repair.note}" if repair.note else "")
+    text = f"fix {listed(codes)}"
+    if len(codes) == 1 and codes[0] in names:
+        text += f" ({names[codes[0]]})"
+    if repair.note:
+        text += f": {repair.note}"
     return NextStep(plain(text), repair.command, repair.safe)
 
 
-def number_of(command: str, found: Sequence[NextStep]) -> int | None:
+def number_of(command: str, steps: Sequence[NextStep]) -> int | None:
     """Return the number of the step, counted from 1, that is this command; None if there is none."""
-    return next((number for number, step in enumerate(found, 1) if step.command == command), None)
+    for number, step in enumerate(steps, 1):
+        if step.command == command:
+            return number
+    return None

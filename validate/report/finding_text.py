@@ -1,4 +1,4 @@
-"""Findings as text: those of one rule together, with the places of the first of them, and commands that fix them."""
+"""Findings as text: those of one rule together, with the locations of the first of them, and commands that fix them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,8 +13,10 @@ from .writer import Writer
 if TYPE_CHECKING:
     from .report import Report
 
-# Places of one rule that are listed.
+# Findings of one rule that are listed.
 SHOWN = 5
+# Commands of one rule.
+_MOST_FIXES = 2
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
@@ -36,14 +38,12 @@ def show_findings(report: "Report", todo: list[NextStep], writer: Writer) -> Non
 
 def totals(groups: list[FindingGroup]) -> str:
     """Return how many groups of findings of each severity there are: "1 error, 4 warnings"."""
-    counts = {
-        severity: sum(1 for same in groups if same.severity == severity) for severity in SEVERITIES
-    }
-    return ", ".join(
-        how_many(counts[severity], name)
-        for severity, name in SEVERITIES.items()
-        if counts[severity]
-    )
+    counts = Counter(same.severity for same in groups)
+    texts = []
+    for severity, name in SEVERITIES.items():
+        if counts[severity]:
+            texts.append(how_many(counts[severity], name))
+    return ", ".join(texts)
 
 
 def _group(same: FindingGroup, writer: Writer) -> None:
@@ -52,39 +52,48 @@ def _group(same: FindingGroup, writer: Writer) -> None:
     name = Text(f"{SEVERITIES[same.severity]:<8}", style=f"bold {_COLOURS[same.severity]}")
     title = plain(same.title or same.findings[0].message)
     writer.line(name, (same.code, "bold"), "  ", title, hang=10)
-    placed = [(finding, finding.shard) for finding in same.findings if finding.shard is not None]
-    others = [finding for finding in same.findings if finding.shard is None]
+    # With the name of the shard.
+    located: list[tuple[Finding, str]] = []
+    without_shard: list[Finding] = []
+    for finding in same.findings:
+        if finding.shard is None:
+            without_shard.append(finding)
+        else:
+            located.append((finding, short(finding.shard)))
     most = SHOWN if same.severity != "info" else 1
-    several = len({shard for _, shard in placed}) > 1
-    for finding, shard in placed[:most]:
-        _finding(finding, title, writer, short(shard) if several else "")
-    if hidden := placed[most:]:
-        shards = {short(shard) for _, shard in hidden}
-        what = (
-            how_many(len(shards), "more shard")
-            if len(shards) == len(hidden)
-            else f"{len(hidden):,} more"
-        )
-        writer.line((f"and {what}", "dim"), indent=4)
-    for finding in others[:most]:
+    has_several = len({finding.shard for finding, _ in located}) > 1
+    for finding, shard in located[:most]:
+        _finding(finding, title, writer, shard if has_several else "")
+    hidden = located[most:]
+    if hidden:
+        shards = {shard for _, shard in hidden}
+        if len(shards) == len(hidden):
+            more = how_many(len(shards), "more shard")
+        else:
+            more = f"{len(hidden):,} more"
+        writer.line((f"and {more}", "dim"), indent=4)
+    for finding in without_shard[:most]:
         _finding(finding, title, writer, "")
 
 
 def _finding(finding: Finding, title: str, writer: Writer, shard: str) -> None:
     message = plain(finding.message)
     prefix = f"{shard}: " if shard and shard not in message else ""
-    where = place(finding.shard, finding.key, finding.offset, said=prefix + message)
+    location = place(finding.shard, finding.key, finding.offset, said=prefix + message)
     if message == title:
-        prefix, message = "", prefix.removesuffix(": ")
-    writer.line(prefix, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
+        # It is the heading of the group.
+        message = prefix.removesuffix(": ")
+        prefix = ""
+    remark = f" ({location})" if location else ""
+    writer.line(prefix, message, (remark, "dim"), indent=4, hang=2)
 
 
 def _fixes(same: FindingGroup, todo: list[NextStep], shown: dict[str, str], writer: Writer) -> None:
     """Print the commands that fix a group; for one that was shown before, only a reference."""
-    # Nothing needs to be done; the manual page explains what could be.
     if same.severity == "info":
+        # Nothing needs to be done; the manual page explains what could be.
         return
-    for repair, _ in fixes(same.findings)[:2]:
+    for repair, _ in fixes(same.findings)[:_MOST_FIXES]:
         number = number_of(repair.command, todo)
         before = shown.get(repair.command) if number is None else f"{number} above"
         if before is not None:
@@ -93,14 +102,15 @@ def _fixes(same: FindingGroup, todo: list[NextStep], shown: dict[str, str], writ
         shown[repair.command] = f"as for {same.code}"
         note = plain(repair.note) or ("" if repair.safe else "data is changed or left out")
         kind = "fix" if repair.safe else "unsafe fix"
-        writer.line((f"{kind} ({note}):" if note else f"{kind}:", "dim"), indent=4)
+        heading = f"{kind} ({note}):" if note else f"{kind}:"
+        writer.line((heading, "dim"), indent=4)
         writer.command(repair.command, indent=6)
 
 
 def ignored_lines(report: "Report") -> Iterator[str]:
     """Yield a line for each ignored code, with its count and the reason, and one for the baseline."""
-    found = Counter((finding.code, reason) for finding, reason in report.ignored)
-    for (code, reason), number in found.items():
+    counts = Counter((finding.code, reason) for finding, reason in report.ignored)
+    for (code, reason), number in counts.items():
         yield f"ignored {code}, {how_many(number, 'finding')}: {plain(reason) or 'no reason given'}"
     if report.known:
         yield f"{how_many(report.known, 'known finding')} in the baseline not shown"

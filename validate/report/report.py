@@ -74,14 +74,12 @@ class Report:
 
         The command line reports if nothing could be read.
         """
-        unjudged = [each for each in self.verdicts if each.outcome == "not judged"]
-        if (
-            unjudged
-            and replace(self, verdicts=[each for each in self.verdicts if each not in unjudged]).ok
-        ):
+        judged = [verdict for verdict in self.verdicts if verdict.outcome != "not judged"]
+        if len(judged) < len(self.verdicts) and replace(self, verdicts=judged).ok:
             return 2
-        undecided = any(each.answer == "not judged" for each in self.checks)
-        return 1 if not self.ok else 2 if undecided else 0
+        if not self.ok:
+            return 1
+        return 2 if any(result.answer == "not judged" for result in self.checks) else 0
 
     @property
     def samples(self) -> int:

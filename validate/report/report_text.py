@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # All others are red.
 _COLOURS = {"trains": "green", "may train": "green"}
+_ANSWER_COLOURS = {"right": "bold green", "not judged": "bold yellow"}
 
 
 def render(report: "Report", width: int = 100) -> str:
@@ -45,8 +46,9 @@ def render(report: "Report", width: int = 100) -> str:
 def show(report: "Report", console: "Console") -> None:
     """Print the report to a console."""
     writer = Writer(console)
-    if why := no_verdict_text(report.evidence.shards):
-        writer.command(why)
+    why_no_verdict = no_verdict_text(report.evidence.shards)
+    if why_no_verdict:
+        writer.command(why_no_verdict)
     _verdicts(report, writer)
     _checks(report, writer)
     todo = steps(report)
@@ -56,9 +58,9 @@ def show(report: "Report", console: "Console") -> None:
         writer.line(f"{number}. {step.line}", indent=2, hang=3)
         writer.command(step.command, indent=7)
     show_findings(report, todo, writer)
-    for each in report.forecasts:
+    for forecast in report.forecasts:
         writer.heading("Forecast")
-        for line in sentences(each):
+        for line in sentences(forecast):
             stripped = line.lstrip(" ")
             writer.line(plain(stripped), indent=2 + len(line) - len(stripped), hang=2)
     writer.blank()
@@ -73,8 +75,9 @@ def show(report: "Report", console: "Console") -> None:
 def show_summary(report: "Report", console: "Console") -> None:
     """Print only the verdicts and the totals, if the report itself goes to a file."""
     writer = Writer(console)
-    if why := no_verdict_text(report.evidence.shards):
-        writer.command(why)
+    why_no_verdict = no_verdict_text(report.evidence.shards)
+    if why_no_verdict:
+        writer.command(why_no_verdict)
     for verdict in report.verdicts:
         _verdict_line(verdict, writer)
     _checks(report, writer)
@@ -92,20 +95,18 @@ def _verdicts(report: "Report", writer: Writer) -> None:
             writer.line(reason, indent=4, hang=2)
         if len(reasons) > SHOWN:
             writer.line(f"and {how_many(len(reasons) - SHOWN, 'more reason')}", indent=4)
-        if meaning := consequence(verdict):
+        meaning = consequence(verdict)
+        if meaning:
             writer.line((meaning, "italic"), indent=4)
         if verdict.funnel is not None:
             writer.line((funnel_text(verdict, verdict.funnel), "dim"), indent=4, hang=2)
         if verdict.run is not None and verdict.run.stages:
             for row in table(verdict.run.stages, writer.console.width - 4):
                 writer.row(row.rstrip(), indent=4, style="dim")
-    if (
-        report.errors
-        and report.verdicts
-        and all(verdict.outcome == "trains" for verdict in report.verdicts)
-    ):
-        found = how_many(len(group(report.errors)), "error")
-        writer.line((f"but check {found} below (exit status 1)", "red"), indent=4)
+    all_train = all(verdict.outcome == "trains" for verdict in report.verdicts)
+    if report.errors and report.verdicts and all_train:
+        errors = how_many(len(group(report.errors)), "error")
+        writer.line((f"but check {errors} below (exit status 1)", "red"), indent=4)
 
 
 def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
@@ -119,43 +120,41 @@ def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
 
 def _checks(report: "Report", writer: Writer) -> None:
     """Print a line for each question about the user's loader; its faults are among the findings."""
-    for each in report.checks:
-        colour = {"right": "bold green", "not judged": "bold yellow"}.get(each.answer, "bold red")
-        codes = ", ".join(sorted({fault.code for fault in each.faults}))
-        text = f"see {codes}" if codes else each.summary
-        writer.line(
-            (each.check, "bold"), "  ", (each.answer.upper(), colour), "  ", plain(text), hang=4
-        )
+    for result in report.checks:
+        colour = _ANSWER_COLOURS.get(result.answer, "bold red")
+        codes = ", ".join(sorted({fault.code for fault in result.faults}))
+        text = f"see {codes}" if codes else result.summary
+        answer = result.answer.upper()
+        writer.line((result.check, "bold"), "  ", (answer, colour), "  ", plain(text), hang=4)
 
 
 def _most_telling(findings: Sequence[Finding]) -> Finding:
     """Return the finding of the worst severity by which the most samples are lost: a cause, not a consequence."""
-    return min(findings, key=lambda each: (ORDER[each.severity], -sum(each.lost.values())))
+    return min(findings, key=lambda finding: (ORDER[finding.severity], -sum(finding.lost.values())))
 
 
 def notes(report: "Report") -> list[str]:
     """Return notes on the verdict: limits of the level, and assumptions."""
-    checks = (note for each in report.checks for note in each.notes)
-    return unique(
-        [*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note), *checks]
-    )
+    notes_of_all = list(report.notes)
+    notes_of_all += [verdict.note for verdict in report.verdicts if verdict.note]
+    for result in report.checks:
+        notes_of_all += result.notes
+    return unique(notes_of_all)
 
 
 def closing_line(report: "Report") -> str:
     """Return how much was read, and how long it took."""
     shards = report.evidence.shards
     unread = sum(1 for shard in shards if shard.error is not None)
-    read, stored = (
-        sum(shard.bytes_read for shard in shards),
-        sum(shard.size or 0 for shard in shards),
-    )
-    parts = (
-        how_many(len(shards), "shard") + (f" ({unread:,} unreadable)" if unread else ""),
-        how_many(report.samples, "sample"),
-        f"read {size(read)} of {size(stored)}"
-        if read < stored
-        else f"read all {size(stored or read)}",
-        f"level {report.level}",
-        duration(report.seconds),
-    )
-    return ", ".join(parts)
+    shards_text = how_many(len(shards), "shard")
+    if unread:
+        shards_text += f" ({unread:,} unreadable)"
+    read = sum(shard.bytes_read for shard in shards)
+    stored = sum(shard.size or 0 for shard in shards)
+    if read < stored:
+        read_text = f"read {size(read)} of {size(stored)}"
+    else:
+        read_text = f"read all {size(stored or read)}"
+    samples = how_many(report.samples, "sample")
+    level = f"level {report.level}"
+    return ", ".join([shards_text, samples, read_text, level, duration(report.seconds)])

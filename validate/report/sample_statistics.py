@@ -12,7 +12,7 @@ from wdsflow.pages.shown_samples import FoundSample, image_field, samples_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import caption_name
 from wdsflow.shards.caption_field import LARGEST, caption_of
-from wdsflow.stages.scores.model.clip_tokens import clip_words
+from wdsflow.stages.scores.model.clip.clip_words import clip_words
 
 # Samples that are read, of all shards.
 MOST_SAMPLES = 20_000

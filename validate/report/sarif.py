@@ -6,8 +6,9 @@ from urllib.parse import quote, urlsplit
 from wdsflow import version
 from wdsflow.text.words import command_lines, plain, relative
 
+from ..catalog.manual_pages import explain
 from ..finding import Finding
-from ..rules.rule_catalog import explain
+from .as_json import picked
 from .baseline import fingerprint
 from .finding_groups import SEVERITIES, titles
 from .report import Report
@@ -24,9 +25,12 @@ def render(report: Report) -> str:
 
 def to_sarif(report: Report) -> dict[str, object]:
     """Return the report as a SARIF log: one run, one result per finding, one rule per code."""
-    everything = [(finding, None) for finding in report.findings] + [*report.ignored]
-    severity = {finding.code: finding.severity for finding, _ in everything}
-    codes, names = list(severity), titles()
+    # With the reason why it is ignored; None if it is not.
+    findings: list[tuple[Finding, str | None]] = [(finding, None) for finding in report.findings]
+    findings += report.ignored
+    severity = {finding.code: finding.severity for finding, _ in findings}
+    codes = list(severity)
+    names = titles()
     fallback = next(iter(report.urls), None)
     driver = {
         "name": "wdsflow",
@@ -34,15 +38,7 @@ def to_sarif(report: Report) -> dict[str, object]:
         "version": version.__version__,
         "rules": [_rule(code, names.get(code), SEVERITIES[severity[code]]) for code in codes],
     }
-    verdicts = [
-        {
-            "reader": each.reader,
-            "outcome": each.outcome,
-            "samples": each.samples,
-            "usable": each.usable,
-        }
-        for each in report.verdicts
-    ]
+    verdicts = [picked(verdict, "reader outcome samples usable") for verdict in report.verdicts]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -50,7 +46,7 @@ def to_sarif(report: Report) -> dict[str, object]:
             "WORKDIR": {"description": {"text": "The folder in which wdsflow ran."}}
         },
         "invocations": [{"executionSuccessful": not report.nothing_read}],
-        "results": [_result(finding, codes, fallback, reason) for finding, reason in everything],
+        "results": [_result(finding, codes, fallback, reason) for finding, reason in findings],
         "properties": {"verdicts": verdicts, "level": report.level},
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -58,12 +54,15 @@ def to_sarif(report: Report) -> dict[str, object]:
 
 def _rule(code: str, title: str | None, level: str) -> dict[str, object]:
     page = explain(code) if title else ""
+    short = f"{title or code}."
+    # The title is the first paragraph, and what is wrong the second.
     paragraphs = [" ".join(part.split()) for part in page.split("\n\n")]
-    what = next((part for part in paragraphs[1:] if part), "").removeprefix("What: ")
+    later = [part for part in paragraphs[1:] if part]
+    fault = later[0].removeprefix("What: ") if later else ""
     return {
         "id": code,
-        "shortDescription": {"text": f"{title or code}."},
-        "fullDescription": {"text": what[:1].upper() + what[1:] or f"{title or code}."},
+        "shortDescription": {"text": short},
+        "fullDescription": {"text": fault[:1].upper() + fault[1:] or short},
         "help": {"text": page or f"See: wdsflow explain {code}"},
         "defaultConfiguration": {"level": level},
     }
@@ -73,8 +72,10 @@ def _result(
     finding: Finding, codes: list[str], fallback: str | None, reason: str | None
 ) -> dict[str, object]:
     text = plain(finding.message)
-    if finding.repair is not None:
-        text += f"\nFix{'' if finding.repair.safe else ' (unsafe)'}: {' '.join(command_lines(finding.repair.command))}"
+    repair = finding.repair
+    if repair is not None:
+        kind = "Fix" if repair.safe else "Fix (unsafe)"
+        text += f"\n{kind}: {' '.join(command_lines(repair.command))}"
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
@@ -83,16 +84,14 @@ def _result(
         "partialFingerprints": {"wdsflow/v1": fingerprint(finding)},
         "properties": {"count": finding.count, "readers": list(finding.readers)},
     }
-    where = finding.shard if finding.shard is not None else fallback
-    if where is not None:
-        # A tar has no lines; some hosts refuse a place without a line, hence line 1.
-        region = (
-            {"startLine": 1}
-            if finding.shard is None
-            else {"startLine": 1, "byteOffset": finding.offset or 0}
-        )
+    url = finding.shard if finding.shard is not None else fallback
+    if url is not None:
+        # A tar has no lines; some hosts refuse a location without a line, hence line 1.
+        region = {"startLine": 1}
+        if finding.shard is not None:
+            region["byteOffset"] = finding.offset or 0
         location: dict[str, object] = {
-            "physicalLocation": {"artifactLocation": artifact(where), "region": region}
+            "physicalLocation": {"artifactLocation": artifact(url), "region": region}
         }
         if finding.key is not None:
             location["logicalLocations"] = [{"name": plain(finding.key), "kind": "member"}]
@@ -114,8 +113,6 @@ def artifact(url: str) -> dict[str, str]:
     if len(urlsplit(path).scheme) > 1:
         return {"uri": quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE + "?%#[]")}
     encoded = quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE.replace(":", ""))
-    return (
-        {"uri": f"file://{encoded}"}
-        if path.startswith("/")
-        else {"uri": encoded, "uriBaseId": "WORKDIR"}
-    )
+    if path.startswith("/"):
+        return {"uri": f"file://{encoded}"}
+    return {"uri": encoded, "uriBaseId": "WORKDIR"}

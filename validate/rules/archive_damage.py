@@ -9,7 +9,17 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair, Severity
 from .kit.base import Context, TallyRule
-from .kit.shapes import missing_at_end
+from .kit.missing_fields import missing_at_end
+
+_COMPRESSIONS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
+_BY_TARFILE = ("gz", "bz2", "xz")
+_READ_ERRORS = {
+    "missing": "no such shard",
+    "denied": "no permission to read the shard",
+    "io": "the shard cannot be read",
+    "refused": "reading the shard was refused",
+    "worker-died": "reading the shard killed the process twice",
+}
 
 
 class Truncated(TallyRule):
@@ -105,16 +115,20 @@ class DamagedHeader(TallyRule):
     tallies = ("tar.bad-header",)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        place = f" ({detail})" if detail else ""
-        return f"a damaged header ends the shard for every reader{place}: {never_reached(shard) or 'no valid member follows'}"
+        location = f" ({detail})" if detail else ""
+        lost = never_reached(shard) or "no valid member follows"
+        return f"a damaged header ends the shard for every reader{location}: {lost}"
 
 
 def never_reached(shard: ShardEvidence) -> str:
     """Describe the members that readers never reach: "12 valid members (4 samples) after it are never read"."""
     if not shard.beyond:
         return ""
-    samples = f" ({how_many(shard.unreached, 'sample')})" if shard.unreached else ""
-    return f"{how_many(shard.beyond, 'valid member')}{samples} after it {'is' if shard.beyond == 1 else 'are'} never read"
+    members = how_many(shard.beyond, "valid member")
+    if shard.unreached:
+        members += f" ({how_many(shard.unreached, 'sample')})"
+    verb = "is" if shard.beyond == 1 else "are"
+    return f"{members} after it {verb} never read"
 
 
 class SecondArchive(TallyRule):
@@ -139,10 +153,6 @@ class SecondArchive(TallyRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"a second archive follows the end mark: {never_reached(shard) or 'readers never reach it'}"
-
-
-_COMPRESSIONS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
-_BY_TARFILE = ("gz", "bz2", "xz")
 
 
 class Compressed(TallyRule):
@@ -208,13 +218,12 @@ class NotATar(TallyRule):
     severity = "error"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        # W001.
-        cut = shard.tally("tar.cut-stream").count
-        return (
-            Tally(1, None, 0, shard.error_detail)
-            if shard.error in ("not-a-tar", "empty") and not cut
-            else Tally()
-        )
+        if shard.error not in ("not-a-tar", "empty"):
+            return Tally()
+        if shard.tally("tar.cut-stream").count:
+            # W001 reports it.
+            return Tally()
+        return Tally(1, None, 0, shard.error_detail)
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         command = shard.error_detail.partition(UNPACK)[2]
@@ -316,15 +325,6 @@ class TrailingBytes(TallyRule):
     says = "bytes that are not a tar follow the end mark{where}: readers ignore them"
 
 
-_READ_ERRORS = {
-    "missing": "no such shard",
-    "denied": "no permission to read the shard",
-    "io": "the shard cannot be read",
-    "refused": "reading the shard was refused",
-    "worker-died": "reading the shard killed the process twice",
-}
-
-
 class Unreadable(TallyRule):
     """The shard is missing or cannot be read.
 
@@ -349,9 +349,10 @@ class Unreadable(TallyRule):
     severity = "error"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        # W005.
-        elsewhere = shard.error in (None, "not-a-tar", "empty")
-        return Tally() if elsewhere else Tally(1, None, None, shard.error_detail)
+        if shard.error in (None, "not-a-tar", "empty"):
+            # W005 reports it.
+            return Tally()
+        return Tally(1, None, None, shard.error_detail)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         if shard.error == "needs-library":
@@ -364,13 +365,17 @@ class Unreadable(TallyRule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield a finding for each shard, but only one for all shards that need the same missing library."""
-        lacking: dict[str, list[Finding]] = {}
+        by_library: dict[str, list[Finding]] = {}
         for finding in super().check(context):
             if finding.repair is None:
                 yield finding
             else:
-                lacking.setdefault(finding.message, []).append(finding)
-        for message, findings in lacking.items():
-            first, many = findings[0], len(findings)
-            text = message if many == 1 else f"{how_many(many, 'shard')}: {message}"
-            yield replace(first, message=text, count=many, shard=first.shard if many == 1 else None)
+                by_library.setdefault(finding.message, []).append(finding)
+        for message, findings in by_library.items():
+            first = findings[0]
+            count = len(findings)
+            if count == 1:
+                yield first
+            else:
+                text = f"{how_many(count, 'shard')}: {message}"
+                yield replace(first, message=text, count=count, shard=None)

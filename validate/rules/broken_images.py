@@ -20,6 +20,10 @@ from ..finding import Finding
 from .kit.base import Context, Rule, TallyRule
 from .kit.families import ImageLossRule, QualityRule
 
+# 2^22 = 4.2 megapixels.
+_LARGE = 22
+_MODEL_PIXELS = 224 * 224
+
 
 class Undecodable(ImageLossRule):
     """Pillow cannot decode the image.
@@ -251,11 +255,6 @@ class DamagedImage(QualityRule):
     common = 0.001
 
 
-# 2^22 = 4.2 megapixels.
-_LARGE = 22
-_MODEL_PIXELS = 224 * 224
-
-
 class SlowImages(Rule):
     """Images are far larger than training needs.
 
@@ -288,7 +287,7 @@ class SlowImages(Rule):
         if not images or large * 2 < images:
             return
         mean = pixels / images
-        yield self.found(
+        yield self.finding(
             f"{large:,} of {images:,} images have 4 megapixels or more (on average {mean / 1e6:.1f} megapixels, "
             f"{size / images / 1e6:.1f} MB): {mean / _MODEL_PIXELS:,.0f} pixels are decoded for each that a 224-pixel "
             "model sees",

@@ -4,7 +4,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import split_keys
-from wdsflow.scan.evidence import BLANK, EMPTY, NO_CAPTION, NOT_UTF8, ShardEvidence, Tally
+from wdsflow.scan.evidence import (
+    BLANK,
+    EMPTY,
+    NO_CAPTION,
+    NOT_UTF8,
+    ShapeCount,
+    ShardEvidence,
+    Tally,
+)
 from wdsflow.scan.naming import caption_name
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -12,7 +20,15 @@ from wdsflow.text.words import how_many
 from ..finding import Finding, Repair
 from .kit.base import Context, Rule, keep
 from .kit.families import LossRule, QualityRule, flag
-from .kit.shapes import fields_in, folded
+from .kit.field_roles import fields_in
+from .kit.folded_shapes import folded
+
+_FREQUENT_SHARE = 0.05
+_FREQUENT_LEAST = 20
+# Captions that are reported.
+_MOST_FREQUENT = 3
+# F112 and F115 report these.
+_NONE = ("", "nan", "none", "null")
 
 
 class NoJsonCaption(LossRule):
@@ -231,12 +247,6 @@ class LongCaption(QualityRule):
     common = 0.05
 
 
-_FREQUENT_SHARE = 0.05
-_FREQUENT_LEAST = 20
-# F112 and F115 report these.
-_NONE = ("", "nan", "none", "null")
-
-
 class FrequentCaption(Rule):
     """Many images have the same caption.
 
@@ -257,25 +267,21 @@ class FrequentCaption(Rule):
     code = "F124"
 
     def check(self, context: Context) -> Iterator[Finding]:
+        shards = context.evidence.shards
         counts: Counter[str] = Counter()
-        for shard in context.evidence.shards:
-            counts.update(
-                {
-                    text: n
-                    for text, n in shard.captions.frequent.items()
-                    if text.strip().lower() not in _NONE
-                }
-            )
-        captions = sum(shard.captions.count for shard in context.evidence.shards)
-        for text, count in counts.most_common(3):
-            if count < max(_FREQUENT_LEAST, _FREQUENT_SHARE * captions):
+        for shard in shards:
+            for text, count in shard.captions.frequent.items():
+                if text.strip().lower() not in _NONE:
+                    counts[text] += count
+        captions = sum(shard.captions.count for shard in shards)
+        least = max(_FREQUENT_LEAST, _FREQUENT_SHARE * captions)
+        for text, count in counts.most_common(_MOST_FREQUENT):
+            if count < least:
                 return
-            shard = next(
-                shard for shard in context.evidence.shards if text in shard.captions.frequent
-            )
-            message = f'at least {count:,} of {captions:,} captions are "{escape(text, 60)}"'
-            message += ": equal captions in a batch count as mismatches"
-            yield self.found(message, context.names(), shard, count=count, of=captions)
+            first = next(shard for shard in shards if text in shard.captions.frequent)
+            share = f'at least {count:,} of {captions:,} captions are "{escape(text, 60)}"'
+            message = f"{share}: equal captions in a batch count as mismatches"
+            yield self.finding(message, context.names(), first, count=count, of=captions)
 
 
 class JsonAsText(Rule):
@@ -303,24 +309,31 @@ class JsonAsText(Rule):
             names = split_keys(reader.options.text_key)
             if reader.options.json_text_key or "json" not in names:
                 continue
-            better = set(names[: names.index("json")])
-            found = [
-                (shard, item)
-                for shard in context.evidence.shards
-                for item in folded(context, reader, shard)
-                if "json" in (fields := fields_in(item.shape)) and not fields & better
-                if context.usable(reader, item.shape)
-            ]
-            if found:
-                count = sum(item.count for _, item in found)
-                message = (
-                    f"{how_many(count, 'sample has', 'samples have')} the raw json as caption "
-                )
-                message += f"({context.titles([reader.name])} with --text-key): braces and names are tokenized"
-                yield self.found(message, [reader.name], *found[0], count=count, fix=_fix(context))
+            # Fields that the reader prefers.
+            preferred = set(names[: names.index("json")])
+            count = 0
+            first: tuple[ShardEvidence, ShapeCount] | None = None
+            for shard in context.evidence.shards:
+                for item in folded(context, reader, shard):
+                    fields = fields_in(item.shape)
+                    takes_json = "json" in fields and preferred.isdisjoint(fields)
+                    if takes_json and context.usable(reader, item.shape):
+                        count += item.count
+                        first = first or (shard, item)
+            if first is None:
+                continue
+            samples = how_many(count, "sample has", "samples have")
+            setting = f"{context.titles([reader.name])} with --text-key"
+            message = (
+                f"{samples} the raw json as caption ({setting}): braces and names are tokenized"
+            )
+            yield self.finding(message, [reader.name], *first, count=count, fix=_fix(context))
 
 
 def _fix(context: Context) -> Repair | None:
-    named = caption_name(context.evidence.shards)
-    is_plain = named is not None and named[1].plain == named[1].strings
-    return flag("--json-text-key", named[0]) if named is not None and is_plain else None
+    """Return the flag that reads captions from json, if all of them are plain strings."""
+    best = caption_name(context.evidence.shards)
+    if best is None:
+        return None
+    name, entry = best
+    return flag("--json-text-key", name) if entry.plain == entry.strings else None

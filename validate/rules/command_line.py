@@ -17,6 +17,11 @@ from .kit.base import Context, Rule
 from .kit.families import TrainingRule, clips, flag
 from .kit.pipes import CURL, how_failures_hide, without_pipe
 
+# Times the intended length.
+_LONG_EPOCH = 1.2
+# Share of the samples.
+_TOLERANCE = 0.1
+
 
 class Versions(Rule):
     """Installed versions are known not to work together.
@@ -46,7 +51,7 @@ class Versions(Rule):
             # training command.
             severity = conflict.severity if context.arguments is not None else "warning"
             fix = Repair(conflict.fix) if isinstance(conflict.fix, Command) else None
-            yield self.found(
+            yield self.finding(
                 f"{conflict.versions}: {conflict.why}", names, severity=severity, fix=fix
             )
 
@@ -76,33 +81,33 @@ class LossyPipe(Rule):
     code = "P312"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        urls = list(context.urls)
+        texts = list(context.urls)
         if context.arguments is not None:
-            urls += [
-                data for data in (context.arguments.train_data, context.arguments.val_data) if data
-            ]
-        for url in dict.fromkeys(redact(part) for text in urls for part in text.split("::")):
+            data = (context.arguments.train_data, context.arguments.val_data)
+            texts += filter(None, data)
+        # In their order, without repeats.
+        urls: dict[str, None] = {}
+        for text in texts:
+            urls |= dict.fromkeys(map(redact, text.split("::")))
+        for url in urls:
             if not url.startswith("pipe:"):
                 continue
-            trouble, severity = (
-                how_failures_hide(command := url.removeprefix("pipe:")),
-                self.severity,
-            )
+            command = url.removeprefix("pipe:")
             direct = without_pipe(command)
-            if not trouble and direct and not CURL.search(command):
+            problem = how_failures_hide(command)
+            severity = self.severity
+            if not problem and direct and not CURL.search(command):
                 severity = "info"
-                trouble = (
+                problem = (
                     "if the connection breaks, the rest of the shard is lost: a pipe is not resumed"
                 )
-            if trouble:
-                fix = (
-                    Repair(direct, note="wdsflow filter and train read this url, too")
-                    if direct
-                    else None
-                )
-                yield self.found(
-                    f"{escape(url)}: {trouble}", context.names(), severity=severity, fix=fix
-                )
+            if not problem:
+                continue
+            fix: Repair | None = None
+            if direct:
+                fix = Repair(direct, note="wdsflow filter and train read this url, too")
+            message = f"{escape(url)}: {problem}"
+            yield self.finding(message, context.names(), severity=severity, fix=fix)
 
 
 class NoStep(TrainingRule):
@@ -126,9 +131,10 @@ class NoStep(TrainingRule):
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.length is not None and forecast.length.batches and not forecast.steps:
             batches = forecast.length.batches
-            what = f"--accum-freq {arguments.accum_freq:,} is more than the {how_many(batches, 'batch', 'batches')} of an epoch"
+            of_epoch = f"the {how_many(batches, 'batch', 'batches')} of an epoch"
+            message = f"--accum-freq {arguments.accum_freq:,} is more than {of_epoch}: the optimizer never steps"
             fix = flag("--accum-freq", str(batches), note=", the most that steps at all")
-            yield self.found(f"{what}: the optimizer never steps", fix=fix)
+            yield self.finding(message, fix=fix)
 
 
 class LongWarmup(TrainingRule):
@@ -148,15 +154,13 @@ class LongWarmup(TrainingRule):
     code = "P314"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        total, warmup = forecast.total_steps, forecast.warmup
+        total = forecast.total_steps
+        warmup = forecast.warmup
         if total and warmup > total:
-            what = f"--warmup {warmup:,} is more than the {total:,} steps of the whole training"
-            message = f"{what}: the learning rate ends at {total / warmup:.0%} of --lr"
-            yield self.found(message, fix=flag("--warmup", str(max(1, total // 20))))
-
-
-# Times the intended length.
-_LONG_EPOCH = 1.2
+            comparison = f"--warmup {warmup:,} is more than the {total:,} steps"
+            effect = f"the learning rate ends at {total / warmup:.0%} of --lr"
+            message = f"{comparison} of the whole training: {effect}"
+            yield self.finding(message, fix=flag("--warmup", str(max(1, total // 20))))
 
 
 class LongEpoch(TrainingRule):
@@ -181,15 +185,22 @@ class LongEpoch(TrainingRule):
         length = forecast.length
         if length is None or length.inflation < _LONG_EPOCH:
             return
-        whole = arguments.batch_size * arguments.world_size
-        better = arguments.workers > 1 and whole * -(-int(length.asked) // whole) < length.samples
-        asked = f"an epoch of {length.asked:,} {'sample' if length.asked == 1 else 'samples'}"
+        # Of all ranks together.
+        batch = arguments.batch_size * arguments.world_size
+        samples = "sample" if length.asked == 1 else "samples"
         becomes = f"becomes {length.samples:,} ({length.inflation:.2f} times as long)"
-        parts = f"{length.worker_batches:,} x {how_many(max(1, arguments.workers), 'worker')} x {whole:,}"
-        fix = (
-            flag("--workers", "1", note=", which rounds to whole batches only") if better else None
-        )
-        yield self.found(f"{asked} {becomes}: rounded up to {parts}", fix=fix)
+        workers = how_many(max(1, arguments.workers), "worker")
+        parts = f"{length.worker_batches:,} x {workers} x {batch:,}"
+        message = f"an epoch of {length.asked:,} {samples} {becomes}: rounded up to {parts}"
+        fix: Repair | None = None
+        if arguments.workers > 1 and _rounded_up(int(length.asked), batch) < length.samples:
+            fix = flag("--workers", "1", note=", which rounds to whole batches only")
+        yield self.finding(message, fix=fix)
+
+
+def _rounded_up(samples: int, batch: int) -> int:
+    """Return the samples of as many whole batches as hold some samples."""
+    return batch * -(-samples // batch)
 
 
 class EmptyValidation(TrainingRule):
@@ -215,7 +226,7 @@ class EmptyValidation(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.validation:
-            yield self.found(
+            yield self.finding(
                 forecast.validation, severity="error" if forecast.validation_crash else "warning"
             )
 
@@ -228,7 +239,7 @@ class CrashRule(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         if forecast.crash and forecast.crash_kind == self.kind and not forecast.not_expanded:
-            yield self.found(forecast.crash, fix=self.setting(context, arguments, forecast))
+            yield self.finding(forecast.crash, fix=self.setting(context, arguments, forecast))
 
     def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
         """Return the flag with which the command runs, if one flag does."""
@@ -281,20 +292,15 @@ class UnreadableUrls(Rule):
     severity = "error"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        if context.arguments is None or context.arguments.dataset_type not in (
-            "auto",
-            "webdataset",
-        ):
+        arguments = context.arguments
+        if arguments is None or arguments.dataset_type not in ("auto", "webdataset"):
             return
-        both = (
-            ("--train-data", context.arguments.train_data),
-            ("--val-data", context.arguments.val_data),
-        )
-        for option, data in both:
+        options = {"--train-data": arguments.train_data, "--val-data": arguments.val_data}
+        for option, data in options.items():
             for pattern, why in not_expanded(data).items():
                 braces = with_braces(data or "")
                 fix = flag(option, braces) if braces else None
-                yield self.found(f"{option} {escape(pattern)}: {why}", clips(context), fix=fix)
+                yield self.finding(f"{option} {escape(pattern)}: {why}", clips(context), fix=fix)
 
 
 class Upsampling(CrashRule):
@@ -320,10 +326,6 @@ class Upsampling(CrashRule):
         return None if arguments.dataset_resampled else flag("--dataset-resampled")
 
 
-# Share of the samples.
-_TOLERANCE = 0.1
-
-
 class WrongNumSamples(TrainingRule):
     """The number of samples per epoch differs from that of the shards.
 
@@ -344,11 +346,14 @@ class WrongNumSamples(TrainingRule):
     code = "P321"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        length, usable = forecast.length, forecast.usable
-        if length is not None and usable and abs(length.asked - usable) > _TOLERANCE * usable:
-            asked = f"an epoch is set to {length.asked:,} samples ({forecast.length_source})"
-            message = f"{asked}, but {usable:,} are usable: {length.asked / usable:,.2f} passes"
-            yield self.found(message, fix=flag("--train-num-samples", str(usable)))
+        length = forecast.length
+        usable = forecast.usable
+        if length is None or not usable:
+            return
+        if abs(length.asked - usable) > _TOLERANCE * usable:
+            epoch = f"an epoch is set to {length.asked:,} samples ({forecast.length_source})"
+            message = f"{epoch}, but {usable:,} are usable: {length.asked / usable:,.2f} passes"
+            yield self.finding(message, fix=flag("--train-num-samples", str(usable)))
 
 
 class NoSampleCount(TrainingRule):
@@ -370,22 +375,18 @@ class NoSampleCount(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and forecast.crash_kind == "samples":
-            facts = context.sidecars.facts if context.sidecars is not None else ()
-            if not forecast.crash.startswith("RuntimeError") and any(
-                fact.problem != "stale" for fact in facts
-            ):
-                # P305 names the file.
-                return
-            verdict = next(
-                (each for each in context.verdicts if each.reader == forecast.reader), None
-            )
-            fix = (
-                flag("--train-num-samples", str(verdict.usable))
-                if verdict and verdict.usable
-                else None
-            )
-            yield self.found(forecast.crash, fix=fix)
+        if not forecast.crash or forecast.crash_kind != "samples":
+            return
+        facts = context.sidecars.facts if context.sidecars is not None else ()
+        has_bad_file = any(fact.problem != "stale" for fact in facts)
+        if has_bad_file and not forecast.crash.startswith("RuntimeError"):
+            # P305 names the file.
+            return
+        fix: Repair | None = None
+        for verdict in context.verdicts:
+            if verdict.reader == forecast.reader and verdict.usable:
+                fix = flag("--train-num-samples", str(verdict.usable))
+        yield self.finding(forecast.crash, fix=fix)
 
 
 class CommandFails(CrashRule):

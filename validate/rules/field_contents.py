@@ -27,6 +27,8 @@ from ..finding import Finding, Repair
 from .kit.base import Context, TallyRule, first_seen, parts_seen
 from .kit.families import LossRule
 
+_PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
+
 
 class BadJson(LossRule):
     """Json does not parse, or is not an object.
@@ -208,9 +210,9 @@ class ReplacedKey(LossRule):
         return f"{how_many(count, 'field has', 'fields have')} the name of one that webdataset sets itself{first_seen(detail)}"
 
     def fixed_part(self, part: Part) -> Part:
-        return (
-            part._replace(suffix=other_name(part.suffix)) if _is_set_by_webdataset(part) else part
-        )
+        if _is_set_by_webdataset(part):
+            return part._replace(suffix=other_name(part.suffix))
+        return part
 
 
 def _is_set_by_webdataset(part: Part) -> bool:
@@ -220,9 +222,6 @@ def _is_set_by_webdataset(part: Part) -> bool:
 def other_name(suffix: str) -> str:
     """Return the name that a field of webdataset's own gets."""
     return f"{suffix.lower().strip('_')}_field"
-
-
-_PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
 
 
 class NeedsLibrary(LossRule):
@@ -281,24 +280,25 @@ class TypesDiffer(TallyRule):
         typing = [reader.name for reader in context.readers if reader.makes_columns]
         writing = [reader.name for reader in context.readers if reader.writes_tables]
         shards = context.evidence.shards
-        columns = shards[0].columns if typing and shards else None
+        if not typing or not shards:
+            return
+        columns = shards[0].columns
         if columns is not None and columns.error:
             text = f"the first samples give the column {escape(columns.field, 40)} no type"
             text += f" ({escape(columns.error, 120)})"
             yield self._of_column(context, text, typing, shards[0], None)
-        for name, readers in (
-            ("column.misfit", typing),
-            ("column.unwritable", writing if typing else []),
-        ):
-            for shard in shards if readers else ():
-                if (tally := shard.tally(name)).count:
-                    field, _, error = tally.detail.partition(": ")
-                    if name == "column.misfit":
-                        text = f"{how_many(tally.count, 'value does', 'values do')} not fit the type of the column"
-                    else:
-                        text = f"{how_many(tally.count, 'value')} cannot be written to a table"
-                    text += f" (first: {escape(field, 40)}, {escape(error, 120)})"
-                    yield self._of_column(context, text, readers, shard, tally)
+        for shard in shards:
+            tally = shard.tally("column.misfit")
+            if tally.count:
+                values = how_many(tally.count, "value does", "values do")
+                text = f"{values} not fit the type of the column{_first_value(tally)}"
+                yield self._of_column(context, text, typing, shard, tally)
+        for shard in shards if writing else ():
+            tally = shard.tally("column.unwritable")
+            if tally.count:
+                values = how_many(tally.count, "value")
+                text = f"{values} cannot be written to a table{_first_value(tally)}"
+                yield self._of_column(context, text, writing, shard, tally)
 
     def _of_column(
         self,
@@ -309,4 +309,12 @@ class TypesDiffer(TallyRule):
         tally: Tally | None,
     ) -> Finding:
         count = tally.count if tally else 0
-        return self.found(f"{text}; {context.ending(readers)}", readers, shard, tally, count=count)
+        return self.finding(
+            f"{text}; {context.ending(readers)}", readers, shard, tally, count=count
+        )
+
+
+def _first_value(tally: Tally) -> str:
+    """Return the first value of a tally with its error, in brackets."""
+    field, _, error = tally.detail.partition(": ")
+    return f" (first: {escape(field, 40)}, {escape(error, 120)})"

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
@@ -11,7 +12,13 @@ from wdsflow.text.words import how_many, listed
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
 from .kit.families import QualityRule
-from .kit.shapes import fields_in, loss, wanted
+from .kit.field_roles import Role, accepted_fields, fields_in
+from .kit.rule_loss import loss
+
+# Share of the samples of a shard: fewer do not show which fields it has.
+_MOST_SAMPLES = 0.9
+# First samples that show the columns to some readers.
+_LOOKED_AT = 5
 
 
 class WrongExtension(QualityRule):
@@ -76,29 +83,43 @@ class MixedExtensions(Rule):
             severity = "error" if most > context.max_loss * context.evidence.samples else "warning"
             effect = f": for {context.titles(lost)}, {how_many(most, 'image')} fall out"
         many = listed(f"{name} ({counts[name]:,})" for name in (common, *rare))
-        others, total = sum(counts[name] for name in rare), counts.total()
-        message = f"images come as {many}{effect}"
-        yield self.found(message, lost, *first[rare[0]], count=others, of=total, severity=severity)
+        others = sum(counts[name] for name in rare)
+        shard, sample = first[rare[0]]
+        yield self.finding(
+            f"images come as {many}{effect}",
+            lost,
+            shard,
+            sample,
+            count=others,
+            of=counts.total(),
+            severity=severity,
+        )
 
     def _lost(self, context: Context, common: str, rare: list[str]) -> dict[str, int]:
         """Return for each reader how many more samples it would use if all images had one name."""
+        names = {common, *rare}
         lost: dict[str, int] = {}
         for reader in context.readers:
             bound = context.bound(reader)
             if bound is reader:
+                # It does not take its columns from the first samples.
                 continue
-            for target in (common, *rare):
-                others = {name for name in (common, *rare) if name != target}
+            most = max(_lost_by_other_names(context, bound, name, names) for name in names)
+            if most:
+                lost[reader.name] = most
+        return lost
 
-                def fixed_part(part: Part, target: str = target, others: set[str] = others) -> Part:
-                    return Part(target, part.status) if part.suffix in others else part
 
-                samples = sum(
-                    loss(context, bound, shard, fixed_part).samples
-                    for shard in context.evidence.shards
-                )
-                lost[reader.name] = max(lost.get(reader.name, 0), samples)
-        return {name: count for name, count in lost.items() if count}
+def _lost_by_other_names(context: Context, reader: Reader, name: str, names: set[str]) -> int:
+    """Return how many samples a reader loses because images have one of some names, and not this one."""
+
+    def fixed_part(part: Part) -> Part:
+        if part.suffix in names and part.suffix != name:
+            return Part(name, part.status)
+        return part
+
+    shards = context.evidence.shards
+    return sum(loss(context, reader, shard, fixed_part).samples for shard in shards)
 
 
 def _only_image(shape: Shape) -> str:
@@ -132,27 +153,26 @@ class FieldsDiffer(Rule):
             return
         ((usual, agreeing),) = Counter(fields for _, fields in sets).most_common(1)
         for shard, fields in sets:
-            if fields != usual:
-                names = {"lacks": usual - fields, "has": fields - usual}
-                differs = [
-                    f"{verb} {escape(', '.join(sorted(each)))}"
-                    for verb, each in names.items()
-                    if each
-                ]
-                text = f"{' and '.join(differs)} unlike {how_many(agreeing, 'other shard')}"
-                yield self.found(text, context.names(), shard, count=shard.samples)
+            if fields == usual:
+                continue
+            differences = []
+            if usual - fields:
+                differences.append(f"lacks {_listed_fields(usual - fields)}")
+            if fields - usual:
+                differences.append(f"has {_listed_fields(fields - usual)}")
+            text = f"{' and '.join(differences)} unlike {how_many(agreeing, 'other shard')}"
+            yield self.finding(text, context.names(), shard, count=shard.samples)
 
 
 def _usual_fields(shard: ShardEvidence) -> frozenset[str]:
-    most = 0.9 * shard.samples
-    return frozenset(
-        name
-        for name, item in shard.fields.items()
-        if item.count >= most and not name.startswith("*")
-    )
+    """Return the fields that most samples of a shard have."""
+    least = _MOST_SAMPLES * shard.samples
+    fields = [name for name, item in shard.fields.items() if item.count >= least]
+    return frozenset(name for name in fields if not name.startswith("*"))
 
 
-_LOOKED_AT = 5
+def _listed_fields(fields: frozenset[str]) -> str:
+    return escape(", ".join(sorted(fields)))
 
 
 class UnlikeFields(Rule):
@@ -182,42 +202,44 @@ class UnlikeFields(Rule):
         if shards:
             yield from self._first_five(context, shards[0])
         for shard in shards:
-            if ending := context.ends(shard, "schema"):
-                crash = next(
-                    reader for reader in context.readers if reader.name in ending
-                ).at_shard(shard)
-                field = crash.detail if crash else ""
-                text = f'its first sample has "{escape(field, 40)}" and others do not: {context.ending(ending)}'
-                yield self.found(text, ending, shard, severity="error")
+            ending = context.ends(shard, "schema")
+            if not ending:
+                continue
+            reader = next(reader for reader in context.readers if reader.name in ending)
+            crash = reader.at_shard(shard)
+            field = escape(crash.detail, 40) if crash else ""
+            text = f'its first sample has "{field}" and others do not: {context.ending(ending)}'
+            yield self.finding(text, ending, shard, severity="error")
 
     def _first_five(self, context: Context, shard: ShardEvidence) -> Iterator[Finding]:
-        starts = (
-            (reader.name, reader.at_start(context.evidence.shards)) for reader in context.readers
-        )
-        ending = tuple(
-            name for name, crash in starts if crash is not None and crash.reason == "schema"
-        )
+        ending = []
+        for reader in context.readers:
+            crash = reader.at_start(context.evidence.shards)
+            if crash is not None and crash.reason == "schema":
+                ending.append(reader.name)
         runs = shard.visible_runs or shard.runs
         if ending and runs.head is None:
             text = f"the first shard has no sample that shows the fields: {context.ending(ending)}"
-            yield self.found(text, ending, shard, severity="error")
+            yield self.finding(text, ending, shard, severity="error")
         usual = _fields(runs.head.shape) if runs.head else frozenset()
         for run in _early(runs):
-            if _fields(run.shape) != usual:
-                first, then = (
-                    escape(", ".join(sorted(fields)), 80) for fields in (usual, _fields(run.shape))
-                )
-                text = f"the first samples differ in fields ({first}; then {then}): "
-                text += "the viewer of the Hugging Face Hub refuses the set"
-                yield self.found(
-                    text, ending, shard, run, severity="error" if ending else self.severity
-                )
-                return
+            fields = _fields(run.shape)
+            if fields == usual:
+                continue
+            first = escape(", ".join(sorted(usual)), 80)
+            then = escape(", ".join(sorted(fields)), 80)
+            text = f"the first samples differ in fields ({first}; then {then}): "
+            text += "the viewer of the Hugging Face Hub refuses the set"
+            severity = "error" if ending else self.severity
+            yield self.finding(text, ending, shard, run, severity=severity)
+            return
 
 
 def _early(runs: Runs) -> Iterator[Run | ShapeCount]:
     """Yield each new shape among the second to fifth run."""
-    yield from (item for item in runs.inner if 1 + sum(item.before) < _LOOKED_AT)
+    for item in runs.inner:
+        if 1 + sum(item.before) < _LOOKED_AT:
+            yield item
     if runs.tail is not None and 1 + sum(item.count for item in runs.inner) < _LOOKED_AT:
         yield runs.tail
 
@@ -274,28 +296,34 @@ class TwoImages(Rule):
     requires = ("W010",)
 
     def check(self, context: Context) -> Iterator[Finding]:
-        for role in ("image", "caption"):
-            wanting: dict[tuple[str, ...], list[str]] = {}
+        roles: tuple[Role, ...] = ("image", "caption")
+        for role in roles:
+            readers_of: dict[tuple[str, ...], list[str]] = {}
             for reader in context.readers:
-                names = wanted(context, reader, role)
+                names = accepted_fields(context, reader, role)
                 if len(names) > 1:
-                    wanting.setdefault(names, []).append(reader.name)
-            for names, readers in wanting.items():
+                    readers_of.setdefault(names, []).append(reader.name)
+            for names, readers in readers_of.items():
                 yield from self._double(context, names, readers)
 
     def _double(
         self, context: Context, names: tuple[str, ...], readers: list[str]
     ) -> Iterator[Finding]:
         for shard in context.evidence.shards:
-            found = [
-                (item, there)
-                for item in shard.runs.counted()
-                if len(there := [name for name in names if name in fields_in(item.shape)]) > 1
-            ]
-            if found:
-                count, (place, there) = sum(item.count for item, _ in found), found[0]
-                of = f"{count:,} of {how_many(shard.samples, 'sample')} {'has' if count == 1 else 'have'}"
-                pair = escape(f"{' and '.join(there)}: only {there[0]} is used")
-                yield self.found(
-                    f"{of} both {pair}", readers, shard, place, count=count, of=shard.samples
-                )
+            count = 0
+            # Of the first such samples.
+            first: ShapeCount | None = None
+            fields: list[str] = []
+            for item in shard.runs.counted():
+                present = [name for name in names if name in fields_in(item.shape)]
+                if len(present) > 1:
+                    count += item.count
+                    if first is None:
+                        first = item
+                        fields = present
+            if first is None:
+                continue
+            verb = "has" if count == 1 else "have"
+            pair = escape(f"{' and '.join(fields)}: only {fields[0]} is used")
+            message = f"{count:,} of {how_many(shard.samples, 'sample')} {verb} both {pair}"
+            yield self.finding(message, readers, shard, first, count=count, of=shard.samples)

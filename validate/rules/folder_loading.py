@@ -54,14 +54,14 @@ class OtherFilesLoaded(Rule):
             call = load_call(path, shards)
             if trouble := _wrong_choice(Path(path), files, shards):
                 message = f'load_dataset("{escape(path)}") {trouble}'
-                yield self.found(
+                yield self.finding(
                     f"{message}; this loads the shards: {escape(call, 500)}",
                     names,
                     count=len(shards),
                 )
             elif others:
                 message = f'load_dataset("webdataset", data_dir="{escape(path)}") ends at {_some(others)}: not tars'
-                yield self.found(
+                yield self.finding(
                     f"{message}; this works: {escape(call, 500)}", names, severity="info"
                 )
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -10,6 +11,11 @@ from ..finding import Finding
 from .kit.base import Context, Rule, keep
 from .kit.families import QualityRule
 from .sample_keys import shared_sketches
+
+_REPEATED_SHARE = 0.001
+_REPEATED_LEAST = 10
+# Shards with images of earlier ones that are reported.
+_MOST_PAIRS = 3
 
 
 class Tiny(QualityRule):
@@ -107,10 +113,6 @@ class Uniform(QualityRule):
     says = "{n} {verb:is|are} of one colour{where}: they show nothing"
 
 
-_REPEATED_SHARE = 0.001
-_REPEATED_LEAST = 10
-
-
 class Repeated(Rule):
     """The same image occurs many times.
 
@@ -131,28 +133,29 @@ class Repeated(Rule):
     code = "I209"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        counts = sum(
-            (Counter(shard.frequent_images) for shard in context.evidence.shards), Counter[int]()
-        )
-        images = sum(shard.images.count for shard in context.evidence.shards)
-        often = [
-            pair
-            for pair in counts.most_common()
-            if pair[1] >= max(_REPEATED_LEAST, _REPEATED_SHARE * images)
-        ]
+        shards = context.evidence.shards
+        counts: Counter[int] = Counter()
+        for shard in shards:
+            counts.update(shard.frequent_images)
+        images = sum(shard.images.count for shard in shards)
+        least = max(_REPEATED_LEAST, _REPEATED_SHARE * images)
+        # The most frequent first.
+        repeated = [(value, count) for value, count in counts.most_common() if count >= least]
         fix = keep(context.targets(), "not duplicate", "keeps the first sample of each image")
-        if often:
-            value, most = often[0]
-            also = f", {how_many(len(often) - 1, 'other')} in fewer" if len(often) > 1 else ""
-            first = next(
-                shard for shard in context.evidence.shards if value in shard.frequent_images
-            )
-            message = f"one image is in at least {most:,} of {how_many(images, 'sample')}{also}: placeholders?"
-            total = sum(count for _, count in often)
-            yield self.found(message, context.names(), first, count=total, of=images, fix=fix)
-        for earlier, later in list(shared_sketches(context, "image_sketch"))[:3]:
-            message = f"shares images with {escape(earlier.url.rpartition('/')[2])}: at least one in eight"
-            yield self.found(message, context.names(), later, fix=fix)
+        if repeated:
+            value, most = repeated[0]
+            others = ""
+            if len(repeated) > 1:
+                others = f", {how_many(len(repeated) - 1, 'other')} in fewer"
+            first = next(shard for shard in shards if value in shard.frequent_images)
+            samples = how_many(images, "sample")
+            message = f"one image is in at least {most:,} of {samples}{others}: placeholders?"
+            total = sum(count for _, count in repeated)
+            yield self.finding(message, context.names(), first, count=total, of=images, fix=fix)
+        for earlier, later in islice(shared_sketches(context, "image_sketch"), _MOST_PAIRS):
+            name = escape(earlier.url.rpartition("/")[2])
+            message = f"shares images with {name}: at least one in eight"
+            yield self.finding(message, context.names(), later, fix=fix)
 
 
 class HighDepth(QualityRule):

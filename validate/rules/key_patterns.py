@@ -1,18 +1,23 @@
 """Keys of a set that do not follow one pattern."""
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
+from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import Run, ShapeCount, ShardEvidence, Tally
 from wdsflow.scan.runs import is_junk_run
 from wdsflow.text.shell import escape
 
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
 from .kit.families import LossRule
-from .kit.shapes import RuleLoss, fields_in, folded
+from .kit.field_roles import fields_in
+from .kit.folded_shapes import folded
+from .kit.rule_loss import RuleLoss
+
+# Shapes that share a base name; with more, the cause is something other than folders.
+_MOST_SHAPES = 50
 
 
 class Mispaired(Rule):
@@ -44,61 +49,74 @@ class Mispaired(Rule):
             head = shard.runs.head
             if head is not None and not is_junk_run(head.key, head.shape):
                 heads.setdefault(head.key, []).append(index)
-        rows = []
+        rows: list[tuple[ShardEvidence, Run, dict[str, _Meeting]]] = []
         for index, shard in enumerate(shards):
             tail = shard.runs.last
-            others = [other for other in heads.get(tail.key, ()) if other != index] if tail else []
-            met = {
-                reader.name: _meeting(context, reader, index, others) for reader in context.readers
-            }
-            found = {name: meeting for name, meeting in met.items() if meeting is not None}
-            if tail is not None and found:
-                rows.append((shard, tail, found))
-        many = len(rows) > context.max_loss * context.evidence.samples
-        for shard, tail, found in rows:
+            if tail is None:
+                continue
+            others = [other for other in heads.get(tail.key, ()) if other != index]
+            meetings: dict[str, _Meeting] = {}
+            for reader in context.readers:
+                meeting = _worst_meeting(context, reader, index, others)
+                if meeting is not None:
+                    meetings[reader.name] = meeting
+            if meetings:
+                rows.append((shard, tail, meetings))
+        are_many = len(rows) > context.max_loss * context.evidence.samples
+        for shard, tail, meetings in rows:
             # An image with the caption of another sample is worse than a lost sample.
-            partner, mispaired = max(found.values(), key=lambda meeting: meeting[1])
-            other = escape(partner.url.rpartition("/")[2])
-            if mispaired:
+            worst = max(meetings.values(), key=lambda meeting: meeting.mispairs)
+            other_name = escape(worst.shard.url.rpartition("/")[2])
+            if worst.mispairs:
                 fields = ", ".join(escape(part.suffix, 30) for part in tail.shape)
-                what = f"its last sample has only {fields}, and {other} begins with the same key"
-                can = "pair an image with the caption of another sample"
+                fact = (
+                    f"its last sample has only {fields}, and {other_name} begins with the same key"
+                )
+                effect = "pair an image with the caption of another sample"
             else:
-                what = f"its last sample and the first of {other} have the same key"
-                can = "take members of one for the other, and lose a sample"
-            message = f"{what}: {context.titles(found)} can {can}"
-            severity: Severity = "error" if mispaired or many else "warning"
-            yield self.found(message, found, shard, tail, severity=severity)
+                fact = f"its last sample and the first of {other_name} have the same key"
+                effect = "take members of one for the other, and lose a sample"
+            message = f"{fact}: {context.titles(meetings)} can {effect}"
+            severity: Severity = "error" if worst.mispairs or are_many else "warning"
+            yield self.finding(message, meetings, shard, tail, severity=severity)
 
 
-def _meeting(
+class _Meeting(NamedTuple):
+    """What happens where a shard follows another one."""
+
+    # That follows.
+    shard: ShardEvidence
+    # An image is paired with the caption of another sample; otherwise a sample is lost.
+    mispairs: bool
+
+
+def _worst_meeting(
     context: Context, reader: Reader, index: int, others: list[int]
-) -> tuple[ShardEvidence, bool] | None:
-    """Return the worst shard of ``others`` to follow shard ``index``, and whether the two mispair; None if harmless."""
+) -> _Meeting | None:
+    """Return the worst shard of ``others`` to follow shard ``index``; None if harmless."""
     shards = context.evidence.shards
     if not others or not reader.joins:
         return None
     tail = reader.runs(shards[index]).last
-    lost = None
+    if tail is None:
+        return None
+    is_complete = context.usable(reader, tail.shape) > 0
+    losing: _Meeting | None = None
     for other in others:
         head = reader.runs(shards[other]).head
-        if tail is None or head is None or head.key != tail.key:
+        if head is None or head.key != tail.key:
             continue
         apart = context.usable(reader, tail.shape) + context.usable(reader, head.shape)
         joined = tail.shape + head.shape
         first = context.fates(reader, joined)[:1]
+        makes_a_sample = bool(first) and first[0].kind == "usable"
         # One split sample: W009.
-        halves = not apart and others == [index + 1]
-        whole = context.usable(reader, tail.shape) > 0
-        if not whole and not halves and first and first[0].kind == "usable":
-            return shards[other], True
-        if context.usable(reader, joined) < apart:
-            lost = lost or (shards[other], False)
-    return lost
-
-
-# Shapes that share a base name; with more, the cause is something other than folders.
-_MOST_SHAPES = 50
+        are_halves = not apart and others == [index + 1]
+        if makes_a_sample and not is_complete and not are_halves:
+            return _Meeting(shards[other], mispairs=True)
+        if losing is None and context.usable(reader, joined) < apart:
+            losing = _Meeting(shards[other], mispairs=False)
+    return losing
 
 
 class SplitFolders(TallyRule):
@@ -127,22 +145,27 @@ class SplitFolders(TallyRule):
         folders: dict[str, list[ShapeCount]] = {}
         for item in shard.runs.counted():
             folders.setdefault(item.key.rpartition("/")[2], []).append(item)
-        pairs = (
-            pair
-            for items in folders.values()
-            if len(items) < _MOST_SHAPES
-            for pair in combinations(items, 2)
-        )
-        for one, other in pairs:
-            apart = one.key != other.key and one.key.rpartition("/")[2]
-            if apart and not fields_in(one.shape) & fields_in(other.shape):
-                # By their fields.
-                runs = Counter[frozenset[str]]()
-                for item in shard.runs.counted():
-                    runs[frozenset(fields_in(item.shape))] += item.count
-                rarer = min(runs[frozenset(fields_in(half.shape))] for half in (one, other))
-                return Tally(rarer, one.key, one.offset, f"{one.key} and {other.key}")
+        for items in folders.values():
+            if len(items) >= _MOST_SHAPES:
+                continue
+            for one, other in combinations(items, 2):
+                if _are_parts(one, other):
+                    rarer = min(_with_fields_of(one, shard), _with_fields_of(other, shard))
+                    return Tally(rarer, one.key, one.offset, f"{one.key} and {other.key}")
         return Tally()
+
+
+def _are_parts(one: ShapeCount, other: ShapeCount) -> bool:
+    """Return whether two samples with one base name are parts of one sample, by their fields."""
+    if one.key == other.key or not one.key.rpartition("/")[2]:
+        return False
+    return fields_in(one.shape).isdisjoint(fields_in(other.shape))
+
+
+def _with_fields_of(sample: ShapeCount, shard: ShardEvidence) -> int:
+    """Return how many samples of a shard have the same fields."""
+    fields = fields_in(sample.shape)
+    return sum(item.count for item in shard.runs.counted() if fields_in(item.shape) == fields)
 
 
 class MixedPrefix(LossRule):
@@ -165,11 +188,10 @@ class MixedPrefix(LossRule):
     says = "{n:name differs|names differ} from the others in the prefix ./: a key with it is another key"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
-        lost = sum(
-            item.count
-            for item in folded(context, reader, shard)
-            if not context.usable(reader, item.shape) and not is_junk_run(item.key, item.shape)
-        )
+        lost = 0
+        for item in folded(context, reader, shard):
+            if not is_junk_run(item.key, item.shape) and not context.usable(reader, item.shape):
+                lost += item.count
         return RuleLoss(lost)
 
 

@@ -12,6 +12,8 @@ from .kit.families import QualityRule
 
 # Rules about split or merged samples, whose images are not together.
 _SPLITTING = ("W001", "W002", "W006", "W010", "W012", "W022", "W029", "W030")
+# Readers of one image and one caption; the others give all fields of a sample.
+_PAIRS = ("open-clip", "wdsflow-train", "timm", "energon")
 
 
 class ImageNumbers(TallyRule):
@@ -119,8 +121,8 @@ class NotMedia(TallyRule):
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         empty = shard.tally("media.empty").count
         of_them = f", {empty:,} of them empty" if empty else ""
-        what = how_many(count, "member is", "members are")
-        return f"{what} neither audio nor video by the first bytes{of_them}{first_seen(detail)}"
+        members = how_many(count, "member is", "members are")
+        return f"{members} neither audio nor video by the first bytes{of_them}{first_seen(detail)}"
 
 
 class CutMedia(TallyRule):
@@ -149,10 +151,6 @@ class CutMedia(TallyRule):
     says = "{n:audio or video member is|audio or video members are} cut{first}"
 
 
-# The others give all fields of a sample.
-_PAIRS = ("open-clip", "wdsflow-train", "timm", "energon")
-
-
 class NotImageText(Rule):
     """The reader trains on samples that are not image-text pairs.
 
@@ -177,17 +175,16 @@ class NotImageText(Rule):
     requires = ("F101", "F123")
 
     def check(self, context: Context) -> Iterator[Finding]:
-        layout, samples = layout_of(context.evidence.shards), context.evidence.samples
+        layout = layout_of(context.evidence.shards)
+        if layout.is_image_text:
+            return
+        samples = context.evidence.samples
         # A reader that gets more samples takes all images of a key, one after the other.
         usable = {verdict.reader for verdict in context.verdicts if 0 < verdict.usable <= samples}
-        readers = [
-            each.name
-            for each in context.readers
-            if each.name in usable and each.name.startswith(_PAIRS)
-        ]
-        if readers and not layout.is_image_text:
-            verb = "uses" if len(readers) == 1 else "use"
-            effect = f"{context.titles(readers)} {verb} only one image and one caption of each"
-            yield self.found(
-                f"{how_many(samples, 'sample')}: {layout.text()}; {effect}", readers, count=samples
-            )
+        readers = [name for name in context.names() if name.startswith(_PAIRS) and name in usable]
+        if not readers:
+            return
+        verb = "uses" if len(readers) == 1 else "use"
+        effect = f"{context.titles(readers)} {verb} only one image and one caption of each"
+        message = f"{how_many(samples, 'sample')}: {layout.text()}; {effect}"
+        yield self.finding(message, readers, count=samples)

@@ -14,7 +14,7 @@ class LoaderRule(Rule):
         for result in context.checks:
             for fault in result.faults:
                 if fault.code == self.code:
-                    yield self.found(fault.message, [PIPELINE], severity=fault.severity)
+                    yield self.finding(fault.message, [PIPELINE], severity=fault.severity)
 
 
 class WrongResume(LoaderRule):

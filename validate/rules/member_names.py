@@ -8,7 +8,7 @@ from wdsflow.text.words import how_many
 from ..finding import Severity
 from .kit.base import Context, TallyRule, first_seen
 from .kit.families import LossRule
-from .kit.shapes import RuleLoss, crashes, loss
+from .kit.rule_loss import RuleLoss, crashes, loss
 
 
 class NoField(TallyRule):

@@ -1,10 +1,10 @@
-"""Required fields that samples lack."""
+"""Required fields that samples do not have."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from wdsflow.readers.base import Reader
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
 from wdsflow.shards.shard_names import IMAGE_FIELDS
@@ -13,8 +13,19 @@ from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Repair
 from .kit.base import Context, Rule, is_option
+from .kit.field_roles import Role
+from .kit.missing_fields import FieldNeeds, IncompleteSamples, field_needs, incomplete_samples
+from .kit.rule_loss import crashes
 from .kit.shape_edits import empty_fields
-from .kit.shapes import Lack, Role, Wants, crashes, lacks, wants
+
+# The fields that readers know, and the extensions of others that may hold the same.
+_USUAL: dict[Role, tuple[str, ...]] = {"caption": ("txt",), "image": IMAGE_FIELDS}
+_EXTENSIONS: dict[Role, tuple[str, ...]] = {"caption": CAPTIONS, "image": IMAGES}
+# Faults that split samples, which the rules in ``requires`` report.
+_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")
+# Fields that a message lists, and letters of each.
+_MOST_FIELDS = 6
+_MOST_LETTERS = 40
 
 
 class MissingEverywhere(Rule):
@@ -44,16 +55,16 @@ class MissingEverywhere(Rule):
     of_set = True
 
     def check(self, context: Context) -> Iterator[Finding]:
-        groups: dict[tuple[Role, tuple[str, ...]], list[Wants]] = {}
-        if context.evidence.samples:
-            for want in wants(context):
-                for role in want.absent:
-                    groups.setdefault((role, want.names[role]), []).append(want)
+        if not context.evidence.samples:
+            return
+        # The readers by what they miss.
+        groups: dict[tuple[Role, tuple[str, ...]], list[str]] = {}
+        for needs in field_needs(context):
+            for role in needs.absent:
+                groups.setdefault((role, needs.names[role]), []).append(needs.reader.name)
         layout = _layout_hint(context) if groups else ""
-        for (role, names), wanting in groups.items():
-            yield self._finding(
-                context, role, names, [want.reader.name for want in wanting], layout
-            )
+        for (role, names), readers in groups.items():
+            yield self._finding(context, role, names, readers, layout)
             # Once is enough.
             layout = ""
 
@@ -61,188 +72,66 @@ class MissingEverywhere(Rule):
         self, context: Context, role: Role, names: tuple[str, ...], readers: list[str], layout: str
     ) -> Finding:
         """Return the finding for one role that no sample has; ``layout`` is a remark on the layout of the set."""
-        shard = next(
-            (shard for shard in context.evidence.shards if shard.runs.head is not None), None
+        present = _present_fields(context)
+        substitute = _substitute(context, role, names, present, readers)
+        fields = ", ".join(escape(name, _MOST_LETTERS) for name in present[:_MOST_FIELDS])
+        if len(present) > _MOST_FIELDS:
+            fields += ", ..."
+        remarks = f"(fields: {fields}{substitute.hint}{layout})"
+        message = f"no sample has {field_phrase(names)}{_effect(context, readers)} {remarks}"
+        shard: ShardEvidence | None = None
+        for other in context.evidence.shards:
+            if other.runs.head is not None:
+                shard = other
+                break
+        samples = context.evidence.samples
+        first = shard.runs.head if shard else None
+        return self.finding(
+            message, readers, shard, first, count=samples, of=samples, fix=substitute.fix
         )
-        have = _fields(context)
-        hint, fix = _instead(context, role, names, have, readers)
-        fields = ", ".join(escape(name, 40) for name in have[:6]) + (
-            ", ..." if len(have) > 6 else ""
-        )
-        message = f"no sample has {field_phrase(names)}{_effect(context, readers)} (fields: {fields}{hint}{layout})"
-        samples, place = context.evidence.samples, shard.runs.head if shard else None
-        return self.found(message, readers, shard, place, count=samples, of=samples, fix=fix)
-
-
-def _layout_hint(context: Context) -> str:
-    """Return a remark on a set that is not of image-text pairs, "" if it is."""
-    layout = layout_of(context.evidence.shards)
-    if layout.is_image_text:
-        return ""
-    feed = "wdsflow-train" in context.names()
-    return f"; the layout is {layout.text()}{'; wdsflow train feeds image-text pairs only' if feed else ', not image-text pairs'}"
-
-
-def field_phrase(names: tuple[str, ...]) -> str:
-    """Return field names as a phrase: "a txt field", "a jpg, png, jpeg or webp field"."""
-    words = [escape(name, 40) for name in names]
-    return f"a {listed(words).replace(' and ', ' or ')} field"
-
-
-def _effect(context: Context, readers: list[str]) -> str:
-    """Return what it means for the run: ": OpenCLIP 3.3.0 hangs"; "" where samples are lost and nothing else happens."""
-    outcomes = {verdict.reader: verdict.outcome for verdict in context.verdicts}
-    hanging = [name for name in readers if outcomes.get(name) == "stalls"]
-    ending = [name for name in readers if outcomes.get(name) == "crashes"]
-    texts = [f"{context.titles(hanging)} hang{'' if len(hanging) > 1 else 's'}"] if hanging else []
-    texts += [context.ending(ending)] if ending else []
-    return f": {'; '.join(texts)}" if texts else ""
-
-
-def _fields(context: Context) -> list[str]:
-    """Return all field names, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for shard in context.evidence.shards:
-        counts.update({name: item.count for name, item in shard.fields.items()})
-    return sorted(counts, key=lambda name: (-counts[name], name))
-
-
-_USUAL: dict[Role, tuple[str, ...]] = {"caption": ("txt",), "image": IMAGE_FIELDS}
-
-
-def _instead(
-    context: Context, role: Role, names: tuple[str, ...], have: list[str], readers: list[str]
-) -> tuple[str, Repair | None]:
-    """Return a replacement for the missing field, as a remark and as a command."""
-    reader = next(reader for reader in context.readers if reader.name == readers[0])
-    if alias := next((name for name in have if reader.aliases.get(name) in names), None):
-        new = reader.aliases[alias]
-        return f"; {alias} may hold what it wants in {new}", None
-    if role == "caption" and "txt" not in names and reader.pairs_with == "label":
-        json = "; a class number in json is read with target_key=NAME" if "json" in have else ""
-        return json, None
-    # Only the command is unusual.
-    if there := [name for name in have if name in _USUAL[role] and name not in names]:
-        return _rename(role, there[0], names)
-    if role == "caption" and {"json", "jsn"} & set(have):
-        found = _json_caption(context)
-        if found:
-            return found, None
-        if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
-            return "; --level headers finds the json field that holds captions", None
-    known = [
-        name for name in (CAPTIONS if role == "caption" else IMAGES) if name not in ("json", "jsn")
-    ]
-    empty = empty_fields(context.evidence.shards)
-    usable = [
-        name for name in have if not name.startswith("*.") and name not in empty and is_option(name)
-    ]
-    lasts = {name: name.removesuffix(".gz").rpartition(".")[2] for name in usable}
-    fit = [name for name in usable if lasts[name] in known]
-    best = min(fit, key=lambda name: known.index(lasts[name]), default="")
-    return _rename(role, best, names) if best else ("", None)
-
-
-def _json_caption(context: Context) -> str:
-    best = caption_name(context.evidence.shards)
-    if best is None:
-        return ""
-    name, entry = best
-    samples = context.evidence.samples
-    return (
-        f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}'
-    )
-
-
-def _rename(role: Role, name: str, names: tuple[str, ...]) -> tuple[str, Repair | None]:
-    """Return a remark on the field ``name``, and a flag that corrects the command."""
-    shown = escape(name, 40)
-    key = f"--{'text' if role == 'caption' else 'image'}-key"
-    if name.removesuffix(".gz").rpartition(".")[2] in ("cls", "label", "class"):
-        return f"; {shown} may hold a class label, not a caption", None
-    if name.endswith(".gz"):
-        return f"; {shown} is compressed: readers keep .gz in the field name", None
-    hint = f"; {shown} may hold the {role}"
-    if name in _USUAL[role] and name not in names:
-        return hint, Repair("", note=f"{shown} may hold the {role}", flags=(key, name))
-    return hint, None
-
-
-# Reported by the rules in `requires`.
-_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")
 
 
 class PartialLoss(Rule):
-    """A rule about samples that lack a field: those that have a field to use instead, or those that have none."""
+    """A rule about samples without a field: those that have a field to use instead, or those that have none."""
 
     # Each splits samples.
     requires = ("W006", "W012", "W022", "W029", "W030")
     instead: ClassVar[bool]
 
     def check(self, context: Context) -> Iterator[Finding]:
-        rows: dict[tuple[object, ...], list[tuple[Wants, Lack]]] = defaultdict(list)
+        # Of readers for which the same samples miss the same fields, one finding.
+        rows: dict[tuple[object, ...], list[_Incomplete]] = {}
         totals: Counter[str] = Counter()
-        for want in wants(context):
-            for lack in lacks(context, want):
-                if bool(lack.instead) == self.instead:
-                    labels = want.reader.pairs_with == "label"
-                    rows[lack.shard.url, lack.roles, lack.instead, lack.count, labels].append(
-                        (want, lack)
-                    )
-                    halved = any(lack.shard.tally(name).count for name in _HALVING)
-                    totals[want.reader.name] += 0 if halved else lack.count
+        for needs in field_needs(context):
+            for samples in incomplete_samples(context, needs):
+                if bool(samples.instead) != self.instead:
+                    continue
+                labels = needs.reader.pairs_with == "label"
+                shard = samples.shard
+                same = (shard.url, samples.roles, samples.instead, samples.count, labels)
+                rows.setdefault(same, []).append(_Incomplete(needs, samples))
+                if not any(shard.tally(name).count for name in _HALVING):
+                    totals[needs.reader.name] += samples.count
         limit = context.max_loss * context.evidence.samples
         order = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
-        for together in sorted(rows.values(), key=lambda row: order[row[0][1].shard.url]):
-            want, lack = together[0]
-            names = [item.reader.name for item, _ in together]
-            ending = [
-                item.reader.name for item, one in together if _ends(context, item.reader, one)
-            ]
-            yield self.found(
-                _message(want, lack) + _ending(context, names, ending),
-                names,
-                lack.shard,
-                lack,
-                count=lack.count,
-                of=lack.shard.samples,
-                severity="error"
-                if ending or any(totals[name] > limit for name in names)
-                else "warning",
-            )
+        for row in sorted(rows.values(), key=lambda row: order[row[0].samples.shard.url]):
+            is_error = any(totals[item.needs.reader.name] > limit for item in row)
+            yield self._finding(context, row, is_error=is_error)
 
-
-def _ends(context: Context, reader: Reader, lack: Lack) -> bool:
-    """Return whether a reader raises at such samples, or because the first samples differ in fields."""
-    first = lack.shard is context.evidence.shards[0]
-    return crashes(context, reader, lack.shape) or (
-        first and reader.name in context.ended_by_fields()
-    )
-
-
-def _message(want: Wants, lack: Lack) -> str:
-    phrases = [field_phrase(want.names[role]) for role in lack.roles]
-    missing = (
-        f"neither {' nor '.join(phrases)}"
-        if len(phrases) > 1
-        else f"no {phrases[0].removeprefix('a ')}"
-    )
-    verb = "has" if lack.count == 1 else "have"
-    them = "it has" if lack.count == 1 else "they have"
-    rest = (
-        f'; {them} "{escape(lack.instead, 40)}"'
-        if lack.instead
-        else f" ({them} {escape(lack.fields, 80)})"
-    )
-    return f"{lack.count:,} of {how_many(lack.shard.samples, 'sample')} {verb} {missing}{rest}"
-
-
-def _ending(context: Context, names: list[str], ending: list[str]) -> str:
-    by_fields = context.ended_by_fields()
-    ended = [
-        name for name in context.names() if name in ending or (name in names and name in by_fields)
-    ]
-    return f"; {context.ending(ended)}" if ended else ""
+    def _finding(self, context: Context, row: "list[_Incomplete]", *, is_error: bool) -> Finding:
+        """Return the finding for the same samples of some readers; ``is_error``: one of them loses too many."""
+        names = [item.needs.reader.name for item in row]
+        ended = [item.needs.reader.name for item in row if _ends(context, item)]
+        samples = row[0].samples
+        return self.finding(
+            _message(row[0]) + _ending(context, names, ended),
+            names,
+            samples.shard,
+            samples,
+            count=samples.count,
+            of=samples.shard.samples,
+            severity="error" if ended or is_error else "warning",
+        )
 
 
 class MissingInPart(PartialLoss):
@@ -289,3 +178,176 @@ class OtherName(PartialLoss):
 
     code = "F103"
     instead = True
+
+
+def _layout_hint(context: Context) -> str:
+    """Return a remark on a set that is not of image-text pairs, "" if it is."""
+    layout = layout_of(context.evidence.shards)
+    if layout.is_image_text:
+        return ""
+    is_for_feed = "wdsflow-train" in context.names()
+    contrast = ", not image-text pairs"
+    if is_for_feed:
+        contrast = "; wdsflow train feeds image-text pairs only"
+    return f"; the layout is {layout.text()}{contrast}"
+
+
+def field_phrase(names: tuple[str, ...]) -> str:
+    """Return field names as a phrase: "a txt field", "a jpg, png, jpeg or webp field"."""
+    words = [escape(name, _MOST_LETTERS) for name in names]
+    return f"a {listed(words).replace(' and ', ' or ')} field"
+
+
+def _effect(context: Context, readers: list[str]) -> str:
+    """Return what it means for the run: ": OpenCLIP 3.3.0 hangs"; "" where samples are lost and nothing else happens."""
+    outcomes = {verdict.reader: verdict.outcome for verdict in context.verdicts}
+    hanging = [name for name in readers if outcomes.get(name) == "stalls"]
+    ending = [name for name in readers if outcomes.get(name) == "crashes"]
+    texts = []
+    if hanging:
+        verb = "hang" if len(hanging) > 1 else "hangs"
+        texts.append(f"{context.titles(hanging)} {verb}")
+    if ending:
+        texts.append(context.ending(ending))
+    return f": {'; '.join(texts)}" if texts else ""
+
+
+def _present_fields(context: Context) -> list[str]:
+    """Return all field names, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for shard in context.evidence.shards:
+        for name, item in shard.fields.items():
+            counts[name] += item.count
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+class _Substitute(NamedTuple):
+    """What may replace a missing field."""
+
+    # A remark, "" if there is nothing to say.
+    hint: str = ""
+    # Flags that correct the command.
+    fix: Repair | None = None
+
+
+def _substitute(
+    context: Context, role: Role, names: tuple[str, ...], present: list[str], readers: list[str]
+) -> _Substitute:
+    """Return a replacement for the missing field.
+
+    Args:
+        context: of the check.
+        role: that is missing.
+        names: of the fields that the readers take for it.
+        present: the fields of the samples.
+        readers: that need the role.
+    """
+    reader = next(reader for reader in context.readers if reader.name == readers[0])
+    for name in present:
+        new = reader.aliases.get(name)
+        if new in names:
+            return _Substitute(f"; {name} may hold what it wants in {new}")
+    has_json = not {"json", "jsn"}.isdisjoint(present)
+    if role == "caption" and "txt" not in names and reader.pairs_with == "label":
+        if "json" in present:
+            return _Substitute("; a class number in json is read with target_key=NAME")
+        return _Substitute()
+    for name in present:
+        if name in _USUAL[role] and name not in names:
+            # Only the command is unusual.
+            return _other_name(role, name, names)
+    if role == "caption" and has_json:
+        hint = _json_caption(context)
+        if hint:
+            return _Substitute(hint)
+        is_named = not {"text", "caption", "captions"}.isdisjoint(present)
+        if context.evidence.level == "names" and not is_named:
+            return _Substitute("; --level headers finds the json field that holds captions")
+    best = _best_extension(context, role, present)
+    return _other_name(role, best, names) if best else _Substitute()
+
+
+def _best_extension(context: Context, role: Role, present: list[str]) -> str:
+    """Return the field with an extension of captions or images, the most usual one; "" if there is none."""
+    extensions = [name for name in _EXTENSIONS[role] if name not in ("json", "jsn")]
+    empty = empty_fields(context.evidence.shards)
+    # Field -> its rank.
+    candidates: dict[str, int] = {}
+    for name in present:
+        extension = name.removesuffix(".gz").rpartition(".")[2]
+        is_usable = not name.startswith("*.") and name not in empty and is_option(name)
+        if is_usable and extension in extensions:
+            candidates[name] = extensions.index(extension)
+    return min(candidates, key=lambda name: candidates[name], default="")
+
+
+def _json_caption(context: Context) -> str:
+    """Return a remark on the field in json that holds captions, "" if none does."""
+    best = caption_name(context.evidence.shards)
+    if best is None:
+        return ""
+    name, entry = best
+    samples = context.evidence.samples
+    return (
+        f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}'
+    )
+
+
+def _other_name(role: Role, name: str, names: tuple[str, ...]) -> _Substitute:
+    """Return a remark on the field ``name``, and a flag that corrects the command."""
+    shown = escape(name, _MOST_LETTERS)
+    if name.removesuffix(".gz").rpartition(".")[2] in ("cls", "label", "class"):
+        return _Substitute(f"; {shown} may hold a class label, not a caption")
+    if name.endswith(".gz"):
+        return _Substitute(f"; {shown} is compressed: readers keep .gz in the field name")
+    hint = f"{shown} may hold the {role}"
+    if name in _USUAL[role] and name not in names:
+        flags = (f"--{'text' if role == 'caption' else 'image'}-key", name)
+        return _Substitute(f"; {hint}", Repair("", note=hint, flags=flags))
+    return _Substitute(f"; {hint}")
+
+
+class _Incomplete(NamedTuple):
+    """Samples without a field that a reader needs."""
+
+    needs: FieldNeeds
+    samples: IncompleteSamples
+
+
+def _ends(context: Context, item: _Incomplete) -> bool:
+    """Return whether a reader raises at such samples, or because the first samples differ in fields."""
+    reader = item.needs.reader
+    if crashes(context, reader, item.samples.shape):
+        return True
+    is_first = item.samples.shard is context.evidence.shards[0]
+    return is_first and reader.name in context.ended_by_fields()
+
+
+def _message(item: _Incomplete) -> str:
+    samples = item.samples
+    phrases = [field_phrase(item.needs.names[role]) for role in samples.roles]
+    if len(phrases) > 1:
+        missing = f"neither {' nor '.join(phrases)}"
+    else:
+        missing = f"no {phrases[0].removeprefix('a ')}"
+    verb = "has" if samples.count == 1 else "have"
+    they_have = "it has" if samples.count == 1 else "they have"
+    if samples.instead:
+        rest = f'; {they_have} "{escape(samples.instead, _MOST_LETTERS)}"'
+    else:
+        rest = f" ({they_have} {escape(samples.fields, 2 * _MOST_LETTERS)})"
+    share = f"{samples.count:,} of {how_many(samples.shard.samples, 'sample')}"
+    return f"{share} {verb} {missing}{rest}"
+
+
+def _ending(context: Context, names: list[str], ended: list[str]) -> str:
+    """Return which readers end with an exception, "" if none does.
+
+    Args:
+        context: of the check.
+        names: of readers that lose the samples.
+        ended: names of those that raise at the samples.
+    """
+    ended_by_fields = context.ended_by_fields().intersection(names)
+    ending = [name for name in context.names() if name in ended or name in ended_by_fields]
+    return f"; {context.ending(ending)}" if ending else ""

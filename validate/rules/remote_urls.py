@@ -13,8 +13,12 @@ from wdsflow.text.shell import escape, quote
 from wdsflow.text.words import how_many
 
 from ..finding import Finding
+from ..verdicts.wording import short_title
 from .kit.base import Context, Rule
 from .kit.families import flag
+
+# Of a url.
+_MOST_LETTERS = 200
 
 
 class UnopenedUrls(Rule):
@@ -50,38 +54,33 @@ class UnopenedUrls(Rule):
 
     def _of_command(self, arguments: Arguments, reader: Reader) -> Iterator[Finding]:
         """Yield the findings on what a training command names, wherever the shards are that were scanned."""
-        for option, data in (
-            ("--train-data", arguments.train_data),
-            ("--val-data", arguments.val_data),
-        ):
+        options = {"--train-data": arguments.train_data, "--val-data": arguments.val_data}
+        for option, data in options.items():
             patterns = data.split("::") if data else []
-            unreached = [
-                (pattern, why) for pattern in patterns if (why := reader.unreached(named(pattern)))
-            ]
+            unreached = [pattern for pattern in patterns if reader.unreached(named(pattern))]
             if not unreached:
                 continue
-            first, why = unreached[0]
-            text = f"{_name(reader)} does not open {option} {escape(redact(first), 200)}: {why}; wdsflow train does"
+            first = escape(redact(unreached[0]), _MOST_LETTERS)
+            why = reader.unreached(named(unreached[0]))
+            text = f"{short_title(reader.title)} does not open {option} {first}: {why}; wdsflow train does"
             piped = [
                 pattern if pattern.startswith(PIPE) else as_pipe(pattern) for pattern in patterns
             ]
             fix = flag(option, "::".join(piped)) if all(piped) else None
-            yield self.found(text, (reader.name,), severity="error", fix=fix)
+            yield self.finding(text, (reader.name,), severity="error", fix=fix)
 
     def _of_shards(self, shards: Sequence[ShardEvidence], reader: Reader) -> Iterator[Finding]:
-        unreached = [(shard.url, why) for shard in shards if (why := reader.unreached(shard.url))]
+        unreached = [shard.url for shard in shards if reader.unreached(shard.url)]
         if not unreached:
             return
-        first, why = unreached[0]
+        first = unreached[0]
+        why = reader.unreached(first)
         opens = "opens none of" if len(unreached) == len(shards) else "does not open"
-        text = f"{_name(reader)} {opens} {how_many(len(unreached), 'shard')}, first {escape(first, 200)}: {why}"
+        count = how_many(len(unreached), "shard")
+        text = f"{short_title(reader.title)} {opens} {count}, first {escape(first, _MOST_LETTERS)}: {why}"
         if reader.name.startswith("open-clip"):
             text += "; wdsflow train does"
-        if piped := as_pipe(first):
+        piped = as_pipe(first)
+        if piped:
             text += f"; a command does as well, such as {quote(piped)}"
-        yield self.found(text, (reader.name,), first, count=len(unreached))
-
-
-def _name(reader: Reader) -> str:
-    """Return the title of a reader without what is in brackets."""
-    return reader.title.split(" (")[0]
+        yield self.finding(text, (reader.name,), first, count=len(unreached))

@@ -15,7 +15,14 @@ from wdsflow.text.words import how_many
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
 from .kit.families import LossRule
-from .kit.shapes import RuleLoss, crashes, fields_in, fold, folded, is_wild, undotted, valid
+from .kit.field_roles import fields_in
+from .kit.folded_shapes import fold, folded, is_wild, undotted
+from .kit.rule_loss import RuleLoss, crashes, valid
+
+# Hashes of keys that the scan keeps of a shard.
+_SKETCH = 64
+# Of these: one in eight keys is shared.
+_ENOUGH = 8
 
 
 class Interleaved(TallyRule):
@@ -67,39 +74,42 @@ class DuplicateMember(LossRule):
     tallies = ("key.duplicate-field",)
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
-        samples, crash = 0, False
+        samples = 0
+        crash = False
         reader = context.bound(reader)
         for item in folded(context, reader, shard):
             single = _single(item.shape)
-            if single != item.shape:
-                dropped = sum(fate.kind == "dropped" for fate in context.fates(reader, item.shape))
-                before = sum(fate.kind == "dropped" for fate in context.fates(reader, single))
-                samples += max(dropped - before, 0) * item.count
-                crash = crash or (
-                    crashes(context, reader, item.shape) and not crashes(context, reader, single)
-                )
+            if single == item.shape:
+                continue
+            more = _dropped(context, reader, item.shape) - _dropped(context, reader, single)
+            samples += max(more, 0) * item.count
+            if crashes(context, reader, item.shape) and not crashes(context, reader, single):
+                crash = True
         return RuleLoss(samples, crash)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{how_many(count, 'sample has', 'samples have')} a field name twice{_twice(shard)}"
 
 
+def _dropped(context: Context, reader: Reader, shape: Shape) -> int:
+    """Return how many samples a reader drops of one run."""
+    return sum(fate.kind == "dropped" for fate in context.fates(reader, shape))
+
+
 def _single(shape: Shape) -> Shape:
+    """Return a shape without the second members of a name."""
     first = {part.suffix.lower(): part for part in reversed(shape)}
     return tuple(part for part in shape if first[part.suffix.lower()] is part)
 
 
 def _twice(shard: ShardEvidence) -> str:
+    """Return an example of a field that a sample has twice, in brackets."""
     for item in shard.runs.counted():
         names = Counter(part.suffix.lower() for part in item.shape)
         double = [name for name, count in names.items() if count > 1]
         if double:
             return f" ({double[0]})"
     return ""
-
-
-# Of 64: one in eight keys is shared.
-_ENOUGH = 8
 
 
 class SharedKeys(Rule):
@@ -133,25 +143,22 @@ class SharedKeys(Rule):
         if not pairs:
             return
         first, second = pairs[0]
-        cut = all(_cut_short(one) and _cut_short(other) for one, other in pairs)
-        also = (
-            f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)"
-            if len(pairs) > 1
-            else ""
-        )
-        ending = tuple(
-            reader.name
-            for reader in context.readers
-            if reader.keys_once
-            and share_keys([shard for shard in context.evidence.shards if reader.opens(shard)])
-        )
-        if cut and not ending:
+        ending = []
+        for reader in context.readers:
+            opened = [shard for shard in context.evidence.shards if reader.opens(shard)]
+            if reader.keys_once and share_keys(opened):
+                ending.append(reader.name)
+        if not ending and all(_cut_short(one) and _cut_short(other) for one, other in pairs):
             # W010 reports it.
             return
-        message = f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
-        message += f"do not have keys of their own{f'; without an index, {context.ending(ending)}' if ending else ''}"
+        others = ""
+        if len(pairs) > 1:
+            others = f" (and {how_many(len(pairs) - 1, 'other shard')} with earlier ones)"
+        message = f"shares keys with {_name(first.url)}{others}: at least {how_many(len(pairs) + 1, 'shard')} do not have keys of their own"
+        if ending:
+            message += f"; without an index, {context.ending(ending)}"
         severity = "error" if ending else self.severity
-        yield self.found(
+        yield self.finding(
             message, ending or context.names(), second, count=len(pairs), severity=severity
         )
 
@@ -164,14 +171,11 @@ def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEviden
         owners = Counter(id(owner[value]) for value in values if value in owner)
         if owners:
             _, shared = owners.most_common(1)[0]
-            earlier = next(
-                owner[value]
-                for value in values
-                if value in owner and owners[id(owner[value])] == shared
-            )
+            candidates = [owner[value] for value in values if value in owner]
+            earlier = next(other for other in candidates if owners[id(other)] == shared)
             fewest = min(len(values), len(getattr(earlier, sketch)))
             # A single equal hash of many may be a collision: there are only 2^32.
-            if shared >= max(2, fewest * _ENOUGH // 64) or shared == fewest == 1:
+            if shared >= max(2, fewest * _ENOUGH // _SKETCH) or shared == fewest == 1:
                 yield earlier, shard
         for value in values:
             owner.setdefault(value, shard)
@@ -179,11 +183,13 @@ def shared_sketches(context: Context, sketch: str) -> Iterator[tuple[ShardEviden
 
 def _cut_short(shard: ShardEvidence) -> bool:
     """Return whether dots have cut most keys of a shard, so that they may be equal only because of that."""
-    runs = list(shard.runs.counted())
-    wild = sum(
-        item.count for item in runs if all(is_wild(shard, part.suffix) for part in item.shape)
-    )
-    return wild * 2 > sum(item.count for item in runs)
+    samples = 0
+    cut = 0
+    for item in shard.runs.counted():
+        samples += item.count
+        if all(is_wild(shard, part.suffix) for part in item.shape):
+            cut += item.count
+    return cut * 2 > samples
 
 
 def _name(url: str) -> str:
@@ -211,34 +217,40 @@ class SplitSample(Rule):
     code = "W009"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        found = []
+        splits: list[tuple[ShardEvidence, ShardEvidence, Run]] = []
         for shard, following in pairwise(context.evidence.shards):
-            tail, head = shard.runs.last, following.runs.head
-            if (
-                tail is None
-                or head is None
-                or tail.key != head.key
-                or is_junk_run(tail.key, tail.shape)
-            ):
+            tail = shard.runs.last
+            head = following.runs.head
+            if tail is None or head is None or tail.key != head.key:
                 continue
-            # Not the parts of several samples whose keys a dot cuts to the same (W010).
-            before, after = _cut_off(shard, tail), _cut_off(following, head)
-            one = not before or not after or not before.isdisjoint(after)
-            if one and not fields_in(tail.shape) & fields_in(head.shape):
-                found.append((shard, following, tail))
-        severity: Severity = (
-            "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
-        )
-        for shard, following, tail in found:
+            if not is_junk_run(tail.key, tail.shape) and _is_one_sample(
+                shard, tail, following, head
+            ):
+                splits.append((shard, following, tail))
+        severity: Severity = "warning"
+        if len(splits) > context.max_loss * context.evidence.samples:
+            severity = "error"
+        for shard, following, tail in splits:
             message = f"its last sample continues in {_name(following.url)}: readers shuffle shards, so the two parts do not meet"
-            yield self.found(message, context.names(), shard, tail, severity=severity)
+            yield self.finding(message, context.names(), shard, tail, severity=severity)
+
+
+def _is_one_sample(shard: ShardEvidence, tail: Run, following: ShardEvidence, head: Run) -> bool:
+    """Return whether two runs of one key, at the end of a shard and at the start of the next, are one sample."""
+    if not fields_in(tail.shape).isdisjoint(fields_in(head.shape)):
+        return False
+    # Not the parts of several samples whose keys a dot cuts to the same (W010).
+    before = _cut_off(shard, tail)
+    after = _cut_off(following, head)
+    return not before or not after or not before.isdisjoint(after)
 
 
 def _cut_off(shard: ShardEvidence, run: Run) -> set[str]:
     """Return the parts that dots have cut off the keys of a run; empty if it has a usual field."""
     suffixes = [part.suffix for part in run.shape]
-    wild = all(is_wild(shard, suffix) for suffix in suffixes)
-    return {suffix.rpartition(".")[0] for suffix in suffixes} if wild else set()
+    if not all(is_wild(shard, suffix) for suffix in suffixes):
+        return set()
+    return {suffix.rpartition(".")[0] for suffix in suffixes}
 
 
 class DottedKey(LossRule):
@@ -274,24 +286,27 @@ class DottedKey(LossRule):
                 lost += item.count * (1 + merged(item.shape, partial(is_wild, shard)))
         if not lost:
             # Image and caption of one sample may be in two runs; together they would be one sample.
-            lost = self._parted(context, reader, shard)
+            lost = _in_several_runs(context, reader, shard)
         return RuleLoss(lost)
-
-    def _parted(self, context: Context, reader: Reader, shard: ShardEvidence) -> int:
-        runs = [
-            item
-            for item in folded(context, reader, shard)
-            if any(undotted(shard, part) is not part for part in item.shape)
-        ]
-        parts: tuple[Part, ...] = tuple(
-            {undotted(shard, part): None for item in runs for part in item.shape}
-        )
-        if context.usable(reader, valid(parts)) and not any(
-            context.usable(reader, item.shape) for item in runs
-        ):
-            return sum(item.count for item in runs)
-        return 0
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         example = f', such as "{detail}"' if detail else ""
         return f"{how_many(count, 'member has', 'members have')} a dot inside the base name and therefore an odd field name{example}"
+
+
+def _in_several_runs(context: Context, reader: Reader, shard: ShardEvidence) -> int:
+    """Return how many runs a reader drops that would be usable if those with dots in their names were one."""
+    dotted = [item for item in folded(context, reader, shard) if _is_dotted(shard, item.shape)]
+    if any(context.usable(reader, item.shape) for item in dotted):
+        return 0
+    # In their order, without repeats.
+    together: dict[Part, None] = {}
+    for item in dotted:
+        together |= {undotted(shard, part): None for part in item.shape}
+    if not context.usable(reader, valid(tuple(together))):
+        return 0
+    return sum(item.count for item in dotted)
+
+
+def _is_dotted(shard: ShardEvidence, shape: Shape) -> bool:
+    return any(undotted(shard, part) is not part for part in shape)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from wdsflow.indexing.index_options import KINDS
 from wdsflow.indexing.index_record import IndexLine
@@ -15,6 +16,20 @@ from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
 from .kit.base import Context, Rule
 from .kit.families import TrainingRule, clips, flag
+
+_SIDECAR_PROBLEMS = {
+    "missing": "",
+    "malformed": "cannot be read: ",
+    "stale": "does not agree with the shards: ",
+    "gone": "lists ",
+    "orphaned": "has files of shards that are not there: ",
+}
+# Files that a command removes by name.
+_REMOVED = 20
+# Names in a message.
+_MOST_NAMES = 3
+# What to do with files next to shards: "index" if wdsflow wrote them.
+_FixMethod = Literal["index", "restart", "remove"]
 
 
 class WrongSidecar(Rule):
@@ -47,70 +62,62 @@ class WrongSidecar(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         if context.sidecars is None:
             return
-        ended = any(forecast.crash_kind == "samples" for forecast in context.forecasts)
+        # OpenCLIP raises because of a file with counts.
+        has_crash = any(forecast.crash_kind == "samples" for forecast in context.forecasts)
         fixes = _fixes(context.sidecars.facts)
         for fact in context.sidecars.facts:
-            # OpenCLIP raises because of such a file.
-            ends = (
-                ended
-                and fact.path.endswith(("sizes.json", "__len__"))
-                and fact.problem in ("missing", "malformed")
+            has_counts = fact.path.endswith(("sizes.json", "__len__"))
+            is_unreadable = fact.problem in ("missing", "malformed")
+            is_error = has_crash and has_counts and is_unreadable
+            yield self.finding(
+                f"{fact.path} {_SIDECAR_PROBLEMS[fact.problem]}{fact.detail}",
+                clips(context),
+                count=fact.shards,
+                severity="error" if is_error else self.severity,
+                fix=fixes.get(fact),
             )
-            message = f"{fact.path} {_SIDECAR_PROBLEMS[fact.problem]}{fact.detail}"
-            severity = "error" if ends else self.severity
-            yield self.found(
-                message, clips(context), count=fact.shards, severity=severity, fix=fixes.get(fact)
-            )
-
-
-_SIDECAR_PROBLEMS = {
-    "missing": "",
-    "malformed": "cannot be read: ",
-    "stale": "does not agree with the shards: ",
-    "gone": "lists ",
-    "orphaned": "has files of shards that are not there: ",
-}
-# Files that a command removes by name.
-_REMOVED = 20
 
 
 def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
     """Return the commands that write files again, for all kinds of a folder at once, or remove those without a shard."""
-    groups: dict[tuple[str, str], list[SidecarFact]] = {}
+    groups: dict[tuple[str, _FixMethod], list[SidecarFact]] = {}
     for fact in facts:
         if fact.files:
-            # If wdsflow wrote the files, the command also removes those that have no shard.
-            ours = is_as_written(fact.folder, "index", IndexLine, fact.files)
-            how = "" if ours else "remove" if fact.problem == "orphaned" else "--restart"
-            groups.setdefault((fact.folder, how), []).append(fact)
-    return {
-        fact: _fix(folder, how, group) for (folder, how), group in groups.items() for fact in group
-    }
+            groups.setdefault((fact.folder, _method(fact)), []).append(fact)
+    fixes = {}
+    for (folder, method), group in groups.items():
+        for fact in group:
+            if method == "remove":
+                fixes[fact] = _removal(folder, group[0].files)
+            else:
+                fixes[fact] = _writing(folder, group, restart=method == "restart")
+    return fixes
 
 
-def _fix(folder: str, how: str, facts: Sequence[SidecarFact]) -> Repair:
-    if how == "remove":
-        files = facts[0].files
-        note = f"the first {_REMOVED} of {len(files):,}" if len(files) > _REMOVED else ""
-        return Repair(
-            " ".join(
-                ["rm", *(quote_path(os.path.join(folder, name)) for name in files[:_REMOVED])]
-            ),
-            note=note,
-        )
+def _method(fact: SidecarFact) -> _FixMethod:
+    if is_as_written(fact.folder, "index", IndexLine, fact.files):
+        # wdsflow wrote the files: the command also removes those that have no shard.
+        return "index"
+    return "remove" if fact.problem == "orphaned" else "restart"
+
+
+def _removal(folder: str, files: Sequence[str]) -> Repair:
+    """Return the command that removes files without a shard."""
+    paths = [quote_path(os.path.join(folder, name)) for name in files[:_REMOVED]]
+    note = f"the first {_REMOVED} of {len(files):,}" if len(files) > _REMOVED else ""
+    return Repair(" ".join(["rm", *paths]), note=note)
+
+
+def _writing(folder: str, facts: Sequence[SidecarFact], *, restart: bool) -> Repair:
+    """Return the command that writes files next to shards again; ``restart``: those of others as well."""
     kinds = [kind for kind in KINDS if any(kind in fact.kinds for fact in facts)]
-    words = [
-        "wdsflow index",
-        quote_path(folder),
-        *(f"--{kind}" for kind in kinds),
-        *([how] if how else []),
-    ]
-    is_edited = bool(how) and "energon" in kinds
-    return Repair(
-        " ".join(words),
-        not is_edited,
-        "also writes dataset.yaml and split.yaml again" if is_edited else "",
-    )
+    words = ["wdsflow index", quote_path(folder), *(f"--{kind}" for kind in kinds)]
+    if not restart:
+        return Repair(" ".join(words))
+    command = " ".join([*words, "--restart"])
+    if "energon" not in kinds:
+        return Repair(command)
+    return Repair(command, safe=False, note="also writes dataset.yaml and split.yaml again")
 
 
 class Gaps(Rule):
@@ -135,10 +142,11 @@ class Gaps(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         for gap in context.evidence.gaps:
-            some = ", ".join(escape(name, 60) for name in gap.missing[:3])
-            more = f" and {gap.count - 3:,} more" if gap.count > 3 else ""
-            message = f"{escape(gap.pattern)}: {how_many(gap.count, 'shard')} missing: {some}{more}"
-            yield self.found(message, context.names(), count=gap.count)
+            names = ", ".join(escape(name, 60) for name in gap.missing[:_MOST_NAMES])
+            if gap.count > _MOST_NAMES:
+                names += f" and {gap.count - _MOST_NAMES:,} more"
+            message = f"{escape(gap.pattern)}: {how_many(gap.count, 'shard')} missing: {names}"
+            yield self.finding(message, context.names(), count=gap.count)
 
 
 class HalfDownload(Rule):
@@ -169,19 +177,26 @@ class HalfDownload(Rule):
         if context.sidecars is None:
             return
         for name, folder in context.sidecars.folders.items():
-            place = escape(name or ".")
-            if (run := folder.unfinished) is not None:
+            shown = escape(name or ".")
+            run = folder.unfinished
+            if run is not None:
                 most = f" (at most {run.shards:,})" if run.shards else ""
-                text = f"{place}: {run.title} did not finish, or still runs: not all of its shards{most} are written"
-                fix = Repair(words) if (words := run.from_here(run.words)) else None
-                yield self.found(f"{text}; the same command resumes it", context.names(), fix=fix)
-            if absent := folder.without_stats:
-                some = ", ".join(escape(base, 60) for base in absent[:3]) + (
-                    ", ..." if len(absent) > 3 else ""
+                state = f"{run.title} did not finish, or still runs: not all of its shards{most} are written"
+                command = run.from_here(run.words)
+                yield self.finding(
+                    f"{shown}: {state}; the same command resumes it",
+                    context.names(),
+                    fix=Repair(command) if command else None,
                 )
-                text = f"{place}: {how_many(len(absent), 'shard')} without _stats.json ({some}), next to "
-                text += f"{len(folder.stats):,} with one: their download was not finished"
-                yield self.found(text, context.names(), count=len(absent))
+            missing = folder.without_stats
+            if missing:
+                names = ", ".join(escape(base, 60) for base in missing[:_MOST_NAMES])
+                if len(missing) > _MOST_NAMES:
+                    names += ", ..."
+                shards = f"{how_many(len(missing), 'shard')} without _stats.json ({names})"
+                others = f"{len(folder.stats):,} with one: their download was not finished"
+                message = f"{shown}: {shards}, next to {others}"
+                yield self.finding(message, context.names(), count=len(missing))
 
 
 class ShuffleMemory(TrainingRule):
@@ -210,7 +225,7 @@ class ShuffleMemory(TrainingRule):
         if needs.shuffle_bytes <= needs.available_bytes:
             return
         fit = arguments.workers * needs.available_bytes // needs.shuffle_bytes
-        yield self.found(
+        yield self.finding(
             f"the shuffle buffers of a machine grow to {size(needs.shuffle_bytes)}, and "
             f"{size(needs.available_bytes)} are free here",
             fix=flag("--workers", str(fit), note=", if it runs on this machine") if fit else None,
@@ -242,8 +257,10 @@ class SharedMemory(TrainingRule):
             return
         fit = arguments.workers * needs.shm_total // needs.shm_bytes
         height, width = needs.image_size
-        yield self.found(
-            f"{arguments.workers * arguments.local_world_size} workers of a machine keep {size(needs.shm_bytes)} of batches "
-            f"({height} x {width} pixels) in /dev/shm, which has {size(needs.shm_total)} here",
-            fix=flag("--workers", str(fit), note=", or give the container more") if fit else None,
-        )
+        workers = arguments.workers * arguments.local_world_size
+        batches = f"{size(needs.shm_bytes)} of batches ({height} x {width} pixels)"
+        message = f"{workers} workers of a machine keep {batches} in /dev/shm, which has {size(needs.shm_total)} here"
+        fix: Repair | None = None
+        if fit:
+            fix = flag("--workers", str(fit), note=", or give the container more")
+        yield self.finding(message, fix=fix)

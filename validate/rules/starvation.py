@@ -9,8 +9,26 @@ from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
 from ..forecast.working_settings import working_settings
 from ..verdicts.verdict import PIPELINE
+from ..verdicts.wording import short_title
 from .kit.base import Context, Rule
 from .kit.families import TrainingRule, flag
+
+_WORKS = {
+    "--workers": ", the most that works",
+    "--batch-size": ", the largest that works",
+    "--dataset-resampled": ": every worker then draws from all shards",
+}
+# The largest share of a worker over the smallest.
+_RATIO = 1.5
+# Of the shards.
+_UNSEEN_SHARE = 0.1
+# Seconds, at the slow end of the range.
+_SLOW = 300.0
+_ENDS = {
+    "crashes": "crashes",
+    "stalls": "hangs",
+    "loses": "loses too many samples",
+}
 
 
 class NothingPasses(Rule):
@@ -44,25 +62,19 @@ class NothingPasses(Rule):
             if verdict.usable or verdict.outcome in ("crashes", "not judged"):
                 continue
             why = f": {verdict.reasons[0].message}" if verdict.reasons else ""
-            end = (
-                "training hangs" if verdict.outcome == "stalls" else "there is nothing to train on"
-            )
-            title = verdict.title.split(" (")[0]
-            message = f"no sample reaches a batch in {title}, {end}{why}"
-            yield self.found(message, [verdict.reader], count=verdict.samples, of=verdict.samples)
-
-
-_WORKS = {
-    "--workers": ", the most that works",
-    "--batch-size": ", the largest that works",
-    "--dataset-resampled": ": every worker then draws from all shards",
-}
+            effect = "there is nothing to train on"
+            if verdict.outcome == "stalls":
+                effect = "training hangs"
+            title = short_title(verdict.title)
+            message = f"no sample reaches a batch in {title}, {effect}{why}"
+            yield self.finding(message, [verdict.reader], count=verdict.samples, of=verdict.samples)
 
 
 def _sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
     """Return the setting with which every worker gets batches; None if the set is smaller than one batch."""
-    reader = next(each for each in context.readers if each.name == forecast.reader)
-    usable = next(each.usable for each in context.verdicts if each.reader == forecast.reader)
+    name = forecast.reader
+    reader = next(reader for reader in context.readers if reader.name == name)
+    usable = next(verdict.usable for verdict in context.verdicts if verdict.reader == name)
     setting = next(working_settings(context.evidence, reader, arguments, usable), None)
     return flag(*setting, note=_WORKS[setting[0]]) if setting else None
 
@@ -95,10 +107,11 @@ class StarvedWorker(TrainingRule):
         if not forecast.stalled or not forecast.usable or forecast.not_expanded:
             return
         more = len(forecast.stalled) - 1
-        others = (
-            f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
-        )
-        yield self.found(
+        others = ""
+        if more:
+            verb = "does" if more == 1 else "do"
+            others = f"; so {verb} {how_many(more, 'other worker')}"
+        yield self.finding(
             f"{forecast.stalled[0]}{others}",
             count=len(forecast.stalled),
             fix=_sharing(context, arguments, forecast),
@@ -143,11 +156,7 @@ class TooFewShards(TrainingRule):
             )
         have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
         split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
-        yield self.found(f"{have} ({split}): {ends}", fix=_sharing(context, arguments, forecast))
-
-
-# The largest share of a worker over the smallest.
-_RATIO = 1.5
+        yield self.finding(f"{have} ({split}): {ends}", fix=_sharing(context, arguments, forecast))
 
 
 class Imbalance(TrainingRule):
@@ -187,7 +196,7 @@ class Imbalance(TrainingRule):
             if rest
             else ""
         )
-        yield self.found(
+        yield self.finding(
             f"usable samples per worker range from {low.usable:,} to {high.usable:,} in epoch 0: some samples are "
             f"used {high.usable / low.usable:.1f} times as often as others{dealt}",
             fix=flag("--dataset-resampled", note=", or shards of equal size in a suitable number"),
@@ -218,23 +227,19 @@ class ResampledLoss(TrainingRule):
         if drawn is None or not drawn.dead_shards:
             return
         if forecast.stalled:
-            if not any(
-                verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader
-            ):
+            of_reader = [
+                verdict for verdict in context.verdicts if verdict.reader == forecast.reader
+            ]
+            if not any(verdict.usable for verdict in of_reader):
                 # P301 reports it.
                 return
             message = "none of the shards has a usable sample: training hangs"
-            yield self.found(message, severity="error", count=drawn.dead_shards)
-        else:
-            dead = f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,} can be drawn and have no usable sample"
-            message = (
-                f"{dead}: about {drawn.dead_shards / forecast.shards:.0%} of all draws are wasted"
-            )
-            yield self.found(message, count=drawn.dead_shards)
-
-
-# Of the shards.
-_UNSEEN_SHARE = 0.1
+            yield self.finding(message, severity="error", count=drawn.dead_shards)
+            return
+        dead = f"{how_many(drawn.dead_shards, 'shard')} of {forecast.shards:,}"
+        wasted = f"about {drawn.dead_shards / forecast.shards:.0%} of all draws are wasted"
+        message = f"{dead} can be drawn and have no usable sample: {wasted}"
+        yield self.finding(message, count=drawn.dead_shards)
 
 
 class NeverDrawn(TrainingRule):
@@ -261,18 +266,12 @@ class NeverDrawn(TrainingRule):
         drawn = forecast.resampled
         if drawn is None or not drawn.draws or drawn.never_seen < _UNSEEN_SHARE:
             return
-        whole = drawn.never_seen**arguments.epochs
-        all_epochs = (
-            f", {whole:.1%} in all {arguments.epochs:,} epochs" if arguments.epochs > 1 else ""
-        )
-        yield self.found(
-            f"on average {drawn.never_seen:.0%} of the shards are not drawn in an epoch{all_epochs} (about "
-            f"{drawn.draws:,.0f} draws of {forecast.shards:,} shards per epoch)"
-        )
-
-
-# Seconds, at the slow end of the range.
-_SLOW = 300.0
+        share = f"{drawn.never_seen:.0%} of the shards are not drawn in an epoch"
+        if arguments.epochs > 1:
+            in_all = drawn.never_seen**arguments.epochs
+            share += f", {in_all:.1%} in all {arguments.epochs:,} epochs"
+        draws = f"about {drawn.draws:,.0f} draws of {forecast.shards:,} shards per epoch"
+        yield self.finding(f"on average {share} ({draws})")
 
 
 class SlowStart(TrainingRule):
@@ -296,27 +295,18 @@ class SlowStart(TrainingRule):
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
         needs = forecast.resources
-        if (
-            needs is None
-            or needs.first_batch is None
-            or needs.first_batch[1] < _SLOW
-            or forecast.stalled
-        ):
+        if needs is None or needs.first_batch is None or forecast.stalled:
             return
         fast, slow = needs.first_batch
+        if slow < _SLOW:
+            return
         members = sum(shard.member_bytes for shard in context.evidence.shards)
         mean = members / max(1, context.evidence.samples)
-        yield self.found(
-            f"the first batch of each epoch comes after {fast:,.0f} to {slow:,.0f} s: each of {arguments.workers} workers "
-            f"reads {needs.raw_before_first:,} samples of {size(mean)} first"
+        seconds = f"{fast:,.0f} to {slow:,.0f} s"
+        reads = f"{needs.raw_before_first:,} samples of {size(mean)}"
+        yield self.finding(
+            f"the first batch of each epoch comes after {seconds}: each of {arguments.workers} workers reads {reads} first"
         )
-
-
-_ENDS = {
-    "crashes": "crashes",
-    "stalls": "hangs",
-    "loses": "loses too many samples",
-}
 
 
 class OwnPipeline(Rule):
@@ -350,6 +340,6 @@ class OwnPipeline(Rule):
             why = f": {first.message}" if first else ""
             count = max(1, verdict.samples - verdict.usable)
             message = f"{verdict.title} {_ENDS[verdict.outcome]}{why}"
-            yield self.found(
+            yield self.finding(
                 message, [PIPELINE], first.shard if first else None, first, count=count
             )

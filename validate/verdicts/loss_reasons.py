@@ -10,7 +10,7 @@ from wdsflow.scan.runs import merged
 
 from .reader_pass import LossLocation, PassResult
 from .verdict import Reason
-from .wording import crash_text, fields_of, loss_text
+from .wording import crash_text, fields_of, loss_text, short_title
 
 _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
 _NOWHERE = LossLocation(None, None, None)
@@ -84,7 +84,7 @@ def _joined(
             count += missing
             first = first or shard.url
     if count:
-        text = f"{_title(reader)} does not find them as samples of their own"
+        text = f"{short_title(reader.title)} does not find them as samples of their own"
         yield _counted("joined", count, samples, text, LossLocation(first, None, None))
 
 
@@ -115,7 +115,9 @@ def _as_pieces(
         return pieces
     has_junk = any(shard.tally(name).count for shard in evidence.shards for name in _JUNK)
     junk = " and of junk files" if has_junk else ""
-    text = f"{_title(reader)} makes {counted:,} incomplete samples of their members{junk}"
+    text = (
+        f"{short_title(reader.title)} makes {counted:,} incomplete samples of their members{junk}"
+    )
     location = LossLocation(reasons[0].shard, reasons[0].key, reasons[0].offset)
     return [_counted("pieces", lost, samples, text, location), *pieces]
 
@@ -142,7 +144,7 @@ def _with_merged(
             message = f"{count:,} of {samples:,} samples: {_text(reason)}"
             reasons[index] = replace(reason, count=count, message=message)
     if counted < lost:
-        text = f"{_title(reader)} takes their members as parts of other samples"
+        text = f"{short_title(reader.title)} takes their members as parts of other samples"
         reasons.append(_counted("joined", lost - counted, samples, text))
     return sorted(reasons, key=lambda reason: -reason.count)
 
@@ -156,7 +158,3 @@ def _counted(
 def _text(reason: Reason) -> str:
     """Return the message of a reason without its counts."""
     return reason.message.partition(" samples: ")[2]
-
-
-def _title(reader: Reader) -> str:
-    return reader.title.split(" (")[0]

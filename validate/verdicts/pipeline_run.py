@@ -35,9 +35,7 @@ class PipelineRun:
     @property
     def scope(self) -> str:
         """What was read of the shards: "3 of 40 shards"."""
-        of_shards = how_many(self.of_shards, "shard")
-        return (
-            f"{of_shards}, as far as is visible"
-            if self.shards is None
-            else f"{self.shards:,} of {of_shards}"
-        )
+        all_shards = how_many(self.of_shards, "shard")
+        if self.shards is None:
+            return f"{all_shards}, as far as is visible"
+        return f"{self.shards:,} of {all_shards}"

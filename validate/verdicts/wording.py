@@ -74,6 +74,19 @@ UNREADABLE: dict[str, str] = {
     "empty": "the file is empty",
     "worker-died": "reading it killed the process twice",
 }
+# Empty shards that are listed.
+_NAMED = 3
+# Field names that are listed.
+_FIELDS = 4
+
+
+def short_title(title: str) -> str:
+    """Return the title of a reader without what is in brackets.
+
+    >>> short_title("OpenCLIP 3.3.0 (webdataset 0.2.86)")
+    'OpenCLIP 3.3.0'
+    """
+    return title.partition(" (")[0]
 
 
 def lack_text(reason: str, count: int) -> str:
@@ -84,12 +97,6 @@ def lack_text(reason: str, count: int) -> str:
     """
     words = LACKS.get(reason)
     return f"{count:,} {words[count != 1]}" if words else ""
-
-
-# Empty shards that are listed.
-_NAMED = 3
-# Field names that are listed.
-_FIELDS = 4
 
 
 def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
@@ -106,12 +113,12 @@ def no_verdict_text(shards: Sequence[ShardEvidence]) -> str:
         return unreadable_text(shards)
     if not holds_nothing(shards):
         return ""
-    named = [
-        f"{_where(shard)} ({_why(shard) if shard.error else 'none in it'})"
-        for shard in shards[:_NAMED]
-    ]
+    names = []
+    for shard in shards[:_NAMED]:
+        reason = _why(shard) if shard.error else "none in it"
+        names.append(f"{_where(shard)} ({reason})")
     more = f" and {len(shards) - _NAMED:,} more" if len(shards) > _NAMED else ""
-    return f"the shards hold no samples; write or download them again: {', '.join(named)}{more}"
+    return f"the shards hold no samples; write or download them again: {', '.join(names)}{more}"
 
 
 def _where(shard: ShardEvidence) -> str:
@@ -137,9 +144,12 @@ def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
     if not shards:
         return "nothing could be read: no shards given"
     first = shards[0]
+    names = _where(first)
     more = len(shards) - 1
-    others = f" and {more:,} more shard{'s' if more > 1 else ''}" if more else ""
-    return f"nothing could be read: {_where(first)}{others}: {_why(first)}{': ' if first.error_fix else ''}{first.error_fix}"
+    if more:
+        names += f" and {more:,} more shard{'s' if more > 1 else ''}"
+    text = f"nothing could be read: {names}: {_why(first)}"
+    return f"{text}: {first.error_fix}" if first.error_fix else text
 
 
 def loss_text(reason: str, detail: str, fields: str = "") -> str:
@@ -171,4 +181,6 @@ def fields_of(shapes: Mapping[Shape, int]) -> str:
             counts[suffix] += count
     names = sorted(counts, key=lambda name: (-counts[name], name))
     shown = ", ".join(escape(name, 30) for name in names[:_FIELDS])
-    return shown + (f" and {len(names) - _FIELDS} more" if len(names) > _FIELDS else "")
+    if len(names) > _FIELDS:
+        shown += f" and {len(names) - _FIELDS} more"
+    return shown

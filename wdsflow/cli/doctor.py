@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass
 
-from wdsflow.cli.shared.terminal import console
+from wdsflow.cli.shared.printing import console
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import option
 from wdsflow.text.shell import Command, escape

@@ -7,16 +7,16 @@ import sys
 import threading
 from typing import NoReturn
 
-from .shared.ending import interrupts_end
+from wdsflow.cli.shared.ending import interrupts_end
 
 
 def run() -> NoReturn:
     """Run the command line and end this process."""
     interrupts_end()
+    from wdsflow.cli.shared.without_secrets import print_exception
     from wdsflow.lazy import leave_pandas_out
 
     from .main import main
-    from .shared.without_secrets import print_exception
 
     # Train runs OpenCLIP's and the user's code in this process.
     if sys.argv[1:2] != ["train"]:

@@ -3,7 +3,8 @@
 import sys
 from dataclasses import dataclass
 
-from wdsflow.cli.shared.terminal import console, fail
+from wdsflow.cli.shared.printing import console
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import argument
 from wdsflow.text.words import without_markup
@@ -21,8 +22,8 @@ def explain(_: Typed, options: ExplainOptions) -> None:
 
     The page explains what is wrong, why it matters, how it occurs in practice and how to fix it.
     """
-    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode, catalogue
-    from wdsflow.validate.rules.rule_catalog import explain as page
+    from wdsflow.validate.catalog.manual_pages import explain as page
+    from wdsflow.validate.catalog.rule_catalog import BadRule, UnknownCode, catalogue
 
     try:
         if options.code is not None:
@@ -30,9 +31,9 @@ def explain(_: Typed, options: ExplainOptions) -> None:
             return
         rules = catalogue()
     except UnknownCode as error:
-        fail(str(error), "all codes: wdsflow explain")
+        refuse(str(error), "all codes: wdsflow explain")
     except BadRule as error:
-        fail(str(error))
+        refuse(str(error))
     from rich.text import Text
 
     out = console()

@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass
 
+from wdsflow.cli.runs.display import displayed
+from wdsflow.cli.runs.exports import check_exports, write_exports
+from wdsflow.cli.runs.summary import show
 from wdsflow.cli.shared.command_line import Given
+from wdsflow.cli.shared.output_url import shown_as
+from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.run_arguments import (
     Embeddings,
     Exports,
@@ -11,9 +16,6 @@ from wdsflow.cli.shared.run_arguments import (
     RecipeFile,
     lacks_predicate,
 )
-from wdsflow.cli.shared.run_display import displayed
-from wdsflow.cli.shared.run_outcome import check_exports, exported, show
-from wdsflow.cli.shared.terminal import print_lines, shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_options import RunOptions
@@ -76,7 +78,7 @@ def filter(  # noqa: A001 - the name of the command
                 ledger=scores.ledger,
                 embeddings_from=embeddings.embeddings_from,
             )
-        exported(report, folder, lists.export)
+        write_exports(report, folder, lists.export)
         show(report, folder, typed)
 
 

@@ -5,8 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.advice_on_shards import warn_of_repeated_shard
+from wdsflow.cli.shared.next_commands import new_shards_lines
+from wdsflow.cli.shared.printing import print_lines
+from wdsflow.cli.shared.progress_bars import progress
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import fail, new_shards_lines, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.reshaping.options import GraftRequest
 from wdsflow.text.shell import escape
@@ -30,7 +34,7 @@ def graft(typed: Typed, places: NewShards, request: GraftRequest) -> None:
     with places.folder() as folder:
         with progress() as begin:
             report = graft_shards(places.urls, folder, **vars(replace(request, begin=begin)))
-        warn_of_twice(places.urls)
+        warn_of_repeated_shard(places.urls)
         _show(report, folder, places.urls, typed)
 
 
@@ -38,7 +42,7 @@ def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> No
     unread = [shard for shard in report.shards if shard.lost and not shard.samples]
     if len(unread) == len(report.shards):
         what = f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}"
-        fail(what, f"see what is wrong: {typed.look('validate', *urls)}")
+        refuse(what, f"see what is wrong: {typed.look('validate', *urls)}")
     print_lines(*str(report).splitlines())
     for option in report.idle:
         print(f"wdsflow: --set {escape(option, 200)} changed no sample", file=sys.stderr)

@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.printing import print_lines
+from wdsflow.cli.shared.progress_bars import progress
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import ShardArguments
-from wdsflow.cli.shared.terminal import fail, print_lines, progress
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.indexing.index_options import IndexKinds, IndexOptions
 from wdsflow.shards.source.decompress import UNPACK
@@ -64,7 +66,7 @@ def _show(report: "IndexReport", typed: Typed, urls: list[str]) -> None:
         url, why = report.refused[0]
         more = f" (and {report.shards - 1:,} more)" if report.shards > 1 else ""
         look = f"see what is wrong: {typed.spell('validate', *urls)}"
-        fail(f"nothing could be indexed: {url}{more}: {why}", look, *_helps(report, typed))
+        refuse(f"nothing could be indexed: {url}{more}: {why}", look, *_helps(report, typed))
     print_lines(*str(report).splitlines())
     if report.refused:
         print_lines(*_helps(report, typed))

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.advice_on_shards import refuse_no_shards, refuse_none_read
+from wdsflow.cli.shared.output_files import check_output, write_output
+from wdsflow.cli.shared.printing import console
+from wdsflow.cli.shared.progress_bars import progress
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import ShardArguments
-from wdsflow.cli.shared.terminal import (
-    check_output,
-    console,
-    fail,
-    no_shards,
-    none_read,
-    progress,
-    write_output,
-)
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.shards.shard import Shard
 from wdsflow.text.options import OTHER, allow_pipe_option, option, processes_option
@@ -60,13 +56,13 @@ def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> No
     try:
         found = expand(urls, allow_pipe=options.allow_pipe).urls
     except NoShards as error:
-        no_shards(error, typed)
+        refuse_no_shards(error, typed)
     if options.show is not None or options.sample:
         check_output(options.html, "html", typed)
         _samples(found, options, f"{Typed.spell('inspect', *urls)} --keys 20")
         return
     if options.ledger is not None or options.html is not None:
-        fail(
+        refuse(
             "--ledger and --html are for single samples",
             f"{Typed.spell('inspect', *urls)} --sample 20",
         )
@@ -77,8 +73,8 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
     """Show the contents of all shards."""
     from wdsflow.scan.evidence import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
+    from wdsflow.validate.inspect.listed_samples import ListedSample, first_samples
     from wdsflow.validate.inspect.overview import overview
-    from wdsflow.validate.inspect.shown_sample import Listed, first_samples
 
     keys, allow_pipe = options.keys, options.allow_pipe
     with progress() as begin:
@@ -87,7 +83,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
         )
     nothing_read = all(shard.error for shard in shards)
     total = overview(shards)
-    listed: dict[str, list[Listed]] = {}
+    listed: dict[str, list[ListedSample]] = {}
     for shard in shards:
         left = keys - sum(len(samples) for samples in listed.values())
         if left > 0 and shard.error is None:
@@ -104,14 +100,14 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
             ]
         print(json.dumps(clean(tree), indent=2))
     elif not nothing_read:
-        from wdsflow.validate.inspect.overview import show_overview, show_samples
+        from wdsflow.validate.inspect.overview_text import show_overview, show_samples
 
         out = console()
         show_overview(total, out)
         for url, samples in listed.items():
             show_samples(url, samples, out)
     if nothing_read:
-        none_read(shards, typed)
+        refuse_none_read(shards, typed)
 
 
 def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
@@ -134,13 +130,13 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
             as_json=options.as_json,
         )
     except (LedgerError, OSError) as error:
-        fail(str(error))
+        refuse(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]
     if not count and len(problems) == len(urls):
-        fail(f"nothing could be read: {reasons[0]}")
+        refuse(f"nothing could be read: {reasons[0]}")
     if not count:
         what = "no sample at all" if key is None else f"no sample has the key {key!r}"
-        fail(f"{what} in {how_many(len(urls), 'shard')}", again)
+        refuse(f"{what} in {how_many(len(urls), 'shard')}", again)
     for reason in reasons:
         print(f"wdsflow: not read to the end: {escape(reason, 600)}", file=sys.stderr)
 
@@ -157,7 +153,7 @@ def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSa
 def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bool) -> int:
     """Print samples, or write them to a page, and return how many there were."""
     if html is not None:
-        from wdsflow.validate.inspect.shown_sample import contact_sheet
+        from wdsflow.validate.inspect.contact_sheet import contact_sheet
 
         page = contact_sheet(samples)
         # Data is escaped.
@@ -172,6 +168,6 @@ def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bo
         if trees:
             print(json.dumps({"samples": trees}, indent=2))
         return len(trees)
-    from wdsflow.validate.inspect.shown_sample import show_contents
+    from wdsflow.validate.inspect.console_samples import show_contents
 
     return show_contents(samples, console())

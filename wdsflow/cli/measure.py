@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from wdsflow.cli.runs.display import displayed
+from wdsflow.cli.runs.exports import check_exports, write_exports
+from wdsflow.cli.runs.summary import show
 from wdsflow.cli.shared.command_line import But, Given
+from wdsflow.cli.shared.output_url import shown_as
 from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, lacks_scores
-from wdsflow.cli.shared.run_display import displayed
-from wdsflow.cli.shared.run_outcome import check_exports, exported, show
-from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import RESIZING, Recipe, recorded_run
 from wdsflow.filtering.run_options import RunOptions
@@ -56,7 +57,7 @@ def measure(
             report = measure_shards(
                 shards, folder, recipe, shown, embeddings_from=embeddings.embeddings_from
             )
-        exported(report, folder, lists.export)
+        write_exports(report, folder, lists.export)
         show(report, folder, typed)
 
 

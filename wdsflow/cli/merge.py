@@ -2,9 +2,11 @@
 
 import sys
 
+from wdsflow.cli.runs.exports import check_exports, write_exports
+from wdsflow.cli.runs.summary import show
+from wdsflow.cli.shared.output_url import shown_as
+from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.run_arguments import Exports
-from wdsflow.cli.shared.run_outcome import check_exports, exported, show
-from wdsflow.cli.shared.terminal import print_lines, shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.cli.status import Folder, status_lines
 from wdsflow.records.working_folder import working_folder
@@ -43,5 +45,5 @@ def merge(typed: Typed, where: Folder, lists: Exports) -> None:
             else:
                 print_lines(*status_lines(error.status, where.out))
             sys.exit(1)
-        exported(report, folder, lists.export)
+        write_exports(report, folder, lists.export)
         show(report, folder, typed)

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.next_commands import new_shards_lines
+from wdsflow.cli.shared.output_url import shown_as
+from wdsflow.cli.shared.printing import print_lines
+from wdsflow.cli.shared.progress_bars import progress
 from wdsflow.cli.shared.refuse import refuse
-from wdsflow.cli.shared.terminal import new_shards_lines, print_lines, progress, shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.packing.pack_options import PackRequest
 from wdsflow.records.working_folder import store_of, working_folder

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.next_commands import new_shards_lines
+from wdsflow.cli.shared.printing import print_lines
+from wdsflow.cli.shared.progress_bars import progress
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import fail, new_shards_lines, print_lines, progress
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.shards.shard import Shard
@@ -56,7 +59,7 @@ def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOpt
             report = repair_shards(urls, folder, **vars(replace(options, begin=begin)))
         look = typed.look("validate", *urls)
         if all(shard.unread for shard in report.shards):
-            fail(_nothing(report), f"see what is wrong: {look}")
+            refuse(_nothing(report), f"see what is wrong: {look}")
         for step in report.idle:
             print(
                 f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_idle(step, report)}",
@@ -130,7 +133,8 @@ def _nothing(report: "RepairReport") -> str:
 
 def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
     """Return the place of captions in json. Exits if no sample has one; raises ValueError, NoShards."""
-    from wdsflow.filtering.json_place import AUTO, NoCaptions, check_captions, find_captions
+    from wdsflow.filtering.caption_search import NoCaptions, find_captions
+    from wdsflow.filtering.check_inputs import AUTO, check_captions
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.repair.caption_check import takes_captions
     from wdsflow.shards.caption_field import parse_caption_field
@@ -140,12 +144,12 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
     shards = expand(urls, allow_pipe=allow_pipe).urls
     if caption == AUTO:
         found = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
-        if found is None or ":" not in found.place:
-            fail(
+        if found is None or ":" not in found.fields:
+            refuse(
                 "--caption auto: no json member holds captions", "" if found is None else str(found)
             )
         print(f"wdsflow: --caption auto: {escape(str(found), 500)}", file=sys.stderr)
-        return found.place.partition("|")[0]
+        return found.fields.partition("|")[0]
     parse_caption_field(caption)
     try:
         check_captions(shards, Recipe(caption=caption), allow_pipe=allow_pipe)
@@ -153,10 +157,10 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
         # Other steps may give json the name under which captions are looked for.
         if takes_captions(shards, options.steps(), allow_pipe=allow_pipe):
             return caption
-        place = error.found.place.partition("|")[0] if error.found else ""
-        fail(
+        place = error.nearest.fields.partition("|")[0] if error.nearest else ""
+        refuse(
             str(error),
-            f"{error.found}: {typed.again(caption=place if ':' in place else None)}"
+            f"{error.nearest}: {typed.again(caption=place if ':' in place else None)}"
             if place
             else "",
         )

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.terminal import check_output, fail, write_output
+from wdsflow.cli.shared.output_files import check_output, write_output
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import argument, option
 from wdsflow.text.shell import quote_path
@@ -42,7 +43,7 @@ def report(typed: Typed, options: ReportOptions) -> None:
     folder, output = options.folder, options.output
     if folder is None:
         near = nearest_ledger(Path("out"))
-        fail(
+        refuse(
             "no folder given",
             typed.again(folder=near) if near else "all options: wdsflow report --help",
         )
@@ -53,7 +54,7 @@ def report(typed: Typed, options: ReportOptions) -> None:
         page = run_page(folder, pictures=not options.no_pictures)
     except LedgerError as error:
         near = nearest_ledger(folder)
-        fail(
+        refuse(
             str(error),
             typed.again(folder=near) if near and near.absolute() != folder.absolute() else "",
         )

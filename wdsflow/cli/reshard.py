@@ -5,8 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.advice_on_shards import warn_of_repeated_shard
+from wdsflow.cli.shared.next_commands import new_shards_lines
+from wdsflow.cli.shared.printing import print_lines
+from wdsflow.cli.shared.progress_bars import progress
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import new_shards_lines, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.reshaping.reshard.reshard_options import ReshardRequest
 
@@ -29,7 +32,7 @@ def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
     with places.folder() as folder:
         with progress() as begin:
             report = reshard_shards(places.urls, folder, **vars(replace(request, begin=begin)))
-        warn_of_twice(places.urls)
+        warn_of_repeated_shard(places.urls)
         _show(report, typed, places.urls)
     sys.exit(int(report.lost or not report.samples_written or bool(report.empty)))
 

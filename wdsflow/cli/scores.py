@@ -9,9 +9,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
+from wdsflow.cli.runs.score_values import score_lines
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.score_values import score_lines
-from wdsflow.cli.shared.terminal import fail
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.install import check_installed, install_extras
 from wdsflow.text.options import argument, option
@@ -57,13 +57,13 @@ def scores(_: Typed, options: ScoresOptions) -> None:
         _values(options.ledger, names)
         return
     if len(names) > 1:
-        fail("without --ledger, name one score", f"wdsflow scores {quote_path(names[0])}")
+        refuse("without --ledger, name one score", f"wdsflow scores {quote_path(names[0])}")
     _catalog(names[0] if names else None)
 
 
 def _values(folder: Path, names: list[str]) -> None:
     from wdsflow.expressions.errors import nearest
-    from wdsflow.filtering.deciding.score_column import LedgerScores
+    from wdsflow.filtering.deciding.ledger_scores import LedgerScores
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 
     again = Typed.spell("scores", ledger=folder)
@@ -76,9 +76,9 @@ def _values(folder: Path, names: list[str]) -> None:
         )
         taken: set[str] = set()
         print(f"{folder}: {how_many(len(found.records), 'shard')}")
-        if found.left:
+        if found.remaining:
             print(
-                f"{how_many(found.left, 'more shard')} not finished: the command of the run resumes it"
+                f"{how_many(found.remaining, 'more shard')} not finished: the command of the run resumes it"
             )
         for call in calls:
             print()
@@ -86,10 +86,10 @@ def _values(folder: Path, names: list[str]) -> None:
                 print(line)
     except MissingScore as error:
         close = nearest(error.call, [call.name for call in found.calls])
-        fail(str(error), f"{again} {close}" if close else again)
+        refuse(str(error), f"{again} {close}" if close else again)
     except LedgerError as error:
         near = nearest_ledger(folder)
-        fail(str(error), "" if near in (None, folder) else Typed.spell("scores", ledger=near))
+        refuse(str(error), "" if near in (None, folder) else Typed.spell("scores", ledger=near))
 
 
 def _catalog(name: str | None) -> None:
@@ -99,14 +99,14 @@ def _catalog(name: str | None) -> None:
     try:
         known = {**FACTS, **all_scores()}
     except ValueError as error:
-        fail(str(error))
+        refuse(str(error))
     if name is not None:
         if name not in known:
             from wdsflow.expressions.errors import nearest
 
             close = nearest(name, known)
             hint = f"did you mean {close}? wdsflow scores {close}" if close else "wdsflow scores"
-            fail(f"no score is called {name!r}", hint)
+            refuse(f"no score is called {name!r}", hint)
         _page(known[name])
         return
     for line in _list_lines(known.values()):

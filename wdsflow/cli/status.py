@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.cli.shared.terminal import fail, print_lines
+from wdsflow.cli.shared.printing import print_lines
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import argument, option, place
 from wdsflow.text.shell import escape
@@ -48,9 +49,9 @@ def status(_: Typed, where: Folder, options: StatusOptions) -> None:
     try:
         found = statuses(where.out)
     except NoRun as error:
-        fail(str(error), "name the folder that a command got with -o")
+        refuse(str(error), "name the folder that a command got with -o")
     except StoreError as error:
-        fail(f"cannot read {error.filename}: {error.strerror}")
+        refuse(f"cannot read {error.filename}: {error.strerror}")
     if options.as_json:
         print(json.dumps([each.to_dict() for each in found], indent=1))
     else:

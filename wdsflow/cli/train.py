@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wdsflow.cli.shared.ending import signals_end_at_once
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.terminal import (
-    WRONG_USE,
-    check_logs,
-    check_output,
-    console,
-    fail,
-    full_disk,
-    progress,
-)
+from wdsflow.cli.shared.output_files import check_output, full_disk, refuse_write
+from wdsflow.cli.shared.printing import console
+from wdsflow.cli.shared.progress_bars import progress
+from wdsflow.cli.shared.refuse import WRONG_USE, refuse
 from wdsflow.cli.shared.typed import Typed
+from wdsflow.shards.atomic import create, discard, naming
 from wdsflow.text.options import CHECKS, option
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import command
@@ -74,7 +70,7 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
     """
     argv = typed.after_dashes
     if not argv:
-        fail("no training command given: write it after --", "all options: wdsflow train --help")
+        refuse("no training command given: write it after --", "all options: wdsflow train --help")
     options = replace(feed, argv=tuple(argv), dry_run=actions.dry_run)
     _check_places(options)
     _check(argv, options, typed)
@@ -96,7 +92,7 @@ def _check_places(options: FeedOptions) -> None:
         if options.metrics is not None:
             Metrics(options.metrics)
     except ValueError as error:
-        fail(str(error))
+        refuse(str(error))
 
 
 def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
@@ -117,26 +113,44 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
         check_numbers(arguments)
         check_model(arguments)
     except NoOpenClip as error:
-        fail(str(error))
+        refuse(str(error))
     except ArgumentsError as error:
         own = [word for word in argv if word.partition("=")[0] in typed.options()]
-        fail(
+        refuse(
             f"in the arguments after --: {error}",
             f"put {own[0]} before --: it is an option of wdsflow" if own else "",
         )
     data, kind = arguments.train_data or arguments.val_data or "", arguments.dataset_type
     if (data or kind.startswith("synthetic")) and not names_shards(data, kind):
-        fail(
+        refuse(
             f"only WebDataset shards can be fed; {f'{redact(data)} is read' if data else 'data are made'} as --dataset-type "
             f"{kind if kind != 'auto' else data.rpartition('.')[2]}",
             f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
         )
     for named in filter(None, (arguments.train_data, arguments.val_data)):
         _refuse_pipes(named, options)
-    check_logs(arguments.logs)
+    _check_logs(arguments.logs)
     check_subset(options, typed)
     if options.dry_run:
         _report(argv, options)
+
+
+def _check_logs(path: str) -> None:
+    """Refuse, before any work, a folder in which OpenCLIP could not write its logs; "none" means no folder.
+
+    Its first rank writes them.
+    """
+    from wdsflow.training.ranks import rank_and_world
+
+    if not path or path.lower() == "none" or rank_and_world()[0]:
+        return
+    folder = Path(path)
+    try:
+        with naming(folder):
+            existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+            discard(*create(existing / "log"))
+    except OSError as error:
+        refuse_write(error, "name another folder with --logs after --, or --logs none")
 
 
 def _refuse_pipes(data: str, options: FeedOptions) -> None:
@@ -147,7 +161,7 @@ def _refuse_pipes(data: str, options: FeedOptions) -> None:
     try:
         expand(data.split("::"), allow_pipe=options.allow_pipe)
     except PipeNotAllowed as error:
-        fail(f"{error}:", *(line.strip() for line in pipe_fixes(options)))
+        refuse(f"{error}:", *(line.strip() for line in pipe_fixes(options)))
     except NoShards:
         # The feed reports missing shards, and reads the others.
         return
@@ -191,7 +205,7 @@ def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
 
     found = _preflight(argv, options, rank_and_world()[1])
     if found is None:
-        fail("this command trains on no shards that wdsflow can check")
+        refuse("this command trains on no shards that wdsflow can check")
     for report in found.reports:
         report_text.show(report, console())
     _print_lines(found, argv, options)
@@ -234,7 +248,7 @@ def _train(
                     headspace=actions.headspace,
                 )
     except NoOpenClip as error:
-        fail(str(error))
+        refuse(str(error))
     except (Refused, FeedStopped, NoShards) as error:
         _end(error)
 
@@ -267,8 +281,8 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
         typed.given.get("where"),
         typed.after_dashes or [],
     )
-    from wdsflow.filtering.deciding.ledger_subset import measure_command
-    from wdsflow.filtering.deciding.score_column import example_predicate
+    from wdsflow.filtering.deciding.example_predicate import example_predicate
+    from wdsflow.filtering.deciding.measure_advice import measure_command
     from wdsflow.filtering.run_folder import Layout
     from wdsflow.validate.advice.training_flags import train_data
 
@@ -276,21 +290,21 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
         layout = Layout(Path(ledger))
         names = sorted(f"{path.stem}.tar" for path in (layout.inside / "ledger").glob("*.parquet"))
         found = example_predicate(layout, names)
-        fail(
+        refuse(
             "--ledger needs --where, which says what to keep",
             f"such as: {typed.again(where=found)}" if found else "",
         )
     lacks = "--where needs --ledger: the folder with the scores"
     near = nearest_ledger(Path("scored").absolute())
     if near is not None:
-        fail(lacks, f"with the ledgers in {near}: {typed.again(ledger=near)}")
+        refuse(lacks, f"with the ledgers in {near}: {typed.again(ledger=near)}")
     try:
         score, new = measure_command(
             (train_data(argv) or "SHARDS").split("::"), "scored", where or ""
         )
     except ValueError as error:
-        fail(str(error))
-    fail(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")
+        refuse(str(error))
+    refuse(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")
 
 
 def check_subset(options: "FeedOptions", typed: Typed) -> None:
@@ -308,7 +322,7 @@ def check_subset(options: "FeedOptions", typed: Typed) -> None:
         ledger = Path(options.ledger)
         near = None if isinstance(error, MissingScore) else nearest_ledger(ledger)
         if near is not None and near != ledger and not (ledger / ".wdsflow").is_dir():
-            fail(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
-        fail(str(error), *subset_fixes(options, train_data(options.argv) or "", error))
+            refuse(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
+        refuse(str(error), *subset_fixes(options, train_data(options.argv) or "", error))
     except ValueError as error:
-        fail(str(error))
+        refuse(str(error))

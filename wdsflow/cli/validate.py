@@ -8,18 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from wdsflow.cli.shared.advice_on_shards import refuse_no_shards, refuse_none_read
+from wdsflow.cli.shared.output_files import check_output, is_device, write_output
+from wdsflow.cli.shared.printing import console, print_lines
+from wdsflow.cli.shared.progress_bars import progress
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.run_arguments import Urls
-from wdsflow.cli.shared.terminal import (
-    check_output,
-    console,
-    fail,
-    is_device,
-    no_shards,
-    none_read,
-    print_lines,
-    progress,
-    write_output,
-)
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.text.options import OTHER, option
@@ -73,10 +67,12 @@ def validate(
     if sampled.confidence is not None:
         _sampled(given.urls or [], typed, options, sampled)
     if "seed" in typed.given:
-        fail("--seed is for a check of random samples", f"such as: {typed.again(confidence='99%')}")
+        refuse(
+            "--seed is for a check of random samples", f"such as: {typed.again(confidence='99%')}"
+        )
     _check_files(typed, files)
     if options.check and not options.pipeline:
-        fail("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
+        refuse("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
     if options.samples is not None:
         _check_samples(typed, options)
     if options.pipeline and "readers" not in typed.given:
@@ -94,14 +90,14 @@ def _check_samples(typed: Typed, options: CheckOptions) -> None:
     """Refuse --samples where it limits nothing."""
     if not options.pipeline:
         hint = f"such as: {typed.again(pipeline='train.py:make')}"
-        fail("--samples is how many samples of your own pipeline are read: name it", hint)
+        refuse("--samples is how many samples of your own pipeline are read: name it", hint)
     if options.check:
-        fail(
+        refuse(
             "--samples and --check: a check reads its own part of the shards",
             typed.again(samples=None),
         )
     if options.level == "full":
-        fail("--level full reads all samples, and --samples only some", typed.again(samples=None))
+        refuse("--level full reads all samples, and --samples only some", typed.again(samples=None))
 
 
 # Options that a check of random samples takes.
@@ -125,7 +121,7 @@ def _sampled(
     urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions
 ) -> NoReturn:
     """Check random samples, without other checks."""
-    from wdsflow.validate.sampled_check import sampled_check
+    from wdsflow.validate.sampled.sampled_check import sampled_check
 
     others = sorted(typed.given.keys() - _OF_SAMPLED)
     if (
@@ -136,7 +132,7 @@ def _sampled(
         alone = typed.again(**dict.fromkeys([*others, "form"]))
         takes = "--max-loss, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
         hint = alone if typed.after_dashes is None else "leave out what follows --"
-        fail(f"--confidence judges random samples, and takes only {takes}", hint)
+        refuse(f"--confidence judges random samples, and takes only {takes}", hint)
     with _explained(typed, options):
         found = sampled_check(urls, sampled, options)
     if typed.given.get("form") == "json":
@@ -156,9 +152,9 @@ def _check_files(typed: Typed, files: OutputFiles) -> None:
         elsewhere = f"elsewhere: {typed.again(**{name: free(path.with_suffix('.json'))})}"
         # A shell expands `--output *.tar` to a shard as the file, and more urls.
         if path.is_file() and path.name.lower().endswith(SUFFIXES):
-            fail(f"{path} has the name of a shard: it is not replaced", elsewhere)
+            refuse(f"{path} has the name of a shard: it is not replaced", elsewhere)
         if path.absolute() in seen:
-            fail(f"two options name {path}", elsewhere)
+            refuse(f"two options name {path}", elsewhere)
         seen.add(path.absolute())
 
 
@@ -170,7 +166,7 @@ def _train_data(training: Sequence[str]) -> list[str]:
     return (
         [named]
         if named is not None
-        else fail("no shards given; all options: wdsflow validate --help")
+        else refuse("no shards given; all options: wdsflow validate --help")
     )
 
 
@@ -188,22 +184,22 @@ def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
+    from wdsflow.validate.catalog.rule_catalog import BadRule, UnknownCode
     from wdsflow.validate.check_options import WrongSampling
     from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
-    from wdsflow.validate.rules.rule_catalog import BadRule, UnknownCode
 
     if options.address is not None and options.engine != "ray":
-        fail("--address is for --engine ray")
+        refuse("--address is for --engine ray")
     try:
         yield
     except NoShards as error:
-        no_shards(error, typed)
+        refuse_no_shards(error, typed)
     except UnknownCode as error:
-        fail(str(error), "all codes: wdsflow explain")
+        refuse(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
-        fail(f"in the arguments after --: {error}")
+        refuse(f"in the arguments after --: {error}")
     except (UnknownReader, BadRule, WrongSampling, EngineError, PipelineError) as error:
-        fail(str(error))
+        refuse(str(error))
 
 
 def _must_load(baseline: str | Path | None) -> str | Path | None:
@@ -214,7 +210,7 @@ def _must_load(baseline: str | Path | None) -> str | Path | None:
         if baseline is not None:
             load_baseline(baseline)
     except BaselineError as error:
-        fail(str(error))
+        refuse(str(error))
     return baseline
 
 
@@ -240,7 +236,7 @@ def _print_report(report: "Report", form: str, output: Path | None, typed: Typed
     elif form != "text":
         sys.stdout.write(render(report, form))
     if report.nothing_read:
-        none_read(report.evidence.shards, typed)
+        refuse_none_read(report.evidence.shards, typed)
     if output is not None:
         report_text.show_summary(report, console())
     elif form == "text":

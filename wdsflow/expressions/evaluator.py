@@ -43,16 +43,16 @@ class Decisions:
         unknown: values are missing, or have no result. After the last step, they are missing for good.
         term: for a dropped row the index of its first false term, for an unknown one that of its first unknown term;
             -1 for a kept row. Indexes are those of the evaluator's ``terms``.
-        lacks: for each score that was asked for, the unknown rows whose value is missing and may still decide. Before
+        missing: for each requested score, the unknown rows whose value is missing and may still decide. Before
             a score is computed, these are the rows to compute it for; afterwards, those that are unknown because it
-            could not be computed. An unknown row that lacks nothing has no result: a division by zero, for instance.
+            could not be computed. An unknown row without a missing value has no result: a division by zero, for instance.
     """
 
     keep: "NDArray[np.bool_]"
     drop: "NDArray[np.bool_]"
     unknown: "NDArray[np.bool_]"
     term: "NDArray[np.int64]"
-    lacks: "Mapping[ScoreCall, NDArray[np.bool_]]"
+    missing: "Mapping[ScoreCall, NDArray[np.bool_]]"
 
 
 class Evaluator:
@@ -77,7 +77,7 @@ class Evaluator:
         table: Columns,
         computed: Collection[ScoreCall] | None = None,
         lists: Collection[ScoreCall] = (),
-        lacks: Collection[ScoreCall] = (),
+        missing: Collection[ScoreCall] = (),
     ) -> Decisions:
         """Return what the expression says of each row.
 
@@ -86,7 +86,7 @@ class Evaluator:
             computed: the scores that are computed so far, for all rows that need them; None for all. The values of the
                 others are not known yet, whether they have a column or not.
             lists: the scores whose column is a list, with one value for each image or caption of the sample.
-            lacks: the scores of ``Decisions.lacks``: those of the next step, or all after the last one.
+            missing: the scores of ``Decisions.missing``: those of the next step, or all after the last one.
 
         Raises:
             KeyError: a score that is computed has no column.
@@ -94,18 +94,18 @@ class Evaluator:
         """
         if computed is None:
             computed = self.expression.scores
-        layout = _Layout(tuple(table.names), frozenset(computed), frozenset(lists), tuple(lacks))
+        layout = _Layout(tuple(table.names), frozenset(computed), frozenset(lists), tuple(missing))
         if self._session is None or self._session.process != os.getpid():
             self._session = Session()
         session = self._session
         if layout not in session.statements:
             session.statements[layout] = self._statement(layout, session)
         return _decisions(
-            session.run(session.statements[layout], table.data), len(self.terms), layout.lacks
+            session.run(session.statements[layout], table.data), len(self.terms), layout.missing
         )
 
     def _statement(self, layout: "_Layout", session: "Session") -> str:
-        """Return the query for tables of a layout: a column for each term, then one for each score of ``lacks``."""
+        """Return the query for tables of a layout: a column for each term, then one for each score of ``missing``."""
         # By position: DuckDB does not distinguish upper and lower case in names, and keys in json
         # do.
         positions = {name: f"c{number}" for number, name in enumerate(layout.names)}
@@ -116,11 +116,13 @@ class Evaluator:
         results = [
             f"{writer.term(term.node)} AS t{number}" for number, term in enumerate(self.terms)
         ]
-        for number, call in enumerate(layout.lacks):
-            parts = [
-                part for term in self.terms if (part := writer.lacks(term.node, call)) is not None
-            ]
-            results.append(f"{' OR '.join(f'({part})' for part in parts) or 'false'} AS l{number}")
+        for number, call in enumerate(layout.missing):
+            conditions = []
+            for term in self.terms:
+                condition = writer.needs_value(term.node, call)
+                if condition is not None:
+                    conditions.append(f"({condition})")
+            results.append(f"{' OR '.join(conditions) or 'false'} AS l{number}")
         return f"SELECT {', '.join(results)} FROM {_source(self.expression, columns, positions, layout.lists)}"
 
 
@@ -142,11 +144,11 @@ def smallest_numbers(
     columns = {call: positions[str(call)] for call in expression.scores}
     writer = SqlWriter(session, columns.__getitem__, lists)
     number = writer.term(Operation("max" if largest else "min", (term.node,), "number"))
-    found = session.run(
+    columns_of_query = session.run(
         f"SELECT {number} AS number FROM {_source(expression, columns, positions, lists)}",
         table.data,
     )
-    values = found["number"]
+    values = columns_of_query["number"]
     return np.ma.getdata(values).astype(np.float64), np.ma.getmaskarray(values)
 
 
@@ -171,7 +173,7 @@ class _Layout(NamedTuple):
     names: tuple[str, ...]
     computed: frozenset[ScoreCall]
     lists: frozenset[ScoreCall]
-    lacks: tuple[ScoreCall, ...]
+    missing: tuple[ScoreCall, ...]
 
 
 def _decisions(
@@ -179,16 +181,17 @@ def _decisions(
 ) -> Decisions:
     """Return what the expression says by the columns of the query: masked where they are NULL."""
     values = [columns[f"t{number}"] for number in range(terms)]
-    unknown = np.array([np.ma.getmaskarray(each) for each in values])
-    true = np.array([np.ma.getdata(each) for each in values], np.bool_) & ~unknown
+    unknown = np.array([np.ma.getmaskarray(term_values) for term_values in values])
+    true = np.array([np.ma.getdata(term_values) for term_values in values], np.bool_) & ~unknown
     drop = (~true & ~unknown).any(axis=0)
     keep = true.all(axis=0)
     open_ = ~drop & ~keep
     # The index of the first term that is false, or unknown.
     decisive = np.where(drop, ~true & ~unknown, unknown)
     term = np.where(keep, -1, decisive.argmax(axis=0))
-    lacks = {}
+    missing = {}
     for number, call in enumerate(scores):
-        lacking = columns[f"l{number}"]
-        lacks[call] = open_ & np.ma.getdata(lacking).astype(np.bool_) & ~np.ma.getmaskarray(lacking)
-    return Decisions(keep, drop, open_, term, lacks)
+        needed = columns[f"l{number}"]
+        is_needed = np.ma.getdata(needed).astype(np.bool_) & ~np.ma.getmaskarray(needed)
+        missing[call] = open_ & is_needed
+    return Decisions(keep, drop, open_, term, missing)

@@ -63,7 +63,7 @@ def _value(source: ExpressionText, value: ast.expr, read_constant: ReadConstant)
     if not value.elts:
         raise source.error(source.span(value), "an empty list", "write for example ('a', 'b')")
     constants = [read_constant(item, "a list of constants") for item in value.elts]
-    return tuple(each for each in constants if not isinstance(each, tuple))
+    return tuple(constant for constant in constants if not isinstance(constant, tuple))
 
 
 def check_settings(
@@ -72,56 +72,53 @@ def check_settings(
     score: object,
     settings: Mapping[str, Setting],
     spans: Mapping[str, Span],
-    whole: Span,
+    span: Span,
 ) -> None:
-    """Raise ExpressionError if a score, a dataclass, does not take these settings. ``whole``: the position of the score."""
+    """Raise ExpressionError if a score, a dataclass, does not take these settings. ``span``: the position of the score."""
     assert dataclasses.is_dataclass(score)
     fields = {field.name: field for field in dataclasses.fields(score) if field.init}
     for setting in settings:
         if setting not in fields:
             close = nearest(setting, fields)
-            hint = (
-                f"did you mean {close}?"
-                if close
-                else f"it has {', '.join(sorted(fields)) or 'no settings'}"
-            )
+            hint = f"it has {', '.join(sorted(fields)) or 'no settings'}"
+            if close:
+                hint = f"did you mean {close}?"
             raise source.error(spans[setting], f"{name} has no setting {setting[:60]!r}", hint)
     for setting, field in fields.items():
         required = field.default is field.default_factory is dataclasses.MISSING
         if required and setting not in settings:
-            raise source.error(whole, f"{name} needs its {setting}", f"write {name}({setting}=...)")
+            raise source.error(span, f"{name} needs its {setting}", f"write {name}({setting}=...)")
     for setting, value in settings.items():
-        wanted = _wanted(value, fields[setting])
-        if wanted:
-            detail = f"{setting} of {name} is {wanted}, not {spelled(value)[:60]}"
+        required_type = _type_mismatch(value, fields[setting])
+        if required_type:
+            detail = f"{setting} of {name} is {required_type}, not {spelled(value)[:60]}"
             raise source.error(spans[setting], detail)
     if isinstance(score, type):
-        _check_by_the_score(source, name, score, settings, whole)
+        _check_by_the_score(source, name, score, settings, span)
 
 
-def _wanted(value: Setting, field: "dataclasses.Field[object]") -> str:
+def _type_mismatch(value: Setting, field: "dataclasses.Field[object]") -> str:
     """Return the required type if a value has another one; the score itself checks types other than these."""
     if field.default is dataclasses.MISSING:
-        wanted = getattr(field.type, "__name__", field.type)
+        required = getattr(field.type, "__name__", field.type)
     else:
-        wanted = type(field.default).__name__
-    if wanted == "bool" and not isinstance(value, bool):
+        required = type(field.default).__name__
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if required == "bool" and not isinstance(value, bool):
         return "True or False"
-    if wanted in {"int", "float"} and (
-        isinstance(value, bool) or not isinstance(value, (int, float))
-    ):
+    if required in {"int", "float"} and not is_number:
         return "a number"
-    if wanted == "str" and not isinstance(value, str):
+    if required == "str" and not isinstance(value, str):
         return "a text"
     return ""
 
 
 def _check_by_the_score(
-    source: ExpressionText, name: str, score: type, settings: Mapping[str, Setting], whole: Span
+    source: ExpressionText, name: str, score: type, settings: Mapping[str, Setting], span: Span
 ) -> None:
     try:
         score(**settings)
     except (ValueError, TypeError, ArithmeticError, LookupError) as error:
         detail = str(error)
         prefix = "" if detail.startswith(name) else f"{name}: "
-        raise source.error(whole, prefix + detail) from None
+        raise source.error(span, prefix + detail) from None

@@ -140,7 +140,7 @@ class SqlWriter:
         """
         return self._over("all" if node.kind == "boolean" else "min", node)
 
-    def lacks(self, node: Node, call: ScoreCall) -> str | None:
+    def needs_value(self, node: Node, call: ScoreCall) -> str | None:
         """Return the SQL for whether a condition is unknown, and the missing value of a score may still decide it.
 
         None if the condition does not use the score. Below ``and`` and ``or``, decided parts need
@@ -153,7 +153,8 @@ class SqlWriter:
         # its own.
         is_logic = isinstance(node, Operation) and node.name in {"and", "or", "not"}
         if is_logic and not self._lists_of(node):
-            inner = [part for item in node.items if (part := self.lacks(item, call)) is not None]
+            conditions = [self.needs_value(item, call) for item in node.items]
+            inner = [condition for condition in conditions if condition is not None]
             return f"{is_unknown} AND ({' OR '.join(inner)})"
         return f"{is_unknown} AND {self._is_missing(call)}"
 
@@ -296,13 +297,13 @@ class SqlWriter:
         ]
 
 
-def _fold(how: str, each: str, variable: str, source: str) -> str:
-    """Return the SQL that combines ``each`` over a list, ``source``, whose items are called ``variable``."""
+def _fold(how: str, value: str, variable: str, source: str) -> str:
+    """Return the SQL that combines ``value`` over a list, ``source``, whose items are called ``variable``."""
     if how in {"all", "any"}:
         # 1 is false, 2 unknown and 3 true, so that the smallest or largest decides.
         number = "list_min" if how == "all" else "list_max"
-        return f"[false, NULL, true][{number}([coalesce(1 + 2 * ({each})::INTEGER, 2) FOR {variable} IN {source}])]"
-    values = source if each == variable else f"[{each} FOR {variable} IN {source}]"
+        return f"[false, NULL, true][{number}([coalesce(1 + 2 * ({value})::INTEGER, 2) FOR {variable} IN {source}])]"
+    values = source if value == variable else f"[{value} FOR {variable} IN {source}]"
     function = {"min": "list_min", "max": "list_max", "mean": "list_avg"}[how]
     return f"CASE WHEN list_count({values}) = len({values}) THEN {function}({values}) END"
 

@@ -1,6 +1,6 @@
-"""In which order scores are computed, and in which order terms are asked: the cheap ones first.
+"""The order in which scores are computed, and the order of terms: cheap ones first.
 
-After each step the expression is evaluated with the scores that are known by then, and samples for
+After each step the expression is evaluated with the scores computed so far, and samples for
 which it is true or false go no further. Terms commute, so the order affects only the work, and
 which of several false terms is named.
 """
@@ -12,7 +12,7 @@ from .expression import Expression, Term
 from .score_call import ScoreCall
 
 TIERS = ("header", "text", "pixels", "model")
-# Scores that compare samples with each other: they are known when all samples have been read.
+# Scores that compare samples with each other: they are computed when all samples have been read.
 COMPARED = "compared"
 
 
@@ -29,7 +29,7 @@ def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> 
     The scores of headers are one step, and so are those of texts: they are cheap, and share what
     they read. Each score of pixels is one, and each model: it runs only for samples that the others
     leave open. Last come scores that compare samples: first those that compare all, then those of
-    ``among_kept``, for which all others must be known.
+    ``among_kept``, for which all others must be computed.
     """
     by_step: dict[tuple[int, int], list[ScoreCall]] = {}
     for position, call in enumerate(expression.scores):
@@ -42,7 +42,7 @@ def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> 
 
 
 def terms_by_cost(expression: Expression) -> tuple[Term, ...]:
-    """Return the terms in the order in which they are asked: by their most expensive score, equals as in the text."""
+    """Return the terms in the order in which a false one is named: by their most expensive score, equals as in the text."""
     return tuple(
         sorted(
             expression.terms,

@@ -95,9 +95,8 @@ def nodes_of(node: Node) -> Iterator[Node]:
 
 def calls_of(node: Node) -> tuple[ScoreCall, ...]:
     """Return the scores of a tree, each once, from left to right."""
-    return tuple(
-        dict.fromkeys(each.call for each in nodes_of(node) if isinstance(each, ScoreValue))
-    )
+    values = (child for child in nodes_of(node) if isinstance(child, ScoreValue))
+    return tuple(dict.fromkeys(value.call for value in values))
 
 
 # How tightly an operator binds: an operand that binds less tightly needs parentheses.

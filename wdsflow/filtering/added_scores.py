@@ -12,10 +12,11 @@ from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.text.words import how_many
 
 from .deciding.plan import plan_of
-from .ledger.ledger_metadata import read_about
+from .ledger.ledger_metadata import read_metadata
 from .recipe.recipe import Recipe
+from .run_differences import scores_of
 from .run_folder import Layout
-from .run_record import RunRecord, scores_of
+from .run_record import RunRecord
 
 
 def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tuple[Recipe, str]:
@@ -79,7 +80,7 @@ def _scores_of_ledgers(record: RunRecord) -> Mapping[str, tuple[str, ...]]:
         for name in run.lines:
             path = run.layout.ledger(name)
             if path.is_file():
-                scores[name] = scores_of(read_about(path))
+                scores[name] = scores_of(read_metadata(path))
     return scores
 
 

@@ -45,8 +45,8 @@ class Pilot:
     def reaching(self, terms: Iterable[Term]) -> float:
         """Return the share of samples that pass all of some terms, and reach the next one."""
         mask = sum(1 << self.terms.index(term) for term in terms)
-        there = sum(count for bits, count in self.passed.items() if bits & mask == mask)
-        return there / max(self.samples, 1)
+        passed = sum(count for bits, count in self.passed.items() if bits & mask == mask)
+        return passed / max(self.samples, 1)
 
 
 def pilot_of(
@@ -60,9 +60,9 @@ def pilot_of(
     bits = [0] * len(samples.rows)
     for number, term in enumerate(expression.terms):
         answers = results(Evaluator(replace(expression, terms=(term,))), samples, samples.rows)
-        for place, result in enumerate(answers):
+        for index, result in enumerate(answers):
             if result is not False:
-                bits[place] |= 1 << number
+                bits[index] |= 1 << number
     several = (
         call for call in expression.scores if list in set(map(type, samples.columns[call].values()))
     )
@@ -86,11 +86,11 @@ def explain(decider: Decider, pilot: Pilot) -> str:
     rows = [["", "term", "new scores", "tier", "a sample", "passed by", "reached by"]]
     average = everything = 0.0
     above: list[Term] = []
-    known: set[ScoreCall] = set()
+    used: set[ScoreCall] = set()
     at_most = ""
     for number, term in enumerate(decider.terms, 1):
-        calls = [call for call in term.scores if call not in known]
-        known.update(calls)
+        calls = [call for call in term.scores if call not in used]
+        used.update(calls)
         reached = pilot.reaching(above)
         seconds = sum(pilot.seconds.get(call, 0.0) for call in calls)
         everything += seconds

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from wdsflow import version
 from wdsflow.engines.cluster import Cluster
-from wdsflow.filtering.deciding.ledger_subset import is_complete
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
+from wdsflow.filtering.deciding.stored_scores import is_complete
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe, digest, recorded
 from wdsflow.shards.shard import Shard

@@ -4,7 +4,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, measure_command
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard
+from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.shards.source.base import SourceError, named
@@ -30,13 +31,13 @@ class _Outcomes:
         """Return why samples of a shard are not kept, by key. Raises LedgerError, SourceError."""
         if url not in self._shards:
             self._subset = self._subset or LedgerSubset.of(stage.ledger, stage.where)
-            found: dict[str, str] = {}
+            reasons: dict[str, str] = {}
             for row in self._subset.shard(named(url)).rows()[0]:
                 reason = _KEPT if row.outcome == "kept" else row.term or row.error or row.outcome
-                before = found.setdefault(row.key, reason)
+                before = reasons.setdefault(row.key, reason)
                 if (before == _KEPT) != (reason == _KEPT):
-                    found[row.key] = _AMBIGUOUS
-            self._shards[url] = found
+                    reasons[row.key] = _AMBIGUOUS
+            self._shards[url] = reasons
             while len(self._shards) > 1 and sum(map(len, self._shards.values())) > _HELD:
                 self._shards.popitem(last=False)
         self._shards.move_to_end(url)
@@ -47,7 +48,7 @@ class _Outcomes:
 class KeepFromLedger(SampleStage):
     """Keep samples that pass a predicate, by scores that ``wdsflow measure`` computed; nothing is scored.
 
-    A sample is found by ``__url__`` and ``__key__``, so the stage can be anywhere in a pipeline;
+    A sample is looked up by ``__url__`` and ``__key__``, so the stage can be anywhere in a pipeline;
     the earlier, the fewer samples are decoded. Others are dropped, and counted by the term of the
     predicate that they fail.
 
@@ -113,10 +114,10 @@ class KeepFromLedger(SampleStage):
             raise Dropped(reason)
         return sample
 
-    def _unknown(self, sample: Sample, url: str, slug: str, what: str) -> Sample:
+    def _unknown(self, sample: Sample, url: str, slug: str, message: str) -> Sample:
         if self.unknown == "keep":
             return sample
-        raise StageError(slug, self._advised(what, url))
+        raise StageError(slug, self._advised(message, url))
 
-    def _advised(self, what: str, url: str) -> str:
-        return f"{what}; to measure it: {measure_command([url], self.ledger, self.where)[0]}"
+    def _advised(self, message: str, url: str) -> str:
+        return f"{message}; to measure it: {measure_command([url], self.ledger, self.where)[0]}"

@@ -9,12 +9,12 @@ from wdsflow.records.line import other_file
 from wdsflow.records.run_status import RunStatus, statuses
 
 from .run_folder import Layout
-from .run_record import RunRecord, as_it_was
+from .run_record import RunRecord, recorded_layout
 from .run_report import RunReport
 
 
 class NotDone(Exception):
-    """Slices of a run are not done. ``status`` has the commands that complete it; ``changed``: why a slice must run again."""
+    """Slices of a run are not done. ``status`` has the commands that complete it; ``changed``: slices that must run again, and why."""
 
     def __init__(self, status: RunStatus, changed: Sequence[tuple[int, str]] = ()) -> None:
         self.status, self.changed = status, changed
@@ -38,33 +38,33 @@ def merge_slices(out: Path) -> RunReport:
         OSError: the record cannot be written.
     """
     layout = Layout(out)
-    asked = recorded_run(layout.run_file)
-    if not asked:
+    request = recorded_run(layout.run_file)
+    if not request:
         raise LedgerError(f"{out} holds no run of filter or measure")
-    layout, tars, names = (
-        as_it_was(layout, asked),
-        asked["kind"] != "measure",
-        [str(name) for name in asked["names"]],
-    )
+    layout = recorded_layout(layout, request)
+    names = [str(name) for name in request["names"]]
     # Before a slice at work refuses its lock.
     _must_be_done(out)
-    with RunRecord(layout, str(asked["kind"])) as record:
+    with RunRecord(layout, str(request["kind"])) as record:
         status = _must_be_done(out)
         if not status.merged:
             record.identity = status.identity
             record.adopt(names)
         records = [record.lines[name] for name in names]
-        files = (
-            (at % status.count, *file)
-            for at, line in enumerate(records)
-            for file in record.files(line)
-        )
-        if changed := [
-            (index, why) for index, path, was in files if (why := other_file(path, was))
-        ]:
+        changed = []
+        for number, line in enumerate(records):
+            for path, identity in record.files(line):
+                reason = other_file(path, identity)
+                if reason:
+                    changed.append((number % status.count, reason))
+        if changed:
             raise NotDone(status, changed)
         report = RunReport(
-            out, records, tars=tars, quarantine=layout.quarantined, requested=len(records)
+            out,
+            records,
+            tars=request["kind"] != "measure",
+            quarantine=layout.quarantined,
+            requested=len(records),
         )
         if not status.merged:
             record.finish()

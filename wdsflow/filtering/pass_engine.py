@@ -42,27 +42,27 @@ def share_memory(
     shards: int,
     image: int,
     cores: int = 0,
-    own: int = BASE,
+    worker: int = BASE,
 ) -> int:
     """Return the number of worker processes; 0 stays 0: work in this process.
 
     ``memory`` bounds all processes together, including the caller: each worker must be able to hold
     an image of ``image`` bytes. ``cores``: slots of a cluster, or the usual number of processes
-    here; 0 takes one for each core. ``own``: memory of a worker before its first sample. Raises
+    here; 0 takes one for each core. ``worker``: memory of a worker before its first sample. Raises
     ValueError if memory is not enough for one worker.
 
     >>> share_memory(4 << 30, 16, 100, 512 << 20)
     5
     """
     cores = cores or usable_cores()
-    wanted = min(cores if workers is None else workers, max(shards, 1))
+    most = min(cores if workers is None else workers, max(shards, 1))
     if memory is None:
-        return wanted
-    fits = int(memory >= BASE + image) if not wanted else max(memory - BASE, 0) // (own + image)
+        return most
+    fits = int(memory >= BASE + image) if not most else max(memory - BASE, 0) // (worker + image)
     if not fits:
-        least = BASE + image + (own if wanted else 0)
+        least = BASE + image + (worker if most else 0)
         raise TooLittleMemory(memory, image, least)
-    return min(wanted, fits)
+    return min(most, fits)
 
 
 def joined(options: RunOptions) -> AbstractContextManager[Cluster | None]:
@@ -88,32 +88,52 @@ def engine_for(
     ``window``: bytes of items that a worker sends to models together; it holds two. Raises
     ValueError if memory is not enough for one worker, EngineError if no worker can start.
     """
+    if cluster is not None:
+        return _cluster_engine(recipe, layout, options, urls, cluster, scores=scores)
+    worker = BASE + 2 * (window - WINDOW)
     image = parse_size(recipe.image_memory)
-    if cluster is None:
-        own = BASE + 2 * (window - WINDOW)
-        usual = usual_processes(remote=any(url.path is None for url in urls[:1]))
-        workers = share_memory(options.memory, options.jobs, len(urls), image, usual, own)
-        if not workers:
-            return OwnProcess(run_shard)
-        here = options.jobs is None and plan_of(recipe).is_safe(scores=scores)
-        sizes = [file_size(url) for url in urls] if here else []
+    usual = usual_processes(remote=any(url.path is None for url in urls[:1]))
+    workers = share_memory(options.memory, options.jobs, len(urls), image, usual, worker)
+    if not workers:
+        return OwnProcess(run_shard)
+    if options.jobs is None and plan_of(recipe).is_safe(scores=scores):
+        sizes = [file_size(url) for url in urls]
         # All are files of this machine.
         if sizes and all(sizes):
             return FirstHere(
                 run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks
             )
-        return LocalEngine(run_shard, workers, locks)
-    sees = (str(layout.inside.absolute()), *first_local(url.path for url in urls))
-    hold = (
-        "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
-    )
+    return LocalEngine(run_shard, workers, locks)
+
+
+def _cluster_engine(
+    recipe: Recipe,
+    layout: Layout,
+    options: RunOptions,
+    urls: Sequence[Shard],
+    cluster: Cluster,
+    *,
+    scores: bool,
+) -> Engine[ShardTask]:
+    """Return the engine of a run on a cluster. Raises as ``engine_for``."""
     plan = plan_of(recipe)
+    visible = (str(layout.inside.absolute()), *first_local(url.path for url in urls))
+    lock = ""
+    if not options.dry_run:
+        lock = str(layout.workers_lock(options.index, options.count).absolute())
     gpus = plan.gpus if scores and options.device != "cpu" else 0.0
-    need = partial(memory_share, plan.models if scores else (), options.device, options.gpu_memory)
+    models = plan.models if scores else ()
     make = partial(
-        _actors, site=Site(sees, hold), workers=options.jobs, memory=options.memory, need=need
+        _actors,
+        site=Site(visible, lock),
+        workers=options.jobs,
+        memory=options.memory,
+        need=partial(memory_share, models, options.device, options.gpu_memory),
+        shards=len(urls),
+        image=parse_size(recipe.image_memory),
+        gpus=gpus,
     )
-    return cluster(partial(make, shards=len(urls), image=image, gpus=gpus))
+    return cluster(make)
 
 
 def _actors(
@@ -129,9 +149,9 @@ def _actors(
 ) -> RayEngine[ShardTask]:
     """Return the engine of a run on a cluster; runs where Ray is."""
     # An actor, and its process.
-    own = 2 * BASE
+    worker = 2 * BASE
     gpus = share_of_gpu(ray, need, gpus) if gpus and has_gpus(ray) else 0.0
     # Otherwise as many as fit into the cluster at that time.
     if memory is not None:
-        workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
-    return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
+        workers = share_memory(memory, workers, shards, image, slots(ray, gpus), worker)
+    return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=worker + image)

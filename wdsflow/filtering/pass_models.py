@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import partial
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.ledger_subset import lacking_columns
-from wdsflow.filtering.ledger.ledger_metadata import read_about
+from wdsflow.filtering.deciding.stored_scores import missing_columns
+from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.memory.batching.device import choose
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.model_costs import ModelCost, add_costs
 from wdsflow.models.processes import ModelProcesses, costs_here, models_at
-from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.stages.scores.model.model import Model
 
 from .filter_pass import Pass
 from .pass_tasks import RemainingShards
@@ -70,7 +70,7 @@ def _missing_calls(pass_: Pass, remaining: RemainingShards) -> set[ScoreCall]:
     stored = []
     for _, _, name in remaining.shards:
         ledger = remaining.earlier[name].ledger(name)
-        stored.append(set(read_about(ledger)["identities"]))
+        stored.append(set(read_metadata(ledger)["identities"]))
     common = set[str].intersection(*stored)
     return {call for call in pass_.plan.scores if str(call) not in common}
 
@@ -78,7 +78,7 @@ def _missing_calls(pass_: Pass, remaining: RemainingShards) -> set[ScoreCall]:
 def _first_models(pass_: Pass, models: tuple[Model, ...]) -> tuple[Model, ...]:
     """Return the models that are loaded before the first shard; others are loaded when a sample needs them."""
     if pass_.scored is not None:
-        models = pass_.plan.models_of(lacking_columns(pass_.plan, pass_.scored, pass_.names))
+        models = pass_.plan.models_of(missing_columns(pass_.plan, pass_.scored, pass_.names))
     if pass_.embedded is not None:
         stored = pass_.embedded.served
         models = tuple(model for model in models if model not in stored)

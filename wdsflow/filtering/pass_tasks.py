@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wdsflow.filtering.deciding.plan import plan_of
-from wdsflow.filtering.ledger.ledger_metadata import read_about
+from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.memory.sizes import parse_size
 from wdsflow.models.loaded import ModelPlace
 
 from .filter_pass import NumberedShard, Pass
+from .run_differences import scores_of
 from .run_folder import Layout
-from .run_record import RunRecord, scores_of
+from .run_record import RunRecord
 from .run_report import RunReport
 
 
@@ -30,7 +31,7 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     record.identity = pass_.identity
     record.state.note(identity=pass_.identity)
     request = json.loads(canonical(pass_.request))
-    done, fewer, changed = record.left(pass_.shards(), request)
+    done, fewer, changed = record.finished(pass_.shards(), request)
     report.records = list(done.values())
     report.resumed = len(done)
     report.changed += changed
@@ -38,7 +39,7 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     earlier = dict.fromkeys(fewer, pass_.layout)
     if pass_.main is not None:
         others = [shard for shard in shards if shard[2] not in earlier]
-        in_main = RunRecord(pass_.main, pass_.kind).left(others, request).fewer
+        in_main = RunRecord(pass_.main, pass_.kind).finished(others, request).fewer
         earlier |= dict.fromkeys(in_main, pass_.main)
     if pass_.reused is not None:
         for _, _, name in shards:
@@ -83,7 +84,7 @@ def _recipe_of(pass_: Pass, name: str, earlier: Layout | None) -> Recipe:
     """Return the recipe of a shard: its ledger keeps the scores that it has, also those that are not requested now."""
     if earlier != pass_.layout:
         return pass_.recipe
-    stored = scores_of(read_about(pass_.layout.ledger(name)))
+    stored = scores_of(read_metadata(pass_.layout.ledger(name)))
     if set(stored) <= set(pass_.recipe.scores):
         return pass_.recipe
     return replace(pass_.recipe, scores=tuple(dict.fromkeys([*stored, *pass_.recipe.scores])))

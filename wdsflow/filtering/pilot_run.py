@@ -8,12 +8,13 @@ from pathlib import Path
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import decider_of
-from wdsflow.filtering.deciding.ledger_subset import as_scored, stored_scores
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.score_values import guarded, plain_method
+from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
 from wdsflow.filtering.ledger.ledger import read_ledger, score_columns
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.predicates.catalog import RankedNumber
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
@@ -26,10 +27,10 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .check_inputs import with_captions
 from .explained_plan import Pilot, explain, pilot_of, sql_of
-from .json_place import with_captions
 from .run_folder import Layout
-from .samples import RejectedSample, Views
+from .samples import RejectedSample, ShardView, Views
 from .shard.same_sample import same_sample
 
 SAMPLES, SHARDS = 500, 4
@@ -49,34 +50,24 @@ def measured(
     several scores counts for the first. ``recipe``: with ledgers, as ``as_scored`` returns it.
     Raises ValueError without a predicate.
     """
-    found = expand(urls, allow_pipe=allow_pipe).urls
+    shards = expand(urls, allow_pipe=allow_pipe).urls
     recipe = canonical_recipe(recipe)
     if scored is None:
-        recipe, _ = with_captions(found, recipe, allow_pipe=allow_pipe)
+        recipe, _ = with_captions(shards, recipe, allow_pipe=allow_pipe)
     plan = plan_of(recipe)
     if plan.expression is None:
         raise ValueError('no predicate to explain: give --where "..."')
-    names = dict(zip(found, output_names(found), strict=True))
-    chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
+    names = dict(zip(shards, output_names(shards), strict=True))
+    chosen = shards[:: max(1, len(shards) // SHARDS)][:SHARDS]
     stored = frozenset[ScoreCall]() if scored is None else stored_scores(recipe, scored)
     by_model = plan.model_calls - stored
-    seconds = dict.fromkeys((call for call in plan.expression.scores if call not in by_model), 0.0)
-    samples = SampleTable()
+    pilot = _PilotScores(plan, stored, by_model)
     for url in chosen:
-        known = None if scored is None else scored.ledger(names[url])
-        _add(
-            samples,
-            url,
-            plan,
-            seconds,
-            -(-SAMPLES // len(chosen)),
-            known,
-            stored,
-            allow_pipe=allow_pipe,
-        )
-    count = max(len(samples.rows), 1)
-    costs = {call: cost / count for call, cost in seconds.items()}
-    return pilot_of(plan.expression, samples, costs, by_model, stored)
+        ledger = None if scored is None else scored.ledger(names[url])
+        pilot.add(url, ledger, -(-SAMPLES // len(chosen)), allow_pipe=allow_pipe)
+    count = max(len(pilot.table.rows), 1)
+    costs = {call: seconds / count for call, seconds in pilot.seconds.items()}
+    return pilot_of(plan.expression, pilot.table, costs, by_model, stored)
 
 
 def explain_plan(
@@ -110,63 +101,81 @@ def explain_plan(
     return f"{explain(decider, pilot)}\nthe keys of the kept samples, by the ledgers of a run, in any DuckDB:\n{query}"
 
 
-def _add(
-    table: SampleTable,
-    url: Shard,
-    plan: FilterPlan,
-    seconds: dict[ScoreCall, float],
-    most: int,
-    ledger: Path | None,
-    stored: frozenset[ScoreCall],
-    *,
-    allow_pipe: bool,
-) -> None:
-    """Take the scores of the first samples of a shard, at most ``most``, from its ledger, and compute the others."""
-    known = SampleTable() if ledger is None else read_ledger(ledger)[0]
-    recipe = plan.recipe
-    options = ViewOptions(
-        images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory)
-    )
-    order = [call for step in plan.steps for call in step.scores if call in seconds]
-    with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
-        samples = Samples(source, contents=True)
-        views = Views(samples, options, url, recipe.stages)
-        for sample in samples:
-            if sample.trouble:
-                continue
-            try:
-                view = views.view(sample)
-            except RejectedSample:
-                continue
-            row = Row(len(table.rows), sample.key, sample.start, sample.end)
-            if ledger is not None and not _has(known, sample):
-                raise OtherShard(ledger, url)
-            for call in order:
-                score = plan.scores[call]
-                if call in stored and isinstance(score, DatasetScore):
+class _PilotScores:
+    """The scores of some samples, and the time that they take.
+
+    Args:
+        plan: the plan of a recipe with a predicate.
+        stored: scores that are taken from ledgers.
+        left_out: scores that are not computed.
+    """
+
+    def __init__(
+        self, plan: FilterPlan, stored: frozenset[ScoreCall], left_out: frozenset[ScoreCall]
+    ) -> None:
+        self._plan = plan
+        self._stored = stored
+        self._calls: list[ScoreCall] = []
+        for step in plan.steps:
+            self._calls += [call for call in step.scores if call not in left_out]
+        self.table = SampleTable()
+        self.seconds = dict.fromkeys(self._calls, 0.0)
+
+    def add(self, url: Shard, ledger: Path | None, most: int, *, allow_pipe: bool) -> None:
+        """Add the first samples of a shard, at most ``most``, with the values of its ledger. Raises OtherShard."""
+        values = SampleTable() if ledger is None else read_ledger(ledger)[0]
+        recipe = self._plan.recipe
+        budget = parse_size(recipe.image_memory)
+        options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=budget)
+        with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
+            samples = Samples(source, contents=True)
+            views = Views(samples, options, url, recipe.stages)
+            for sample in samples:
+                if sample.trouble:
                     continue
-                if call in stored and sample.number in known.columns[call]:
-                    table.columns[call][row.number] = known.columns[call][sample.number]
+                try:
+                    view = views.view(sample)
+                except RejectedSample:
                     continue
-                begun = time.perf_counter()
-                if call in plan.ranks:
-                    for ranked in plan.ranks[call].calls:
-                        if ranked in stored and sample.number in known.columns[ranked]:
-                            continue
-                        guarded(plain_method(plan.scores[ranked], plan.scores[ranked].score), view)
-                elif isinstance(score, DatasetScore):
-                    guarded(score.gather, view)
-                else:
-                    table.columns[call][row.number] = guarded(
-                        plain_method(score, score.score), view
-                    )
-                seconds[call] += time.perf_counter() - begun
-            table.rows.append(row)
-            most -= 1
-            if most <= 0:
-                return
+                if ledger is not None and not _has(values, sample):
+                    raise OtherShard(ledger, url)
+                self._add_sample(sample, view, values)
+                most -= 1
+                if most <= 0:
+                    return
+
+    def _add_sample(self, sample: TarSample, view: ShardView, values: SampleTable) -> None:
+        """Add a sample: ``values`` are those of its ledger, and others are computed."""
+        row = Row(len(self.table.rows), sample.key, sample.start, sample.end)
+        for call in self._calls:
+            score = self._plan.scores[call]
+            if call in self._stored and isinstance(score, DatasetScore):
+                continue
+            if call in self._stored and sample.number in values.columns[call]:
+                self.table.columns[call][row.number] = values.columns[call][sample.number]
+                continue
+            began = time.perf_counter()
+            if call in self._plan.ranks:
+                self._compute_number(self._plan.ranks[call], sample, view, values)
+            elif isinstance(score, DatasetScore):
+                guarded(score.gather, view)
+            else:
+                value = guarded(plain_method(score, score.score), view)
+                self.table.columns[call][row.number] = value
+            self.seconds[call] += time.perf_counter() - began
+        self.table.rows.append(row)
+
+    def _compute_number(
+        self, number: RankedNumber, sample: TarSample, view: ShardView, values: SampleTable
+    ) -> None:
+        """Compute the scores from which a rank is computed, for their cost alone."""
+        for call in number.calls:
+            if call in self._stored and sample.number in values.columns[call]:
+                continue
+            score = self._plan.scores[call]
+            guarded(plain_method(score, score.score), view)
 
 
-def _has(known: SampleTable, sample: TarSample) -> bool:
+def _has(values: SampleTable, sample: TarSample) -> bool:
     """Return whether a ledger has a sample."""
-    return sample.number < len(known.rows) and same_sample(known.rows[sample.number], sample)
+    return sample.number < len(values.rows) and same_sample(values.rows[sample.number], sample)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from wdsflow.filtering.deciding.compare_samples import compare_samples
-from wdsflow.filtering.deciding.ledger_subset import as_scored, is_complete, lacking_columns
 from wdsflow.filtering.deciding.plan import plan_of
+from wdsflow.filtering.deciding.stored_scores import as_scored, is_complete, missing_columns
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     NotCompared,
-    read_about,
+    read_metadata,
     same_shard,
 )
 from wdsflow.filtering.recipe.recipe import (
@@ -30,13 +30,13 @@ from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
-from wdsflow.stages.scores.model.clip import ClipScore
+from wdsflow.stages.scores.model.clip.clip_score import ClipScore
 from wdsflow.table_files.parquet_file import path_problem
 from wdsflow.text.secrets import redact
 
 from .added_scores import with_ledgers
+from .check_inputs import check_inputs, with_captions
 from .filter_pass import Pass
-from .json_place import check_places, with_captions
 from .pass_engine import joined
 from .run_folder import Layout, ShardRecord
 from .run_options import LocalOnly, RunOptions, say_all
@@ -74,7 +74,7 @@ def filter_shards(
 
     Raises:
         ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no sample has a caption in
-            the given place (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
+            the given fields (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
         LedgerError: ``ledger`` has no ledgers, or the predicate compares samples and the ledger of a shard is missing.
         Differs: ``out`` holds a run with another recipe.
         Busy: another run works in ``out``.
@@ -169,12 +169,12 @@ def _filter_scored(
     recipe = as_scored(recipe, scored)
     recipe, line_on_precision = with_precision(recipe, options)
     say_all(options, filter(None, [line_on_precision]))
-    lacking = lacking_columns(plan_of(recipe), scored, names)
-    if recipe.embeddings and not plan_of(recipe).model_calls.isdisjoint(lacking):
+    missing_scores = missing_columns(plan_of(recipe), scored, names)
+    if recipe.embeddings and not plan_of(recipe).model_calls.isdisjoint(missing_scores):
         raise ValueError(
             f"--embeddings copies those of {scored.folder}, which has none for some scores: measure them first"
         )
-    check_places(shards, recipe, lacking, allow_pipe=options.allow_pipe)
+    check_inputs(shards, recipe, missing_scores, allow_pipe=options.allow_pipe)
     compares = bool(plan_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
@@ -193,7 +193,7 @@ def _filter_scored(
     pass_ = Pass("filter", shards, names, layout, recipe, options, scored=scored, embedded=embedded)
     pass_.compares = compares
     pass_.prepare = prepare
-    pass_.computes = bool(lacking) or not is_complete(scored, recipe)
+    pass_.computes = bool(missing_scores) or not is_complete(scored, recipe)
     with joined(options) as pass_.cluster:
         return run_pass(pass_)
 
@@ -364,7 +364,7 @@ def _use_ledgers(pass_: Pass, scored: Layout) -> None:
         # If one cannot be read now, the others are unaffected.
         with suppress(SourceError):
             record = ShardRecord(0, url, name, "", input_identity(url))
-            same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
+            same_shard(read_metadata(scored.ledger(name)), record, scored.ledger(name))
     compare_samples(pass_.plan, list(enumerate(pass_.names)), scored, pass_.layout)
 
 

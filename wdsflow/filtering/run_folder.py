@@ -80,19 +80,19 @@ class ShardRecord(Line):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        found = super().to_dict()
+        plain = super().to_dict()
         for name in ("uncounted", "resized"):
-            if not found[name]:
-                del found[name]
-        return found
+            if not plain[name]:
+                del plain[name]
+        return plain
 
 
 @dataclass
 class ShardFailure:
     """A shard that could not be processed; the next run retries it.
 
-    ``kind``: that of a SourceError, "ledger" if its ledger does not match, otherwise "". ``lacks``:
-    the score that the ledger lacks, if that is the reason.
+    ``kind``: that of a SourceError, "ledger" if its ledger does not match, otherwise "".
+    ``missing``: the score that the ledger lacks, if that is the reason.
     """
 
     shard: int
@@ -100,7 +100,7 @@ class ShardFailure:
     name: str
     reason: str
     kind: str = ""
-    lacks: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,30 +200,30 @@ def _stem(name: str) -> str:
 
 def records_in_order(layout: Layout) -> list[ShardRecord]:
     """Return the finished shards of a run in their order."""
-    found = read_lines(lines_paths(layout.inside, MANIFEST), ShardRecord)
-    return sorted(found.values(), key=lambda record: record.shard)
+    records = read_lines(lines_paths(layout.inside, MANIFEST), ShardRecord)
+    return sorted(records.values(), key=lambda record: record.shard)
 
 
 class QuarantineTaken(FileExistsError):
     """The quarantine folder is used for something else, or has files of the same names."""
 
 
-def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
+def refuse(layout: Layout, request: Mapping[str, Any]) -> None:
     """Raise FileExistsError if a file to be written exists, or is an input."""
-    _refuse_aside(layout)
-    for folder, targets in _targets(layout, asked):
+    _refuse_mixed_quarantine(layout)
+    for folder, targets in _targets(layout, request):
         if folder == layout.quarantined and layout.quarantine_folder is None:
             # Only this run writes there.
             continue
         try:
-            found = targets & set(os.listdir(folder))
+            existing = sorted(targets & set(os.listdir(folder)))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        refuse_inputs(map(Shard.stored, asked["urls"]), [folder / each for each in sorted(found)])
-        if found:
+        refuse_inputs(map(Shard.stored, request["urls"]), [folder / name for name in existing])
+        if existing:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
             raise kind(
-                f"{folder / min(found)} exists already, and no run wrote it: choose another folder"
+                f"{folder / existing[0]} exists already, and no run wrote it: choose another folder"
             )
 
 
@@ -236,21 +236,21 @@ def quarantine_option(layout: Layout) -> str | None:
     )
 
 
-def _refuse_aside(layout: Layout) -> None:
+def _refuse_mixed_quarantine(layout: Layout) -> None:
     """Raise FileExistsError if quarantined samples could mix with other files of the same names."""
     if layout.quarantine_folder is None:
         return
-    aside, out, inside = map(
-        os.path.realpath, (layout.quarantine_folder, layout.folder, layout.inside)
-    )
-    if aside == out or os.path.commonpath((aside, inside)) == inside:
+    quarantine = os.path.realpath(layout.quarantine_folder)
+    out = os.path.realpath(layout.folder)
+    inside = os.path.realpath(layout.inside)
+    if quarantine == out or os.path.commonpath((quarantine, inside)) == inside:
         raise QuarantineTaken(
             f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine"
         )
 
 
-def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, set[str]]]:
+def _targets(layout: Layout, request: Mapping[str, Any]) -> Iterator[tuple[Path, set[str]]]:
     """Yield each folder with the names of the files to be written there."""
-    names = {str(name) for name in asked["names"]}
+    names = {str(name) for name in request["names"]}
     yield layout.folder, names
     yield layout.quarantined, names | {layout.reasons(name).name for name in names}

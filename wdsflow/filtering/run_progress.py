@@ -56,7 +56,7 @@ class RunSoFar:
 
     @property
     def total(self) -> float | None:
-        """The seconds of the whole pass, if the other samples are like those that are done; None if nothing is known."""
+        """The seconds of the whole pass, if the other samples are like those that are done; None if nothing is measured."""
         return self.measured / self.share if self.is_measured else None
 
     @property

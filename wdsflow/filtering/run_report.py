@@ -72,33 +72,35 @@ class RunReport(OutputsReport[ShardRecord]):
             )
         if self.tars and not self.total("kept"):
             lost = Counter(
-                {("dropped", what): count for what, count in self.merged("dropped").items()}
+                {("dropped", reason): count for reason, count in self.merged("dropped").items()}
             )
-            lost.update({("quarantined", what): count for what, count in quarantined.items()})
-            (kind, what), count = by_count(lost)[0]
+            lost.update({("quarantined", reason): count for reason, count in quarantined.items()})
+            (kind, reason), count = by_count(lost)[0]
             by = "by" if kind == "dropped" else "for"
-            return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, what)}"
+            return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, reason)}"
         if 2 * quarantined.total() >= samples:
-            what, count = by_count(quarantined)[0]
+            reason, count = by_count(quarantined)[0]
             total = quarantined.total()
             most = f", {count:,} of them" if count < total else ""
             done = "was quarantined" if self.tars else "cannot be measured"
-            example = self._example("quarantined", what)
+            example = self._example("quarantined", reason)
             return f"half or more {done}: {total:,} of {samples:,} samples{most} for {example}"
         failed = Counter() if self.tars else self.merged("failed")
         if failed and 2 * by_count(failed)[0][1] >= samples:
-            what, count = by_count(failed)[0]
-            return f"no value for {count:,} of {samples:,} samples: {self._example('failed', what)}"
+            reason, count = by_count(failed)[0]
+            return (
+                f"no value for {count:,} of {samples:,} samples: {self._example('failed', reason)}"
+            )
         return ""
 
-    def _example(self, kind: str, what: str) -> str:
+    def _example(self, kind: str, reason: str) -> str:
         """Return a reason with its first sample."""
         for record in self.records:
-            if f"{kind} {what}" in record.examples:
-                key, about = record.examples[f"{kind} {what}"]
-                detail = f" ({escape(about, 300)})" if about else ""
-                return f"{escape(what, 300)}, such as {escape(key, 200)} in {escape(record.url, 300)}{detail}"
-        return escape(what, 300)
+            if f"{kind} {reason}" in record.examples:
+                key, detail_text = record.examples[f"{kind} {reason}"]
+                detail = f" ({escape(detail_text, 300)})" if detail_text else ""
+                return f"{escape(reason, 300)}, such as {escape(key, 200)} in {escape(record.url, 300)}{detail}"
+        return escape(reason, 300)
 
     def lines(self) -> Iterator[str]:
         """Yield the funnel, line by line; the numbers add up."""
@@ -121,11 +123,11 @@ class RunReport(OutputsReport[ShardRecord]):
             sizes = (format_size(resized[each]) for each in ("bytes before", "bytes after"))
             yield f"{resized['images']:>{width},}  images made smaller: {' -> '.join(sizes)}"
         failed = self.merged("failed")
-        for what, count in by_count(failed):
-            yield f"{count:>{width},}  could not be computed: {escape(what, 300)}"
+        for reason, count in by_count(failed):
+            yield f"{count:>{width},}  could not be computed: {escape(reason, 300)}"
         left = self.merged("left_out")
         if left:
-            parts = ", ".join(f"{count:,} {escape(what)}" for what, count in by_count(left))
+            parts = ", ".join(f"{count:,} {escape(reason)}" for reason, count in by_count(left))
             yield f"members that belong to no sample, left out: {parts}"
         for record in self.records:
             for damage in record.damage:
@@ -144,17 +146,17 @@ class RunReport(OutputsReport[ShardRecord]):
 
     def reasons(self) -> list[tuple[list[str], str]]:
         """Return the shards that could not be processed, by the reason."""
-        found: dict[str, list[str]] = {}
+        urls_by_reason: dict[str, list[str]] = {}
         for failure in self.failures:
-            found.setdefault(failure.reason, []).append(failure.url)
-        return [(urls, reason) for reason, urls in found.items()]
+            urls_by_reason.setdefault(failure.reason, []).append(failure.url)
+        return [(urls, reason) for reason, urls in urls_by_reason.items()]
 
 
 def _funnel_lines(
     sign: str, verb: str, counts: Counter[str], samples: int, width: int
 ) -> Iterable[str]:
-    for what, count in by_count(counts):
-        yield f"{sign}{count:>{width - 1},}  {verb} {escape(what, 300)}{_share(count, samples)}"
+    for reason, count in by_count(counts):
+        yield f"{sign}{count:>{width - 1},}  {verb} {escape(reason, 300)}{_share(count, samples)}"
 
 
 def _share(count: int, whole: int) -> str:

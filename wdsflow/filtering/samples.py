@@ -17,6 +17,18 @@ from wdsflow.stages.scores.base import HeaderScore, Score, TextScore
 from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 
+# Bytes of an image; nearly all headers fit.
+_HEAD = 4096
+# Formats for which one read of the first bytes is enough.
+_PLAIN = frozenset(("jpeg", "png", "webp"))
+# Bytes of a caption; longer ones take the general path.
+_CAPTION = 4096
+
+# The only image and the only caption of a sample; None: use the general path.
+Chosen = tuple[str | None, str | None]
+_GENERAL: Chosen = None, None
+# Sets of field names whose choice is cached.
+_MOST_CACHED = 10_000
 # Prefix of the trouble of a sample that a stage dropped.
 DROPPED = "dropped by "
 # Bytes of a text; the stages' own limits are lower.
@@ -55,87 +67,91 @@ class Staging:
         return bool(self._stages)
 
     def fields(self, sample: TarSample) -> dict[str, MemberContent]:
-        """Return the fields of the latest sample: ``StoredMember`` members, bytes that were read, and new text.
+        """Return the fields of the latest sample: members of the tar, bytes that were read, and new text.
 
         Raises RejectedSample, OSError.
         """
-        found: Sample = {name: StoredMember(name, row) for name, row in sample.fields.items()}
-        found |= {"__key__": sample.key, "__url__": self._url}
-        for place, stage in self._stages:
+        fields: Sample = {name: StoredMember(name, row) for name, row in sample.fields.items()}
+        fields |= {"__key__": sample.key, "__url__": self._url}
+        for label, stage in self._stages:
             try:
-                self._read(stage, found)
-                found = stage.apply(found)
-                for name, value in found.items():
+                self._read(stage, fields)
+                fields = stage.apply(fields)
+                for name, value in fields.items():
                     if isinstance(value, str) and name not in {"__key__", "__url__"}:
-                        found[name] = value.encode()
+                        fields[name] = value.encode()
             except Dropped as drop:
-                raise RejectedSample(f"{DROPPED}{place}: {drop.reason}") from None
+                raise RejectedSample(f"{DROPPED}{label}: {drop.reason}") from None
             except UnicodeEncodeError:
                 raise RejectedSample(
-                    f"{place}: not-text", "it has half a surrogate pair, which is not text"
+                    f"{label}: not-text", "it has half a surrogate pair, which is not text"
                 ) from None
             except StageError as error:
                 if stage.on_error == "drop":
-                    raise RejectedSample(f"{DROPPED}{place}: {error.slug}", str(error)) from None
-                raise RejectedSample(f"{place}: {error.slug}", str(error)) from None
-        del found["__key__"], found["__url__"]
-        if not found:
+                    raise RejectedSample(f"{DROPPED}{label}: {error.slug}", str(error)) from None
+                raise RejectedSample(f"{label}: {error.slug}", str(error)) from None
+        del fields["__key__"], fields["__url__"]
+        if not fields:
             raise RejectedSample(f"{DROPPED}{self._stages[-1][0]}: no field is left")
-        return found
+        return fields
 
-    def _read(self, stage: SampleStage, found: Sample) -> None:
+    def _read(self, stage: SampleStage, fields: Sample) -> None:
         """Read the fields whose contents a stage needs."""
-        looked_at: Iterable[str] = ()
+        names: Iterable[str] = ()
         if isinstance(stage, CleanText):
-            looked_at = stage.field.split(";")
-        elif isinstance(stage, JsonText):
-            looked_at = (
-                (stage.source,) if stage.on_target != "keep" or stage.target not in found else ()
-            )
-        for name in looked_at:
-            value = found.get(name)
-            if isinstance(value, StoredMember):
-                size = value.row[1]
-                if size > _LARGEST:
-                    raise StageError("large-text", f"{name!r} has {size:,} bytes")
-                found[name] = self._samples.read(value.row)
-                if len(found[name]) < size:
-                    raise StageError(
-                        "unread",
-                        f"{len(found[name]):,} of the {size:,} bytes of {name!r} could be read",
-                    )
+            names = stage.field.split(";")
+        elif isinstance(stage, JsonText) and not (
+            stage.on_target == "keep" and stage.target in fields
+        ):
+            names = (stage.source,)
+        for name in names:
+            value = fields.get(name)
+            if not isinstance(value, StoredMember):
+                continue
+            size = value.row[1]
+            if size > _LARGEST:
+                raise StageError("large-text", f"{name!r} has {size:,} bytes")
+            data = self._samples.read(value.row)
+            fields[name] = data
+            if len(data) < size:
+                raise StageError(
+                    "unread", f"{len(data):,} of the {size:,} bytes of {name!r} could be read"
+                )
 
 
 def pieces_of(
-    sample: TarSample, found: Mapping[str, MemberContent], samples: Samples
+    sample: TarSample, fields: Mapping[str, MemberContent], samples: Samples
 ) -> Iterator[Piece]:
     """Yield the parts of a sample after its stages: ranges of the tar, and new bytes.
 
     A member that no stage changed stays in place, as do all bytes between members.
     """
-    at = sample.start
-    new = {
-        name: value for name, value in found.items() if not _as_it_was(name, value, sample, samples)
+    start = sample.start
+    unchanged = {
+        name for name, value in fields.items() if _is_unchanged(name, value, sample, samples)
     }
+    new = {name: value for name, value in fields.items() if name not in unchanged}
     for field, row in sorted(sample.fields.items(), key=lambda item: item[1][3]):
-        if field in found and field not in new:
+        if field in fields and field not in new:
             continue
-        _, size, data, start, _ = row
-        yield at, start
-        moved = [
-            name
-            for name, value in new.items()
-            if isinstance(value, StoredMember) and value.field == field
-        ]
-        for name in [field] if field in new else moved:
+        _, size, data, header, _ = row
+        yield start, header
+        names = [field] if field in new else _new_names(new, field)
+        for name in names:
             yield from _member(f"{sample.key}.{name}", new.pop(name))
-        at = data + padded(size)
-    yield at, sample.end
+        start = data + padded(size)
+    yield start, sample.end
     for name, value in new.items():
         yield from _member(f"{sample.key}.{name}", value)
 
 
-def _as_it_was(name: str, value: MemberContent, sample: TarSample, samples: Samples) -> bool:
+def _new_names(new: Mapping[str, MemberContent], field: str) -> list[str]:
+    """Return the new names of a member of the tar."""
+    members = {name: value for name, value in new.items() if isinstance(value, StoredMember)}
+    return [name for name, value in members.items() if value.field == field]
+
+
+def _is_unchanged(name: str, value: MemberContent, sample: TarSample, samples: Samples) -> bool:
     row = sample.fields.get(name)
     if row is None:
         return False
@@ -151,43 +167,31 @@ def _member(name: str, value: MemberContent) -> Iterator[Piece]:
         yield member(name, value)
 
 
-# Bytes; nearly all headers fit.
-_HEAD = 4096
-# Formats for which one read of the first bytes is enough.
-_PLAIN = frozenset(("jpeg", "png", "webp"))
-# Bytes; longer ones take the general path.
-_CAPTION = 4096
-
-# The only image, the only caption; None: use the general path.
-Chosen = tuple[str | None, str | None]
-_CAREFUL: Chosen = None, None
-
-
 class TarFields:
-    """The fields of the latest sample of a shard: names, sizes, ranges of bytes. ``found``: those after its stages."""
+    """The fields of the latest sample of a shard: names, sizes, ranges of bytes. ``staged``: those after its stages."""
 
-    __slots__ = ("_found", "rows", "samples")
+    __slots__ = ("_fields", "rows", "samples")
 
     def __init__(
-        self, samples: Samples, sample: TarSample, found: Mapping[str, MemberContent] | None = None
+        self, samples: Samples, sample: TarSample, staged: Mapping[str, MemberContent] | None = None
     ) -> None:
         self.samples, self.rows = samples, sample.fields
-        self._found: Mapping[str, Row | MemberContent] = self.rows if found is None else found
+        self._fields: Mapping[str, Row | MemberContent] = self.rows if staged is None else staged
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._fields)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._found
+        return name in self._fields
 
     def size(self, name: str) -> int:
         """Return the size of a field in bytes."""
-        value = self._found[name]
+        value = self._fields[name]
         return len(value) if isinstance(value, bytes) else _row_of(value)[1]
 
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a part of a field. Raises OSError if the disk fails."""
-        value = self._found[name]
+        value = self._fields[name]
         if isinstance(value, bytes):
             return value[start : start + size]
         return self.samples.read(_row_of(value), start, size)
@@ -267,7 +271,7 @@ class ShardView(View):
 
 def method_of(score: Score) -> Callable[[ShardView], Value]:
     """Return a function that computes a score, with a fast path for nearly all samples."""
-    careful: Callable[[View], Value] = score.score
+    general: Callable[[View], Value] = score.score
     if (
         isinstance(score, HeaderScore)
         and type(score).score is HeaderScore.score
@@ -277,7 +281,7 @@ def method_of(score: Score) -> Callable[[ShardView], Value]:
 
         def by_header(view: ShardView) -> Value:
             header = view.plain_header()
-            return careful(view) if header is None else of_header(header)
+            return general(view) if header is None else of_header(header)
 
         return by_header
     if isinstance(score, TextScore) and type(score).score is TextScore.score and not score.caption:
@@ -285,10 +289,10 @@ def method_of(score: Score) -> Callable[[ShardView], Value]:
 
         def by_caption(view: ShardView) -> Value:
             text = view.plain_caption()
-            return careful(view) if text is None else of_text(text)
+            return general(view) if text is None else of_text(text)
 
         return by_caption
-    return careful
+    return general
 
 
 class Views:
@@ -299,10 +303,10 @@ class Views:
     ) -> None:
         self._samples, self._options, self._url = samples, options, url
         self._staging = Staging(stages, samples, url) if stages else None
-        self._places = parse_captions(options.captions)
-        self._known: dict[tuple[str, ...], tuple[tuple[str, ...], Chosen]] = {}
+        self._captions = parse_captions(options.captions)
+        self._cached: dict[tuple[str, ...], tuple[tuple[str, ...], Chosen]] = {}
         # Of the latest sample.
-        self._last: tuple[tuple[str, ...], Chosen] = (), _CAREFUL
+        self._last: tuple[tuple[str, ...], Chosen] = (), _GENERAL
 
     def fields_of(self, sample: TarSample) -> tuple[str, ...]:
         """Return the names of a sample's fields; the same tuple for the same names."""
@@ -312,7 +316,7 @@ class Views:
         """Return the view of the latest sample, after the stages. Raises RejectedSample."""
         if self._staging is not None:
             staged = TarFields(self._samples, sample, self._staging.fields(sample))
-            return ShardView(staged, _CAREFUL, self._options, sample.key, self._url)
+            return ShardView(staged, _GENERAL, self._options, sample.key, self._url)
         return ShardView(
             TarFields(self._samples, sample),
             self._of(sample)[1],
@@ -322,20 +326,23 @@ class Views:
         )
 
     def _of(self, sample: TarSample) -> tuple[tuple[str, ...], Chosen]:
+        """Return the names of a sample's fields, and its only image and caption."""
         names = sample.names or tuple(sample.fields)
         if names is self._last[0]:
             return self._last
-        found = self._known.get(names)
-        if found is None:
-            images = chosen(self._options.names, names)
-            place = self._places[0]
-            captions = chosen(place, names) if isinstance(place, FieldNames) else ()
-            choice = (
-                images[0] if len(images) == 1 else None,
-                captions[0] if len(captions) == 1 else None,
-            )
-            found = names, choice
-            if len(self._known) < 10_000:
-                self._known[names] = found
-        self._last = found
-        return found
+        entry = self._cached.get(names)
+        if entry is None:
+            entry = names, self._choice(names)
+            if len(self._cached) < _MOST_CACHED:
+                self._cached[names] = entry
+        self._last = entry
+        return entry
+
+    def _choice(self, names: tuple[str, ...]) -> Chosen:
+        """Return the only image and the only caption of a sample with these fields."""
+        images = chosen(self._options.names, names)
+        first = self._captions[0]
+        captions = chosen(first, names) if isinstance(first, FieldNames) else ()
+        image = images[0] if len(images) == 1 else None
+        caption = captions[0] if len(captions) == 1 else None
+        return image, caption

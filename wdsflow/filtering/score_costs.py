@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.models.model_costs import ModelCost, read_costs
 from wdsflow.shards.source.base import local_folder
-from wdsflow.stages.scores.model.model_score import Model, ModelScore
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model_score import ModelScore
 
 from .deciding.plan import plan_of
 from .recipe.recipe import Recipe, canonical_recipe, digest
@@ -16,12 +17,12 @@ from .run_folder import Layout
 
 @dataclass(frozen=True)
 class ScoreCost:
-    """The costs of a score's models, in each folder where all of them were measured. ``about``: the catalog's seconds."""
+    """The costs of a score's models, in each folder where all of them were measured. ``catalog_seconds``: what the catalog says."""
 
     score: str
     # Folder -> costs.
     measured: tuple[tuple[str, tuple[ModelCost, ...]], ...]
-    about: float | None
+    catalog_seconds: float | None
 
 
 def models_by_digest(models: Iterable[Model]) -> dict[str, Model]:
@@ -37,7 +38,7 @@ def score_costs(
     Raises ValueError for an invalid recipe.
     """
     plan = plan_of(canonical_recipe(recipe))
-    found = []
+    costs_of_scores = []
     for call, score in plan.scores.items():
         if not isinstance(score, ModelScore) or call in stored:
             continue
@@ -45,8 +46,8 @@ def score_costs(
         measured = [
             (str(folder), costs) for folder in folders for costs in _in_folder(digests, folder)
         ]
-        found.append(ScoreCost(str(call), tuple(measured), score.cpu_seconds))
-    return found
+        costs_of_scores.append(ScoreCost(str(call), tuple(measured), score.cpu_seconds))
+    return costs_of_scores
 
 
 def _in_folder(
@@ -55,6 +56,6 @@ def _in_folder(
     """Yield the costs of models on each device where all of them ran."""
     costs = read_costs(Layout(local_folder(folder)).costs())
     for where in dict.fromkeys(cost.where for cost in costs):
-        there = {cost.model: cost for cost in costs if cost.where == where}
-        if all(each in there for each in digests):
-            yield tuple(there[each] for each in digests)
+        by_model = {cost.model: cost for cost in costs if cost.where == where}
+        if all(model_digest in by_model for model_digest in digests):
+            yield tuple(by_model[model_digest] for model_digest in digests)

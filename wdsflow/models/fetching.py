@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from urllib.parse import urlsplit
 
-from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.stages.scores.model.model import Model
 from wdsflow.text.shell import command, escape, quote_path
 
 # A connection that is refused may work a second later.

@@ -25,8 +25,8 @@ from wdsflow.memory.batching.runner import (
     Ceiling,
     Known,
 )
-from wdsflow.stages.scores.model.model_score import Model
-from wdsflow.stages.scores.model.pictures import joined
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.pictures.picture_batch import joined
 
 from .fetching import fetching
 

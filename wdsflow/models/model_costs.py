@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.shards.atomic import write_file
-from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.stages.scores.model.model import Model
 
 # Of a model, by its ``repr``: items, and seconds.
 Spent = Mapping[str, tuple[int, float]]

@@ -32,7 +32,7 @@ from wdsflow.models.server import (
     worked_mark,
 )
 from wdsflow.shards.scratch import make_scratch, remove_scratch
-from wdsflow.stages.scores.model.model_score import Model
+from wdsflow.stages.scores.model.model import Model
 
 from .loaded import WINDOW, LoadedModels, ModelError, ModelPlace, PreparedModels, window_of
 from .model_costs import ModelCost, costs_of, spent_there, where_of

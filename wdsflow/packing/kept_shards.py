@@ -12,7 +12,7 @@ from wdsflow.table_files.errors import TableError
 from wdsflow.text.words import how_many
 
 from .pack_record import PackRecord
-from .plan import PackPlan
+from .rows.plan import PackPlan
 from .unusable import MISSING
 
 

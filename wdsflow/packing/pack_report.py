@@ -14,7 +14,7 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
-from .field_types import is_media
+from .files.field_types import is_media
 from .left_out import Examples, LeftOut
 from .unusable import HARMLESS
 

@@ -12,7 +12,7 @@ from wdsflow.engines.site import usable_cores
 from wdsflow.records.shard_jobs import ProcessTask, result_of, work_in_process
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
-from .write_shard import PackJob
+from .pack_job import PackJob
 
 if TYPE_CHECKING:
     from wdsflow.engines.local import Worker

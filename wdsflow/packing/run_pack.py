@@ -16,13 +16,14 @@ from wdsflow.text.options import keywords
 from .folder_names import refuse_pattern
 from .kept_shards import refuse_loss
 from .left_out import LeftOut, add_example, read_left_out
+from .pack_job import PackJob, made_from
 from .pack_options import PackRequest, ShardLimit
 from .pack_record import PackRecord, listing_of
 from .pack_report import PackedShard, PackReport
 from .pack_workers import PackWorkers
-from .read_rows import Rows
-from .row_sources import Input, inputs_of
-from .write_shard import PackJob, look_at, made_from, write_shard
+from .rows.inputs import Input, inputs_of
+from .rows.read_rows import Rows
+from .shard.write_shard import look_at, write_shard
 
 KIND = "pack"
 _SCRATCH = "pack-scratch"
@@ -63,38 +64,40 @@ def pack_shards(
             raise ValueError("jobs must be at least 1")
         inputs = inputs_of(names)
         if request.dry_run:
-            return _tried(inputs, limit, request)
-        return _into(folder, inputs, limit, request).naming(out, folder)
+            return _dry_run(inputs, limit, request)
+        report = _pack_into(folder, inputs, limit, request)
+        return report.naming(out, folder)
 
 
-def _tried(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> PackReport:
+def _dry_run(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> PackReport:
     """Read everything that decides what is written, and write nothing."""
     with ExitStack() as stack:
         folder = stack.enter_context(scratch(KIND))
         workers = stack.enter_context(PackWorkers(request.jobs))
         rows = stack.enter_context(closing(Rows(inputs, limit, request, folder, workers.start)))
         rows.read()
+        # By their first row.
         shards: dict[int, PackedShard] = {}
+
+        def note(job: PackJob, shard: PackedShard) -> None:
+            shards[job.start] = shard
+
         (folder / INSIDE).mkdir()
         jobs = rows.jobs(folder)
-        workers.run(
-            jobs,
-            look_at,
-            lambda job, shard: shards.update({job.start: shard}),
-            request.jobs,
-            request.begin,
-        )
+        workers.run(jobs, look_at, note, request.jobs, request.begin)
         report = rows.report()
-        report.shards, report.dry_run = [shards[job.start] for job in jobs], True
+        report.shards = [shards[job.start] for job in jobs]
+        report.dry_run = True
         for row in _left_out_when_read(jobs, report):
             add_example(report.examples, row)
     report.check()
     return report
 
 
-def _into(
+def _pack_into(
     folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: PackRequest
 ) -> PackReport:
+    """Read all tables, and write the shards that are not done into a folder with a record."""
     flags = request.flags([source.named for source in inputs])
     _refuse_inside(folder, inputs)
     with ExitStack() as stack:
@@ -113,7 +116,8 @@ def _into(
         rows.read()
         jobs = rows.jobs(folder)
         report = rows.report()
-        report.folder, report.stale_removed = str(folder), record.stale
+        report.folder = str(folder)
+        report.stale_removed = record.stale
         if request.restart:
             record.clear()
         else:
@@ -152,10 +156,10 @@ def _begin(record: PackRecord, flags: dict[str, object], names: list[str]) -> in
     """Record the planned shards, and remove those of an earlier run of other rows, which readers would also read."""
     if not names and not record.outputs:
         return 0
-    before = record.outputs
+    earlier_names = record.outputs
     record.begin(flags, names)
     removed = 0
-    for name in before - set(names):
+    for name in earlier_names - set(names):
         if (record.folder / name).exists():
             (record.folder / name).unlink()
             removed += 1

@@ -25,6 +25,8 @@ _SETTINGS = (
     ("disable_parquet_prefetching", "true"),
     ("enable_external_file_cache", "false"),
 )
+# DuckDB's message for a valid file without columns, which it does not read.
+_NO_COLUMN = "Need at least one non-root column"
 # DuckDB turns decimals with more digits into floats.
 _MOST_DIGITS = 38
 
@@ -98,10 +100,15 @@ class ParquetFile:
         return [RowGroup(rows, size) for rows, size in self._fetch(query)]
 
     def rows_of(self, size: int, most: int) -> int:
-        """Return how many rows have so many bytes, without compression, in the mean; at least 1, at most ``most``."""
-        groups = self.groups()
-        rows, total = sum(group.rows for group in groups), sum(group.size for group in groups)
-        return min(max(size * rows // max(total, 1), 1), most)
+        """Return how many rows have at most so many bytes, without compression; at least 1, at most ``most``.
+
+        In the mean of each group of rows: in that of the file, small rows would hide large ones.
+        """
+        rows = most
+        for group in self.groups():
+            if group.rows:
+                rows = min(rows, size * group.rows // max(group.size, 1))
+        return max(rows, 1)
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the values of some columns, ``size`` rows at a time. Raises ParquetError."""
@@ -245,6 +252,8 @@ def _fetch(query: str, path: str, pattern: str) -> list[tuple[Any, ...]]:
             call(cursor, cursor.execute, query, [pattern])
             rows: list[tuple[Any, ...]] = call(cursor, cursor.fetchall)
         except duckdb.Error as error:
+            if _NO_COLUMN in str(error):
+                raise ParquetError(f"{path} has no columns") from None
             raise ParquetError(f"{path} is not a Parquet file: {first_line(error)}") from None
     return rows
 

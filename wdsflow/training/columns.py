@@ -105,9 +105,9 @@ class FeedColumns:
 
     def at_epoch(self, epoch: int) -> "FeedColumns":
         """Return a copy whose random choices are drawn for this epoch."""
-        return (
-            self if self.captions is None else replace(self, captions=self.captions.at_epoch(epoch))
-        )
+        if self.captions is None:
+            return self
+        return replace(self, captions=self.captions.at_epoch(epoch))
 
     def others(self, key: str, url: str, members: Members) -> tuple[object, ...]:
         """Return the values of ``more``. Raises StageError."""
@@ -116,16 +116,9 @@ class FeedColumns:
     def mapped(self, key: str, url: str, members: Members, seed: int) -> object:
         """Return what the user's ``map`` makes of a sample, with all generators seeded. Raises TransformError, StageError."""
         assert self.map is not None
-        large = next(
-            (
-                f"its {name} has {data:,} bytes"
-                for name, data in members.items()
-                if isinstance(data, int)
-            ),
-            "",
-        )
-        if large:
-            raise StageError("large-member", large)
+        for name, data in members.items():
+            if isinstance(data, int):
+                raise StageError("large-member", f"its {name} has {data:,} bytes")
         seed_generators(seed)
         try:
             made = self.map({"__key__": key, "__url__": url, **members})
@@ -144,32 +137,30 @@ def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> FeedColumns:
     The first field of pictures is the image; the first of texts, or with a colon, the caption. A
     mapping of names to fields makes batches that are dicts. Raises FeedError.
     """
-    given = (
-        list(fields.values())
-        if isinstance(fields, Mapping)
-        else [fields]
-        if isinstance(fields, str)
-        else list(fields)
-    )
+    names_of_columns: tuple[str, ...] | None = None
+    if isinstance(fields, Mapping):
+        names_of_columns = tuple(fields)
+        fields = list(fields.values())
+    elif isinstance(fields, str):
+        fields = [fields]
     image: tuple[str, ...] = ()
     captions: Captions | None = None
     more: list[FeedColumn] = []
     order: list[int] = []
-    if not given:
+    if not fields:
         raise FeedError(
             'fields is empty: name what a batch consists of, such as ("jpg;png;webp", "txt")'
         )
-    for field in given:
+    for field in fields:
         if field in _OF_SAMPLE:
             more.append(FeedColumn(field, ()))
             order.append(len(more) - 1)
             continue
-        names = (
-            ()
-            if ":" in field or "|" in field
-            else tuple(name.lower() for name in alternatives(field))
-        )
-        if names and not image and _PICTURES.issuperset(name.rpartition(".")[2] for name in names):
+        # Of members; none if the field says where captions are.
+        names: tuple[str, ...] = ()
+        if ":" not in field and "|" not in field:
+            names = tuple(name.lower() for name in alternatives(field))
+        if names and not image and _are_pictures(names):
             image, number = names, IMAGE
         elif captions is None and (not names or kind_of(names[0]) == "text"):
             captions, number = parse_captions(field), TEXT
@@ -186,5 +177,9 @@ def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> FeedColumns:
         captions,
         tuple(more),
         tuple(order),
-        tuple(fields) if isinstance(fields, Mapping) else None,
+        names_of_columns,
     )
+
+
+def _are_pictures(members: Sequence[str]) -> bool:
+    return _PICTURES.issuperset(name.rpartition(".")[2] for name in members)

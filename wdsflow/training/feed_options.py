@@ -42,7 +42,13 @@ class ShardsError(FeedStopped, ValueError):
 
 
 class ResumeError(FeedStopped, ValueError):
-    """This run cannot continue exactly from a checkpoint."""
+    """This run cannot continue exactly from a checkpoint; the message names what differs.
+
+    The checkpoint has no state of a feed, or one of a newer version; the job has another number of
+    ranks; or the feed differs: other shards or other samples in them, another schedule, seed, batch
+    size, caption, image, decoding or size limit, another ledger or predicate. At the end of an epoch
+    only the last two matter.
+    """
 
 
 class SubsetError(FeedStopped, ValueError):
@@ -173,9 +179,9 @@ class FeedOptions:
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_size(self.memory))
         if (self.ledger is None) != (self.where is None):
-            given, lacks = ("where", "ledger") if self.ledger is None else ("ledger", "where")
+            given, missing = ("where", "ledger") if self.ledger is None else ("ledger", "where")
             raise UnpairedSubset(
-                f"{given} is given without {lacks}: both together name the samples to train on"
+                f"{given} is given without {missing}: both together name the samples to train on"
             )
         for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
@@ -216,29 +222,33 @@ def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:
     try:
         given = dict(args) if isinstance(args, Mapping) else vars(args)
     except TypeError as error:
-        wanted = "such as open_clip_train.params.parse_args(['--train-data', ...]) returns"
+        example = "such as open_clip_train.params.parse_args(['--train-data', ...]) returns"
         raise TypeError(
-            f"args is a {type(args).__name__}; it must be a Namespace, {wanted}"
+            f"args is a {type(args).__name__}; it must be a Namespace, {example}"
         ) from error
-    whole = isinstance(args, Namespace) and defaults.keys() <= given.keys()
-    if not whole:
+    complete = isinstance(args, Namespace) and defaults.keys() <= given.keys()
+    if not complete:
         _check_names([name for name in given if name not in defaults and name not in _READ], given)
     for name, least in _LEAST.items():
         _check_number(name, given.get(name, defaults[name]), defaults[name], least)
-    return args if whole else Namespace(**{**defaults, **given})
+    return args if complete else Namespace(**{**defaults, **given})
 
 
 def _check_names(unknown: list[str], given: Mapping[str, Any]) -> None:
     for name in unknown:
         for meant in _READ:
-            plain, wanted = (
-                text.replace("_", "").replace("-", "").lower() for text in (name, meant)
-            )
-            similar = (
-                len(meant) > _SHORT and difflib.SequenceMatcher(None, name, meant).ratio() >= _SURE
-            )
-            if meant not in given and (plain == wanted or similar):
+            if meant not in given and _is_misspelled(name, meant):
                 raise ValueError(f"args has {name!r}, which nothing reads: did you mean {meant}?")
+
+
+def _is_misspelled(name: str, meant: str) -> bool:
+    if _letters(name) == _letters(meant):
+        return True
+    return len(meant) > _SHORT and difflib.SequenceMatcher(None, name, meant).ratio() >= _SURE
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def _check_number(name: str, value: Any, default: Any, least: int) -> None:
@@ -246,10 +256,10 @@ def _check_number(name: str, value: Any, default: Any, least: int) -> None:
         return
     if isinstance(value, float) and default is None and value >= least:
         return
-    whole(f"{name} in args", value, least)
+    whole_number(f"{name} in args", value, least)
 
 
-def whole(name: str, value: Any, least: int | None = None) -> int:
+def whole_number(name: str, value: Any, least: int | None = None) -> int:
     """Return an argument that must be a whole number, of any library.
 
     Raises TypeError if it is none, as True and False are none here, ValueError if it is below

@@ -57,7 +57,7 @@ from wdsflow.training.orders.order import Order
 from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_options import FeedOptions, SubsetError
-from .ranks import RankPlace, place, talks
+from .ranks import JobRank, current_rank, talks
 
 DataInfo = upstream.DataInfo
 
@@ -107,7 +107,7 @@ def get_data(
         SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed since, or nothing is kept.
     """
     naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
-    found: dict[str, Any] = {}
+    data_infos: dict[str, Any] = {}
     args = completed(args, vars(parse_args([])))
     pair: object = preprocess_fns
     if not isinstance(pair, Sequence) or len(pair) != 2:
@@ -117,21 +117,23 @@ def get_data(
     preprocess_train, preprocess_val = pair
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
         make = _maker(args.train_data, args.dataset_type, options)
-        found["train"] = make(
+        data_infos["train"] = make(
             args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **naflex
         )
     if args.val_data:
         make = _maker(args.val_data, args.dataset_type, options)
-        found["val"] = make(args, preprocess_val, is_train=False, tokenizer=tokenizer, **naflex)
+        data_infos["val"] = make(
+            args, preprocess_val, is_train=False, tokenizer=tokenizer, **naflex
+        )
     if args.imagenet_val is not None:
-        found["imagenet-val"] = _get_imagenet(args, preprocess_fns, "val", **naflex)
+        data_infos["imagenet-val"] = _get_imagenet(args, preprocess_fns, "val", **naflex)
     if args.imagenet_v2 is not None:
-        found["imagenet-v2"] = _get_imagenet(args, preprocess_fns, "v2", **naflex)
-    if not found:
+        data_infos["imagenet-v2"] = _get_imagenet(args, preprocess_fns, "v2", **naflex)
+    if not data_infos:
         raise ValueError(
             "args names no data: set train_data, as in --train-data 'shards/{0000..0042}.tar', or val_data"
         )
-    return found
+    return data_infos
 
 
 def get_wds_dataset(
@@ -174,14 +176,14 @@ def get_wds_dataset(
             naflex_data_config=naflex_data_config,
         )
     options = options or FeedOptions()
-    here = place(args)
+    job_rank = current_rank(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
     image_key = options.image or getattr(args, "image_key", None) or IMAGES
     fields = tuple(name.lower() for name in alternatives(image_key))
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     columns = FeedColumns(fields, captions, names=("image", "text") if _VERSION_4 else None)
     source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit)
-    order, subset = _order(args, options, here, source.catalog, is_train=is_train, floor=floor)
+    order, subset = _order(args, options, job_rank, source.catalog, is_train=is_train, floor=floor)
     buffers = Buffers.from_environment()
     shuffle = order.shuffle(buffers.samples) if isinstance(order, BalancedOrder) else buffers
     recipe = FeedRecipe(
@@ -189,7 +191,7 @@ def get_wds_dataset(
         sources=(source,),
         batch_size=args.batch_size,
         options=options,
-        place=here,
+        job_rank=job_rank,
         seed=int(args.seed),
         trains=is_train,
         shuffle=shuffle if is_train else None,
@@ -227,7 +229,7 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
 def _order(
     args: Namespace,
     options: FeedOptions,
-    here: RankPlace,
+    job_rank: JobRank,
     catalog: Catalog,
     *,
     is_train: bool,
@@ -249,7 +251,7 @@ def _order(
         subset = Subset(
             urls,
             weights,
-            here,
+            job_rank,
             options,
             args.train_data if isinstance(args.train_data, str) else "",
         )
@@ -259,7 +261,7 @@ def _order(
             raise ValueError(
                 f"the balanced schedule gives each sample once per epoch, {argument(options, 'dataset_resampled')} does not"
             )
-        counts = count_samples(catalog, urls, here, options)
+        counts = count_samples(catalog, urls, job_rank, options)
         _log.info(
             "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
             f"{sum(counts):,}",
@@ -269,17 +271,17 @@ def _order(
         last: Last = "even" if talks() else "exact"
         return BalancedOrder(
             [source],
-            place=here,
+            job_rank=job_rank,
             batch_size=args.batch_size,
             seed=int(args.seed),
             last=last,
             memory=options.memory_bytes,
         ), subset
     work = Workload(
-        place=here,
+        job_rank=job_rank,
         workers=args.workers,
         batch_size=args.batch_size,
-        samples=_samples(args, urls, catalog, here, options),
+        samples=_samples(args, urls, catalog, job_rank, options),
         seed=int(args.seed),
         floor=floor,
         buffers=Buffers.from_environment(),
@@ -296,7 +298,11 @@ def _order(
 
 
 def _samples(
-    args: Namespace, urls: Sequence[Shard], catalog: Catalog, here: RankPlace, options: FeedOptions
+    args: Namespace,
+    urls: Sequence[Shard],
+    catalog: Catalog,
+    job_rank: JobRank,
+    options: FeedOptions,
 ) -> float:
     """Return the number of samples in an epoch: given, from a file next to the shards, or counted."""
     if args.train_num_samples is not None:
@@ -306,13 +312,13 @@ def _samples(
         and args.train_data.count("::") == 0
         and options.ledger is None
     ):
-        known = _known_size(args.train_data, len(urls))
-        if known is not None:
-            return known
+        stored = _stored_size(args.train_data, len(urls))
+        if stored is not None:
+            return stored
     started = time.perf_counter()
-    counted = sum(count_samples(catalog, urls, here, options, exact=False))
+    counted = sum(count_samples(catalog, urls, job_rank, options, exact=False))
     if not counted:
-        raise nothing_usable(catalog, urls, here, options)
+        raise nothing_usable(catalog, urls, job_rank, options)
     _log.info(
         "counted %s samples in %s in %.1f s",
         f"{counted:,}",
@@ -322,18 +328,18 @@ def _samples(
     return counted
 
 
-def _known_size(data: str, shards: int) -> float | None:
+def _stored_size(data: str, shards: int) -> float | None:
     """Return the samples by ``sizes.json`` or ``__len__`` next to the shards; None if unusable, where OpenCLIP fails."""
     folder = os.path.dirname(data) or "."
     try:
-        known, listed = upstream.get_dataset_size(data)
+        stored, listed = upstream.get_dataset_size(data)
         sizes = Path(folder, COUNTS[0])
         if (
             sizes.is_file()
             and min(map(int, json.loads(sizes.read_bytes()).values()), default=0) < 0
         ):
             raise ValueError("it has a negative count")
-        size = float(known or 0)
+        size = float(stored or 0)
     except (
         OSError,
         LookupError,
@@ -382,13 +388,13 @@ def _identity(
         "shuffle": list(vars(recipe.shuffle).values()) if recipe.shuffle else None,
     }
     if isinstance(order, BalancedOrder):
-        return {**common, "samples": order.length, "lanes": order.most_streams}
+        return {**common, "samples": order.length, "streams": order.most_streams}
     return {
         **common,
         "batches": order.num_batches,
         "batch size": recipe.batch_size,
         "workers": order.streams,
-        "rank": recipe.place.rank,
-        "ranks": recipe.place.world_size,
+        "rank": recipe.job_rank.rank,
+        "ranks": recipe.job_rank.world_size,
         "upsampling factors": args.train_data_upsampling_factors if recipe.trains else None,
     }

@@ -93,14 +93,14 @@ def _number(names: Sequence[str], default: int) -> int:
     return next((int(os.environ[name]) for name in names if name in os.environ), default)
 
 
-class RankPlace(NamedTuple):
+class JobRank(NamedTuple):
     """A rank and the number of ranks."""
 
     rank: int
     world_size: int
 
 
-def place(args: Namespace | None = None) -> RankPlace:
+def current_rank(args: Namespace | None = None) -> JobRank:
     """Return this process's rank: from RANK and WORLD_SIZE, torch.distributed or OpenCLIP's arguments, in this order.
 
     Without ``args``, as for ``wdsflow.feed``, the last source is the launcher: mpirun or srun with
@@ -108,19 +108,15 @@ def place(args: Namespace | None = None) -> RankPlace:
     every rank reads all shards.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        return RankPlace(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        return JobRank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     if talks():
         import torch.distributed
 
-        return RankPlace(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        return JobRank(torch.distributed.get_rank(), torch.distributed.get_world_size())
     if args is not None:
-        return RankPlace(
-            int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1)
-        )
-    launched = (RankPlace(_number((rank,), -1), _number((world,), 1)) for rank, world in _LAUNCHED)
-    return next(
-        (place for place in launched if 0 <= place.rank < place.world_size > 1), RankPlace(0, 1)
-    )
+        return JobRank(int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1))
+    launched = (JobRank(_number((rank,), -1), _number((world,), 1)) for rank, world in _LAUNCHED)
+    return next((job for job in launched if 0 <= job.rank < job.world_size > 1), JobRank(0, 1))
 
 
 def talks() -> bool:
@@ -130,43 +126,44 @@ def talks() -> bool:
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
-def gathered(own: T) -> list[T]:
+def gathered(value: T) -> list[T]:
     """Return the values of all ranks; every rank must call it at the same step."""
     if not talks():
-        return [own]
+        return [value]
     import torch.distributed
 
     values: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(values, own)
+    torch.distributed.all_gather_object(values, value)
     return values
 
 
 def shared_out(
-    count: int, place: RankPlace, work: Callable[[Iterable[int]], dict[int, T]]
+    count: int, job_rank: JobRank, work: Callable[[Iterable[int]], dict[int, T]]
 ) -> list[T]:
     """Return a result for each number below ``count``; connected ranks share the work.
 
     ``work`` returns the results of some numbers.
     """
-    if place.world_size == 1:
-        parts = [work(range(count))]
-    else:
-        parts = gathered(
-            work(range(place.rank, count, place.world_size) if talks() else range(count))
-        )
-    found = {number: result for part in parts for number, result in part.items()}
-    return [found[number] for number in range(count)]
+    connected = job_rank.world_size > 1 and talks()
+    numbers = range(job_rank.rank, count, job_rank.world_size) if connected else range(count)
+    results = work(numbers)
+    if connected:
+        for part in gathered(results):
+            results.update(part)
+    return [results[number] for number in range(count)]
 
 
-def decoders_for(asked: int | None) -> int:
-    """Return the number of decoding threads or processes: ``asked``, or this rank's share of the processors."""
-    return cores_for_rank() if asked is None else asked
+def decoders_for(requested: int | None) -> int:
+    """Return the number of decoding threads or processes: ``requested``, or this rank's share of the processors."""
+    return cores_for_rank() if requested is None else requested
 
 
-def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool) -> str | None:
+def start_method(
+    requested: Literal["auto", "processes", "threads"], *, recognised: bool
+) -> str | None:
     """Return the start method of decoding processes, None for threads.
 
-    For one of OpenCLIP's transforms (``known``) they are forked; "auto" follows the way torch's
+    For one of OpenCLIP's transforms (``recognised``) they are forked; "auto" follows the way torch's
     DataLoader would start its workers. Any other transform always runs in processes, with the
     default method.
 
@@ -179,20 +176,17 @@ def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool)
     # Without fixing it for the user.
     usual = multiprocessing.get_start_method(allow_none=True) or methods[0]
     daemon = multiprocessing.current_process().daemon
-    can = not daemon and ("fork" in methods or not known)
-    if not can and (asked == "processes" or not known):
+    can = not daemon and ("fork" in methods or not recognised)
+    if not can and (requested == "processes" or not recognised):
         why = "this is a daemonic process" if daemon else "this system does not fork"
-        hint = (
-            'decode_in="threads"'
-            if known
-            else "iterate in the main process, as DataLoader(..., num_workers=0) does"
-        )
+        hint = "iterate in the main process, as DataLoader(..., num_workers=0) does"
+        if recognised:
+            hint = 'decode_in="threads"'
         raise ValueError(f"samples cannot be made in processes here: {why}; {hint}")
-    if not known:
+    if not recognised:
         return usual
-    return (
-        "fork" if can and (asked == "processes" or (asked == "auto" and usual == "fork")) else None
-    )
+    forks = requested == "processes" or (requested == "auto" and usual == "fork")
+    return "fork" if can and forks else None
 
 
 class Board:
@@ -212,11 +206,9 @@ class Board:
 
     def read(self) -> str | None:
         """Return the message, or None, without waiting."""
-        return (
-            self._store.get("message").decode(errors="replace")
-            if self._store.check(["message"])
-            else None
-        )
+        if not self._store.check(["message"]):
+            return None
+        return self._store.get("message").decode(errors="replace")
 
     def tell(self, name: str, value: str) -> None:
         """Write a word for the other ranks."""
@@ -231,7 +223,7 @@ class Board:
         """Mark the message as read by this rank."""
         self._store.set(f"read/{self.rank}", "1")
 
-    def known_to_all(self) -> bool:
+    def is_read_by_all(self) -> bool:
         """Return whether all ranks have read it."""
         return self._store.check([f"read/{rank}" for rank in range(self.world_size)])
 
@@ -278,14 +270,14 @@ def connect() -> Board | None:
         return None
     from torch.distributed.distributed_c10d import _get_default_store
 
-    store = own_connection(_get_default_store())
+    store = separate_connection(_get_default_store())
     # Some stores have no timeout.
     with suppress(RuntimeError):
         store.set_timeout(_ANSWER)
     return Board(store, distributed.get_rank(), distributed.get_world_size())
 
 
-def own_connection(store: Any) -> "Store":
+def separate_connection(store: Any) -> "Store":
     """Return the same store with a new connection, if it has one."""
     from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # its own docs do so
 

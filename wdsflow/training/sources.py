@@ -23,7 +23,7 @@ from .feed.subset.subset import Subset
 from .feed_options import FeedError, FeedOptions
 from .orders.balanced import BalancedOrder, MixedSource
 from .pixels.image_work import as_rgb
-from .ranks import RankPlace
+from .ranks import JobRank
 from .stalls.loss_tally import say
 
 Fields = Sequence[str] | Mapping[str, str]
@@ -84,27 +84,25 @@ def named_sources(
 
 def _completed(value: float | WeightedSource, usual: WeightedSource) -> WeightedSource:
     """Return a source of a mix with what it leaves open as usual."""
-    own = value if isinstance(value, WeightedSource) else WeightedSource(weight=value)
+    source = value if isinstance(value, WeightedSource) else WeightedSource(weight=value)
     usual_parts: dict[str, Any] = {}
     for name in ("fields", "map", "transform", "tokenizer", "ledger", "where"):
-        if getattr(own, name) is None:
+        if getattr(source, name) is None:
             usual_parts[name] = getattr(usual, name)
-    if own.fields is not None:
+    if source.fields is not None:
         # Its own fields are not made by the map of the others.
         usual_parts.pop("map", None)
-    return replace(own, **usual_parts)
+    return replace(source, **usual_parts)
 
 
 def field_names(fields: Fields | None) -> tuple[str, ...]:
     """Return the fields alone, in their order. Raises FeedError."""
-    given: object = (
-        fields.values()
-        if isinstance(fields, Mapping)
-        else [fields]
-        if isinstance(fields, str)
-        else fields or ()
-    )
-    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
+    given: object = fields or ()
+    if isinstance(fields, Mapping):
+        given = fields.values()
+    elif isinstance(fields, str):
+        given = [fields]
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
         raise FeedError(
             f'fields is {fields!r}; name what a batch consists of, such as ("jpg;png;webp", "txt")'
         )
@@ -112,38 +110,38 @@ def field_names(fields: Fields | None) -> tuple[str, ...]:
 
 
 def open_source(
-    shards: Shards, source: WeightedSource, here: RankPlace, options: FeedOptions
+    shards: Shards, source: WeightedSource, job_rank: JobRank, options: FeedOptions
 ) -> OpenedSource:
     """Count the usable samples of a source, and describe how they are made."""
     _check(source)
     ledger = None if source.ledger is None else os.fspath(source.ledger)
     fields = source.fields or ()
-    own = replace(options, ledger=ledger, where=source.where, fields=field_names(fields))
+    options = replace(options, ledger=ledger, where=source.where, fields=field_names(fields))
     columns = (
         FeedColumns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
     )
     made = FeedSource.of(
-        columns, source.transform or as_rgb, source.tokenizer, own, options.max_pixels
+        columns, source.transform or as_rgb, source.tokenizer, options, options.max_pixels
     )
     patterns = _patterns(shards)
-    urls = shard_list(patterns, own)
+    urls = shard_list(patterns, options)
     data = redact("::".join(patterns))
     catalog = made.catalog
     subset = None
     if ledger is not None:
-        subset = Subset(urls, None, here, own, data)
+        subset = Subset(urls, None, job_rank, options, data)
         urls = subset.urls
         catalog.view = subset.view
-    counts = count_samples(catalog, urls, here, own)
+    counts = count_samples(catalog, urls, job_rank, options)
     if not sum(counts):
-        raise nothing_usable(catalog, urls, here, own)
+        raise nothing_usable(catalog, urls, job_rank, options)
     identity: dict[str, object] = {
         "shards": len(urls),
         "samples": sum(counts),
         "names and counts": _digest(urls, counts),
         "weight": float(source.weight),
         "end": source.end,
-        "fields": "map" if source.map else list(own.fields),
+        "fields": "map" if source.map else list(options.fields),
         "where": source.where,
         "kept samples": subset.digest if subset else None,
     }

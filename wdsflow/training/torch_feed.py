@@ -11,9 +11,9 @@ from wdsflow.text.words import how_many
 from .columns import UserMap
 from .feed.loader import Loader
 from .feed.recipe import FeedRecipe
-from .feed_options import FeedError, FeedOptions, FeedStopped, whole
+from .feed_options import FeedError, FeedOptions, FeedStopped, whole_number
 from .orders.balanced import BalancedOrder
-from .ranks import RankPlace, decoders_for, place, talks
+from .ranks import JobRank, current_rank, decoders_for, talks
 from .sources import (
     Fields,
     OpenedSource,
@@ -105,10 +105,12 @@ def feed(
     # A copy: debuggers add to it.
     given = dict(locals())
     try:
-        batch_size, seed = whole("batch_size", batch_size, 1), whole("seed", seed)
+        batch_size, seed = whole_number("batch_size", batch_size, 1), whole_number("seed", seed)
         buffer = _shuffle_buffer(shuffle)
-        epoch_samples = None if epoch_samples is None else whole("epoch_samples", epoch_samples, 1)
-        here = _place(rank, world_size)
+        epoch_samples = (
+            None if epoch_samples is None else whole_number("epoch_samples", epoch_samples, 1)
+        )
+        job_rank = _job_rank(rank, world_size)
     except (TypeError, ValueError) as error:
         raise FeedError(str(error)) from None
     if drop_last not in (True, False):
@@ -121,13 +123,13 @@ def feed(
     )
     try:
         opened = [
-            open_source(data, source, here, options)
+            open_source(data, source, job_rank, options)
             for data, source in named_sources(shards, usual)
         ]
         check_together(opened)
         order = BalancedOrder(
             [source.mixed for source in opened],
-            place=here,
+            job_rank=job_rank,
             batch_size=batch_size,
             seed=seed,
             last="drop" if drop_last else "exact",
@@ -139,11 +141,11 @@ def feed(
         if not order.num_batches:
             raise FeedError(
                 f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
-                f"batch_size={batch_size} for {how_many(here.world_size, 'rank')}; use smaller batches, or drop_last=False"
+                f"batch_size={batch_size} for {how_many(job_rank.world_size, 'rank')}; use smaller batches, or drop_last=False"
             )
         report_length(order, opened, given=epoch_samples is not None)
-        made = _loader(order, opened, options, shuffle=buffer, found=rank is None)
-        made.again = partial(feed, **given | here._asdict())
+        made = _loader(order, opened, options, shuffle=buffer, rank_detected=rank is None)
+        made.again = partial(feed, **given | job_rank._asdict())
         return made
     except ValueError as error:
         if isinstance(error, FeedStopped):
@@ -156,18 +158,18 @@ def _shuffle_buffer(shuffle: int | bool) -> int:
     if isinstance(shuffle, bool):
         return _SHUFFLE if shuffle else 0
     try:
-        return whole("shuffle", shuffle, 0)
+        return whole_number("shuffle", shuffle, 0)
     except (TypeError, ValueError) as error:
         reason = f"shuffle is {shuffle!r}; it must be True, False, or the size of the shuffle buffer in samples"
         raise type(error)(reason) from None
 
 
-def _place(rank: int | None, world_size: int | None) -> RankPlace:
+def _job_rank(rank: int | None, world_size: int | None) -> JobRank:
     if rank is None or world_size is None:
         if rank is not None or world_size is not None:
             raise FeedError(f"rank is {rank} and world_size is {world_size}: give both, or neither")
-        return place()
-    given = RankPlace(whole("rank", rank), whole("world_size", world_size, 1))
+        return current_rank()
+    given = JobRank(whole_number("rank", rank), whole_number("world_size", world_size, 1))
     if not 0 <= given.rank < given.world_size:
         raise FeedError(
             f"rank is {rank}; with world_size={world_size} it must be 0 to {world_size - 1}"
@@ -181,33 +183,33 @@ def _loader(
     options: FeedOptions,
     *,
     shuffle: int,
-    found: bool,
+    rank_detected: bool,
 ) -> Loader:
     recipe = FeedRecipe(
         order=order,
         sources=tuple(source.source for source in opened),
-        batch_size=min(order.batch_size, -(-order.length // order.place.world_size)),
+        batch_size=min(order.batch_size, -(-order.length // order.job_rank.world_size)),
         options=options,
-        place=order.place,
+        job_rank=order.job_rank,
         seed=order.seed,
         trains=True,
         shuffle=order.shuffle(shuffle),
         processes=decoders_for(options.decoders),
         data="::".join(source.data for source in opened),
-        found=found,
+        rank_detected=rank_detected,
     )
     identity: dict[str, object] = {
         "schedule": order.name,
         "seed": order.seed,
         "shuffle": shuffle,
-        "lanes": order.most_streams,
+        "streams": order.most_streams,
         "samples": order.length,
         "last": order.last,
     }
     return Loader(
         recipe,
         0,
-        identity | {f"source {number}": each.identity for number, each in enumerate(opened)},
+        identity | {f"source {number}": source.identity for number, source in enumerate(opened)},
     )
 
 

@@ -104,7 +104,7 @@ def _converted(state: dict[str, Any]) -> dict[str, Any]:
 
 def _write_processor(folder: Path, side: int, context: int, vocabulary: Path) -> None:
     """Write vocabulary, merges and settings by hand: processors cannot be made without files."""
-    from wdsflow.stages.scores.model.clip_tokens import clip_words
+    from wdsflow.stages.scores.model.clip.clip_words import clip_words
 
     words = clip_words()
     assert words is not None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from wdsflow.stages.scores.model.model_score import Item, Model, Output
+from wdsflow.stages.scores.model.model import Item, Model, Output
 
 _WORDS = "a an old red green small stone wooden house river bridge street market boat tree under near in the sun".split()
 # As many samples in a window as a worker puts together.
@@ -39,8 +39,8 @@ def padded_over_real(model: str) -> dict[str, Any]:
     import numpy as np
 
     from wdsflow.models.loaded import LoadedModels
-    from wdsflow.stages.scores.model.clip_model import ClipText
-    from wdsflow.stages.scores.model.clip_tokens import clip_item
+    from wdsflow.stages.scores.model.clip.clip_tokens import clip_item
+    from wdsflow.stages.scores.model.clip.towers import ClipText
 
     rng = random.Random(0)
     text, models = ClipText(model=model, pretrained=""), LoadedModels("cpu")

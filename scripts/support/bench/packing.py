@@ -16,8 +16,8 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     import orjson
     import xxhash
 
-    from wdsflow.packing import write_shard
     from wdsflow.packing.run_pack import pack_shards
+    from wdsflow.packing.shard import write_shard
 
     del orjson, xxhash, write_shard
     with loose(paths) as folder:

@@ -14,7 +14,7 @@ def text_detection(setting: Setting) -> list[Finding]:
     import time
 
     from support.one_score import compute
-    from wdsflow.stages.scores.model.text_in_pictures import OcrArea
+    from wdsflow.stages.scores.model.ocr.ocr_area import OcrArea
 
     picture = _page()
     begun = time.perf_counter()

@@ -105,8 +105,9 @@ def _decoding_alone(setting: Setting) -> Finding:
 
 def decoding(seconds: float) -> float:
     """Return how many samples this process prepares for a CLIP a second."""
-    from wdsflow.stages.scores.model.clip_tokens import clip_words
-    from wdsflow.stages.scores.model.pictures import Geometry, Prepare
+    from wdsflow.stages.scores.model.clip.clip_words import clip_words
+    from wdsflow.stages.scores.model.pictures.geometry import Geometry
+    from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
     from ..bench.photos import SMALL, photographs
 
@@ -161,7 +162,7 @@ def bare(
     device: str, cases: list[tuple[str, str]], seconds: float, sizes: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
     """Yield, for each model and precision, samples a second on tensors that are there, at the best of some batch sizes."""
-    from wdsflow.stages.scores.model.clip_model import load_clip
+    from wdsflow.stages.scores.model.clip.load_clip import load_clip
 
     for model, precision in cases:
         yield _bare(load_clip(model, "", precision, device), device, seconds, sizes)  # type: ignore[arg-type]
@@ -198,7 +199,7 @@ def _bare(clip: Any, device: str, seconds: float, sizes: Sequence[int]) -> dict[
 
 def _captions(count: int) -> list[list[int]]:
     """Return the tokens of captions such as those of the shards."""
-    from wdsflow.stages.scores.model.clip_tokens import clip_words
+    from wdsflow.stages.scores.model.clip.clip_words import clip_words
 
     words, rng = clip_words(), random.Random(5)
     assert words is not None

@@ -40,7 +40,7 @@ def variants(device: str, model: str, size: int, seconds: float) -> Iterator[dic
     """Yield the rate of each variant in bf16, and the smallest cosine of its embeddings to those of fp32."""
     import torch
 
-    from wdsflow.stages.scores.model.clip_model import load_clip
+    from wdsflow.stages.scores.model.clip.load_clip import load_clip
 
     torch.manual_seed(1)
     pictures = torch.randn(size, 3, 224, 224, device=device)
@@ -145,7 +145,7 @@ def _texts(net: Any, device: str, size: int) -> Iterator[dict[str, Any]]:
     import torch
 
     from wdsflow.memory.batching.device import current_device
-    from wdsflow.stages.scores.model.clip_tokens import TextTower
+    from wdsflow.stages.scores.model.clip.text_tower import TextTower
 
     tower = TextTower(net)
     ways: dict[str, AbstractContextManager[None]] = {

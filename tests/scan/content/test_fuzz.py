@@ -76,6 +76,7 @@ def images():
     return {**drawn, **{name: data for name, data in other_images().items() if len(data) < 12_000}}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_headers_and_hints_of_damaged_images(seed):
     rng = random.Random(seed)

@@ -9,8 +9,10 @@ import open_clip
 import torch
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model.clip_model import ClipText, load_clip
-from wdsflow.stages.scores.model.clip_tokens import clip_item, clip_words, known_context, stacked
+from wdsflow.stages.scores.model.clip.clip_tokens import clip_item, known_context, stacked
+from wdsflow.stages.scores.model.clip.clip_words import clip_words
+from wdsflow.stages.scores.model.clip.load_clip import load_clip
+from wdsflow.stages.scores.model.clip.towers import ClipText
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 PIECES = ["a photo of", "<start_of_text>", "<END_OF_TEXT>", "'S I'd", "&amp;lt;", "\u00a0\u200b", "İ ß ǅ", "Ⅷ²12", "日本", "ไทย", "👨‍👩‍👧", "â€™", "!!,-", "\x00"]  # fmt: skip
@@ -59,7 +61,9 @@ def test_padding_is_left_out_only_where_it_decides_nothing(tmp_path, changes, tr
     items = [np.array([49406, 320, 2368, 49407], np.int32), np.array([49406, 5, 49407], np.int32)]
     with torch.inference_mode():
         found = clip.texts(stacked("", items))
-        alone = np.concatenate([clip._unit(clip.model.encode_text(padded(item))) for item in items])
+        alone = np.concatenate(
+            [clip._normalised(clip.model.encode_text(padded(item))) for item in items]
+        )
     assert found == pytest.approx(alone, abs=1e-5)
 
 

@@ -11,8 +11,7 @@ from support.one_score import compute
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import ScoreError, View
-from wdsflow.stages.scores.model import clip_model as clip_loading
-from wdsflow.stages.scores.model.clip import embedding_key
+from wdsflow.stages.scores.model.clip.clip_score import embedding_key
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 
@@ -20,6 +19,8 @@ import open_clip
 import torch
 
 from tests.stages.scores import tiny_models
+from wdsflow.stages.scores.model.clip.clip_config import clip_geometry
+from wdsflow.stages.scores.model.clip.load_clip import loaded_clips
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SLIGHT = 2e-5  # what batches may change; also the last digit of a rounded value
@@ -65,6 +66,7 @@ def test_similarity_is_the_cosine_that_openclip_itself_finds(clip, bare):
             )
 
 
+@pytest.mark.deep
 def test_on_pictures_that_need_no_resizing_it_is_equal_but_for_rounding(clip, bare):
     image = encoded(photo(32, 32), "PNG")
     expected = float(bare.images(image)[0] @ bare.texts("a cat")[0])
@@ -123,7 +125,7 @@ def test_an_embedding_does_not_depend_on_its_neighbours(clip, precision, toleran
 
 
 def loaded(model):
-    return [key for key in list(clip_loading._loaded) if key[0] == model]
+    return [key for key in list(loaded_clips) if key[0] == model]
 
 
 def test_both_towers_share_one_loaded_model_that_goes_with_its_last_holder(clip):
@@ -326,7 +328,7 @@ def test_settings_of_the_preprocessing_are_the_folders_own(tmp_path):
 @pytest.mark.parametrize("tag", ["openai", "webli", "datacompdr", "laion2b_s34b_b79k"])
 def test_the_geometry_of_a_known_model_is_told_without_its_weights(tag):
     names = {"webli": "ViT-B-16-SigLIP", "datacompdr": "MobileCLIP-S1"}
-    found = clip_loading.clip_geometry(names.get(tag, "ViT-B-32"), tag)
+    found = clip_geometry(names.get(tag, "ViT-B-32"), tag)
     expected = {"webli": ("both", "bicubic", 224), "datacompdr": ("short", "bilinear", 256)}
     assert (found.fit, found.kernel, found.size[0]) == expected.get(tag, ("short", "bicubic", 224))
 

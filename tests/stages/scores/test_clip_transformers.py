@@ -12,8 +12,9 @@ from support.one_score import compute
 from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import View
-from wdsflow.stages.scores.model.clip_tokens import clip_item
-from wdsflow.stages.scores.model.pictures import Geometry, Prepare
+from wdsflow.stages.scores.model.clip.clip_tokens import clip_item
+from wdsflow.stages.scores.model.pictures.geometry import Geometry
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
@@ -165,6 +166,7 @@ def test_a_model_with_another_vocabulary_refuses_transformers_tokenizer(tmp_path
 ODD = [(33, 32), (35, 32), (32, 37), (32, 39), (342, 427), (96, 32)]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("size", ODD)
 @pytest.mark.parametrize("flip", ["", "both"])
 def test_images_of_any_size_are_cropped_as_transformers_processor_does(folders, size, flip):

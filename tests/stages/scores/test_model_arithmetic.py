@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from wdsflow.stages.imaging.geometry import centre, output_size
-from wdsflow.stages.scores.model.hub import _listed, probabilities
-from wdsflow.stages.scores.model.pictures import Geometry
+from wdsflow.stages.scores.model.pictures.geometry import Geometry
+from wdsflow.stages.scores.model.transformer.labels import _listed, probabilities
 
 torch = pytest.importorskip("torch")
 
@@ -27,7 +27,7 @@ def test_probabilities_are_those_of_one_label_or_of_each(logits, problem, expect
 
 
 def test_texts_are_padded_on_the_right_and_masked():
-    from wdsflow.stages.scores.model.hub import padded
+    from wdsflow.stages.scores.model.transformer.captions import padded
 
     found = padded([[5, 6, 7], [8], []], "cpu", fill=9)
     assert found["input_ids"].tolist() == [[5, 6, 7], [8, 9, 9], [9, 9, 9]]

@@ -68,7 +68,7 @@ def png(image) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "reduce", ["mean", *(pytest.param(each, marks=pytest.mark.deep) for each in ("max", "min"))]
 )

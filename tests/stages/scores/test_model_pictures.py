@@ -6,7 +6,8 @@ from PIL import Image, ImageOps
 
 from tests.pictures import encoded, exif, photo, smooth
 from wdsflow.stages.scores import ScoreError, View, ViewOptions
-from wdsflow.stages.scores.model.pictures import Geometry, Prepare
+from wdsflow.stages.scores.model.pictures.geometry import Geometry
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
 transform = pytest.importorskip("open_clip.transform", reason="OpenCLIP is not installed")
 
@@ -39,7 +40,7 @@ def expected(data, settings):
     )
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("settings", "geometry"), MODES)
 def test_a_picture_is_what_the_evaluation_transform_makes_of_it(settings, geometry):
     for size in SIZES:
@@ -60,7 +61,7 @@ def test_what_is_decoded_smaller_differs_by_less_than_a_level_in_the_mean():
     assert 0 < difference.mean() < 0.7
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("settings", "geometry"), MODES)
 def test_decoded_at_full_size_a_picture_is_openclips_but_for_rounding(settings, geometry):
     for data in (encoded(smooth(1600, 1200), "JPEG", quality=95), encoded(smooth(513, 700), "PNG")):

@@ -13,7 +13,8 @@ from tests.pictures import encoded, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import SCORES, View
 from wdsflow.stages.scores.base import SEEN_PIXELS
-from wdsflow.stages.scores.model.pictures import Geometry, Prepare
+from wdsflow.stages.scores.model.pictures.geometry import Geometry
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
 from wdsflow.stages.scores.picture import Picture
 from wdsflow.stages.scores.picture_decoding import decode_picture, full_size
 
@@ -40,7 +41,7 @@ def large_pictures():
     ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["blur", "brightness", "contrast", "entropy", "phash"])
 def test_pixel_scores_keep_what_they_say_of_the_scale(name):
     score: Any = SCORES[name]()
@@ -68,7 +69,7 @@ def settings_of(folder):
     return {"model": tiny_models.image_classifier(folder / "classify"), "label": "1"}
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name", ["clip_similarity", "zero_shot", "aesthetic", "classify", "image_text_match"]
 )

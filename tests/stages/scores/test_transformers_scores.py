@@ -17,15 +17,10 @@ import torch
 import transformers
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model import hub
-from wdsflow.stages.scores.model.hub import (
-    PrepareByProcessor,
-    load_model,
-    preparation,
-    token_ids,
-    tokenizer_of,
-)
-from wdsflow.stages.scores.model.pictures import Prepare
+from wdsflow.stages.scores.model.pictures.prepare import Prepare
+from wdsflow.stages.scores.model.transformer.captions import token_ids
+from wdsflow.stages.scores.model.transformer.loading import load_model, pretrained, tokenizer_of
+from wdsflow.stages.scores.model.transformer.processor import PrepareByProcessor, preparation
 
 SLIGHT = 2e-5
 TEXTS = [
@@ -265,6 +260,7 @@ def test_an_output_does_not_depend_on_its_neighbours(folders, name):
     assert alone == pytest.approx(backwards, abs=2e-5)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_half_precision_gives_nearly_the_same(folders, precision):
     fields = {"png": IMAGES[0], "txt": b"a red cat"}
@@ -329,7 +325,7 @@ def test_a_processor_that_does_more_than_squeeze_is_asked_itself(tmp_path):
     for name, processor in processors.items():
         processor.save_pretrained(folder)
         preparation.cache_clear()
-        hub._loaded.cache_clear()
+        pretrained.cache_clear()
         made_by = preparation(folder)
         assert isinstance(
             made_by, Prepare if name in {"squeezes", "bicubic"} else PrepareByProcessor
@@ -359,6 +355,7 @@ def test_a_folder_is_known_by_its_contents(folders, tmp_path):
         made("text_classify", model="/nowhere/x", label="0").identity()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("bars", [True, False])
 def test_a_model_is_loaded_ready_to_run_without_bars_of_its_library(folders, tmp_path, capfd, bars):
     logs = transformers.utils.logging

@@ -50,6 +50,7 @@ def test_a_finding_agrees_with_the_verdict_that_differing_fields_end_the_run(tmp
     assert finding.severity == "error"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -85,7 +86,7 @@ def test_a_flag_of_openclip_4_brings_back_as_many_samples_as_was_promised(
 def test_flags_of_openclip_4_are_advised_only_to_those_whose_shards_are_judged_for_it(
     tmp_path, monkeypatch
 ):
-    module = importlib.import_module("wdsflow.validate.run_check")
+    module = importlib.import_module("wdsflow.validate.chosen_readers")
     monkeypatch.setattr(module, "versions", lambda: {"open_clip_torch": "4.0.0"})
     write(tmp_path, SETS["captions in json"])
     for names in (["open-clip-3.3"], ["open-clip-3.3", "open-clip-4"]):
@@ -143,6 +144,7 @@ def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_give
     assert after.verdicts[0].usable == advice.usable == 20
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("odd", [("--text-key", "foo", "txt"), ("--image-key", "png", "jpg")])
 def test_where_a_key_of_openclip_4_names_a_field_that_is_not_there_the_usual_key_is_the_fix(
     tmp_path, monkeypatch, odd
@@ -195,6 +197,7 @@ def test_no_repair_renames_a_field_to_the_name_that_it_has_in_a_part_of_the_samp
     assert [each.repair for each in found if each.code == "F103"] == [None]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "fixes", "after"),
     [

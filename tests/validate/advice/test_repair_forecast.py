@@ -40,6 +40,7 @@ def forecast(
     ), read
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("members", "options"),
     [
@@ -85,6 +86,7 @@ def test_of_many_shards_of_a_kind_two_decide_and_all_are_counted(
     assert chosen.plan.guessed_from == 18
 
 
+@pytest.mark.deep
 def test_where_images_are_not_decoded_each_shard_in_doubt_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -96,6 +98,7 @@ def test_where_images_are_not_decoded_each_shard_in_doubt_is_read_once(
     assert sorted(read) == [f"{number}.tar" for number in range(5)]
 
 
+@pytest.mark.deep
 def test_an_encoding_is_guessed_only_if_the_captions_of_all_shards_make_sense_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -13,8 +13,9 @@ from tests.validate.rules.build import tar
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
-from wdsflow.validate.inspect.overview import overview, show_overview, show_samples
-from wdsflow.validate.inspect.shown_sample import first_samples
+from wdsflow.validate.inspect.listed_samples import first_samples
+from wdsflow.validate.inspect.overview import overview
+from wdsflow.validate.inspect.overview_text import show_overview, show_samples
 from wdsflow.validate.report.as_json import clean
 
 GOLDEN = Path(__file__).parent / "golden"

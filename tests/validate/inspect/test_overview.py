@@ -18,7 +18,8 @@ from wdsflow.scan.evidence import (
 )
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
-from wdsflow.validate.inspect.overview import MOST, overview, show_overview
+from wdsflow.validate.inspect.overview import overview
+from wdsflow.validate.inspect.overview_text import MOST, show_overview
 from wdsflow.validate.report.as_json import clean
 
 PAIR = (Part("jpg", "ok"), Part("txt", "ok"))

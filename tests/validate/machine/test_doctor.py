@@ -8,7 +8,8 @@ import pytest
 
 from wdsflow.text.install import install_extras, install_packages
 from wdsflow.text.shell import Command
-from wdsflow.validate.checkup import CHECKS, UNLIMITED, Diagnosis, Machine, examine, this_machine
+from wdsflow.validate.checkup import CHECKS, Diagnosis, examine
+from wdsflow.validate.machine import UNLIMITED, Machine, this_machine
 
 GIB = 1 << 30
 SOUND = {

@@ -20,6 +20,7 @@ from PIL import Image
 from tests.validate.pipeline.small_set import run, scanned
 from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
+from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.pipeline.check_loader import check_loader
 from wdsflow.validate.pipeline.checks.check_workers import WorkersCheck
 from wdsflow.validate.pipeline.checks.shared_reads import SharedRead
@@ -32,7 +33,6 @@ from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.values.marks import KEY
 from wdsflow.validate.pipeline.values.rows import rows_of
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.check_result import Check, CheckResult, LoaderFault
 
@@ -126,6 +126,7 @@ def test_ranks_that_do_not_share_the_samples_are_named(name: str, tmp_path: Path
     assert SPLIT[name] in messages_of(result)
 
 
+@pytest.mark.deep
 def test_a_shard_that_no_process_opens_is_named(tmp_path: Path) -> None:
     (result,) = checked("plain_loaders", "never_the_last", shards(tmp_path, 4), "workers")
 
@@ -204,6 +205,7 @@ def test_a_process_that_the_users_code_ends_well_is_no_hang(tmp_path: Path) -> N
         assert runs.run(LoaderRequest(())).error == "the process ended with exit status 0"
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_two_runs_in_a_row_differ_in_the_order_of_sets(tmp_path: Path) -> None:
     script = tmp_path / "hashes.py"  # it sets a variable: libraries are not imported before
     script.write_text(
@@ -257,6 +259,7 @@ def test_a_command_that_asks_wrongly_is_refused(
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.deep
 def test_from_python_the_answers_are_in_the_report(tmp_path: Path) -> None:
     shards(tmp_path)
 

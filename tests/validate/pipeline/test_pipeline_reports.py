@@ -12,9 +12,9 @@ from tests.validate.pipeline.really import differences
 from tests.validate.pipeline.small_set import forty, run, write
 from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
+from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.report import render
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Reason
 

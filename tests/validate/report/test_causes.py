@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.training.shards import samples, write_tar
+from wdsflow.validate.catalog.manual_pages import explain
 from wdsflow.validate.report.report import Report
-from wdsflow.validate.rules.rule_catalog import explain
 from wdsflow.validate.run_check import check
 
 Members = list[tuple[str, bytes]]

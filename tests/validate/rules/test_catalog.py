@@ -8,16 +8,15 @@ import pytest
 from wdsflow.cli.main import main
 from wdsflow.scan.naming import TALLIES
 from wdsflow.validate import rules
-from wdsflow.validate.rules.kit.base import TallyRule
-from wdsflow.validate.rules.rule_catalog import (
-    RULES,
+from wdsflow.validate.catalog.manual_pages import explain
+from wdsflow.validate.catalog.rule_catalog import (
     BadRule,
-    Rule,
     UnknownCode,
+    builtin_rules,
     by_code,
     catalog,
-    explain,
 )
+from wdsflow.validate.rules.kit.base import Rule, TallyRule
 
 FOLDER = Path(rules.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -41,17 +40,17 @@ def test_every_rule_of_a_file_is_in_the_catalog():
     )
 
     assert len(codes) > 100
-    assert sorted(codes) == sorted(RULES)
+    assert sorted(codes) == sorted(builtin_rules())
 
 
-@pytest.mark.parametrize("code", RULES)
+@pytest.mark.parametrize("code", builtin_rules())
 def test_every_rule_has_a_golden_file(code: str):
     assert (GOLDEN / f"{code}.txt").is_file(), (
         f"add a case {code} to cases.py, and run pytest tests/validate/rules -k {code} with WDSFLOW_UPDATE_GOLDENS=1"
     )
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("rule", builtin_rules().values(), ids=builtin_rules())
 def test_every_manual_page_has_its_parts_in_order(rule: type[Rule]):
     lines = (rule.__doc__ or "").rstrip().splitlines()
     paragraphs = re.split(r"\n\s*\n", (rule.__doc__ or "").strip())
@@ -67,7 +66,12 @@ def test_every_manual_page_has_its_parts_in_order(rule: type[Rule]):
 
 
 def test_every_tally_is_used_by_a_rule():
-    used = {name for rule in RULES.values() if issubclass(rule, TallyRule) for name in rule.tallies}
+    used = {
+        name
+        for rule in builtin_rules().values()
+        if issubclass(rule, TallyRule)
+        for name in rule.tallies
+    }
 
     assert used | INFORMATIONAL == set(TALLIES)
     assert not used & INFORMATIONAL
@@ -112,7 +116,7 @@ class EntryPoint:
 
 def test_rules_of_other_distributions_join_the_catalog(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "wdsflow.validate.rules.rule_catalog.entry_points",
+        "wdsflow.validate.catalog.rule_catalog.entry_points",
         lambda group: [EntryPoint(Foreign)] if group == "wdsflow.rules" else [],
     )
 
@@ -123,7 +127,7 @@ def test_rules_of_other_distributions_join_the_catalog(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("target", [object(), int, Rule], ids=["object", "int", "Rule"])
 def test_an_entry_point_that_is_no_rule_is_named(monkeypatch: pytest.MonkeyPatch, target: object):
     monkeypatch.setattr(
-        "wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(target)]
+        "wdsflow.validate.catalog.rule_catalog.entry_points", lambda group: [EntryPoint(target)]
     )
 
     with pytest.raises(BadRule, match="x901 = package:Foreign: not a subclass"):
@@ -135,7 +139,7 @@ def test_a_code_cannot_be_taken_twice(
 ):
     monkeypatch.setattr(Foreign, "code", "W001")
     monkeypatch.setattr(
-        "wdsflow.validate.rules.rule_catalog.entry_points", lambda group: [EntryPoint(Foreign)]
+        "wdsflow.validate.catalog.rule_catalog.entry_points", lambda group: [EntryPoint(Foreign)]
     )
 
     refusal = r"the code W001 is that of wdsflow\.validate\.rules\.archive_damage\.Truncated"
@@ -156,4 +160,4 @@ def test_two_files_of_wdsflow_cannot_have_the_same_code(monkeypatch: pytest.Monk
     monkeypatch.setattr(Foreign, "code", "W001")
 
     with pytest.raises(BadRule, match="the code W001 is that of"):
-        by_code([RULES["W001"], RULES["W002"], Foreign])
+        by_code([builtin_rules()["W001"], builtin_rules()["W002"], Foreign])

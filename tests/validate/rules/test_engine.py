@@ -10,7 +10,8 @@ from tests.validate.rules.cases import CASES, READERS
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.shards.source.base import named
 from wdsflow.validate import check
-from wdsflow.validate.rules.rule_catalog import UnknownCode, run_rules
+from wdsflow.validate.catalog.rule_catalog import UnknownCode
+from wdsflow.validate.catalog.run_rules import run_rules
 
 HEALTHY = {f"{number}.tar": tar(pairs(10, 100 * number)) for number in range(3)}
 

@@ -10,7 +10,7 @@ from tests.validate.rules.build import context_of
 from wdsflow.readers import READERS, DatasetsTables, scan_options
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
-from wdsflow.validate.rules.rule_catalog import run_rules
+from wdsflow.validate.catalog.run_rules import run_rules
 
 # The later ones once went unexplained.
 SEEDS = [*range(20), 68, 77, 217, 252, 274, 282, 549, 722]

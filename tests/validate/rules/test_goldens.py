@@ -7,14 +7,14 @@ import pytest
 
 from tests.validate.rules.build import shown
 from tests.validate.rules.cases import CASES
-from wdsflow.validate.rules.rule_catalog import RULES
+from wdsflow.validate.catalog.rule_catalog import builtin_rules
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.mark.parametrize("code", CASES)
 def test_a_rule_says_what_its_golden_file_says(code: str, tmp_path: Path) -> None:
-    findings = CASES[code].findings(tmp_path, code, *RULES[code].requires)
+    findings = CASES[code].findings(tmp_path, code, *builtin_rules()[code].requires)
     text = shown([finding for finding in findings if finding.code == code], tmp_path)
     golden = GOLDEN / f"{code}.txt"
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):

@@ -28,6 +28,7 @@ def only(findings: list[Finding]) -> Finding:
     return finding
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("case", "hint", "options"),
     [
@@ -71,6 +72,7 @@ def test_what_may_serve_instead_is_named_and_a_repair_uses_it(
     assert " ".join(plan_repair(str(tmp_path / "0.tar")).options()) == options
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["cls", "label", "meta.class", "cls.gz"])
 def test_no_repair_makes_captions_of_class_labels(name: str, tmp_path: Path):
     finding = only(fields(jpg=jpeg(), **{name.replace(".", "__"): b"7"}).findings(tmp_path, "F101"))
@@ -140,6 +142,7 @@ def test_missing_json_captions_are_told_with_the_names_that_are_there(tmp_path: 
     assert '"description" holds a string in 10 samples' in finding.message
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("document", "name"),
     [

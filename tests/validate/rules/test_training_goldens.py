@@ -16,9 +16,9 @@ from wdsflow.readers.open_clip.sidecars import FolderCounts, Sidecars
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.shards.shard import Shard
+from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.forecast.forecast import Forecast, forecast
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.verdicts.judge import judge
 
 GOLDEN = Path(__file__).parent / "golden"

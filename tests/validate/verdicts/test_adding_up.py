@@ -45,6 +45,7 @@ MIXED = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("reader", ["open-clip-3.3", "timm"])
 @pytest.mark.parametrize("name", [*MIXED, *SETS])
 def test_the_reasons_add_up_to_the_samples_that_are_lost(tmp_path, name, reader):
@@ -57,6 +58,7 @@ def test_the_reasons_add_up_to_the_samples_that_are_lost(tmp_path, name, reader)
     ), verdict.reasons
 
 
+@pytest.mark.deep
 def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
     write(tmp_path, MIXED["dots that merge samples"])
     report = check(tmp_path / "s", ["open-clip-3.3"], jobs=1)
@@ -66,6 +68,7 @@ def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
     assert "OpenCLIP 3.3.0 drops 50 samples" in finding.message
 
 
+@pytest.mark.deep
 def test_names_with_dots_are_reported_once_and_each_sample_they_merge_counts(tmp_path):
     write(
         tmp_path,
@@ -85,6 +88,7 @@ def test_names_with_dots_are_reported_once_and_each_sample_they_merge_counts(tmp
     assert sum(each.count for each in found) == verdict.samples - verdict.usable == 15
 
 
+@pytest.mark.deep
 def test_a_sample_in_two_shards_is_reported_although_its_name_has_a_dot(tmp_path):
     write(
         tmp_path, [[*pairs(6), ("a.v1.jpg", PICTURE)], [("a.v1.txt", CAPTION), *pairs(4, start=20)]]

@@ -21,6 +21,7 @@ def judged(folder: Path, *usable: int, workers: int = 2) -> Verdict:
     ).verdicts[0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("usable", [(9, 3), (3, 9)])
 def test_a_worker_that_starves_makes_the_verdict_a_stall_with_who_and_why(
     usable: tuple[int, int], tmp_path: Path

@@ -28,8 +28,11 @@ from wdsflow.scan.evidence import (
 )
 from wdsflow.scan.runs import is_junk_run
 
+from ...verdicts.verdict import Verdict
 from .base import Context
-from .shapes import ROLES, Wants, alternative, fold, has_role, missing_at_end, undotted, wants
+from .field_roles import ROLES, alternative, has_role
+from .folded_shapes import fold, undotted
+from .missing_fields import FieldNeeds, field_needs, is_cut
 
 Lost = Mapping[tuple[str, str], int]
 """By the url of a shard and the code of a rule: how many samples a reader loses."""
@@ -79,10 +82,13 @@ def attributed(context: Context, reader: Reader) -> Lost:
 
 
 def _attributed(context: Context, reader: Reader) -> Lost:
-    verdict = next((each for each in context.verdicts if each.reader == reader.name), None)
+    verdict = _verdict_of(context, reader)
     if verdict is None or verdict.run is not None or verdict.outcome == "crashes":
         return {}
-    needs = next((each for each in wants(context) if each.reader is reader), None)
+    needs: FieldNeeds | None = None
+    for of_reader in field_needs(context):
+        if of_reader.reader is reader:
+            needs = of_reader
     lost: Counter[tuple[str, str]] = Counter()
     for shard in context.evidence.shards:
         for code, count in _in_shard(context, reader, shard, needs).items():
@@ -95,16 +101,25 @@ def _attributed(context: Context, reader: Reader) -> Lost:
     return +lost
 
 
+def _verdict_of(context: Context, reader: Reader) -> Verdict | None:
+    for verdict in context.verdicts:
+        if verdict.reader == reader.name:
+            return verdict
+    return None
+
+
 def _in_shard(
-    context: Context, reader: Reader, shard: ShardEvidence, needs: Wants | None
+    context: Context, reader: Reader, shard: ShardEvidence, needs: FieldNeeds | None
 ) -> Counter[str]:
     """Return the losses in one shard, as if it were the only one."""
     bound = context.bound(reader)
     lost: Counter[str] = Counter()
     if not bound.opens(shard):
-        lost["W004" if shard.compression else _ending(shard)] = shard.samples
+        code = "W004" if shard.compression else _ending(shard)
+        lost[code] = shard.samples
         return lost
-    samples, usable = shard.samples, 0
+    samples = shard.samples
+    usable = 0
     for run in bound.runs(shard).counted():
         fates = context.fates(bound, run.shape)
         useful = sum(fate.kind == "usable" for fate in fates)
@@ -115,11 +130,11 @@ def _in_shard(
         samples += (len(fates) - 1) * run.count
         for fate in fates:
             if fate.kind != "usable":
-                lost[_code(context, bound, shard, run, fate, needs, pieces=len(fates))] += run.count
+                code = _code(context, bound, shard, run, fate, needs, pieces=len(fates))
+                lost[code] += run.count
     for shape, count in shard.again.items():
-        samples += count * any(
-            fate.stage in ("decode", "batch") for fate in context.fates(bound, shape)
-        )
+        is_complete = any(fate.stage in ("decode", "batch") for fate in context.fates(bound, shape))
+        samples += count * is_complete
     if shard.unreached:
         lost[_ending(shard)] += shard.unreached
     rest = samples - usable - lost.total()
@@ -127,7 +142,8 @@ def _in_shard(
         _give_back(lost, -rest)
     elif rest > 0:
         # Dots have merged samples into one.
-        lost["W010" if shard.tally("name.dotted").count else _ending(shard)] += rest
+        code = "W010" if shard.tally("name.dotted").count else _ending(shard)
+        lost[code] += rest
     return lost
 
 
@@ -137,16 +153,17 @@ def _code(
     shard: ShardEvidence,
     run: ShapeCount,
     fate: Fate,
-    needs: Wants | None,
+    needs: FieldNeeds | None,
     *,
     pieces: int,
 ) -> str:
     """Return the rule for a sample that meets a fate."""
     if fate.reason == "marked-bad":
         return "F127"
-    part = next((part for part in run.shape if part.suffix.lower() == fate.detail.lower()), None)
-    if fate.detail and part is not None:
-        return _code_of_field(part)
+    if fate.detail:
+        for part in run.shape:
+            if part.suffix.lower() == fate.detail.lower():
+                return _code_of_field(part)
     if pieces > 1:
         return "W007"
     return _code_of_missing(context, reader, shard, run, needs)
@@ -154,25 +171,30 @@ def _code(
 
 def _code_of_field(part: Part) -> str:
     """Return the rule for a field whose contents a reader does not take."""
-    kind, status = kind_of(part.suffix), part.status
+    kind = kind_of(part.suffix)
+    status = part.status
     if status == NO_LIBRARY:
         return "F122"
     if kind == "image" or status in (BIG, BIG_BAD, BOMB, CUT, MARKUP, NOT_IMAGE):
         return "F121" if kind == "gz" else _IMAGES.get(status, "I201")
     if kind == "json" and status != NO_CAPTION:
         return "F107"
-    return "F121" if kind not in ("text", "json", "opaque") else _CAPTIONS.get(status, "F121")
+    if kind in ("text", "json", "opaque"):
+        return _CAPTIONS.get(status, "F121")
+    return "F121"
 
 
 def _code_of_missing(
-    context: Context, reader: Reader, shard: ShardEvidence, run: ShapeCount, needs: Wants | None
+    context: Context,
+    reader: Reader,
+    shard: ShardEvidence,
+    run: ShapeCount,
+    needs: FieldNeeds | None,
 ) -> str:
-    """Return the rule for a sample that lacks its image or its caption."""
+    """Return the rule for a sample without its image or its caption."""
     last = reader.runs(shard).last
-    cut = shard.stop.kind in ("silent", "error") or (
-        shard.stop.kind == "eof" and missing_at_end(shard)
-    )
-    if cut and last is not None and run.key == last.key and run.offset == last.offset:
+    is_last = last is not None and run.key == last.key and run.offset == last.offset
+    if is_last and is_cut(shard):
         return _ending(shard)
     for name, code in _SPLITTING:
         if shard.tally(name).count:
@@ -183,9 +205,8 @@ def _code_of_missing(
     if needs is None:
         return "F102"
     shape = fold(shard, run.shape)
-    missing = [
-        role for role in ROLES if needs.names[role] and not has_role(context, reader, shape, role)
-    ]
+    required = [role for role in ROLES if needs.names[role]]
+    missing = [role for role in required if not has_role(context, reader, shape, role)]
     fixed = tuple(undotted(shard, part) for part in shape)
     if fixed != shape and all(has_role(context, reader, fixed, role) for role in missing):
         return "W010"
@@ -198,10 +219,10 @@ def _code_of_missing(
 
 def _ending(shard: ShardEvidence) -> str:
     """Return the rule on how a shard ends."""
-    return next(
-        (code for name, code in _ENDINGS if shard.tally(name).count),
-        "W020" if shard.error else "W001",
-    )
+    for name, code in _ENDINGS:
+        if shard.tally(name).count:
+            return code
+    return "W020" if shard.error else "W001"
 
 
 def _give_back(lost: "Counter[tuple[str, str]] | Counter[str]", count: int) -> None:

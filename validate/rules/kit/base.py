@@ -14,6 +14,7 @@ from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import how_many, listed
 
 from ...finding import Finding, Repair, Severity
+from ...verdicts.wording import short_title
 
 if TYPE_CHECKING:
     from ...forecast.forecast import Forecast
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # A rule reports this many shards individually, and the others in one finding.
 SHARDS_NAMED = 20
+# A field name that an option can hold.
+_FIELD = re.compile(r"[^/\s.,=][^/\s,=]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +71,59 @@ class Context:
 
     def ends(self, shard: ShardEvidence, reason: str) -> tuple[str, ...]:
         """Return the names of the readers that raise at a shard for this reason."""
-        ends = ((reader.name, reader.at_shard(shard)) for reader in self.readers)
-        return tuple(name for name, end in ends if end is not None and end.reason == reason)
+        names = []
+        for reader in self.readers:
+            fate = reader.at_shard(shard)
+            if fate is not None and fate.reason == reason:
+                names.append(reader.name)
+        return tuple(names)
 
     def titles(self, names: Iterable[str]) -> str:
         """Return the titles of readers as text: "OpenCLIP 3.3.0 and webdataset 1.x"."""
-        wanted = set(names)
-        return listed(
-            [reader.title.split(" (")[0] for reader in self.readers if reader.name in wanted]
-        )
+        named = set(names)
+        readers = [reader for reader in self.readers if reader.name in named]
+        return listed([short_title(reader.title) for reader in readers])
 
     def ending(self, names: Collection[str]) -> str:
         """Return the text that readers raise: "Ray Data ends with an exception"."""
-        return f"{self.titles(names)} end{'s' if len(names) == 1 else ''} with an exception"
+        verb = "ends" if len(names) == 1 else "end"
+        return f"{self.titles(names)} {verb} with an exception"
 
     def ended_by_fields(self) -> set[str]:
         """Return the names of the readers that raise because their first samples have different fields."""
-        crashed = (each for each in self.verdicts if each.outcome == "crashes")
-        return {
-            each.reader for each in crashed for reason in each.reasons if reason.slug == "schema"
-        }
+        names = set()
+        for verdict in self.verdicts:
+            slugs = {reason.slug for reason in verdict.reasons}
+            if verdict.outcome == "crashes" and "schema" in slugs:
+                names.add(verdict.reader)
+        return names
 
-    def losing(self, names: Iterable[str], what: str, lost: str) -> list[str]:
+    def losing(self, names: Iterable[str], dropped: str, missing: str) -> list[str]:
         """Describe the effect of incomplete samples: ["OpenCLIP 3.3.0 drops it", "Ray Data gives None for it"].
 
-        ``what`` names the samples if they are dropped, such as "it" or "3 samples"; ``lost`` if
-        they have None.
+        Args:
+            names: of the readers.
+            dropped: the samples if readers drop them, such as "it" or "3 samples".
+            missing: the samples if readers give None for what they miss.
         """
-        wanted, ending = set(names), self.ended_by_fields()
-        ended = [name for name in self.names() if name in wanted & ending]
-        texts = [self.ending(ended)] if ended else []
-        groups: dict[bool, list[str]] = {}
-        for each in self.readers:
-            if each.name in wanted - ending:
-                groups.setdefault(each.gives_none, []).append(each.name)
-        for gives_none, some in sorted(groups.items()):
-            verb, rest = ("give", f"None for {lost}") if gives_none else ("drop", what)
-            texts.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
+        named = set(names)
+        ended_by_fields = self.ended_by_fields()
+        ended = [name for name in self.names() if name in named & ended_by_fields]
+        # Those that go on, by what they do.
+        giving: list[str] = []
+        dropping: list[str] = []
+        for reader in self.readers:
+            if reader.name in named - ended_by_fields:
+                (giving if reader.gives_none else dropping).append(reader.name)
+        texts = []
+        if ended:
+            texts.append(self.ending(ended))
+        if dropping:
+            verb = "drops" if len(dropping) == 1 else "drop"
+            texts.append(f"{self.titles(dropping)} {verb} {dropped}")
+        if giving:
+            verb = "gives" if len(giving) == 1 else "give"
+            texts.append(f"{self.titles(giving)} {verb} None for {missing}")
         return texts
 
     def targets(self) -> tuple[str, ...]:
@@ -127,8 +146,8 @@ class OneOrMany(int):
         return words.split("|")[self != 1]
 
 
-class Place(Protocol):
-    """Something with a place in a shard: a tally, a run, a shape."""
+class Locatable(Protocol):
+    """Something with a location in a shard: a tally, a run, a shape."""
 
     @property
     def key(self) -> str | None: ...
@@ -144,20 +163,19 @@ class Rule(ABC):
     severity: ClassVar[Severity] = "warning"
     # Codes of rules whose findings explain those of this rule in a shard.
     requires: ClassVar[tuple[str, ...]] = ()
-
-    # A finding is about all shards, and has the place of the first sample.
+    # A finding is about all shards, and has the location of the first sample.
     of_set: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding for each faulty shard; ``run_rules`` drops explained ones, and merges many into one."""
 
-    def found(
+    def finding(
         self,
         message: str,
         readers: Iterable[str] = (),
         shard: ShardEvidence | str | None = None,
-        place: Place | None = None,
+        location: Locatable | None = None,
         *,
         count: int = 1,
         of: int = 0,
@@ -170,8 +188,8 @@ class Rule(ABC):
             severity=severity or self.severity,
             message=message,
             shard=shard.url if isinstance(shard, ShardEvidence) else shard,
-            key=place.key if place else None,
-            offset=place.offset if place else None,
+            key=location.key if location else None,
+            offset=location.offset if location else None,
             count=count,
             rate=min(count / of, 1.0) if of else None,
             readers=tuple(readers),
@@ -211,9 +229,12 @@ class TallyRule(Rule):
         )
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        """Return the sum of the rule's tallies, with the place of the first tally that is not empty."""
-        found = [tally for name in self.tallies if (tally := shard.tally(name)).count]
-        return replace(found[0], count=sum(tally.count for tally in found)) if found else Tally()
+        """Return the sum of the rule's tallies, with the location of the first tally that is not empty."""
+        tallies = [shard.tally(name) for name in self.tallies]
+        seen = [tally for tally in tallies if tally.count]
+        if not seen:
+            return Tally()
+        return replace(seen[0], count=sum(tally.count for tally in seen))
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
         """Return a fix of one shard other than ``wdsflow repair``, which is planned for all findings together."""
@@ -230,12 +251,13 @@ class TallyRule(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each shard in which something was counted."""
         for shard in context.evidence.shards:
-            if (tally := self.seen(shard)).count:
-                yield self.finding(context, shard, tally)
+            tally = self.seen(shard)
+            if tally.count:
+                yield self.finding_in(context, shard, tally)
 
-    def finding(self, context: Context, shard: ShardEvidence, tally: Tally) -> Finding:
+    def finding_in(self, context: Context, shard: ShardEvidence, tally: Tally) -> Finding:
         """Return the finding for one shard."""
-        return self.found(
+        return self.finding(
             self.message(shard, tally.count, escape(tally.detail)),
             self.affected(context, shard),
             shard,
@@ -252,7 +274,8 @@ def parts_seen(shard: ShardEvidence, at_fault: Callable[[Part], bool]) -> Tally:
     """Return the number of fields with a fault, by the shapes of samples, with the name of the first."""
     tally = Tally()
     for item in shard.runs.counted():
-        if names := [part.suffix for part in item.shape if at_fault(part)]:
+        names = [part.suffix for part in item.shape if at_fault(part)]
+        if names:
             tally.add(item.key, item.offset, names[0], item.count * len(names))
     return tally
 
@@ -264,9 +287,6 @@ def first_seen(detail: str) -> str:
     ' (first: a b.jpg)'
     """
     return f" (first: {detail})" if detail else ""
-
-
-_FIELD = re.compile(r"[^/\s.,=][^/\s,=]*")
 
 
 def keep(urls: Sequence[str], where: str, note: str) -> Repair:

@@ -16,7 +16,14 @@ from wdsflow.text.words import how_many
 from ...finding import Finding, Repair, Severity
 from ...forecast.forecast import Forecast
 from .base import Context, OneOrMany, Rule, TallyRule, first_seen
-from .shapes import RuleLoss, loss
+from .rule_loss import RuleLoss, loss
+
+# The counted unit, by the first word of a tally, and the number of them in a shard.
+_UNITS: dict[str, tuple[str, Callable[[ShardEvidence], int]]] = {
+    "image": ("image", lambda shard: shard.images.count),
+    "text": ("caption", lambda shard: shard.captions.count),
+    "media": ("member", lambda shard: shard.members),
+}
 
 
 class LossRule(TallyRule):
@@ -36,10 +43,10 @@ class LossRule(TallyRule):
 
     def fixed_part(self, part: Part) -> Part:
         """Return the part without this fault; the same object if it has no fault."""
-        at_fault = part.status in self.statuses and (
-            not self.kinds or kind_of(part.suffix) in self.kinds
-        )
-        return Part(part.suffix, OK) if at_fault else part
+        is_of_kind = not self.kinds or kind_of(part.suffix) in self.kinds
+        if is_of_kind and part.status in self.statuses:
+            return Part(part.suffix, OK)
+        return part
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         """Return the loss of one reader in one shard if its samples had no other fault."""
@@ -49,10 +56,14 @@ class LossRule(TallyRule):
         rows: list[tuple[ShardEvidence, Tally, dict[str, RuleLoss]]] = []
         totals: Counter[str] = Counter()
         for shard in context.evidence.shards:
-            if (tally := self.seen(shard)).count:
-                losses = {item.name: self.loss(context, item, shard) for item in context.readers}
-                totals.update({name: item.samples for name, item in losses.items()})
-                rows.append((shard, tally, losses))
+            tally = self.seen(shard)
+            if not tally.count:
+                continue
+            losses: dict[str, RuleLoss] = {}
+            for reader in context.readers:
+                losses[reader.name] = self.loss(context, reader, shard)
+                totals[reader.name] += losses[reader.name].samples
+            rows.append((shard, tally, losses))
         limit = context.max_loss * context.evidence.samples
         over = {name for name, count in totals.items() if count > limit}
         for shard, tally, losses in rows:
@@ -67,16 +78,25 @@ class LossRule(TallyRule):
         over: set[str],
     ) -> Finding:
         """Return the finding for one shard; ``over``: the readers that lose more than ``max_loss``."""
-        affected = tuple(name for name, item in losses.items() if item.samples or item.crash)
-        worst = any(losses[name].crash or name in over for name in affected)
-        found = self.finding(context, shard, tally)
-        ending = [name for name, item in losses.items() if item.crash]
+        ending = [name for name, loss in losses.items() if loss.crash]
+        affected = [name for name, loss in losses.items() if loss.samples or loss.crash]
+        severity = self.harmless
+        if affected:
+            is_error = bool(ending) or not over.isdisjoint(affected)
+            severity = "error" if is_error else self.severity
+        finding = self.finding_in(context, shard, tally)
+        message = finding.message
+        if ending:
+            message += f"; {context.ending(ending)}"
+        readers = tuple(affected)
+        if not affected and self.harmless != "info":
+            readers = context.names()
         return replace(
-            found,
-            severity="error" if worst else self.severity if affected else self.harmless,
-            message=f"{found.message}; {context.ending(ending)}" if ending else found.message,
-            readers=affected if affected or self.harmless == "info" else context.names(),
-            repair=found.repair if shard.samples else None,
+            finding,
+            severity=severity,
+            message=message,
+            readers=readers,
+            repair=finding.repair if shard.samples else None,
         )
 
 
@@ -84,14 +104,6 @@ class ImageLossRule(LossRule):
     """A rule for images that a decoder refuses."""
 
     kinds = ("image",)
-
-
-# The counted unit, by the first word of a tally, and the number of them in a shard.
-_UNITS: dict[str, tuple[str, Callable[[ShardEvidence], int]]] = {
-    "image": ("image", lambda shard: shard.images.count),
-    "text": ("caption", lambda shard: shard.captions.count),
-    "media": ("member", lambda shard: shard.members),
-}
 
 
 class QualityRule(TallyRule):
@@ -107,18 +119,20 @@ class QualityRule(TallyRule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         shards = context.evidence.shards
-        found = [(shard, tally) for shard in shards if (tally := self.seen(shard)).count]
-        if not found:
+        seen = [(shard, self.seen(shard)) for shard in shards]
+        affected = [(shard, tally) for shard, tally in seen if tally.count]
+        if not affected:
             return
-        shard, first = found[0]
+        shard, first = affected[0]
         unit, count_in = _UNITS[self.tallies[0].partition(".")[0]]
-        count = sum(tally.count for _, tally in found)
+        count = sum(tally.count for _, tally in affected)
         total = max(sum(map(count_in, shards)), count)
-        where = f" in {how_many(len(found), 'shard')}" if len(shards) > 1 else ""
-        # "txt" is no useful example: the message already says that these are captions.
-        where += "" if first.detail == "txt" else first_seen(escape(first.detail))
+        where = f" in {how_many(len(affected), 'shard')}" if len(shards) > 1 else ""
+        if first.detail != "txt":
+            # That would be no useful example: the message already says that these are captions.
+            where += first_seen(escape(first.detail))
         number = f"{count:,} of {total:,} {unit}s" if total > count else how_many(count, unit)
-        yield self.found(
+        yield self.finding(
             self.says.format(n=number, verb=OneOrMany(count), where=where),
             context.names(),
             shard,
@@ -141,15 +155,15 @@ class TrainingRule(Rule):
         """Check every forecast; the same finding for two versions of OpenCLIP becomes one."""
         if context.arguments is None:
             return
-        found: dict[tuple[str, Severity], Finding] = {}
+        findings: dict[tuple[str, Severity], Finding] = {}
         for forecast in context.forecasts:
             if not forecast.applies:
                 continue
-            for each in self.look(context, context.arguments, forecast):
-                known = found.get((each.message, each.severity))
-                readers = (*(known.readers if known else ()), forecast.reader)
-                found[each.message, each.severity] = replace(each, readers=readers)
-        yield from found.values()
+            for finding in self.look(context, context.arguments, forecast):
+                same = findings.get((finding.message, finding.severity))
+                readers = (*same.readers, forecast.reader) if same else (forecast.reader,)
+                findings[finding.message, finding.severity] = replace(finding, readers=readers)
+        yield from findings.values()
 
 
 def flag(*flags: str, note: str = "") -> Repair:

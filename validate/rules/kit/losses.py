@@ -1,8 +1,9 @@
 """How many samples each finding costs: the losses of a reader, divided among its findings."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from wdsflow.text.words import how_many
 
@@ -10,88 +11,44 @@ from ...finding import ORDER, Finding
 from .attribution import attributed
 from .base import Context, Rule
 
-Found = Mapping[str, Sequence[Finding]]
+FindingsByCode = Mapping[str, Sequence[Finding]]
 """The findings by the code of their rule."""
 
 
+class _FindingId(NamedTuple):
+    """One of the findings of a rule."""
+
+    code: str
+    number: int
+
+
 def with_losses(
-    found: Found, rules: Mapping[str, type[Rule]], context: Context, *, is_all: bool
+    findings: FindingsByCode, rules: Mapping[str, type[Rule]], context: Context, *, is_all: bool
 ) -> dict[str, list[Finding]]:
     """Return findings with the number of samples that each reader loses by them, also in their messages.
 
     ``is_all``: all rules have looked, so that every lost sample belongs to one of the findings.
     """
-    costs: dict[tuple[str, int], Counter[str]] = {}
+    divider = _LossDivider(findings, rules, is_all=is_all)
+    costs: dict[_FindingId, Counter[str]] = {}
     for reader in context.readers:
         for (url, code), count in attributed(context, reader).items():
-            for place, part in _places(found, rules, url, code, count, is_all=is_all):
-                costs.setdefault(place, Counter())[reader.name] += part
-    return {
-        code: [
-            _with_cost(each, costs.get((code, number)), context)
-            for number, each in enumerate(findings)
-        ]
-        for code, findings in found.items()
-    }
-
-
-def _places(
-    found: Found, rules: Mapping[str, type[Rule]], url: str, code: str, count: int, *, is_all: bool
-) -> Iterable[tuple[tuple[str, int], int]]:
-    """Yield the findings that the samples lost in a shard by a rule belong to, each with its part of them."""
-    numbers = _in_shard(found, rules, url, code)
-    # Another rule has explained the finding, or reports it for all shards.
-    if not numbers:
-        code, numbers = _explaining(found, rules, url, code, is_all=is_all)
-    for number in numbers[:-1]:
-        part = min(count, found[code][number].count)
-        count -= part
-        yield (code, number), part
-    if numbers:
-        yield (code, numbers[-1]), count
-
-
-def _in_shard(found: Found, rules: Mapping[str, type[Rule]], url: str, code: str) -> list[int]:
-    """Return the findings of a rule in a shard, otherwise those about all shards, by their numbers."""
-    findings = list(enumerate(found.get(code, ())))
-    if code in rules and rules[code].of_set:
-        return [number for number, _ in findings]
-    here = [number for number, each in findings if each.shard == url]
-    return here or [number for number, each in findings if each.shard is None]
-
-
-def _explaining(
-    found: Found, rules: Mapping[str, type[Rule]], url: str, code: str, *, is_all: bool
-) -> tuple[str, list[int]]:
-    """Return the finding that explains the losses by a rule that has none: that of a cause, or the worst in the shard."""
-    for cause in rules[code].requires if code in rules else ():
-        if numbers := _in_shard(found, rules, url, cause):
-            return cause, numbers[:1]
-    for place in (url, None) if is_all else ():
-        near = [
-            (ORDER[each.severity], other, number)
-            for other, findings in found.items()
-            for number, each in enumerate(findings)
-            if each.shard == place and other[0] != "P"
-        ]
-        if near:
-            _, other, number = min(near)
-            return other, [number]
-    return code, []
-
-
-def _with_cost(finding: Finding, cost: Counter[str] | None, context: Context) -> Finding:
-    lost = dict(+cost) if cost else {}
-    if not lost:
-        return finding
-    return replace(finding, lost=lost, message=f"{finding.message}; {drops(context, lost)}")
+            for finding_id, samples in divider.divided(url, code, count):
+                costs.setdefault(finding_id, Counter())[reader.name] += samples
+    results: dict[str, list[Finding]] = {}
+    for code, of_rule in findings.items():
+        results[code] = []
+        for number, finding in enumerate(of_rule):
+            cost = costs.get(_FindingId(code, number))
+            results[code].append(_with_cost(finding, cost, context))
+    return results
 
 
 def total_lost(findings: Iterable[Finding]) -> dict[str, int]:
     """Return the samples that each reader loses by some findings."""
     total: Counter[str] = Counter()
-    for each in findings:
-        total.update(each.lost)
+    for finding in findings:
+        total.update(finding.lost)
     return dict(total)
 
 
@@ -105,3 +62,81 @@ def drops(context: Context, lost: Mapping[str, int]) -> str:
         number = how_many(samples, "sample")
         texts += context.losing(names, number, number)
     return ", ".join(texts)
+
+
+class _LossDivider:
+    """Divides the samples that are lost by a rule in a shard among findings."""
+
+    def __init__(
+        self, findings: FindingsByCode, rules: Mapping[str, type[Rule]], *, is_all: bool
+    ) -> None:
+        self._findings = findings
+        self._rules = rules
+        self._is_all = is_all
+
+    def divided(self, url: str, code: str, count: int) -> Iterator[tuple[_FindingId, int]]:
+        """Yield the findings that samples belong to, each with its part of them.
+
+        Args:
+            url: of the shard.
+            code: of the rule.
+            count: of the samples.
+        """
+        finding_ids = self._in_shard(url, code)
+        if not finding_ids:
+            # Another rule has explained the finding, or reports it for all shards.
+            finding_ids = self._explaining(url, code)
+        if not finding_ids:
+            return
+        *others, last = finding_ids
+        for finding_id in others:
+            part = min(count, self._findings[finding_id.code][finding_id.number].count)
+            count -= part
+            yield finding_id, part
+        yield last, count
+
+    def _in_shard(self, url: str, code: str) -> list[_FindingId]:
+        """Return the findings of a rule in a shard, otherwise those about all shards."""
+        of_all: list[_FindingId] = []
+        of_shard: list[_FindingId] = []
+        without_shard: list[_FindingId] = []
+        for number, finding in enumerate(self._findings.get(code, ())):
+            finding_id = _FindingId(code, number)
+            of_all.append(finding_id)
+            if finding.shard == url:
+                of_shard.append(finding_id)
+            elif finding.shard is None:
+                without_shard.append(finding_id)
+        if code in self._rules and self._rules[code].of_set:
+            return of_all
+        return of_shard or without_shard
+
+    def _explaining(self, url: str, code: str) -> list[_FindingId]:
+        """Return the finding that explains the losses by a rule that has none: that of a cause, or the worst in the shard."""
+        causes = self._rules[code].requires if code in self._rules else ()
+        for cause in causes:
+            finding_ids = self._in_shard(url, cause)
+            if finding_ids:
+                return finding_ids[:1]
+        if not self._is_all:
+            return []
+        return self._worst(url) or self._worst(None)
+
+    def _worst(self, url: str | None) -> list[_FindingId]:
+        """Return the most severe finding about the data of a shard; None: about no shard."""
+        candidates: list[tuple[int, _FindingId]] = []
+        for code, of_rule in self._findings.items():
+            # Those are about the configuration.
+            if code.startswith("P"):
+                continue
+            for number, finding in enumerate(of_rule):
+                if finding.shard == url:
+                    candidates.append((ORDER[finding.severity], _FindingId(code, number)))
+        return [min(candidates)[1]] if candidates else []
+
+
+def _with_cost(finding: Finding, cost: Counter[str] | None, context: Context) -> Finding:
+    lost = dict(+cost) if cost else {}
+    if not lost:
+        return finding
+    return replace(finding, lost=lost, message=f"{finding.message}; {drops(context, lost)}")

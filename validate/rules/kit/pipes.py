@@ -38,21 +38,23 @@ def without_pipe(command: str) -> str:
     AWS_PROFILE=me wdsflow validate s3://bucket/0.tar
     """
     lexer = shlex.shlex(_SWALLOWED.sub("", command), posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer.whitespace_split = True
+    lexer.commenters = ""
     try:
         tool, *words = lexer
     except ValueError:
         # No word, or an open quote.
         return ""
-    verbs, settings, urls = list(_COPIES.get(os.path.basename(tool), ["?"])), [], []
+    # The words that make it a copy; an unknown tool has one that never comes.
+    verbs = list(_COPIES.get(os.path.basename(tool), ["?"]))
+    settings = []
+    urls = []
     rest = iter(words)
     for word in rest:
-        if (
-            word[:1] in "();<>|&"
-            or "$" in word
-            or "`" in word
-            or (not verbs and _SENDS.match(word))
-        ):
+        if word[:1] in "();<>|&" or "$" in word or "`" in word:
+            # The shell does more than to run one program.
+            return ""
+        if not verbs and _SENDS.match(word):
             return ""
         name, _, value = word.partition("=")
         if name in _SETTINGS:
@@ -63,8 +65,6 @@ def without_pipe(command: str) -> str:
             urls.append(word)
         elif word in verbs:
             verbs.remove(word)
-    return (
-        " ".join([*settings, "wdsflow validate", quote(urls[0])])
-        if len(urls) == 1 and not verbs
-        else ""
-    )
+    if len(urls) != 1 or verbs:
+        return ""
+    return " ".join([*settings, "wdsflow validate", quote(urls[0])])

@@ -27,44 +27,7 @@ from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, is_side_image
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import is_option
-from .shapes import is_wild
-
-_LABELS = frozenset({"cls", "label", "class", "json", "jsn"})
-# Pillow does not open these by itself.
-_UNOPENED = frozenset({"heic", "heif", "jxl", "svg"})
-_USUAL = ("txt", *IMAGE_FIELDS)
-
-
-def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
-    """Return the fields that may be a caption or an image under another name, each with the usual name."""
-    found: dict[str, str] = {}
-    empty = empty_fields(shards)
-    for shard in shards:
-        for name in shard.fields:
-            last = name.removesuffix(".gz").rpartition(".")[2]
-            if (
-                name in found
-                or name in _USUAL
-                or name in empty
-                or is_wild(shard, name)
-                or not is_option(name)
-            ):
-                continue
-            if last in CAPTIONS and last not in _LABELS:
-                found[name] = "txt"
-            elif last in IMAGES and last not in _UNOPENED and not is_side_image(name):
-                found[name] = last if last in ("png", "jpeg", "webp") else "jpg"
-    return found
-
-
-def empty_fields(shards: Sequence[ShardEvidence]) -> set[str]:
-    """Return the fields whose members are all empty; none if only names were read."""
-    sizes: Counter[str] = Counter()
-    for shard in shards:
-        for name, found in shard.fields.items():
-            sizes[name] += found.bytes
-    return {name for name, size in sizes.items() if not size} if sizes.total() else set()
-
+from .folded_shapes import is_wild
 
 Edit = Callable[[Shape, bool], Shape | None]
 """Takes a shape, and whether its json holds a caption; returns the changed shape, None if the sample is left out."""
@@ -72,6 +35,47 @@ Edit = Callable[[Shape, bool], Shape | None]
 CAPTION = "txt"
 # Captions that a repair replaces by those in json.
 _REPLACED = frozenset({EMPTY, BLANK, NOT_UTF8})
+_LABELS = frozenset({"cls", "label", "class", "json", "jsn"})
+# Pillow does not open these by itself.
+_UNOPENED = frozenset({"heic", "heif", "jxl", "svg"})
+_USUAL = (CAPTION, *IMAGE_FIELDS)
+
+
+def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
+    """Return the fields that may be a caption or an image under another name, each with the usual name."""
+    names: dict[str, str] = {}
+    empty = empty_fields(shards)
+    for shard in shards:
+        for name in shard.fields:
+            if name in names or name in _USUAL or name in empty:
+                continue
+            if is_wild(shard, name) or not is_option(name):
+                continue
+            usual = _usual_name(name)
+            if usual:
+                names[name] = usual
+    return names
+
+
+def _usual_name(name: str) -> str:
+    """Return the name that readers know for a field of captions or images; "" if it is neither."""
+    extension = name.removesuffix(".gz").rpartition(".")[2]
+    if extension in CAPTIONS and extension not in _LABELS:
+        return CAPTION
+    if extension in IMAGES and extension not in _UNOPENED and not is_side_image(name):
+        return extension if extension in ("png", "jpeg", "webp") else "jpg"
+    return ""
+
+
+def empty_fields(shards: Sequence[ShardEvidence]) -> set[str]:
+    """Return the fields whose members are all empty; none if only names were read."""
+    sizes: Counter[str] = Counter()
+    for shard in shards:
+        for name, field in shard.fields.items():
+            sizes[name] += field.bytes
+    if not sizes.total():
+        return set()
+    return {name for name, size in sizes.items() if not size}
 
 
 @dataclass(frozen=True)
@@ -93,19 +97,20 @@ class ShapeEdits:
 
     def __call__(self, shape: Shape, has_caption: bool) -> Shape | None:
         """Return the shape of a sample after a repair; its fields must have distinct names, in lower case."""
-        parts = dict(zip((part.suffix for part in shape), shape, strict=True))
+        parts = {part.suffix: part for part in shape}
         for old, new in self.rename:
             if old in parts and new not in parts:
-                found = [
-                    _renamed(part, new) if name == old else part for name, part in parts.items()
-                ]
-                parts = {part.suffix: part for part in found}
+                renamed = [part if part.suffix != old else _renamed(part, new) for part in shape]
+                shape = tuple(renamed)
+                parts = {part.suffix: part for part in shape}
         replaces = CAPTION not in parts or parts[CAPTION].status in _REPLACED
         if self.caption and has_caption and "json" in parts and replaces:
             parts.pop(CAPTION, None)
             parts[CAPTION] = Part(CAPTION, OK)
         after = tuple(part for name, part in parts.items() if name not in self.drop)
-        return None if not after or (self.drop_bad and is_bad(after)) else after
+        if not after or (self.drop_bad and is_bad(after)):
+            return None
+        return after
 
 
 def _renamed(part: Part, new: str) -> Part:
@@ -121,31 +126,30 @@ def is_bad(shape: Shape) -> bool:
     """Return whether ``wdsflow repair --drop-bad`` leaves a sample out."""
     status = {part.suffix: part.status for part in shape}
     images = [status[name] for name in IMAGE_FIELDS if name in status]
-    return (
-        not images
-        or CAPTION not in status
-        or status[CAPTION] in (*_REPLACED, BAD)
-        or status.get("json") == BAD
-        or not IMAGE_TROUBLE.isdisjoint(images)
-    )
+    if not images or not IMAGE_TROUBLE.isdisjoint(images):
+        return True
+    if CAPTION not in status or status[CAPTION] in (*_REPLACED, BAD):
+        return True
+    return status.get("json") == BAD
 
 
 def with_caption(shape: Shape, has_caption: bool) -> Shape | None:
     """Return a shape after the pipeline stage in plain webdataset code, which leaves incomplete samples out."""
     after = ShapeEdits(caption="?")(shape, has_caption)
     names = {part.suffix for part in after or ()}
-    return after if CAPTION in names and not names.isdisjoint(IMAGE_FIELDS) else None
+    if CAPTION not in names or names.isdisjoint(IMAGE_FIELDS):
+        return None
+    return after
 
 
 def as_caption(shape: Shape, has_caption: bool) -> Shape:
     """Return the shape for a reader that takes the caption from json."""
     status = OK if has_caption else NO_CAPTION
-    return tuple(
-        part._replace(status=status)
-        if part.suffix.lower() == "json" and part.status != BAD
-        else part
-        for part in shape
-    )
+    after = []
+    for part in shape:
+        is_json = part.suffix.lower() == "json" and part.status != BAD
+        after.append(part._replace(status=status) if is_json else part)
+    return tuple(after)
 
 
 def changed(shards: Sequence[ShardEvidence], edit: Edit, caption: str = "") -> list[ShardEvidence]:
@@ -153,8 +157,8 @@ def changed(shards: Sequence[ShardEvidence], edit: Edit, caption: str = "") -> l
 
     Empty shards are left out.
     """
-    found = [replace(shard, runs=_runs(shard, edit, caption)) for shard in shards]
-    return [shard for shard in found if shard.runs.head is not None]
+    edited = [replace(shard, runs=_runs(shard, edit, caption)) for shard in shards]
+    return [shard for shard in edited if shard.runs.head is not None]
 
 
 def is_known(shards: Sequence[ShardEvidence]) -> bool:
@@ -164,10 +168,11 @@ def is_known(shards: Sequence[ShardEvidence]) -> bool:
 
 def is_plain(shards: Sequence[ShardEvidence]) -> bool:
     """Return whether the fields of each sample have distinct names, in lower case."""
-    names = ([part.suffix for part in shape] for shape in shapes_of(shards))
-    return all(
-        len(set(each)) == len(each) and "".join(each).lower() == "".join(each) for each in names
-    )
+    for shape in shapes_of(shards):
+        names = [part.suffix for part in shape]
+        if len(set(names)) < len(names) or any(name != name.lower() for name in names):
+            return False
+    return True
 
 
 def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
@@ -177,26 +182,42 @@ def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
 
 def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
     """Return the runs after an edit. If several shapes became one, their order is unknown."""
-    captioned = dict(shard.json_keys[caption].shapes) if caption in shard.json_keys else {}
-    left: list[ShapeCount] = []
-    for item in shard.runs.counted():
-        having = min(captioned.get(item.shape, 0), item.count)
-        captioned[item.shape] = captioned.get(item.shape, 0) - having
-        for count, has_caption in ((having, True), (item.count - having, False)):
-            if count and (after := edit(item.shape, has_caption)) is not None:
-                left.append(replace(item, shape=after, count=count, before=()))
-    if not left:
+    edited = _edited(shard, edit, caption)
+    if not edited:
         return Runs()
-    head, last = (Run(item.key, item.offset, item.shape) for item in (left[0], left[-1]))
+    head = _run_of(edited[0])
+    if sum(item.count for item in edited) == 1:
+        return Runs(head)
+    tail = _run_of(edited[-1])
     if shard.runs.tail is not None:
         # The next shard's first sample may continue it.
-        last = last._replace(key=shard.runs.tail.key)
-    if sum(item.count for item in left) == 1:
-        return Runs(head)
-    inner = [
-        replace(item, count=item.count - (item is left[0]) - (item is left[-1])) for item in left
-    ]
-    return Runs(head, tuple(item for item in inner if item.count), last)
+        tail = tail._replace(key=shard.runs.tail.key)
+    inner = []
+    for item in edited:
+        # The ends are counted by themselves.
+        count = item.count - (item is edited[0]) - (item is edited[-1])
+        if count:
+            inner.append(replace(item, count=count))
+    return Runs(head, tuple(inner), tail)
+
+
+def _edited(shard: ShardEvidence, edit: Edit, caption: str) -> list[ShapeCount]:
+    """Return the shapes after an edit, with the number of samples; those that are left out are missing."""
+    # Shape -> samples whose json holds a caption.
+    with_caption_left = dict(shard.json_keys[caption].shapes) if caption in shard.json_keys else {}
+    edited: list[ShapeCount] = []
+    for item in shard.runs.counted():
+        captioned = min(with_caption_left.get(item.shape, 0), item.count)
+        with_caption_left[item.shape] = with_caption_left.get(item.shape, 0) - captioned
+        for count, has_caption in ((captioned, True), (item.count - captioned, False)):
+            after = edit(item.shape, has_caption) if count else None
+            if after is not None:
+                edited.append(replace(item, shape=after, count=count, before=()))
+    return edited
+
+
+def _run_of(item: ShapeCount) -> Run:
+    return Run(item.key, item.offset, item.shape)
 
 
 def caption_edits(shards: Sequence[ShardEvidence]) -> ShapeEdits | None:
@@ -204,8 +225,8 @@ def caption_edits(shards: Sequence[ShardEvidence]) -> ShapeEdits | None:
     named = caption_name(shards)
     if named is None or not fits_option(named[0]):
         return None
-    json = any("json" in shard.fields for shard in shards)
-    return ShapeEdits(named[0], () if json else (("jsn", "json"),))
+    has_json = any("json" in shard.fields for shard in shards)
+    return ShapeEdits(named[0], rename=() if has_json else (("jsn", "json"),))
 
 
 def fits_option(name: str) -> bool:

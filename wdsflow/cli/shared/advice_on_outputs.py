@@ -8,8 +8,8 @@ from wdsflow.records.working_folder import store_of
 from wdsflow.shards.written_names import spelled
 
 from .nearest_paths import existing
+from .output_files import is_misplaced, refuse_write
 from .refuse import refuse, refuse_unreadable
-from .terminal import cannot_write, is_misplaced
 from .typed import Typed, free
 
 # Commands with more shards than these name them in a file.
@@ -36,9 +36,9 @@ def refuse_output(error: OSError, typed: Typed) -> NoReturn:
     if typed.is_filter:
         refuse_run_output(error, typed)
     if is_misplaced(error, Path(typed.out or ".")):
-        cannot_write(error, f"elsewhere: {typed.elsewhere()}")
+        refuse_write(error, f"elsewhere: {typed.elsewhere()}")
     finished = "files" if typed.name == "index" else "shards"
-    cannot_write(
+    refuse_write(
         error, f"free space there: finished {finished} are kept, and the same command resumes"
     )
 

@@ -9,7 +9,8 @@ from .nearest_paths import nearest_ledger
 from .typed import Typed, free
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.json_place import NoCaptions, NoJsonValue
+    from wdsflow.filtering.caption_search import NoCaptions
+    from wdsflow.filtering.json_names import NoJsonValue
 
 # A predicate for any shards.
 _EXAMPLE = "min_side >= 200"
@@ -21,10 +22,10 @@ def advise_on_captions(error: "NoCaptions", typed: Typed) -> Iterator[str]:
     """Yield where the captions are instead, and the command with it."""
     from wdsflow.stages.scores.sample_fields import CAPTIONS
 
-    if error.found is None:
+    if error.nearest is None:
         return
-    yield str(error.found)
-    old, new = error.place, error.found.place
+    yield str(error.nearest)
+    old, new = error.fields, error.nearest.fields
     texts = _score_texts(typed)
     changed: dict[str, Any] = {name: _with_captions(text, old, new) for name, text in texts.items()}
     is_set_for_all = typed.given.get("caption", CAPTIONS) == old
@@ -37,7 +38,7 @@ def advise_on_json(error: "NoJsonValue", typed: Typed) -> Iterator[str]:
     """Yield the nearest name in the json of samples, and commands with it, or without samples that lack it."""
     yield from _nearest_json_name(error, typed)
     where = typed.given.get("where")
-    if not error.every and isinstance(where, str):
+    if not error.is_all and isinstance(where, str):
         call = f"{error.score.name}({error.score.path!r})"
         yield f"if others have it, drop those without: {typed.again(where=f'{call} is not None and ({where})')}"
 
@@ -58,7 +59,7 @@ def measure_again(typed: Typed, missing: str = "") -> Iterator[str]:
 
     ``missing``: a name for them; by default all that the predicate needs.
     """
-    from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
+    from wdsflow.filtering.deciding.measure_advice import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 
     ledger: str | None = typed.given.get("ledger")
@@ -88,19 +89,19 @@ def measure_again(typed: Typed, missing: str = "") -> Iterator[str]:
 
 
 def _nearest_json_name(error: "NoJsonValue", typed: Typed) -> Iterator[str]:
-    if error.found is None:
-        if error.there:
-            names = ", ".join(f"{name.score}({name.path!r})" for name in error.there)
+    if error.nearest is None:
+        if error.frequent:
+            names = ", ".join(f"{name.score}({name.path!r})" for name in error.frequent)
             yield f"samples have {names}"
         yield f"to see the json of some samples: {typed.look('inspect', *typed.given.get('urls', ()), sample=3)}"
         return
-    yield str(error.found)
+    yield str(error.nearest)
     old = error.score.name, error.score.path
-    new = error.found.score, error.found.path
+    new = error.nearest.score, error.nearest.path
     texts = _score_texts(typed)
     changed = {name: _with_json_name(text, old, new) for name, text in texts.items()}
     # Otherwise a text would be compared as a number.
-    is_same_score = error.found.score == error.score.name
+    is_same_score = error.nearest.score == error.score.name
     if is_same_score and changed != texts:
         yield typed.again(**changed)
 

@@ -12,8 +12,8 @@ from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.packing.folder_names import PatternName
-    from wdsflow.packing.folder_rows import HoldsTables
-    from wdsflow.packing.layouts import WhichColumn
+    from wdsflow.packing.rows.folder_rows import HoldsTables
+    from wdsflow.packing.rows.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
     from wdsflow.reshaping.graft.join_on import WrongJoin
     from wdsflow.table_files.errors import NoColumn, NoTable

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.ledger_subset import as_scored, stored_scores
+from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_filter import with_precision
 from wdsflow.filtering.run_folder import Layout
@@ -55,8 +55,8 @@ def _lines_of(cost: ScoreCost) -> Iterator[str]:
     if not cost.measured:
         about = (
             ""
-            if cost.about is None
-            else f"; with the default model about {cost.about:g} s of a CPU core for a sample"
+            if cost.catalog_seconds is None
+            else f"; with the default model about {cost.catalog_seconds:g} s of a CPU core for a sample"
         )
         yield f"  {cost.score}: not measured{about}"
 

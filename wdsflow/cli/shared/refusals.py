@@ -18,6 +18,7 @@ from .advice_on_outputs import (
     refuse_run_output,
 )
 from .advice_on_scores import advise_on_captions, advise_on_json, advise_on_ledger, measure_again
+from .advice_on_shards import advise_on_no_shards
 from .advice_on_tables import (
     advise_on_ambiguous_join,
     advise_on_candidates,
@@ -30,7 +31,6 @@ from .advice_on_tables import (
     report_no_match,
 )
 from .refuse import refuse
-from .terminal import about_shards
 from .typed import Typed, free
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _copies_shards(typed: Typed) -> bool:
 
 # By the names of classes, which are not all imported. The nearest class that an error is of counts.
 _ADVICE: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
-    "NoShards": about_shards,
+    "NoShards": advise_on_no_shards,
     "UnknownReader": _no_advice,
     "NoCaptions": advise_on_captions,
     "NoJsonValue": advise_on_json,

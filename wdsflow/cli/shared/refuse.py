@@ -6,10 +6,10 @@ from typing import NoReturn
 
 from wdsflow.text.shell import escape, quote_path
 
-from .terminal import WRONG_USE
-
+# Exit status of a wrong command, or if nothing could be read or written.
+WRONG_USE = 2
 # Characters of a line of a message, and of a hint, whose commands must not be cut.
-_LINE = 2_000
+_LINE = 20_000
 _HINT = 100_000
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.records.working_folder import working_folder
 from wdsflow.text.options import MODELS, argument, option, place, required
 
-from .terminal import shown_as
+from .output_url import shown_as
 from .typed import free
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.sql import quoted_name
 from wdsflow.filtering.ledger.ledger import column_of, gathered_column, names_in_file, read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import (
-    About,
     LedgerError,
+    LedgerMetadata,
     NotCompared,
     calls_of,
-    read_about,
+    read_metadata,
 )
 from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.run_folder import Layout
@@ -64,7 +64,7 @@ class ComparedLedgers:
             path = self._scored.ledger(name)
             try:
                 tables.run(
-                    f"CREATE OR REPLACE TABLE ledger AS {self._selection(read_about(path), path, call)}"
+                    f"CREATE OR REPLACE TABLE ledger AS {self._selection(read_metadata(path), path, call)}"
                 )
             except duckdb.Error as error:
                 raise LedgerError(f"{path} cannot be read: {error}") from None
@@ -86,21 +86,21 @@ class ComparedLedgers:
         tables.add("members", member=np.array(members, np.uint32))
         tables.run("DELETE FROM ledger WHERE sample NOT IN (SELECT member FROM members)")
 
-    def _selection(self, about: About, path: Path, call: ScoreCall) -> str:
+    def _selection(self, metadata: LedgerMetadata, path: Path, call: ScoreCall) -> str:
         """Return the query for the readable samples of a ledger: see ``compared_table``.
 
         ``missing`` is the score that is not computed for a sample, and NULL if it can be compared.
         Samples for which the score has failed are left out.
         """
         number = self._plan.ranks.get(call)
-        names = names_in_file(calls_of(about), about["gathered"])
+        names = names_in_file(calls_of(metadata), metadata["gathered"])
         # Folders may be called like ``key=1``: they are no columns.
         source = f"read_parquet({literal(pattern_of(path))}, hive_partitioning = false)"
         source = f"(SELECT * FROM {source} WHERE trouble IS NULL)"
         return (
-            _of_data(about, names, source, call)
+            _of_data(metadata, names, source, call)
             if number is None
-            else _of_number(about, names, source, number)
+            else _of_number(metadata, names, source, number)
         )
 
 
@@ -114,10 +114,10 @@ def kept_members(
     return [row.number for row in compared_rows(plan, samples, call)]
 
 
-def _of_data(about: About, names: dict[str, str], source: str, call: ScoreCall) -> str:
+def _of_data(metadata: LedgerMetadata, names: dict[str, str], source: str, call: ScoreCall) -> str:
     """Return the query for samples that are compared by gathered data."""
-    alike = [other for other in calls_of(about) if other != call and gathers_like(call, other)]
-    calls = [other for other in (call, *alike) if str(other) in about["gathered"]]
+    alike = [other for other in calls_of(metadata) if other != call and gathers_like(call, other)]
+    calls = [other for other in (call, *alike) if str(other) in metadata["gathered"]]
     columns = [quoted_name(names[gathered_column(str(other))]) for other in calls]
     data = f"coalesce({', '.join(columns)}, NULL)" if columns else "NULL::BLOB"
     failed = " OR ".join(_has_failed(other) for other in (call, *alike))
@@ -128,9 +128,11 @@ def _of_data(about: About, names: dict[str, str], source: str, call: ScoreCall) 
     )
 
 
-def _of_number(about: About, names: dict[str, str], source: str, ranked: RankedNumber) -> str:
+def _of_number(
+    metadata: LedgerMetadata, names: dict[str, str], source: str, ranked: RankedNumber
+) -> str:
     """Return the query for samples that are ranked by a number."""
-    stored = calls_of(about)
+    stored = calls_of(metadata)
     columns = {call: names[column_of(str(call))] for call in ranked.calls if call in stored}
     absent = [call for call in ranked.calls if call not in stored]
     if absent:

@@ -45,7 +45,7 @@ def add_compared(plan: FilterPlan, samples: SampleTable, layout: Layout, name: s
     """Set the values of all comparisons; samples that were not part of one are not compared."""
     forget_compared(plan, samples)
     add_values(plan, samples, layout, name, plan.compared_among_all)
-    # The samples that the other terms keep, before the values of these comparisons are known.
+    # The samples that the other terms keep, before the values of these comparisons are set.
     members = {
         call: {row.number for row in compared_rows(plan, samples, call)}
         for call in plan.compared_among_kept

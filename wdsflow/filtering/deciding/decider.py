@@ -47,7 +47,7 @@ class Decider:
         first = self.steps[0].scores
         decisions = evaluate(self.evaluator, SampleTable(), [row], (), first)
         self._judge([row], decisions)
-        return row.judgement, tuple(call for call in first if decisions.lacks[call][0])
+        return row.judgement, tuple(call for call in first if decisions.missing[call][0])
 
     @cached_property
     def first_calls(self) -> tuple[ScoreCall, ...]:
@@ -97,7 +97,7 @@ class Decider:
         """Decide samples by the scores of earlier steps, and return each score of the next with those that need it."""
         decisions = evaluate(self.evaluator, samples, rows, computed, scores)
         self._judge(rows, decisions)
-        return {call: list(compress(rows, decisions.lacks[call].tolist())) for call in scores}
+        return {call: list(compress(rows, decisions.missing[call].tolist())) for call in scores}
 
     def _decide_last(self, samples: SampleTable, rows: Sequence[Row]) -> None:
         """Decide samples whose scores are all computed: a result that is unknown now stays unknown."""
@@ -143,9 +143,9 @@ def set_outcomes(plan: FilterPlan, table: SampleTable) -> None:
         if row.trouble.startswith(DROPPED):
             row.outcome = "dropped"
             row.term = row.trouble.removeprefix(DROPPED)
-            row.detail = row.about or None
+            row.detail = row.trouble_detail or None
         elif row.trouble:
-            row.quarantine(row.trouble, row.about)
+            row.quarantine(row.trouble, row.trouble_detail)
         elif decider is not None:
             _set_outcome(plan, table, row)
 

@@ -9,7 +9,7 @@ from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.samples import ShardView, method_of
 from wdsflow.stages.scores.base import DatasetScore, TextScore
-from wdsflow.stages.scores.model.model_score import described
+from wdsflow.stages.scores.model.returned_values import described
 
 from .plan import FilterPlan
 from .score_values import failure_of, guarded, plain_method

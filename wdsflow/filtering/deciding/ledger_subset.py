@@ -2,11 +2,9 @@
 
 import os
 from array import array
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -15,39 +13,24 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
-    MissingScore,
-    SettledByLedger,
-    calls_of,
     no_ledgers,
-    read_about,
+    read_metadata,
     same_shard,
 )
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
-from wdsflow.filtering.predicates.catalog import gathers_like, with_columns
-from wdsflow.filtering.recipe.recipe import (
-    Recipe,
-    canonical_recipe,
-    fixed_conditions,
-    recorded_recipe,
-    recorded_run,
-)
-from wdsflow.filtering.recipe.recipe_stages import read_stages
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import Range, SourceError, local_folder, place_of
-from wdsflow.shards.urls import expand
-from wdsflow.shards.written_names import compact
-from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import compare_samples
 from .compared_values import add_compared
 from .decider import set_outcomes
 from .plan import FilterPlan, plan_of
-
-_OF_SCORES = ("image", "caption", "image_memory", "precision")
+from .stored_scores import as_scored, check_scores
 
 
 class StagedLedger(LedgerError):
@@ -59,29 +42,32 @@ class UnknownShard(LedgerError):
 
 
 class KeptSamples(NamedTuple):
-    """The kept samples of a shard."""
+    """The kept samples of a shard.
 
-    # First byte, byte after the last, of each range: samples, and global headers before them.
-    places: Sequence[int]
-    # Samples.
+    Attributes:
+        offsets: the first byte and the byte after the last of each range, of samples and of global headers before them.
+        kept: the number of kept samples.
+        samples: the number of all samples of the shard.
+        digest: the digest of the offsets.
+    """
+
+    offsets: Sequence[int]
     kept: int
-    # Of the shard.
     samples: int
-    # Of the places.
     digest: bytes
 
     @property
     def ranges(self) -> list[Range]:
         """The ranges of the (uncompressed) tar, sorted; neighbours are joined."""
-        return list(zip(self.places[::2], self.places[1::2], strict=True))
+        return list(zip(self.offsets[::2], self.offsets[1::2], strict=True))
 
 
 @dataclass(frozen=True)
 class ShardLedger:
     """A shard and its ledger.
 
-    ``resolved``: the folder with the values of scores that compare samples. ``known``: the kept
-    samples, if decided.
+    ``resolved``: the folder with the values of scores that compare samples. ``decided``: the kept
+    samples, if they are decided already.
     """
 
     url: Shard
@@ -89,7 +75,7 @@ class ShardLedger:
     scored: Layout
     recipe: Recipe
     resolved: Layout | None = None
-    known: KeptSamples | None = None
+    decided: KeptSamples | None = None
 
     def kept(self) -> KeptSamples:
         """Return the kept samples. Reads the ledger, and a few pieces of the shard to compare it with.
@@ -97,24 +83,28 @@ class ShardLedger:
         Raises LedgerError if there is no ledger, if it lacks a required score (MissingScore), or if
         the shard has changed since; SourceError if the shard cannot be read.
         """
-        if self.known is not None:
-            return self.known
+        if self.decided is not None:
+            return self.decided
         rows, headers = self.rows()
         ranges = [(row.start, row.end) for row in rows if row.outcome == "kept"]
-        places = array("q", (place for each in with_headers(ranges, headers) for place in each))
-        return KeptSamples(
-            places, len(ranges), len(rows), blake2b(places.tobytes(), digest_size=16).digest()
-        )
+        offsets = array("q")
+        for start, end in with_headers(ranges, headers):
+            offsets += array("q", (start, end))
+        digest = blake2b(offsets.tobytes(), digest_size=16).digest()
+        return KeptSamples(offsets, len(ranges), len(rows), digest)
 
     def rows(self) -> tuple[list[Row], Sequence[Range]]:
         """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
-        plan, record = plan_of(self.recipe), self._record()
-        return self._rows(record, None if plan.dataset_calls else plan.scores), record.headers
+        plan = plan_of(self.recipe)
+        record = self._record()
+        # Data to compare samples is not needed.
+        calls = None if plan.dataset_calls else plan.scores
+        return self._rows(record, calls), record.headers
 
     def check(self) -> None:
         """Raise LedgerError if there is no ledger, or if the shard has changed since."""
         path = self.scored.ledger(self.name)
-        same_shard(read_about(path), self._record(), path)
+        same_shard(read_metadata(path), self._record(), path)
 
     def _record(self) -> ShardRecord:
         return ShardRecord(0, self.url, self.name, "", input_identity(self.url))
@@ -148,7 +138,7 @@ class LedgerSubset:
         if not self._records:
             raise no_ledgers(scored.folder)
         check_scores(plan_of(self.recipe), scored, [record.name for record in self._records])
-        self._by_place = {place_of(Shard.stored(record.url)): record for record in self._records}
+        self._by_location = {place_of(Shard.stored(record.url)): record for record in self._records}
         self._by_name: dict[str, list[ShardRecord]] = {}
         for record in self._records:
             self._by_name.setdefault(output_names([record.url])[0], []).append(record)
@@ -164,12 +154,12 @@ class LedgerSubset:
             raise ValueError("the predicate is empty: without one, all samples are kept")
         # Raises if it never holds.
         fixed_conditions(Recipe(where=where))
-        found = LedgerSubset(folder, Recipe(where=where))
-        if found.recipe.stages:
+        subset = LedgerSubset(folder, Recipe(where=where))
+        if subset.recipe.stages:
             raise StagedLedger(
-                f"{found.folder} was measured with stages, which change samples: only wdsflow filter can write those"
+                f"{subset.folder} was measured with stages, which change samples: only wdsflow filter can write those"
             )
-        return found
+        return subset
 
     @property
     def where(self) -> str:
@@ -182,7 +172,7 @@ class LedgerSubset:
         return bool(plan_of(self.recipe).dataset_calls)
 
     def shard(self, url: Shard) -> ShardLedger:
-        """Return the ledger of a shard, found by path or url, otherwise by name. Raises LedgerError."""
+        """Return the ledger of a shard: that of its path or url, otherwise that of its name. Raises LedgerError."""
         return ShardLedger(url, self._record(url).name, self._scored, self.recipe)
 
     def shards(self, urls: Sequence[Shard]) -> list[ShardLedger]:
@@ -195,25 +185,27 @@ class LedgerSubset:
         with TemporaryDirectory(prefix="wdsflow-") as scratch:
             resolved = self._compare(urls, Path(scratch))
             shards = [replace(self.shard(url), resolved=resolved) for url in urls]
-            return [replace(shard, resolved=None, known=shard.kept()) for shard in shards]
+            return [replace(shard, resolved=None, decided=shard.kept()) for shard in shards]
 
     def _compare(self, urls: Sequence[Shard], folder: Path) -> Layout:
         """Compute the scores that compare the samples of shards, in this order, in an empty folder.
 
         Raises LedgerError if the ledger of a shard is missing or of another shard, SourceError.
         """
-        layout, shards = Layout(folder), [self.shard(url) for url in dict.fromkeys(urls)]
+        layout = Layout(folder)
+        shards = [self.shard(url) for url in dict.fromkeys(urls)]
         # Ledger -> shard.
         urls_of: dict[str, Shard] = {}
         for shard in shards:
-            if (other := urls_of.setdefault(shard.name, shard.url)) != shard.url:
+            other = urls_of.setdefault(shard.name, shard.url)
+            if other != shard.url:
                 raise LedgerError(
                     f"{other} and {shard.url} have one ledger, and {self.where} compares samples: name each shard once"
                 )
             # Before its values are compared with others.
             shard.check()
-        for each in (layout.spool, layout.inside / "resolved"):
-            each.mkdir(parents=True, exist_ok=True)
+        for path in (layout.spool, layout.resolved_folder):
+            path.mkdir(parents=True, exist_ok=True)
         names = [(number, shard.name) for number, shard in enumerate(shards)]
         compare_samples(plan_of(self.recipe), names, self._scored, layout)
         return layout
@@ -223,190 +215,30 @@ class LedgerSubset:
         return sum(self._record(url).samples for url in urls)
 
     def _record(self, url: Shard) -> ShardRecord:
-        found = self._by_place.get(place_of(url))
-        if found is not None:
-            return found
-        alike = [] if url.is_pipe else self._by_name.get(output_names([url])[0], [])
-        if len(alike) > 1:
-            with suppress(SourceError):
-                now = input_identity(url)
-                alike = [
-                    each for each in alike if each.input.get("pieces") == now.get("pieces")
-                ] or alike
-        if not alike:
+        """Return the record of a shard: that of its path or url, otherwise that of its name. Raises UnknownShard."""
+        record = self._by_location.get(place_of(url))
+        if record is not None:
+            return record
+        candidates: list[ShardRecord] = []
+        if not url.is_pipe:
+            candidates = self._by_name.get(output_names([url])[0], [])
+        if len(candidates) > 1:
+            candidates = _same_contents(candidates, url)
+        if not candidates:
             raise UnknownShard(f"{self.folder} has no ledger of {url}")
-        return alike[0]
+        return candidates[0]
+
+
+def _same_contents(records: list[ShardRecord], url: Shard) -> list[ShardRecord]:
+    """Return the records of shards with the contents of one; all records if there are none, or it cannot be read."""
+    try:
+        pieces = input_identity(url).get("pieces")
+    except SourceError:
+        return records
+    return [record for record in records if record.input.get("pieces") == pieces] or records
 
 
 def decide(plan: FilterPlan, samples: SampleTable) -> None:
     """Set the outcomes of a shard's samples as ``filter`` does. Raises MissingScore."""
     set_outcomes(plan, samples)
     part_twins(samples.rows)
-
-
-def check_scores(plan: FilterPlan, scored: Layout, names: Sequence[str]) -> None:
-    """Raise MissingScore if the first ledger has no column for a score of the predicate."""
-    for call in lacking_columns(plan, scored, names):
-        raise MissingScore(
-            str(call), f"{scored.folder} has no {call}, which was not computed there"
-        )
-
-
-def lacking_columns(plan: FilterPlan, scored: Layout, names: Sequence[str]) -> list[ScoreCall]:
-    """Return the scores of a recipe for which the first ledger has no column."""
-    there = _calls_there(scored, names)
-    return _lacking(plan, there) if there is not None else []
-
-
-def is_complete(scored: Layout, recipe: Recipe) -> bool:
-    """Return whether ledgers have the scores of a recipe for all samples, as those of ``measure``."""
-    run = recorded_run(scored.run_file)
-    asked = recorded_recipe(scored.run_file).get("scores", [])
-    every = asked if isinstance(asked, list) else []
-    return run.get("kind") == "measure" or all(
-        str(call) in every for call in plan_of(recipe).scores
-    )
-
-
-def stored_scores(recipe: Recipe, scored: Layout) -> frozenset[ScoreCall]:
-    """Return the scores that a run takes from ledgers; ``recipe`` is what ``as_scored`` returned."""
-    plan = plan_of(recipe)
-    lacks = {
-        *lacking_columns(plan, scored, [record.name for record in records_in_order(scored)]),
-        *plan.ranks,
-    }
-    if not is_complete(scored, recipe):
-        # A filter ran its models only for samples that needed them.
-        lacks |= plan.model_calls
-    return frozenset(call for call in plan.scores if call not in lacks)
-
-
-def _lacking(plan: FilterPlan, there: Collection[ScoreCall]) -> list[ScoreCall]:
-    """Return the scores of a predicate that have no column, and no data to compare samples."""
-    return [
-        call
-        for call in plan.scores
-        if call not in there
-        and call not in plan.ranks
-        and not any(gathers_like(call, other) for other in there)
-    ]
-
-
-def _calls_there(scored: Layout, names: Iterable[str]) -> dict[ScoreCall, str] | None:
-    """Return the scores of the first ledger, None if there is none."""
-    path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
-    if path is None:
-        return None
-    calls = calls_of(read_about(path))
-    run = recorded_run(scored.run_file)
-    computed = run.get("scores")
-    if run.get("kind") != "measure" or not isinstance(computed, dict):
-        return calls
-    # This ledger may have more scores than the others, of an earlier run that did not finish.
-    return {call: kind for call, kind in calls.items() if str(call) in computed}
-
-
-def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
-    """Return the recipe with the stages, fields and precision of the scores, and their full names.
-
-    Raises LedgerError; ExpressionError if the name of a score matches several columns.
-    """
-    if not scored.has_ledgers:
-        raise no_ledgers(scored.folder)
-    found_recipe = recorded_recipe(scored.run_file)
-    if not found_recipe:
-        raise LedgerError(
-            f"{scored.run_file} does not record how {scored.folder} was measured: measure again"
-        )
-    stages = read_stages(found_recipe.get("stages", []))
-    if recipe.stages and recipe.stages != stages:
-        raise LedgerError(
-            f"{scored.folder} was measured with other stages than those of the recipe"
-        )
-    given = {
-        name: found_recipe[name] for name in _OF_SCORES if isinstance(found_recipe.get(name), str)
-    }
-    for name, value in given.items():
-        asked = getattr(recipe, name)
-        if asked not in {value, getattr(Recipe, name), "auto"}:
-            option = f"--{name.replace('_', '-')}"
-            raise SettledByLedger(
-                f"{scored.folder} was measured with {option} {quote(value)}: leave out {option} {quote(asked)}",
-                name,
-            )
-    there = _calls_there(scored, (record.name for record in records_in_order(scored))) or {}
-    return replace(recipe, stages=stages, where=with_columns(recipe.where, there), **given)
-
-
-def measure_command(
-    urls: Sequence[str], folder: str | os.PathLike[str], where: str
-) -> tuple[str, Path]:
-    """Return the command that computes the scores of a predicate, as a ledger was made, and the new folder that it writes.
-
-    Raises ValueError if the predicate is invalid.
-    """
-    recipe = canonical_recipe(Recipe(where=where))
-    if (added := scores_to_add(urls, Path(folder), recipe)) is not None:
-        run_file, new, (urls, calls) = None, Path(folder), added
-    else:
-        run_file, new, calls = (
-            Layout(Path(folder)).run_file,
-            _unused(Path(folder)),
-            needed_scores(recipe),
-        )
-    words = [
-        *map(quote_path, compact(list(urls))),
-        "-o",
-        quote_path(str(new)),
-        "--scores",
-        quote(calls),
-    ]
-    words += (
-        ["--recipe", quote_path(str(run_file))]
-        if run_file is not None and run_file.is_file()
-        else []
-    )
-    return " ".join(["wdsflow measure", *words]), new
-
-
-def needed_scores(recipe: Recipe) -> str:
-    """Return the scores that a predicate needs, for --scores."""
-    plan = plan_of(recipe)
-    return ",".join(str(call) for call in plan.scores if call not in plan.ranks)
-
-
-def scores_to_add(
-    urls: Sequence[str], folder: Path, recipe: Recipe
-) -> tuple[list[str], str] | None:
-    """Return the shards of a run of ``measure``, and the scores that its ledgers lack for a predicate.
-
-    None if no command can add scores to these ledgers: they are of a filter, or of other shards.
-    """
-    layout = Layout(folder)
-    run = recorded_run(layout.run_file)
-    known = run.get("urls")
-    if run.get("kind") != "measure" or not isinstance(known, list):
-        return None
-    measured = list(map(Shard.stored, known))
-    if any(shard.is_pipe for shard in measured):
-        return None
-    given = expand(urls, allow_pipe=True).urls
-    if not set(map(place_of, given)) <= set(map(place_of, measured)):
-        return None
-    try:
-        plan = plan_of(as_scored(recipe, layout))
-    except LedgerError:
-        return None
-    there = _calls_there(layout, (record.name for record in records_in_order(layout))) or {}
-    lacks = [str(call) for call in _lacking(plan, there)]
-    return list(urls) if given == measured else [*measured], ",".join(lacks) or needed_scores(
-        plan.recipe
-    )
-
-
-def _unused(folder: Path) -> Path:
-    """Return a new folder name derived from another folder, next to it if its parent is writable."""
-    folder = folder if folder.name else Path("scored")
-    parent = folder.parent if os.access(folder.absolute().parent, os.W_OK) else Path()
-    names = (f"{folder.name}-{number}" if number > 1 else folder.name for number in count(1))
-    return next(parent / name for name in names if not os.path.lexists(parent / name))

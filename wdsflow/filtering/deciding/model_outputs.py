@@ -18,7 +18,8 @@ from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import begins_small
 from wdsflow.models.processes import Models
 from wdsflow.stages.scores.base import ModelDatasetScore
-from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model_score import ModelScore, Request
 
 from .direct_scores import ViewedSample
 from .plan import FilterPlan
@@ -59,7 +60,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
     time: the same shard makes the same batches.
 
     On a CPU a full window may take minutes. There the first ones of a shard have 2, 4, 8 ...
-    samples: how long a sample takes is known soon. A GPU needs full windows from the start.
+    samples: the time of a sample is measured soon. A GPU needs full windows from the start.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._running: tuple[_Window, Future[None] | None] | None = None
         # Not if models run in this process: if one killed it, the sample being read would be
         # quarantined.
-        self._thread = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
+        self._thread = ThreadPoolExecutor(1, "wdsflow-request") if models.apart else None
 
     def __exit__(self, *_: object) -> None:
         """Wait for pending requests: the next request uses the same connection."""
@@ -152,7 +153,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             row, view = open_sample.sample
             for call, requests in [*open_sample.requests.items()]:
                 score = self._model_score(call)
-                is_complete = guarded(partial(self._all_known, open_sample, requests), view)
+                is_complete = guarded(partial(self._all_available, open_sample, requests), view)
                 if isinstance(is_complete, Unknown):
                     self._table.columns[call][row.number] = is_complete
                 elif is_complete:
@@ -190,19 +191,19 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
                 stored = self._embeddings.find(open_sample.sample.row, request)
                 if stored is not None:
                     open_sample.outputs[key] = stored
-            self._is_known(open_sample, request)
+            self._is_available(open_sample, request)
         return requests
 
-    def _all_known(
+    def _all_available(
         self, open_sample: _OpenSample, requests: Sequence[Request], _view: ShardView
     ) -> bool:
-        """Return whether all outputs of a score are known; request those that are not."""
-        # Not all(...) of a generator, which would end at the first that is not known.
-        is_known = [self._is_known(open_sample, request) for request in requests]
-        return all(is_known)
+        """Return whether all outputs of a score are available; request those that are not."""
+        # Not all(...) of a generator, which would end at the first that is not available.
+        is_available = [self._is_available(open_sample, request) for request in requests]
+        return all(is_available)
 
-    def _is_known(self, open_sample: _OpenSample, request: Request) -> bool:
-        """Return whether an output is known. Otherwise request it, or first that of which it is made. Raises ScoreError."""
+    def _is_available(self, open_sample: _OpenSample, request: Request) -> bool:
+        """Return whether an output is available. Otherwise request it, or first that of which it is made. Raises ScoreError."""
         key = request.model, request.key
         item = open_sample.sample.row.number, key
         if key in open_sample.outputs:
@@ -211,7 +212,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             return False
         inputs: tuple[object, ...] = ()
         if request.after is not None:
-            if not self._is_known(open_sample, request.after):
+            if not self._is_available(open_sample, request.after):
                 return False
             output = open_sample.outputs[request.after.model, request.after.key]
             if isinstance(output, Failure):

@@ -15,7 +15,8 @@ from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, shrinker_of
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.memory.sizes import parse_size
 from wdsflow.stages.scores.base import DatasetScore, Score, versions_of
-from wdsflow.stages.scores.model.model_score import Model, ModelScore
+from wdsflow.stages.scores.model.model import Model
+from wdsflow.stages.scores.model.model_score import ModelScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.install import check_installed

@@ -81,15 +81,13 @@ def evaluate(
     samples: SampleTable,
     rows: Sequence[Row],
     computed: Collection[ScoreCall],
-    lacks: Collection[ScoreCall] = (),
+    missing: Collection[ScoreCall] = (),
 ) -> Decisions:
-    """Return what an expression says of some samples when the scores ``computed`` are known for all that need them."""
-    found = table_of(
-        samples,
-        rows,
-        {call: kind for call, kind in evaluator.expression.kinds.items() if call in computed},
-    )
-    return evaluator.evaluate(found.table, computed, found.lists, lacks)
+    """Return what an expression says of some samples when the scores ``computed`` are set for all that need them."""
+    kinds = evaluator.expression.kinds
+    kinds = {call: kind for call, kind in kinds.items() if call in computed}
+    row_table = table_of(samples, rows, kinds)
+    return evaluator.evaluate(row_table.table, computed, row_table.lists, missing)
 
 
 def results(
@@ -119,7 +117,7 @@ def _result(
     if not decisions.unknown[number]:
         return bool(decisions.keep[number])
     for call in evaluator.expression.scores:
-        if decisions.lacks[call][number] and row.number not in samples.columns[call]:
+        if decisions.missing[call][number] and row.number not in samples.columns[call]:
             return None
     return reason(evaluator, samples, decisions, number, row)
 
@@ -130,13 +128,13 @@ def reason(
     """Return why the result of an expression is unknown: the first value that is missing in its first unknown term."""
     term = evaluator.terms[decisions.term[number]]
     for call in term.scores:
-        if decisions.lacks[call][number]:
+        if decisions.missing[call][number]:
             return missing_value(samples.columns[call].get(row.number))
     return no_result(str(term), term.scores, samples, row)
 
 
 def no_result(text: str, calls: Sequence[ScoreCall], samples: SampleTable, row: Row) -> Unknown:
-    """Return why an expression has no result although all its values are known."""
+    """Return why an expression has no result although it has all its values."""
     values = {call: samples.columns[call].get(row.number) for call in calls}
     counts = {call: len(value) for call, value in values.items() if isinstance(value, list)}
     if len(set(counts.values())) > 1:
@@ -159,5 +157,5 @@ def numbers(
     expression: Expression, samples: SampleTable, rows: Sequence[Row], *, largest: bool = False
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":
     """Return the number that an expression is for each of some samples, and where it is missing. Of several items, the smallest."""
-    found = table_of(samples, rows, expression.kinds)
-    return smallest_numbers(expression, found.table, found.lists, largest=largest)
+    row_table = table_of(samples, rows, expression.kinds)
+    return smallest_numbers(expression, row_table.table, row_table.lists, largest=largest)

@@ -22,13 +22,9 @@ from wdsflow.stages.scores.base import (
     TextScore,
     bare,
 )
-from wdsflow.stages.scores.model.model_score import (
-    BatchScore,
-    ModelScore,
-    described,
-    rows_of,
-    scalar,
-)
+from wdsflow.stages.scores.model.batch_score import BatchScore
+from wdsflow.stages.scores.model.model_score import ModelScore
+from wdsflow.stages.scores.model.returned_values import described, rows_of, scalar
 from wdsflow.stages.scores.sample_view import View
 from wdsflow.stages.scores.score_catalog import SCORES
 

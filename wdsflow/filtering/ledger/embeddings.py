@@ -17,9 +17,10 @@ from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.base import Score
-from wdsflow.stages.scores.model.clip import ClipScore, Embedded, embedding_key
-from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
-from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
+from wdsflow.stages.scores.model.clip.clip_score import ClipScore, Embedded, embedding_key
+from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText
+from wdsflow.stages.scores.model.model import Model, Output
+from wdsflow.stages.scores.model.model_score import ModelScore, Request
 from wdsflow.table_files.parquet_columns import (
     Column,
     text_column,
@@ -31,13 +32,13 @@ from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 from .ledger_metadata import (
     GROUP,
     KEYS,
-    About,
-    EmbeddingAbout,
+    EmbeddingMetadata,
     LedgerError,
+    LedgerMetadata,
     distinct_names,
     embedding_columns,
     no_ledgers,
-    read_about,
+    read_metadata,
     same_shard,
 )
 from .sample_table import Row
@@ -59,22 +60,22 @@ class EmbeddingColumn(NamedTuple):
     # Numbers of an embedding.
     size: int
 
-    def about(self) -> EmbeddingAbout:
+    def metadata(self) -> EmbeddingMetadata:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
         of, model = self.embedded.of, self.embedded.model
-        about: dict[str, object] = {
+        metadata: dict[str, object] = {
             "column": self.name,
             "more": self.more,
             "of": of,
             "settings": dict(self.embedded.settings),
         }
-        about |= {
+        metadata |= {
             "dtype": "float16",
             "size": self.size,
             "model": model.identity(),
             "facts": model.facts(),
         }
-        plain: EmbeddingAbout = json.loads(canonical(about))
+        plain: EmbeddingMetadata = json.loads(canonical(metadata))
         return plain
 
 
@@ -109,22 +110,22 @@ class Spool:
         """Return the name of the column of some embeddings."""
         return next(column.name for column in self.columns if column.embedded == embedded)
 
-    def add(self, column: str, row: Row, found: "Sequence[tuple[str, Vector]]") -> None:
+    def add(self, column: str, row: Row, embeddings: "Sequence[tuple[str, Vector]]") -> None:
         """Add all (key, embedding) of a column for a sample, if their keys are new."""
         import numpy as np
 
         kept = self._positions.setdefault(row.number, {}).setdefault(column, [])
-        known = {key for key, _ in kept}
-        for key, vector in found:
-            if key not in known and np.isfinite(vector).all():
+        stored = {key for key, _ in kept}
+        for key, vector in embeddings:
+            if key not in stored and np.isfinite(vector).all():
                 data = vector.astype("<f2").tobytes()
                 kept.append((key, self._end))
                 self._file.write(data)
                 self._end += len(data)
 
-    def about(self) -> list[EmbeddingAbout]:
+    def metadata(self) -> list[EmbeddingMetadata]:
         """Return the metadata of each column."""
-        return [column.about() for column in self.columns]
+        return [column.metadata() for column in self.columns]
 
     def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
         """Yield the columns for 2,048 rows at a time."""
@@ -173,12 +174,14 @@ class Spool:
 
 
 # Columns of a ledger, by the model that computes the same.
-Entries = dict[Model, list[EmbeddingAbout]]
+Entries = dict[Model, list[EmbeddingMetadata]]
 
 
-def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries, tuple[str, ...]]:
+def _served(
+    metadata: LedgerMetadata, models: Sequence[Model], path: Path
+) -> tuple[Entries, tuple[str, ...]]:
     """Return the columns of a ledger that serve models, and lines on why it lacks those of others. Raises LedgerError."""
-    columns = about.get("embeddings", [])
+    columns = metadata.get("embeddings", [])
     if not columns:
         raise LedgerError(f"{path} has no embeddings: measure with --embeddings first")
     entries: Entries = {}
@@ -190,21 +193,23 @@ def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries,
         if same := [column for column in columns if column["model"] == identity]:
             entries[model] = same
             continue
-        wanted = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
-        alike = [
+        required = f"{model.kind} {model.model!r}, {model.pretrained!r}, {model.precision}"
+        reasons = [f"it has those of the {columns[0]['model']['kind']}"]
+        models_of_kind = [
             column["model"] for column in columns if column["model"]["kind"] == identity["kind"]
         ]
-        why = min((list(differences(other, identity)) for other in alike), key=len, default=None)
-        why = why or [f"it has those of the {columns[0]['model']['kind']}"]
-        missing.append(f"{path} has none of the {wanted}: {'; '.join(why)}")
+        if models_of_kind:
+            changes = [list(differences(other, identity)) for other in models_of_kind]
+            reasons = min(changes, key=len) or reasons
+        missing.append(f"{path} has none of the {required}: {'; '.join(reasons)}")
     if not entries:
         raise LedgerError(
             "\n".join(missing)
             or "--embeddings-from is for scores of a CLIP, and the recipe has none"
         )
     # Decoders need facts; models are loaded only if embeddings are missing.
-    for served, found in entries.items():
-        served.recall(found[0]["facts"])
+    for served, same in entries.items():
+        served.recall(same[0]["facts"])
     return entries, tuple(missing)
 
 
@@ -215,10 +220,13 @@ class StoredEmbeddings:
         self._file = ParquetFile(path)
         self._rows = self._file.rows
         self._entries = entries
-        self._all = list(
-            {entry["column"]: entry for each in entries.values() for entry in each}.values()
-        )
-        self._names = [each for entry in self._all for each in (entry["column"], entry["more"])]
+        columns: dict[str, EmbeddingMetadata] = {}
+        self._names: list[str] = []
+        for same in entries.values():
+            columns |= {entry["column"]: entry for entry in same}
+        self._all = list(columns.values())
+        for entry in self._all:
+            self._names += [entry["column"], entry["more"]]
         self._groups: OrderedDict[int, _Group] = OrderedDict()
 
     def find(self, row: Row, model: Model, key: str) -> "Vector | None":
@@ -239,10 +247,8 @@ class StoredEmbeddings:
         group = self._group(row)
         for entry in self._all:
             keys = group.keys[row.number % GROUP].get(entry["column"], [])
-            yield (
-                entry["column"],
-                [(key, group.vector(row, entry, place)) for place, key in enumerate(keys)],
-            )
+            vectors = [(key, group.vector(row, entry, number)) for number, key in enumerate(keys)]
+            yield entry["column"], vectors
 
     def _group(self, row: Row) -> "_Group":
         """Return the group of a sample; the last two are held for samples that wait for a model. Raises SourceError."""
@@ -268,7 +274,7 @@ class _Group(NamedTuple):
     keys: "list[dict[str, list[str]]]"
     columns: "dict[str, NDArray[np.object_]]"
 
-    def vector(self, row: Row, entry: EmbeddingAbout, number: int) -> "Vector":
+    def vector(self, row: Row, entry: EmbeddingMetadata, number: int) -> "Vector":
         """Return an embedding of a row by its number among those of a column."""
         import numpy as np
 
@@ -280,21 +286,21 @@ class CopiedEmbeddings:
     """The unchanged embeddings of a ledger, for the ledger of a later pass."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._about = path, read_about(path)
-        if not embedding_columns(self._about):
+        self._path, self._metadata = path, read_metadata(path)
+        if not embedding_columns(self._metadata):
             raise LedgerError(f"{path} has no embeddings: measure with --embeddings first")
 
-    def about(self) -> list[EmbeddingAbout]:
+    def metadata(self) -> list[EmbeddingMetadata]:
         """Return the metadata of each column."""
-        return list(self._about["embeddings"])
+        return list(self._metadata["embeddings"])
 
     def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
         """Yield the columns as they were written, one group at a time."""
         file = ParquetFile(self._path)
         for start in range(0, max(len(rows), 1), GROUP):
-            arrays = file.arrays(embedding_columns(self._about), start, start + GROUP)
+            arrays = file.arrays(embedding_columns(self._metadata), start, start + GROUP)
             group: dict[str, Column] = {KEYS: text_column(as_list(arrays[KEYS]))}
-            for entry in self._about["embeddings"]:
+            for entry in self._metadata["embeddings"]:
                 group[entry["column"]] = _vectors(arrays[entry["column"]], entry["size"])
                 group[entry["more"]] = vector_lists_column(_lists(arrays[entry["more"]]))
             yield group
@@ -348,7 +354,7 @@ def reuse_of(
     except OSError as error:
         raise LedgerError(f"a ledger is missing in {layout.folder}: {error}") from None
     first = layout.ledger(names[0])
-    entries, missing = _served_by(models, stages, read_about(first), first)
+    entries, missing = _served_by(models, stages, read_metadata(first), first)
     return Reuse(layout, frozenset(entries), digest(marks), missing)
 
 
@@ -357,33 +363,37 @@ def stored_embeddings(
 ) -> StoredEmbeddings:
     """Return the embeddings of a shard. Raises LedgerError if shard or stages differ, or some are missing."""
     path = reuse.layout.ledger(record.name)
-    about = read_about(path)
-    same_shard(about, record, path)
-    entries, missing = _served_by(models, stages, about, path)
+    metadata = read_metadata(path)
+    same_shard(metadata, record, path)
+    entries, missing = _served_by(models, stages, metadata, path)
     if entries.keys() != reuse.served:
         raise LedgerError("\n".join(missing) or f"{path} has more embeddings than the first ledger")
     return StoredEmbeddings(path, entries)
 
 
-def own_embeddings(models: Sequence[Model], about: About, path: Path) -> StoredEmbeddings | None:
+def current_embeddings(
+    models: Sequence[Model], metadata: LedgerMetadata, path: Path
+) -> StoredEmbeddings | None:
     """Return the embeddings of a ledger that gets more scores; None if it has none."""
     return (
-        StoredEmbeddings(path, _served(about, models, path)[0]) if about.get("embeddings") else None
+        StoredEmbeddings(path, _served(metadata, models, path)[0])
+        if metadata.get("embeddings")
+        else None
     )
 
 
 def _served_by(
-    models: Sequence[Model], stages: Sequence[SampleStage], about: About, path: Path
+    models: Sequence[Model], stages: Sequence[SampleStage], metadata: LedgerMetadata, path: Path
 ) -> tuple[Entries, tuple[str, ...]]:
-    if about["recipe"].get("stages", []) != written_stages(stages):
+    if metadata["recipe"].get("stages", []) != written_stages(stages):
         raise LedgerError(f"{path} was measured with other stages than those of the recipe")
-    return _served(about, models, path)
+    return _served(metadata, models, path)
 
 
 class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
     """Finds embeddings in the ledger of an earlier run, if there is one, and keeps those of this run, if requested.
 
-    ``own``: those that the shard's ledger has already. They are kept unchanged.
+    ``current``: those that the shard's ledger has already. They are kept unchanged.
     """
 
     def __init__(
@@ -391,10 +401,12 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         *,
         spool: Spool | None = None,
         stored: StoredEmbeddings | None = None,
-        own: StoredEmbeddings | None = None,
+        current: StoredEmbeddings | None = None,
     ) -> None:
-        self.spool, self._stored, self._own = spool, stored, own
-        self.in_use = any(each is not None for each in (spool, stored, own))
+        self.spool = spool
+        self._stored = stored
+        self._current = current
+        self.in_use = spool is not None or stored is not None or current is not None
 
     def __exit__(self, *_: object) -> None:
         """Close the file of new embeddings."""
@@ -403,20 +415,21 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
 
     def find(self, row: Row, request: Request) -> Output | None:
         """Return the output of a request if it is already known."""
-        places = [each for each in (self._own, self._stored) if each is not None]
-        if not places or not isinstance(request.model, (ClipImage, ClipText)):
+        if not isinstance(request.model, (ClipImage, ClipText)):
             return None
         key = embedding_key(request)
-        return next(
-            (found for each in places if (found := each.find(row, request.model, key)) is not None),
-            None,
-        )
+        for ledger in (self._current, self._stored):
+            if ledger is not None:
+                vector = ledger.find(row, request.model, key)
+                if vector is not None:
+                    return vector
+        return None
 
-    def keep_own(self, row: Row) -> None:
+    def keep_current(self, row: Row) -> None:
         """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""
-        if self.spool is not None and self._own is not None:
-            for column, found in self._own.all_of(row):
-                self.spool.add(column, row, found)
+        if self.spool is not None and self._current is not None:
+            for column, embeddings in self._current.all_of(row):
+                self.spool.add(column, row, embeddings)
 
     def keep(
         self, row: Row, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
@@ -424,10 +437,9 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         """Keep all embeddings of a sample that a score requested. Raises OSError if the disk fails."""
         if self.spool is None or not isinstance(score, ClipScore):
             return
-        keys = list(map(embedding_key, requests))
         for embedded in score.embedded():
-            found = zip(keys, requests, outputs, strict=True)
-            own = [
-                (key, output) for key, request, output in found if request.model == embedded.model
-            ]
-            self.spool.add(self.spool.column_of(embedded), row, own)
+            embeddings = []
+            for request, output in zip(requests, outputs, strict=True):
+                if request.model == embedded.model:
+                    embeddings.append((embedding_key(request), output))
+            self.spool.add(self.spool.column_of(embedded), row, embeddings)

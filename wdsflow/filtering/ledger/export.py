@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_metadata
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
@@ -38,8 +38,8 @@ _UID = re.compile("[0-9a-f]{32}")
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
     """Return the function that writes a file of this name, by its extension. Raises ValueError if unknown, OSError."""
-    ways = {".txt": _keys, ".npy": _uids, ".parquet": _columns, ".npz": _reference_list}
-    if path.suffix not in ways:
+    writers = {".txt": _keys, ".npy": _uids, ".parquet": _columns, ".npz": _reference_list}
+    if path.suffix not in writers:
         raise ValueError(
             f"{path}: lists end in .txt (keys), .npy (DataComp's uids; stored embeddings if the name ends in "
             "image_embeddings.npy or caption_embeddings.npy), .parquet (img2dataset's columns) or .npz (a list of "
@@ -50,7 +50,7 @@ def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], 
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file for the list")
     discard(*create(path))
-    return write_embeddings if embedding_kind(path) else ways[path.suffix]
+    return write_embeddings if embedding_kind(path) else writers[path.suffix]
 
 
 def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
@@ -82,10 +82,10 @@ def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samp
 def _json(sample: TarSample, samples: Samples) -> dict[str, object]:
     row = sample.fields.get("json")
     try:
-        found = parse_json(samples.read(row)) if row is not None else {}
+        tree = parse_json(samples.read(row)) if row is not None else {}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return tree if isinstance(tree, dict) else {}
 
 
 def _keys(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
@@ -135,19 +135,19 @@ def _img2dataset_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]
 
 
 def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, object]:
-    found = _json(sample, samples)
+    content = _json(sample, samples)
     row: dict[str, object] = {"key": in_utf8(sample.key), "shard": shard}
     for name in _TEXTS:
-        value = found.get(name)
+        value = content.get(name)
         row[name] = (
             None
             if value is None
             else in_utf8(value if isinstance(value, str) else json.dumps(value))
         )
     for name in _NUMBERS:
-        value = found.get(name)
-        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
-        row[name] = value if whole else None
+        value = content.get(name)
+        is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+        row[name] = value if is_integer else None
     return row
 
 
@@ -163,17 +163,17 @@ def _reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) 
         return len(hashes)
     column, _ = _embedding_column(layout, records, "image")
     parts = [values for _, values in _kept_vectors(layout, records, column)]
-    entries = read_about(layout.ledger(records[0].name)).get("embeddings", []) if records else []
+    entries = read_metadata(layout.ledger(records[0].name)).get("embeddings", []) if records else []
     entry = next(entry for entry in entries if entry["column"] == column)
-    about = {"model": entry["model"], "settings": entry["settings"]}
-    write_file(path, bytes_of_list("embeddings", np.concatenate(parts), about))
+    metadata = {"model": entry["model"], "settings": entry["settings"]}
+    write_file(path, bytes_of_list("embeddings", np.concatenate(parts), metadata))
     return sum(map(len, parts))
 
 
 def _hashes(ledger: Path) -> Iterator[str]:
     """Yield the hashes of the kept samples' images. Raises LedgerError if phash was not computed."""
-    samples, about = read_ledger(ledger)
-    call = next((call for call in calls_of(about) if call.name == "phash"), None)
+    samples, metadata = read_ledger(ledger)
+    call = next((call for call in calls_of(metadata) if call.name == "phash"), None)
     if call is None:
         raise LedgerError(f"{ledger} has no phash for a list of hashes: add phash to --scores")
     for row in samples.rows:
@@ -206,8 +206,8 @@ def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path)
     with writing(path) as file:
         with os.fdopen(os.dup(file), "wb") as stream:
             _npy_header(stream, 0, size)
-            for found, values in _kept_vectors(layout, records, column):
-                keys += found
+            for group, values in _kept_vectors(layout, records, column):
+                keys += group
                 stream.write(values.tobytes())
             stream.seek(0)
             _npy_header(stream, len(keys), size)
@@ -230,10 +230,10 @@ def _embedding_column(layout: Layout, records: Sequence[ShardRecord], kind: str)
     """Return the only column of that kind, and the length of its embeddings."""
     columns: dict[str, int] = {}
     for record in records:
-        about = read_about(layout.ledger(record.name))
+        metadata = read_metadata(layout.ledger(record.name))
         columns |= {
             entry["column"]: entry["size"]
-            for entry in about.get("embeddings", [])
+            for entry in metadata.get("embeddings", [])
             if entry["of"] == kind
         }
     if not columns:

@@ -27,19 +27,20 @@ from .ledger_metadata import (
     FORMAT,
     GROUP,
     KEYS,
-    About,
-    EmbeddingAbout,
+    EmbeddingMetadata,
     LedgerError,
+    LedgerMetadata,
     calls_of,
     distinct_names,
     embedding_columns,
     no_ledgers,
-    read_about,
+    read_metadata,
     same_shard,
 )
 from .sample_table import NOT_COMPARED, Row, SampleTable, in_utf8
 
-_OWN = (
+# The columns that every ledger has.
+_FIXED = (
     "sample",
     "key",
     "offset",
@@ -53,18 +54,16 @@ _OWN = (
     "fields",
 )
 RESIZED = "resized"
-# The last is the name by which DuckDB numbers the rows of a file.
-RESERVED = frozenset((*_OWN, "several", "failed", RESIZED, KEYS, "file_row_number"))
+# Names that no column of a score has. The last is that by which DuckDB numbers the rows of a file.
+RESERVED = frozenset((*_FIXED, "several", "failed", RESIZED, KEYS, "file_row_number"))
 _GATHERED = " gathered"
 _FAILURES = '[{"score": "VARCHAR", "error": "VARCHAR", "detail": "VARCHAR"}]'
 # Types whose values need no individual check; a text may have characters that UTF-8 cannot encode.
-_AS_THEY_ARE: dict[str, set[type]] = {
+_PLAIN_TYPES: dict[str, set[type]] = {
     "number": {int, float, type(None)},
     "boolean": {bool, type(None)},
     "text": {type(None)},
 }
-
-
 _MAKE: dict[str, Callable[[list[Any]], Column]] = {
     "number": number_column,
     "boolean": truth_column,
@@ -75,7 +74,7 @@ _MAKE: dict[str, Callable[[list[Any]], Column]] = {
 class Vectors(Protocol):
     """The source of a shard's embeddings when its ledger is written."""
 
-    def about(self) -> list[EmbeddingAbout]:
+    def metadata(self) -> list[EmbeddingMetadata]:
         """Return the metadata of each column."""
 
     def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
@@ -87,7 +86,7 @@ def write_ledger(
     samples: SampleTable,
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
-    about: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     vectors: Vectors | None = None,
     scratch: Path | None = None,
 ) -> None:
@@ -100,29 +99,34 @@ def write_ledger(
             could not be computed, is null; ``failed`` names the latter. If a sample has several images or captions,
             their values are in ``several``, as JSON. Images that were made smaller are in ``resized``, as JSON.
         gathered: scores that compare samples; the compared data has a binary column.
-        about: with the recipe; stored as JSON in the file's metadata, under "wdsflow".
+        metadata: with the recipe; stored as JSON in the file's metadata, under "wdsflow".
         vectors: embeddings, which get their own columns and are written in groups of 2,048 rows.
         scratch: a folder for embeddings that do not fit into memory, as ``ParquetWriter`` takes it; by default next to the
             file.
     """
-    if vectors is not None:
-        about = {**about, "embeddings": vectors.about()}
     calls = [
         {"name": call.name, "settings": dict(call.settings), "kind": kind}
         for call, kind in kinds.items()
     ]
-    own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
-    metadata = {"wdsflow": json.dumps(own, sort_keys=True)}
+    facts = {
+        "format": FORMAT,
+        "scores": calls,
+        "gathered": [str(call) for call in gathered],
+        **metadata,
+    }
+    if vectors is not None:
+        facts["embeddings"] = vectors.metadata()
+    key_values = {"wdsflow": json.dumps(facts, sort_keys=True)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    resized = bool(about["recipe"]["resize"])
+    resized = bool(metadata["recipe"]["resize"])
     if vectors is None:
-        write_parquet(path, _columns(samples, samples.rows, kinds, gathered, resized), metadata)
+        write_parquet(path, _columns(samples, samples.rows, kinds, gathered, resized), key_values)
         return
     with ParquetWriter(scratch or path.with_suffix(".rows"), GROUP) as writer:
         for number, embeddings in enumerate(vectors.groups(samples.rows)):
             rows = samples.rows[number * GROUP : (number + 1) * GROUP]
             writer.add({**_columns(samples, rows, kinds, gathered, resized), **embeddings})
-        writer.write(path, metadata)
+        writer.write(path, key_values)
 
 
 def _columns(
@@ -133,7 +137,7 @@ def _columns(
     resized: bool,
 ) -> dict[str, Column]:
     """Return the columns of some rows, but for embeddings."""
-    columns = {**_own_columns(rows), **_score_columns(samples, rows, kinds, gathered)}
+    columns = {**_fixed_columns(rows), **_score_columns(samples, rows, kinds, gathered)}
     if resized:
         smaller = [
             json.dumps(row.resized) if row.resized and row.outcome == "kept" else None
@@ -143,7 +147,7 @@ def _columns(
     return columns
 
 
-def _own_columns(rows: Sequence[Row]) -> dict[str, Column]:
+def _fixed_columns(rows: Sequence[Row]) -> dict[str, Column]:
     fields = [row.fields for row in rows]
     listed = {names: in_utf8(";".join(names)) for names in set(fields)}
     return {
@@ -176,7 +180,7 @@ def _score_columns(
     for call, kind in kinds.items():
         computed = samples.columns[call]
         values = list(map(computed.get, numbers))
-        if set(map(type, values)) <= _AS_THEY_ARE[kind] and None not in computed.values():
+        if set(map(type, values)) <= _PLAIN_TYPES[kind] and None not in computed.values():
             columns[names[column_of(str(call))]] = _MAKE[kind](values)
             continue
         columns[names[column_of(str(call))]] = _MAKE[kind]([_cell(value, kind) for value in values])
@@ -248,51 +252,54 @@ def _failure(call: ScoreCall, value: Value | Unknown) -> dict[str, str | None] |
 
 def read_ledger(
     path: Path, only: Sequence[int] | None = None, *, calls: Collection[ScoreCall] | None = None
-) -> tuple[SampleTable, About]:
+) -> tuple[SampleTable, LedgerMetadata]:
     """Return the samples of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
 
     ``calls``: the only scores that are read, without the data gathered to compare samples; None for
     all.
     """
-    about = read_about(path)
+    metadata = read_metadata(path)
+    stored = calls_of(metadata)
+    gathered = metadata["gathered"]
+    names = names_in_file(stored, gathered)
+    omitted = set(embedding_columns(metadata))
+    kinds = stored
+    if calls is not None:
+        kinds = {call: kind for call, kind in stored.items() if call in calls}
+        omitted |= {names[column_of(str(call))] for call in stored if call not in calls}
+        omitted |= {names[gathered_column(name)] for name in gathered}
+        gathered = []
     try:
-        left_out = set(embedding_columns(about))
-        names = names_in_file(calls_of(about), about["gathered"])
-        kinds = {
-            call: kind for call, kind in calls_of(about).items() if calls is None or call in calls
-        }
-        if calls is not None:
-            left_out |= {
-                names[column_of(str(call))] for call in calls_of(about) if call not in calls
-            }
-            left_out |= {names[gathered_column(name)] for name in about["gathered"]}
         file = ParquetFile(path)
-        arrays = file.arrays([name for name in file.names if name not in left_out])
+        arrays = file.arrays([name for name in file.names if name not in omitted])
     except (ParquetError, OSError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
-    table = {
-        name: as_list(array if only is None else array[list(only)])
-        for name, array in arrays.items()
-    }
-    rows = []
-    for number, key, start, size in zip(*(table[name] for name in _OWN[:4]), strict=True):
-        rows.append(Row(number, key, start, start + size))
-    for row, digest, trouble, fields in zip(
-        rows, table["image_xxh3"], table["trouble"], table["fields"], strict=True
-    ):
-        row.digest, row.trouble, row.fields = (
-            digest,
-            trouble or "",
-            tuple(fields.split(";")) if fields else (),
-        )
-    for row, detail in zip(rows, table["detail"], strict=True):
-        row.about = detail or "" if row.trouble else ""
-    samples = SampleTable(rows)
+    table: dict[str, list[Any]] = {}
+    for name, array in arrays.items():
+        table[name] = as_list(array if only is None else array[list(only)])
+    samples = SampleTable(_rows(table))
     _read_values(samples, table, kinds, names)
-    for name in about["gathered"] if calls is None else ():
-        call = next(call for call in calls_of(about) if str(call) == name)
-        samples.gathered[call] = _present(rows, table[names[gathered_column(name)]])
-    return samples, about
+    calls_by_name = {str(call): call for call in stored}
+    for name in gathered:
+        cells = table[names[gathered_column(name)]]
+        samples.gathered[calls_by_name[name]] = _present(samples.rows, cells)
+    return samples, metadata
+
+
+def _rows(table: Mapping[str, list[Any]]) -> list[Row]:
+    """Return the samples of a ledger, without their outcomes."""
+    rows = []
+    for index, number in enumerate(table["sample"]):
+        start = table["offset"][index]
+        row = Row(number, table["key"][index], start, start + table["size"][index])
+        row.digest = table["image_xxh3"][index]
+        row.trouble = table["trouble"][index] or ""
+        if row.trouble:
+            row.trouble_detail = table["detail"][index] or ""
+        fields = table["fields"][index]
+        row.fields = tuple(fields.split(";")) if fields else ()
+        rows.append(row)
+    return rows
 
 
 def _read_values(
@@ -321,17 +328,17 @@ def _present(rows: Sequence[Row], cells: Sequence[Any]) -> dict[int, Any]:
 def read_scored(
     layout: Layout, name: str, record: ShardRecord, *, calls: Collection[ScoreCall] | None = None
 ) -> SampleTable:
-    """Return the samples of a shard's ledger, and add to its record the counts and damage found by the walk over the tar.
+    """Return the samples of a shard's ledger, and add to its record the counts and the damage of the tar.
 
     ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from
     another shard, or the shard has changed since.
     """
     path = layout.ledger(name)
-    samples, about = read_ledger(path, calls=calls)
-    same_shard(about, record, path)
-    record.members, record.left_out = about["members"], about["left_out"]
-    record.headers = [(start, end) for start, end in about["headers"]]
-    record.damage = about["damage"]
+    samples, metadata = read_ledger(path, calls=calls)
+    same_shard(metadata, record, path)
+    record.members, record.left_out = metadata["members"], metadata["left_out"]
+    record.headers = [(start, end) for start, end in metadata["headers"]]
+    record.damage = metadata["damage"]
     return samples
 
 
@@ -349,25 +356,26 @@ class SampleScores:
         self._names = {record.name: layout.ledger(record.name) for record in records}
 
     def of(self, url: str, key: str, offset: int) -> dict[str, str]:
-        """Return scores and outcome of the sample with a member header at ``offset``; empty if not found.
+        """Return the scores of the sample with a member header at ``offset``; empty if the ledgers do not have it.
 
-        A shard is found by its path, otherwise by its name: also in the output of the run, where
-        offsets differ and a key that occurs once decides. Raises LedgerError.
+        A shard is that of its path, otherwise that of its name: also in the output of the run,
+        where offsets differ and a key that occurs once decides. Raises LedgerError.
         """
         path = self._paths.get(os.path.realpath(url))
         samples = _samples(path or self._names.get(output_names([url])[0]))
         rows = [row for row in samples.rows if row.key == key]
-        found = next((row for row in rows if row.start <= offset < row.end), None) if path else None
-        if found is None and len(rows) == 1:
-            found = rows[0]
-        if found is None:
+        at_offset = []
+        if path is not None:
+            at_offset = [row for row in rows if row.start <= offset < row.end]
+        matches = at_offset or rows
+        if not at_offset and len(rows) != 1:
             return {}
-        columns = samples.columns.items()
-        return {
-            str(call): _shown(column[found.number])
-            for call, column in columns
-            if found.number in column
-        }
+        number = matches[0].number
+        scores = {}
+        for call, column in samples.columns.items():
+            if number in column:
+                scores[str(call)] = _shown(column[number])
+        return scores
 
 
 @lru_cache(maxsize=1)
@@ -375,7 +383,7 @@ def _samples(path: Path | None) -> SampleTable:
     return read_ledger(path)[0] if path is not None else SampleTable()
 
 
-def _shown(value: "Value | Unknown") -> str:
+def _shown(value: Value | Unknown) -> str:
     if value is None or isinstance(value, Unknown):
         return f"unknown ({value.slug})" if value else "unknown"
     return ", ".join(map(_shown, value)) if isinstance(value, list) else spelled(value)

@@ -20,7 +20,7 @@ GROUP = 2048
 KEYS = "embedded"
 
 
-class ScoreColumnAbout(TypedDict):
+class ScoreColumnMetadata(TypedDict):
     """A score that has a column."""
 
     name: str
@@ -28,7 +28,7 @@ class ScoreColumnAbout(TypedDict):
     kind: str
 
 
-class EmbeddingAbout(TypedDict):
+class EmbeddingMetadata(TypedDict):
     """The two columns of the embeddings of a model: the first one of each sample, and ``more``."""
 
     column: str
@@ -41,14 +41,14 @@ class EmbeddingAbout(TypedDict):
     facts: object
 
 
-class About(TypedDict, total=False):
+class LedgerMetadata(TypedDict, total=False):
     """The metadata of a ledger: facts of the walk over the shard, and how scores were computed."""
 
     format: int
     wdsflow: str
-    scores: list[ScoreColumnAbout]
+    scores: list[ScoreColumnMetadata]
     gathered: list[str]
-    embeddings: list[EmbeddingAbout]
+    embeddings: list[EmbeddingMetadata]
     recipe: dict[str, object]
     view: dict[str, object]
     identities: dict[str, object]
@@ -99,25 +99,25 @@ def unreadable_predicate(folder: Path, error: "ExpressionError") -> LedgerError:
     )
 
 
-def read_about(path: Path) -> About:
+def read_metadata(path: Path) -> LedgerMetadata:
     """Return the metadata of a ledger. Raises LedgerError."""
     try:
-        about: About = json.loads(metadata_of(path)["wdsflow"])
+        metadata: LedgerMetadata = json.loads(metadata_of(path)["wdsflow"])
     except FileNotFoundError:
         raise LedgerError(f"the ledger {path} does not exist: was the shard scored?") from None
     except (OSError, KeyError, ValueError) as error:
         raise LedgerError(f"{path} is not a ledger: {error}") from None
-    if about.get("format") != FORMAT:
+    if metadata.get("format") != FORMAT:
         raise LedgerError(
-            f"{path} is a ledger of another version ({about.get('format')}): measure again"
+            f"{path} is a ledger of another version ({metadata.get('format')}): measure again"
         )
-    return about
+    return metadata
 
 
-def calls_of(about: About) -> dict[ScoreCall, str]:
+def calls_of(metadata: LedgerMetadata) -> dict[ScoreCall, str]:
     """Return the scores that a ledger has columns for, with their kinds."""
     found: dict[ScoreCall, str] = {}
-    for item in about["scores"]:
+    for item in metadata["scores"]:
         settings = (
             (name, tuple(value) if isinstance(value, list) else value)
             for name, value in item["settings"].items()
@@ -147,9 +147,9 @@ def distinct_names(names: Sequence[str], reserved: Collection[str] = ()) -> list
     return distinct
 
 
-def embedding_columns(about: About) -> list[str]:
+def embedding_columns(metadata: LedgerMetadata) -> list[str]:
     """Return the columns of a ledger other than those of scores."""
-    entries = about.get("embeddings", [])
+    entries = metadata.get("embeddings", [])
     return (
         [KEYS, *(entry[each] for entry in entries for each in ("column", "more"))]
         if entries
@@ -166,8 +166,8 @@ class OtherShard(LedgerError):
         )
 
 
-def same_shard(about: About, record: "ShardRecord", path: Path) -> None:
+def same_shard(metadata: LedgerMetadata, record: "ShardRecord", path: Path) -> None:
     """Raise LedgerError if a ledger was made from another shard, or the shard has changed since."""
-    then, now = about["input"], record.input
+    then, now = metadata["input"], record.input
     if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):
         raise OtherShard(path, record.url)

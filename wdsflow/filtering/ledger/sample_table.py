@@ -52,7 +52,7 @@ class Row:
     # No list and no dict of its own: the garbage collector would look at those of all samples again
     # and again.
     __slots__ = (
-        "about", "detail", "digest", "end", "error", "fields", "judgement", "key", "number", "outcome", "resized", "start", "term", "trouble",
+        "detail", "digest", "end", "error", "fields", "judgement", "key", "number", "outcome", "resized", "start", "term", "trouble", "trouble_detail",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
@@ -61,7 +61,7 @@ class Row:
         # The fault of the tar, or the reason of a stage.
         self.trouble = ""
         # Details of the trouble.
-        self.about = ""
+        self.trouble_detail = ""
         # If already decided.
         self.judgement: Judgement | None = None
         # xxh3_128 of the image's bytes.

@@ -20,8 +20,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.signedinteger]
 
 
-def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
-    """Return at most ``most`` edges, ascending, and those of ``also``.
+def edges_of(values: Floats, most: int, required: Sequence[float] = ()) -> list[float]:
+    """Return at most ``most`` edges, ascending, and the ``required`` ones.
 
     Each distinct value is one if there are few enough, and all have few digits. Otherwise edges are
     numbers of few digits before distinct values: before each of them, or at equal shares of the
@@ -39,14 +39,14 @@ def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[floa
         shares = np.linspace(0, len(ordered) - 1, most).astype(np.int64)
         indexes = np.unique(np.searchsorted(distinct, ordered[shares]))
         edges = {_edge_before(distinct, index, strictly=False) for index in indexes.tolist()}
-    return sorted(edges | {float(edge) for edge in also if math.isfinite(edge)})
+    return sorted(edges | {float(edge) for edge in required if math.isfinite(edge)})
 
 
 def _edge_before(distinct: Floats, index: int, *, strictly: bool) -> float:
-    """Return the number of fewest digits that is greater than the value before an index, and at most the one at it.
+    """Return the number of fewest digits that is greater than the value before an index, and at most the value at it.
 
-    ``strictly``: below it, so that the edges of neighbours divide all values in both directions.
-    Before the first value there is as much room as after it.
+    ``strictly``: less than the value, so that the edges of neighbours divide all values in both
+    directions. The first value has as much room before it as after it.
     """
     value = float(distinct[index])
     if len(distinct) == 1:
@@ -61,13 +61,11 @@ def _edge_before(distinct: Floats, index: int, *, strictly: bool) -> float:
 def codes_of(values: Floats, edges: Sequence[float]) -> Codes:
     """Return the codes of finite values."""
     ends = np.asarray(edges, np.float64)
-    left = np.searchsorted(ends, values, "left")
-    equal = (
-        ends[np.minimum(left, len(ends) - 1)] == values
-        if len(ends)
-        else np.zeros(len(values), bool)
-    )
-    codes: Codes = 2 * left + equal
+    if not len(ends):
+        return np.zeros(len(values), np.int64)
+    edges_below = np.searchsorted(ends, values, "left")
+    is_edge = ends[np.minimum(edges_below, len(ends) - 1)] == values
+    codes: Codes = 2 * edges_below + is_edge
     return codes
 
 

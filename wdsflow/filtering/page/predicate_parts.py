@@ -1,4 +1,4 @@
-"""A predicate, taken apart for the page of a run: what sliders and checkboxes can express, and the other terms."""
+"""The parts of a predicate on the page of a run: what sliders and checkboxes can express, and the other terms."""
 
 from dataclasses import dataclass, field, replace
 
@@ -8,7 +8,8 @@ from wdsflow.expressions.tree import Compare, Literal, Membership, Node, Operati
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.stages.scores.score_catalog import all_scores
 
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# A comparison with its operands exchanged.
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class PredicateParts:
-    """A predicate, taken apart: thresholds of single scores, and the other terms."""
+    """Thresholds of single scores, the values of checkboxes, and the other terms."""
 
     low: dict[ScoreCall, Limit]
     high: dict[ScoreCall, Limit]
@@ -32,7 +33,7 @@ class PredicateParts:
     compared: tuple[Term, ...] = ()
 
 
-def take_apart(where: str) -> PredicateParts:
+def parts_of(where: str) -> PredicateParts:
     """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
     start = PredicateParts({}, {}, ())
     terms = parse(where, all_scores()).terms if where.strip() else ()
@@ -74,26 +75,25 @@ def compares_kept(call: ScoreCall) -> bool:
 
 
 def _threshold(term: Term, start: PredicateParts) -> bool:
-    """Note the limits of a term; False if it is not a comparison of one score with numbers, or if it comes twice."""
+    """Add the limits of a term; False if it is not a comparison of one score with numbers, or if one is repeated."""
     node = term.node
     if not isinstance(node, Compare):
         return False
     limits: list[tuple[dict[ScoreCall, Limit], ScoreCall, Limit]] = []
-    for sign, left, right in zip(node.signs, node.items, node.items[1:], strict=False):
-        if isinstance(left, Literal) and isinstance(right, ScoreValue):
-            left, right, sign = right, left, _TURNED.get(sign, sign)  # noqa: PLW2901
-        if not (
-            isinstance(left, ScoreValue) and left.kind == "number" and isinstance(right, Literal)
-        ):
+    for number, sign in enumerate(node.signs):
+        score, bound = node.items[number], node.items[number + 1]
+        if isinstance(score, Literal) and isinstance(bound, ScoreValue):
+            score, bound = bound, score
+            sign = _MIRRORED.get(sign, sign)  # noqa: PLW2901
+        if not isinstance(score, ScoreValue) or score.kind != "number":
             return False
-        if sign not in _TURNED:
+        if not isinstance(bound, Literal) or sign not in _MIRRORED:
             return False
         side = start.low if sign.startswith(">") else start.high
-        if left.call in side or any(
-            side is other and call == left.call for other, call, _ in limits
-        ):
+        is_repeated = any(side is other and call == score.call for other, call, _ in limits)
+        if score.call in side or is_repeated:
             return False
-        limits.append((side, left.call, Limit(float(right.value), len(sign) == 1)))
+        limits.append((side, score.call, Limit(float(bound.value), len(sign) == 1)))
     for side, call, limit in limits:
         side[call] = limit
     return True

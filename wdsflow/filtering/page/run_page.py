@@ -17,7 +17,7 @@ from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     calls_of,
-    read_about,
+    read_metadata,
     unreadable_predicate,
 )
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
@@ -32,12 +32,16 @@ from wdsflow.text.words import how_many, plain
 
 from .choices import Choice, choice
 from .edges import Floats
-from .predicate_parts import Limit, PredicateParts, compares_kept, take_apart
+from .predicate_parts import Limit, PredicateParts, compares_kept, parts_of
 from .row_results import results_of, twins_of, values_of
 from .sliders import Slider, for_script, slider
 
 MOST_ROWS = 200_000
 SEED = 0
+# Samples on each side of a threshold.
+FEW = 6
+# Pictures of a page, and of one score.
+_PICTURES, _OF_ONE = 400, 48
 
 
 @dataclass
@@ -58,8 +62,8 @@ class RunFacts(OutputsReport[ShardRecord]):
     @property
     def recipe(self) -> dict[str, object]:
         """The recipe, as JSON holds it."""
-        found = self.run.get("recipe")
-        return found if isinstance(found, dict) else {}
+        recipe = self.run.get("recipe")
+        return recipe if isinstance(recipe, dict) else {}
 
     @property
     def kind(self) -> str:
@@ -91,12 +95,11 @@ def scores_of(facts: RunFacts) -> dict[ScoreCall, str]:
     layout = Layout(facts.folder)
     common: dict[ScoreCall, str] | None = None
     for record in facts.records:
-        found = calls_of(read_about(layout.ledger(record.name)))
-        common = (
-            found
-            if common is None
-            else {call: kind for call, kind in common.items() if call in found}
-        )
+        stored = calls_of(read_metadata(layout.ledger(record.name)))
+        if common is None:
+            common = stored
+        else:
+            common = {call: kind for call, kind in common.items() if call in stored}
     return common or {}
 
 
@@ -121,14 +124,12 @@ def sampled_rows(
         yield record, read_ledger(layout.ledger(record.name), only)[0]
 
 
-# Samples on each side of a threshold.
-FEW = 6
-
-
 def near_samples(slider: Slider, start: PredicateParts, most: int) -> list[int]:
     """Return rows in the order of the score, at most ``most`` or those at its ends and cuts; rows without a value do not count."""
-    known, lows, highs = np.flatnonzero(slider.low >= 0), slider.lows, slider.highs
-    by_low, by_high = (known[np.argsort(values[known], kind="stable")] for values in (lows, highs))
+    with_value = np.flatnonzero(slider.low >= 0)
+    lows, highs = slider.lows, slider.highs
+    by_low = with_value[np.argsort(lows[with_value], kind="stable")]
+    by_high = with_value[np.argsort(highs[with_value], kind="stable")]
     chosen = {*by_low[:FEW].tolist(), *by_high[-FEW:].tolist()}
     for limits, order, values in ((start.low, by_low, lows), (start.high, by_high, highs)):
         if (limit := limits.get(slider.call)) is not None:
@@ -146,10 +147,6 @@ def _around(order: NDArray[np.int64], values: Floats, limit: Limit, *, above: bo
     return set(order[max(at - FEW, 0) : at + FEW].tolist())
 
 
-# In a page; of one score.
-_PICTURES, _OF_ONE = 400, 48
-
-
 def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     """Return the page of a run: the outcomes of its samples, its scores, and sliders to choose thresholds.
 
@@ -163,7 +160,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     facts = read_run(Path(folder))
     kinds = scores_of(facts)
     try:
-        start = take_apart(str(facts.recipe.get("where", "")))
+        start = parts_of(str(facts.recipe.get("where", "")))
     except ExpressionError as error:
         raise unreadable_predicate(facts.folder, error) from None
     drawn = list(sampled_rows(facts))
@@ -174,18 +171,18 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     sliders = _sliders(shards, numeric, start, unknown_keeps=keeps)
     named = [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)]
     ticked = dict(start.ticked.values())
-    chosen = [
-        each
-        for call in named
-        if (each := choice(values_of(shards, call), call, ticked.get(call, ()))) is not None
-    ]
-    start = _only(start, sliders, chosen)
+    choices = []
+    for call in named:
+        shown_choice = choice(values_of(shards, call), call, ticked.get(call, ()))
+        if shown_choice is not None:
+            choices.append(shown_choice)
+    start = _only(start, sliders, choices)
     shown, views = _pictures(drawn, sliders, start) if pictures else ({}, [])
     studio = {
         **_judged(facts, shards, start),
-        "scores": [for_script(each, start, shown.get(each.call, ())) for each in sliders],
-        "choices": [each.for_script() for each in chosen],
-        "pictures": [_for_script(each) for each in views],
+        "scores": [for_script(score, start, shown.get(score.call, ())) for score in sliders],
+        "choices": [score.for_script() for score in choices],
+        "pictures": [_for_script(sample) for sample in views],
         "command": _command(facts),
     }
     paths = [
@@ -195,7 +192,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     return render(
         "run.html",
         scripts=("uPlot.iife.min.js", "page.js", "studio.js")
-        if sliders or chosen
+        if sliders or choices
         else ("page.js",),
         data={"charts": {}, "studio": studio},
         title=f"wdsflow {facts.kind}: {Path(folder).absolute().name}",
@@ -210,10 +207,10 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         sliders=sliders,
         rest=studio["rest"],
         compared=studio["compared"],
-        choices=chosen,
+        choices=choices,
         sample="" if shows_all else f"{MOST_ROWS:,} samples drawn with seed {SEED}",
         missing=bool(sliders) and pictures and not views,
-        damage=[(record.url, each) for record in facts.records for each in record.damage],
+        damage=[(record.url, text) for record in facts.records for text in record.damage],
     )
 
 
@@ -227,11 +224,10 @@ def _sliders(
     """Return the scores that have a finite value."""
     sliders = []
     for call in calls:
-        made = slider(
-            values_of(shards, call), call, start, scores=len(calls), unknown_keeps=unknown_keeps
-        )
-        if made is not None:
-            sliders.append(made)
+        values = values_of(shards, call)
+        shown = slider(values, call, start, scores=len(calls), unknown_keeps=unknown_keeps)
+        if shown is not None:
+            sliders.append(shown)
     return sliders
 
 
@@ -259,15 +255,13 @@ def _judged(
 
 
 def _only(
-    start: PredicateParts, sliders: Sequence[Slider], chosen: Sequence[Choice]
+    start: PredicateParts, sliders: Sequence[Slider], choices: Sequence[Choice]
 ) -> PredicateParts:
     """Return the thresholds of the existing sliders; a term without checkboxes is one of the rest."""
-    calls = {each.call for each in sliders}
-    low, high = (
-        {call: end for call, end in side.items() if call in calls}
-        for side in (start.low, start.high)
-    )
-    boxed = {each.call for each in chosen if each.ticked}
+    calls = {score.call for score in sliders}
+    low = {call: end for call, end in start.low.items() if call in calls}
+    high = {call: end for call, end in start.high.items() if call in calls}
+    boxed = {score.call for score in choices if score.ticked}
     rest = tuple(term for term, (call, _) in start.ticked.items() if call not in boxed)
     return replace(start, low=low, high=high, rest=(*start.rest, *rest))
 
@@ -283,19 +277,19 @@ def _flow(facts: RunFacts) -> Iterator[dict[str, object]]:
         ("gone", "dropped by ", facts.merged("dropped")),
         ("aside", "quarantined: ", facts.merged("quarantined")),
     ):
-        for what, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             left -= count
-            yield _step(f"{verb}{what}", count, left, total, kind)
+            yield _step(f"{verb}{reason}", count, left, total, kind)
     yield _step("kept", facts.total("kept"), 0, total, "good")
 
 
 def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[str, object]:
-    whole = max(total, 1)
+    total = max(total, 1)
     return {
         "label": label,
         "count": count,
-        "left": before / whole,
-        "width": count / whole,
+        "left": before / total,
+        "width": count / total,
         "kind": kind,
     }
 
@@ -308,8 +302,8 @@ def _pictures(
     """Return samples of each score in its order, (row, picture, value), and their pictures: see ``near_samples``."""
     of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
     chosen: dict[ScoreCall, list[int]] = {}
-    for each in sliders:
-        chosen[each.call] = near_samples(each, start, of_one)
+    for score in sliders:
+        chosen[score.call] = near_samples(score, start, of_one)
     numbers = sorted({row for listed in chosen.values() for row in listed})
     rows: list[tuple[str, Row]] = []
     for record, samples in drawn:
@@ -327,10 +321,10 @@ def _pictures(
                 picture[starts[begin]] = len(views)
                 views.append(view(sample))
     shown = {}
-    for each in sliders:
-        listed = [number for number in chosen[each.call] if number in picture]
-        shown[each.call] = [
-            (number, picture[number], float(each.lows[number])) for number in listed
+    for score in sliders:
+        listed = [number for number in chosen[score.call] if number in picture]
+        shown[score.call] = [
+            (number, picture[number], float(score.lows[number])) for number in listed
         ]
     return shown, views
 
@@ -342,9 +336,9 @@ def _for_script(shown: SampleView) -> dict[str, str]:
 
 def _command(facts: RunFacts) -> dict[str, str]:
     """Return the command that cuts the same shards by another predicate, and the one that computes missing scores."""
-    found = [Shard.stored(record.url) for record in facts.records]
-    urls = " ".join(quote_path(url) for url in compact(found))
-    if any(url.is_pipe for url in found):
+    shards = [Shard.stored(record.url) for record in facts.records]
+    urls = " ".join(quote_path(url) for url in compact(shards))
+    if any(shard.is_pipe for shard in shards):
         urls += " --allow-pipe"
     unknown = str(facts.recipe.get("unknown", "quarantine"))
     more = "" if unknown == "quarantine" else f" --unknown {shlex.quote(unknown)}"
@@ -355,9 +349,11 @@ def _command(facts: RunFacts) -> dict[str, str]:
     }
 
 
-def _free(facts: RunFacts, what: str) -> str:
+def _free(facts: RunFacts, suffix: str) -> str:
     """Return the name of a folder that does not exist yet, for a shell."""
+    folder = Path(f"{facts.folder}-{suffix}")
     number = 1
-    while (out := Path(f"{facts.folder}-{what}{number if number > 1 else ''}")).exists():
+    while folder.exists():
         number += 1
-    return quote_path(str(out))
+        folder = Path(f"{facts.folder}-{suffix}{number}")
+    return quote_path(str(folder))

@@ -23,7 +23,7 @@ def parse(text: str, scores: Mapping[str, ScoreType]) -> Expression:
     """Return the predicate that a text means. Raises ExpressionError, with the position and what to write instead.
 
     ``scores`` are classes or objects with a name, a kind and a tier. ``caption``, ``key`` and
-    ``has("json")`` are known as well.
+    ``has("json")`` may be named as well.
     """
     return parsing.parse(text, {**FACTS, **scores})
 
@@ -70,15 +70,17 @@ def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
 
 def far_predicate(path: str, names: Mapping[str, type[Score]]) -> str:
     """Return the predicate for images that are not near those of a list: see ``reference_lists``. Raises ValueError."""
-    # Those of the catalog.
+    # The names of scores are fixed: distances to lists are in the catalog.
     del names
-    found = read_list("--near", path)
-    name, near = _NEAR[found.kind]
-    return f"{ScoreCall(name, tuple(sorted({**found.about.get('settings', {}), 'file': path}.items())))} > {near}"
+    reference = read_list("--near", path)
+    name, nearest_kept = _NEAR[reference.kind]
+    settings = {**reference.about.get("settings", {}), "file": path}
+    call = ScoreCall(name, tuple(sorted(settings.items())))
+    return f"{call} > {nearest_kept}"
 
 
-def with_columns(where: str, there: Collection[ScoreCall]) -> str:
-    """Return a predicate in which bare names of scores are those of columns; a score that has a column keeps its name.
+def with_columns(where: str, columns: Collection[ScoreCall]) -> str:
+    """Return a predicate in which names of scores without settings are those of columns; a score that has a column stays.
 
     >>> with_columns("blur > 10", [ScoreCall("blur", (("decode", "exact"),))])
     'blur(decode="exact") > 10'
@@ -89,43 +91,44 @@ def with_columns(where: str, there: Collection[ScoreCall]) -> str:
         return where
     terms = parse(where, all_scores()).terms
     node = Operation("and", tuple(term.node for term in terms)) if len(terms) > 1 else terms[0].node
-    names = {call: _column(call, there, where) for call in calls_of(node)}
-    return (
-        where if all(old == new for old, new in names.items()) else printed(_renamed(node, names))
-    )
+    names = {call: _column(call, columns, where) for call in calls_of(node)}
+    if all(old == new for old, new in names.items()):
+        return where
+    return printed(_renamed(node, names))
 
 
-def _column(call: ScoreCall, there: Collection[ScoreCall], where: str) -> ScoreCall:
+def _column(call: ScoreCall, columns: Collection[ScoreCall], where: str) -> ScoreCall:
+    """Return the column that a score names. Raises ExpressionError if it names several."""
     if call.name == RankPercent.name:
         number = ranked_number(RankPercent(**dict(call.settings)), all_scores())  # type: ignore[arg-type]
-        names = {each: _column(each, there, where) for each in number.calls}
-        of = printed(_renamed(number.expression.terms[0].node, names))
-        return call._replace(
-            settings=tuple((name, of if name == "of" else value) for name, value in call.settings)
-        )
-    if call in there or call.settings or any(gathers_like(call, other) for other in there):
+        names = {ranked: _column(ranked, columns, where) for ranked in number.calls}
+        settings = dict(call.settings)
+        settings["of"] = printed(_renamed(number.expression.terms[0].node, names))
+        return call._replace(settings=tuple(settings.items()))
+    if call in columns or call.settings:
         return call
-    found = [other for other in there if other.name == call.name]
-    if len(found) > 1:
+    if any(gathers_like(call, column) for column in columns):
+        return call
+    matches = [column for column in columns if column.name == call.name]
+    if len(matches) > 1:
         start = max(where.find(call.name), 0)
-        listed = ", ".join(sorted(map(str, found)))
-        detail = f"the ledgers have {len(found)} columns of the name {call.name}"
+        listed = ", ".join(sorted(map(str, matches)))
+        detail = f"the ledgers have {len(matches)} columns of the name {call.name}"
         raise ExpressionError(
             where, start, start + len(call.name), detail, f"name one of them: {listed}"
         )
-    return found[0] if found else call
+    return matches[0] if matches else call
 
 
 def gathers_like(call: ScoreCall, other: ScoreCall) -> bool:
     """Return whether samples can be compared by a score with the data that was gathered for another one."""
     if call.name != other.name or not issubclass(all_scores().get(call.name, Score), DatasetScore):
         return False
-    one, two = (make_score(each.name, **dict(each.settings)) for each in (call, other))
-    return (
-        isinstance(one, DatasetScore)
-        and isinstance(two, DatasetScore)
-        and one.gathers() == two.gathers()
-    )
+    score = make_score(call.name, **dict(call.settings))
+    other_score = make_score(other.name, **dict(other.settings))
+    assert isinstance(score, DatasetScore)
+    assert isinstance(other_score, DatasetScore)
+    return score.gathers() == other_score.gathers()
 
 
 def _renamed(node: Node, names: Mapping[ScoreCall, ScoreCall]) -> Node:

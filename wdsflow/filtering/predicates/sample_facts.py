@@ -1,4 +1,4 @@
-"""Scores that predicates know without the catalog: caption, key, fields, values in json, and the rank among all samples."""
+"""Scores that predicates may name without the catalog: caption, key, fields, values in json, and the rank among all samples."""
 
 import math
 from collections.abc import Iterator
@@ -104,13 +104,13 @@ class Has(Score):
     name: ClassVar[str] = "has"
     tier: ClassVar[Tier] = "header"
     kind: ClassVar[Kind] = "boolean"
-    # The setting that may be given without its name.
+    # The setting that needs no name.
     argument: ClassVar[str] = "field"
 
     field: str
 
     def score(self, view: "View") -> bool:
-        """Return whether the field is there."""
+        """Return whether the sample has the field."""
         return self.field.lower() in view.fields
 
 
@@ -132,7 +132,7 @@ class InJson(Score):
                 f"{self.name}: name a value of the json, as in {self.name}('similarity')"
             )
 
-    def found(self, view: "View") -> object:
+    def value_of(self, view: "View") -> object:
         """Return the value in the json. Raises ScoreError "no-value"; null is not a value."""
         value = look_up(view.json(self.field.lower()), self.path)
         if value is None:
@@ -153,7 +153,7 @@ class JsonNumber(InJson):
 
     def score(self, view: "View") -> float:
         """Return the number."""
-        value = self.found(view)
+        value = self.value_of(view)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ScoreError("not-a-number", f"{self.path!r} is {type(value).__name__}")
         try:
@@ -178,22 +178,23 @@ class JsonTextFact(InJson):
 
     def score(self, view: "View") -> str:
         """Return the text."""
-        value = self.found(view)
+        value = self.value_of(view)
         if not isinstance(value, str):
             raise ScoreError("not-text", f"{self.path!r} is {type(value).__name__}")
         return value
 
 
-# Known without being in the catalog; a score of the same name takes precedence.
+# A score of the catalog with the same name takes precedence.
 FACTS: dict[str, type[Score]] = {
     fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact, RankPercent)
 }
 
 
 def score_of(call: ScoreCall, precision: Precision) -> Score:
-    """Return the score that a call names, in the given precision if its model runs in one that it does not set."""
+    """Return the score that a call names; ``precision`` is that of its model, unless the call sets one."""
     if call.name not in all_scores():
         return FACTS[call.name](**dict(call.settings))
     score = make_score(call.name, **dict(call.settings))
-    left_open = getattr(score, "precision", "") == "auto"
-    return replace(score, precision=used(precision)) if left_open else score  # type: ignore[call-arg]
+    if getattr(score, "precision", "") != "auto":
+        return score
+    return replace(score, precision=used(precision))  # type: ignore[call-arg]

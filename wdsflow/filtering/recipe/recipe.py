@@ -125,14 +125,19 @@ class Recipe:
         """Return plain values for JSON."""
         from .recipe_stages import written_stages
 
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        lists = {name: list(getattr(self, name)) for name in ("scores", "keep", "near")}
-        given = {name: texts for name, texts in lists.items() if texts or name == "scores"}
-        unset = {"keep", "near"} | ({"precision"} if self.precision == "auto" else set())
-        return {name: plain[name] for name in plain if name not in unset} | {
-            "stages": written_stages(self.stages),
-            **given,
-        }
+        plain: dict[str, object] = {}
+        for item in fields(self):
+            plain[item.name] = getattr(self, item.name)
+        plain["stages"] = written_stages(self.stages)
+        plain["scores"] = list(self.scores)
+        # Left out where they are not set.
+        for name in ("keep", "near"):
+            del plain[name]
+            if getattr(self, name):
+                plain[name] = list(getattr(self, name))
+        if self.precision == "auto":
+            del plain["precision"]
+        return plain
 
 
 def recorded(recipe: Recipe) -> dict[str, object]:
@@ -162,10 +167,10 @@ def shrinker_of(recipe: Recipe) -> Shrinker | None:
 def recorded_run(run_file: Path) -> dict[str, Any]:
     """Return the recorded request of a run, as JSON; empty if missing."""
     try:
-        found = json.loads(run_file.read_bytes())
+        request = json.loads(run_file.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return request if isinstance(request, dict) else {}
 
 
 def recorded_recipe(run_file: Path) -> dict[str, Any]:
@@ -199,7 +204,7 @@ def differences(old: object, new: object, at: str = "") -> Iterator[str]:
             )
     elif canonical(old) != canonical(new):
         if isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) > 8:
-            before, after = ({canonical(item) for item in each} for each in (old, new))
+            before, after = ({canonical(item) for item in items} for items in (old, new))
             counts = f"{len(after - before):,} are new, {len(before - after):,} are missing"
             yield f"{at}: {counts if before != after else 'another order'}"
         else:
@@ -239,7 +244,7 @@ def _terms_of_flags(recipe: Recipe, names: "Mapping[str, type[Score]]") -> list[
 def fixed_conditions(recipe: Recipe) -> list[str]:
     """Return a line for each comparison of the predicate that has the same result for all samples.
 
-    ``recipe``: as the user wrote it, since errors show the place in its predicate.
+    ``recipe``: as the user wrote it, since errors show the position in its predicate.
 
     Raises ExpressionError if a term can never hold; ValueError as ``canonical_recipe``.
     """

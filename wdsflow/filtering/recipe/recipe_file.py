@@ -17,7 +17,10 @@ from .recipe_stages import StagesError, read_stages, schema_of_stages
 
 # A run.json lists all shards.
 _LARGEST = 64 << 20
+# Levels of a recipe whose lines are noted.
 _DEEPEST = 4
+_LISTS = ("keep", "near", "scores")
+_STAGES = "Stages that run on each sample before it is scored; members that they change are written again."
 
 if TYPE_CHECKING:
     import yaml
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RecipeError(ValueError):
-    """An invalid recipe; the message has the place and the reason."""
+    """An invalid recipe; the message has the position and the reason."""
 
 
 def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
@@ -35,17 +38,17 @@ def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
     Raises RecipeError, ValueError if a flag's predicate is empty.
     """
     recipe, lines = _read(path) if path is not None else (Recipe(), {})
-    given = {name: value for name, value in flags.items() if value is not None}
+    flags_given = {name: value for name, value in flags.items() if value is not None}
     # --where "$UNSET" would keep everything.
-    if not str(given.get("where", "1")).strip():
+    if not str(flags_given.get("where", "1")).strip():
         raise ValueError("--where is empty: name what to keep, or all samples with --where True")
-    if isinstance(scores := given.get("scores"), Iterable):
-        given["scores"] = tuple(
+    if isinstance(scores := flags_given.get("scores"), Iterable):
+        flags_given["scores"] = tuple(
             part.strip() for text in scores for part in _parts(text) if part.strip()
         )
     if path is not None:
-        _check_scores(recipe, str(path), lines, given)
-    return _checked({**recipe.to_dict(), **given}, "", {}) if given else recipe
+        _check_scores(recipe, str(path), lines, flags_given)
+    return _checked({**recipe.to_dict(), **flags_given}, "", {}) if flags_given else recipe
 
 
 def _parts(text: str) -> list[str]:
@@ -66,26 +69,26 @@ def _parts(text: str) -> list[str]:
 
 
 def _check_scores(
-    recipe: Recipe, source: str, lines: Mapping[str, int], given: Mapping[str, object]
+    recipe: Recipe, source: str, lines: Mapping[str, int], flags_given: Mapping[str, object]
 ) -> None:
     """Raise RecipeError for invalid scores, unless a flag replaces them."""
-    places: list[tuple[str, str, Callable[..., object]]] = [
+    checks: list[tuple[str, str, Callable[..., object]]] = [
         (f"scores.{number}", text, parse_score) for number, text in enumerate(recipe.scores, 1)
     ]
-    places += [
+    checks += [
         (f"keep.{number}", text, share_predicate) for number, text in enumerate(recipe.keep, 1)
     ]
-    places += [
+    checks += [
         (f"near.{number}", path, far_predicate) for number, path in enumerate(recipe.near, 1)
     ]
     if recipe.where.strip():
-        places.insert(0, ("where", recipe.where, parse))
-    for name, text, check in places:
-        if name.partition(".")[0] not in given:
+        checks.insert(0, ("where", recipe.where, parse))
+    for name, text, check in checks:
+        if name.partition(".")[0] not in flags_given:
             try:
                 check(text, all_scores())
             except ValueError as error:
-                raise RecipeError(f"{_place(name, source, lines)}{error}") from None
+                raise RecipeError(f"{_location(name, source, lines)}{error}") from None
 
 
 def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
@@ -100,22 +103,22 @@ def _read(path: Path) -> tuple[Recipe, dict[str, int]]:
         raise RecipeError(f"{path} is not UTF-8") from None
     if len(data) > _LARGEST:
         raise RecipeError(f"{path} is too large for a recipe")
-    ways = {".toml": _toml, ".json": _json}
-    found, lines = ways.get(path.suffix.lower(), _yaml)(path, text)
-    if not isinstance(found, dict):
+    readers = {".toml": _toml, ".json": _json}
+    content, lines = readers.get(path.suffix.lower(), _yaml)(path, text)
+    if not isinstance(content, dict):
         raise RecipeError(f'{path}: a recipe is a mapping, such as\nwhere: "min_side >= 200"')
-    return _checked(found, str(path), lines), lines
+    return _checked(content, str(path), lines), lines
 
 
 def _json(path: Path, text: str) -> tuple[object, dict[str, int]]:
     """Return a recipe, or the one in the record of a run."""
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         raise RecipeError(f"{path}: {error}") from None
-    return found["recipe"] if isinstance(found, dict) and isinstance(
-        found.get("recipe"), dict
-    ) else found, {}
+    if isinstance(content, dict) and isinstance(content.get("recipe"), dict):
+        content = content["recipe"]
+    return content, {}
 
 
 def _toml(path: Path, text: str) -> tuple[object, dict[str, int]]:
@@ -129,7 +132,7 @@ def _toml(path: Path, text: str) -> tuple[object, dict[str, int]]:
                 f"{path}: TOML needs Python 3.11, or the package tomli; YAML does not"
             ) from None
     try:
-        found = tomllib.loads(text)
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path}: {error}") from None
     lines: dict[str, int] = {}
@@ -137,7 +140,7 @@ def _toml(path: Path, text: str) -> tuple[object, dict[str, int]]:
         match = re.match(r"""\s*\[?\s*["']?([\w-]+)""", line)
         if match:
             lines.setdefault(match[1], number)
-    return found, lines
+    return content, lines
 
 
 def _yaml(path: Path, text: str) -> tuple[object, dict[str, int]]:
@@ -155,12 +158,12 @@ def _yaml(path: Path, text: str) -> tuple[object, dict[str, int]]:
                     )
                 lines[name] = number
             lines |= dict(_lines_of(node))
-        found = yaml.safe_load(text)
+        content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
-        raise RecipeError(f"{path}{place}: {getattr(error, 'problem', None) or error}") from None
-    return found if found is not None else {}, lines
+        location = f", line {mark.line + 1}" if mark else ""
+        raise RecipeError(f"{path}{location}: {getattr(error, 'problem', None) or error}") from None
+    return content if content is not None else {}, lines
 
 
 def _lines_of(node: "yaml.Node", at: str = "") -> Iterator[tuple[str, int]]:
@@ -172,15 +175,11 @@ def _lines_of(node: "yaml.Node", at: str = "") -> Iterator[tuple[str, int]]:
         pairs = [(str(key.value), key, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):
         pairs = [(str(number), value, value) for number, value in enumerate(node.value, 1)]
-    for name, place, value in pairs:
-        yield f"{at}{name}", place.start_mark.line + 1
+    for name, key_node, value in pairs:
+        yield f"{at}{name}", key_node.start_mark.line + 1
         # An anchor may contain itself.
         if at.count(".") < _DEEPEST:
             yield from _lines_of(value, f"{at}{name}.")
-
-
-_LISTS = ("keep", "near", "scores")
-_STAGES = "Stages that run on each sample before it is scored; members that they change are written again."
 
 
 def _model() -> "type[BaseModel]":
@@ -188,33 +187,33 @@ def _model() -> "type[BaseModel]":
     from pydantic import ConfigDict, Field, create_model
 
     plain, parts = {**Recipe().to_dict(), "precision": Recipe.precision}, dict[str, object]()
-    for each in fields(Recipe):
-        kind = (
-            list[object]
-            if each.name == "stages"
-            else list[str]
-            if each.name in _LISTS
-            else each.type
-        )
-        about = each.metadata["option"].help if "option" in each.metadata else _STAGES
-        parts[each.name] = (kind, Field(default=plain.get(each.name, []), description=about))
+    for item in fields(Recipe):
+        kind: object = item.type
+        if item.name == "stages":
+            kind = list[object]
+        elif item.name in _LISTS:
+            kind = list[str]
+        description = item.metadata["option"].help if "option" in item.metadata else _STAGES
+        parts[item.name] = (kind, Field(default=plain.get(item.name, []), description=description))
     model: type[BaseModel] = create_model(
         "Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts
     )
     return model
 
 
-def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int]) -> Recipe:
+def _checked(content: Mapping[str, object], source: str, lines: Mapping[str, int]) -> Recipe:
     from pydantic import ValidationError
 
     values = {
         str(name): list(value) if isinstance(value, tuple) else value
-        for name, value in found.items()
+        for name, value in content.items()
     }
     try:
         stages = read_stages(values.get("stages") or [])
     except StagesError as error:
-        raise RecipeError(f"{_place(f'stages.{error.at}', source, lines)}{error}") from None
+        raise RecipeError(
+            f"{_location(f'stages.{error.position}', source, lines)}{error}"
+        ) from None
     values["stages"] = []
     # As YAML reads 512.
     if isinstance(values.get("resize"), int):
@@ -223,7 +222,7 @@ def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int])
         checked = _model().model_validate(values)
     except ValidationError as error:
         raise RecipeError(
-            "\n".join(_sentence(each, source, lines) for each in error.errors())
+            "\n".join(_sentence(item, source, lines) for item in error.errors())
         ) from None
     recipe = Recipe()
     chosen = {name: getattr(checked, name) for name in checked.model_fields_set}
@@ -231,19 +230,21 @@ def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int])
     return replace(recipe, **{**chosen, "stages": stages})
 
 
-def _place(name: str, source: str, lines: Mapping[str, int]) -> str:
+def _location(name: str, source: str, lines: Mapping[str, int]) -> str:
     while name not in lines and "." in name:
         name = name.rpartition(".")[0]
-    return f"{source}, line {lines[name]}: " if name in lines else f"{source}: " if source else ""
+    if name in lines:
+        return f"{source}, line {lines[name]}: "
+    return f"{source}: " if source else ""
 
 
 def _sentence(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
-    place = _place(name, source, lines)
+    location = _location(name, source, lines)
     if error["type"] == "extra_forbidden":
-        known = [item.name for item in fields(Recipe)]
-        return f"{place}unknown key {name!r}; {instead_of(name, known)}"
-    return f"{place}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+        names = [item.name for item in fields(Recipe)]
+        return f"{location}unknown key {name!r}; {instead_of(name, names)}"
+    return f"{location}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
 def printed(recipe: Recipe) -> str:

@@ -1,4 +1,4 @@
-"""Stages in recipes: read from JSON or YAML with errors that name the place, and written again."""
+"""Stages in recipes: read from JSON or YAML with errors that name the position, and written again."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,22 +17,22 @@ IN_RECIPES: dict[str, type[SampleStage]] = {
 
 
 class StagesError(ValueError):
-    """Invalid stages of a recipe, with the reason. ``at``: the place in the list, such as "1.rename.fields"."""
+    """Invalid stages of a recipe, with the reason. ``position``: that of the error in the list, such as "1.rename.fields"."""
 
-    def __init__(self, text: str, at: str = "") -> None:
+    def __init__(self, text: str, position: str = "") -> None:
         super().__init__(text)
-        self.at = at
+        self.position = position
 
 
-def read_stages(found: object) -> tuple[SampleStage, ...]:
+def read_stages(listed: object) -> tuple[SampleStage, ...]:
     """Return the stages in a list, such as ``[{"rename": {"image": "jpg;png"}}, "clean_text"]``.
 
     A stage without settings is its name alone; the settings of rename may be the new names
     themselves. Raises StagesError.
     """
-    if not isinstance(found, Sequence) or isinstance(found, str):
+    if not isinstance(listed, Sequence) or isinstance(listed, str):
         raise StagesError("stages must be a list, such as [{rename: {image: jpg}}, clean_text]")
-    return tuple(_stage(number, item) for number, item in enumerate(found, 1))
+    return tuple(_stage(number, item) for number, item in enumerate(listed, 1))
 
 
 def written_stages(stages: Sequence[SampleStage]) -> list[object]:
@@ -57,33 +57,31 @@ def _stage(number: int, item: object) -> SampleStage:
     stage = IN_RECIPES.get(name)
     if stage is None:
         raise StagesError(f"stage {number}: {_unknown(name)}", f"{number}")
-    place, at = f"stage {number}, {name}", f"{number}.{name}"
+    label, position = f"stage {number}, {name}", f"{number}.{name}"
     settings = {} if settings is None else settings
     if not isinstance(settings, Mapping):
-        raise StagesError(f"{place}: its settings must be a mapping, not {settings!r}", at)
-    known = {each.name: each for each in fields(stage) if each.init}
+        raise StagesError(f"{label}: its settings must be a mapping, not {settings!r}", position)
+    accepted = {field.name: field for field in _settings(stage)}
     if stage is Rename and "fields" not in settings:
-        names = {key: value for key, value in settings.items() if key not in known}
-        settings = {
-            "fields": names,
-            **{key: value for key, value in settings.items() if key in known},
-        }
+        names = {key: value for key, value in settings.items() if key not in accepted}
+        others = {key: value for key, value in settings.items() if key in accepted}
+        settings = {"fields": names, **others}
     for key in settings:
-        if key not in known:
-            hint = instead_of(str(key), [*known])
-            raise StagesError(f"{place}: unknown setting {key!r}; {hint}", f"{at}.{key}")
-    for key, each in known.items():
-        if key not in settings and each.default is MISSING:
-            raise StagesError(f"{place}: {key} is missing", at)
-    given: dict[str, Any] = {
-        key: _value(place, f"{at}.{key}", value, known[key].type) for key, value in settings.items()
-    }
+        if key not in accepted:
+            hint = instead_of(str(key), [*accepted])
+            raise StagesError(f"{label}: unknown setting {key!r}; {hint}", f"{position}.{key}")
+    for key, field in accepted.items():
+        if key not in settings and field.default is MISSING:
+            raise StagesError(f"{label}: {key} is missing", position)
+    values: dict[str, Any] = {}
+    for key, value in settings.items():
+        values[key] = _value(label, f"{position}.{key}", value, accepted[key].type)
     try:
-        made = stage(**given)
+        result = stage(**values)
     except (ValueError, TypeError) as error:
-        raise StagesError(f"{place}: {error}", at) from None
-    _check_names(place, at, made)
-    return made
+        raise StagesError(f"{label}: {error}", position) from None
+    _check_names(label, position, result)
+    return result
 
 
 def _unknown(name: object) -> str:
@@ -96,7 +94,7 @@ def _unknown(name: object) -> str:
     return f"unknown stage {name!r}; {instead_of(str(name), [*IN_RECIPES])}"
 
 
-def _value(place: str, at: str, value: object, kind: object) -> object:
+def _value(label: str, position: str, value: object, kind: object) -> object:
     """Convert a value from JSON or YAML for its setting: lists become tuples."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -104,32 +102,32 @@ def _value(place: str, at: str, value: object, kind: object) -> object:
         return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
         message = error.errors()[0]["msg"]
-        name = at.rpartition(".")[2]
+        name = position.rpartition(".")[2]
         raise StagesError(
-            f"{place}: {name}: {message[:1].lower()}{message[1:]}, not {value!r}", at
+            f"{label}: {name}: {message[:1].lower()}{message[1:]}, not {value!r}", position
         ) from None
 
 
-def _check_names(place: str, at: str, stage: SampleStage) -> None:
-    """Reject names that readers of tars would not find."""
-    wanted = [new for new, _ in stage.fields] if isinstance(stage, Rename) else []  # type: ignore[str-unpack]
+def _check_names(label: str, position: str, stage: SampleStage) -> None:
+    """Reject names that readers of tars do not read."""
+    new_names = [new for new, _ in stage.fields] if isinstance(stage, Rename) else []  # type: ignore[str-unpack]
     if isinstance(stage, JsonText):
-        wanted = [stage.target]
-    for name in wanted:
+        new_names = [stage.target]
+    for name in new_names:
         if name != name.lower():
             raise StagesError(
-                f"{place}: readers see {name!r} in lower case: write {name.lower()!r}", at
+                f"{label}: readers see {name!r} in lower case: write {name.lower()!r}", position
             )
         if "/" in name or not name.isprintable() or name[:1] == ".":
-            raise StagesError(f"{place}: {name!r} cannot end the name of a member", at)
+            raise StagesError(f"{label}: {name!r} cannot end the name of a member", position)
 
 
 def _written(stage: SampleStage) -> object:
-    settings = {
-        each.name: _plain(value)
-        for each in fields(stage)
-        if each.init and (value := getattr(stage, each.name)) != each.default
-    }
+    settings: dict[str, object] = {}
+    for field in _settings(type(stage)):
+        value = getattr(stage, field.name)
+        if value != field.default:
+            settings[field.name] = _plain(value)
     if isinstance(stage, Rename):
         settings["fields"] = dict(stage.fields)
     return {stage.name: settings} if settings else stage.name
@@ -141,40 +139,40 @@ def _plain(value: object) -> object:
 
 def schema_of_stages() -> dict[str, object]:
     """Return the JSON Schema of the list."""
-    every = {name: _schema_of(stage) for name, stage in IN_RECIPES.items()}
+    stages_by_name = {name: _schema_of(stage) for name, stage in IN_RECIPES.items()}
     names = {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
-    every["rename"] = {
-        "description": every["rename"].pop("description"),
-        "anyOf": [every["rename"], names],
+    stages_by_name["rename"] = {
+        "description": stages_by_name["rename"].pop("description"),
+        "anyOf": [stages_by_name["rename"], names],
     }
-    one = {
+    single = {
         "type": "object",
-        "properties": every,
+        "properties": stages_by_name,
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,
     }
-    alone = [
+    without_settings = [
         name
         for name, stage in IN_RECIPES.items()
-        if all(each.default is not MISSING for each in _settings(stage))
+        if all(field.default is not MISSING for field in _settings(stage))
     ]
-    return {"type": "array", "items": {"anyOf": [one, {"enum": alone}]}}
+    return {"type": "array", "items": {"anyOf": [single, {"enum": without_settings}]}}
 
 
 def _settings(stage: type[SampleStage]) -> "list[Field[object]]":
-    return [each for each in fields(stage) if each.init]
+    return [field for field in fields(stage) if field.init]
 
 
 def _schema_of(stage: type[SampleStage]) -> dict[str, object]:
     from pydantic import TypeAdapter
 
     properties = {}
-    for each in _settings(stage):
-        properties[each.name] = TypeAdapter(_as_json_has_it(each.type)).json_schema()
-        if each.default is not MISSING:
-            properties[each.name]["default"] = _plain(each.default)
-    required = [each.name for each in _settings(stage) if each.default is MISSING]
+    for field in _settings(stage):
+        properties[field.name] = TypeAdapter(_as_json_has_it(field.type)).json_schema()
+        if field.default is not MISSING:
+            properties[field.name]["default"] = _plain(field.default)
+    required = [field.name for field in _settings(stage) if field.default is MISSING]
     summary = (stage.__doc__ or "").split("\n\n")[0].strip().split("\n")[0]
     tree = {
         "type": "object",

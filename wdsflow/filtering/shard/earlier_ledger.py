@@ -25,7 +25,7 @@ class EarlierLedger:
     Attributes:
         calls: the scores that need not be computed.
         path: the file.
-        about: its metadata.
+        metadata: its metadata.
 
     Raises LedgerError if the ledger is of another shard.
     """
@@ -34,9 +34,9 @@ class EarlierLedger:
         self, layout: Layout, record: ShardRecord, plan: FilterPlan, *, for_all: bool
     ) -> None:
         self.path = layout.ledger(record.name)
-        self._stored, self.about = read_ledger(self.path)
-        same_shard(self.about, record, self.path)
-        names = set(self.about["identities"])
+        self._stored, self.metadata = read_ledger(self.path)
+        same_shard(self.metadata, record, self.path)
+        names = set(self.metadata["identities"])
         # Results of comparisons are not kept: they are computed again.
         self._columns = [
             call for call in plan.scores if str(call) in names and call not in plan.dataset_calls

@@ -65,7 +65,7 @@ class _SampleReader:
         if self._earlier is not None:
             for row in rows:
                 self._earlier.fill(row)
-                self._shard.embeddings.keep_own(row)
+                self._shard.embeddings.keep_current(row)
         if self._shard.task.excluded:
             self._shard.exclude(rows)
         return rows
@@ -80,7 +80,7 @@ class _SampleReader:
             try:
                 viewed.append(ViewedSample(row, self._views.view(sample)))
             except RejectedSample as rejected:
-                row.trouble, row.about = rejected.trouble, rejected.detail
+                row.trouble, row.trouble_detail = rejected.trouble, rejected.detail
         return viewed
 
 

@@ -5,7 +5,7 @@ from itertools import zip_longest
 from wdsflow.filtering.deciding.compared_values import add_compared
 from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.ledger.ledger import read_scored
-from wdsflow.filtering.ledger.ledger_metadata import OtherShard, read_about
+from wdsflow.filtering.ledger.ledger_metadata import OtherShard, read_metadata
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.shards.samples.tar_samples import Samples
@@ -38,7 +38,7 @@ def _check_samples(shard: OpenShard, table: SampleTable, scored: Layout) -> None
     only check.
     """
     path = scored.ledger(shard.task.name)
-    then, now = read_about(path)["input"], shard.record.input
+    then, now = read_metadata(path)["input"], shard.record.input
     if not shard.task.url.is_pipe and then.get("changed") == now.get("changed"):
         return
     for row, sample in zip_longest(table.rows, Samples(shard.source, contents=False)):
@@ -58,7 +58,7 @@ def _with_missing_scores(shard: OpenShard, table: SampleTable, scored: Layout) -
         (incomplete if plan.lacks_values(table, row) else complete).append(row)
     if not incomplete:
         return ScoredShard(table, ())
-    stored = read_about(scored.ledger(shard.task.name))["identities"]
+    stored = read_metadata(scored.ledger(shard.task.name))["identities"]
     calls = [call for call in plan.scores if call not in plan.ranks and str(call) not in stored]
     progress = ShardProgress(shard.mark, shard.source.length)
     progress.add(complete)

@@ -7,11 +7,11 @@ from wdsflow.filtering.ledger.embeddings import (
     Spool,
     StoredEmbeddings,
     columns_of,
-    own_embeddings,
+    current_embeddings,
     stored_embeddings,
 )
 from wdsflow.filtering.ledger.ledger import Vectors
-from wdsflow.filtering.ledger.ledger_metadata import read_about
+from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.run_folder import ShardRecord
 
 from .earlier_ledger import EarlierLedger
@@ -26,16 +26,16 @@ def open_embeddings(
         if not plan.models:
             return ShardEmbeddings()
         path = task.scored.ledger(task.name)
-        own = own_embeddings(plan.models, read_about(path), path)
-        return ShardEmbeddings(own=own, stored=_reused(task, plan, record))
+        current = current_embeddings(plan.models, read_metadata(path), path)
+        return ShardEmbeddings(current=current, stored=_reused(task, plan, record))
     stored = _reused(task, plan, record)
     if not (task.recipe.embeddings and task.write):
         return ShardEmbeddings(stored=stored)
-    own = None
+    current = None
     if earlier is not None:
-        own = own_embeddings(plan.models, earlier.about, earlier.path)
+        current = current_embeddings(plan.models, earlier.metadata, earlier.path)
     spool = Spool(columns_of(plan.scores.values()), task.layout.spool)
-    return ShardEmbeddings(spool=spool, stored=stored, own=own)
+    return ShardEmbeddings(spool=spool, stored=stored, current=current)
 
 
 def vectors_to_write(task: ShardTask, embeddings: ShardEmbeddings) -> Vectors | None:

@@ -5,7 +5,7 @@ from types import FrameType
 import torch
 
 from wdsflow.training.feed_options import FeedError
-from wdsflow.training.ranks import RankPlace, place, talks
+from wdsflow.training.ranks import JobRank, current_rank, talks
 
 # The part of a DataLoader that iterates over a dataset.
 _FETCH = "torch.utils.data._utils.fetch"
@@ -25,12 +25,12 @@ def check_caller(frame: FrameType | None) -> None:
         )
 
 
-def check_process(made_for: RankPlace, *, found: bool) -> None:
+def check_process(made_for: JobRank, *, detected: bool) -> None:
     """Raise FeedError if this process would get samples that others get too.
 
     Args:
         made_for: the rank of the feed.
-        found: whether it was found, instead of given by the user.
+        detected: whether it was read from the environment, instead of given by the user.
     """
     worker = torch.utils.data.get_worker_info()
     if worker is not None and worker.num_workers > 1:
@@ -38,7 +38,7 @@ def check_process(made_for: RankPlace, *, found: bool) -> None:
             f"each of {worker.num_workers} workers of a DataLoader would give all samples; the feed has decoders of its "
             "own: DataLoader(feed, batch_size=None, num_workers=0)"
         )
-    if found and talks() and (here := place()) != made_for:
+    if detected and talks() and (here := current_rank()) != made_for:
         raise FeedError(
             f"the feed was made for rank {made_for.rank} of {made_for.world_size}, before torch.distributed was set up; "
             f"this is rank {here.rank} of {here.world_size}. Make it afterwards (with Lightning, in train_dataloader()), "

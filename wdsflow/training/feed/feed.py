@@ -4,8 +4,9 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from wdsflow.memory.sizes import Budget, SharedBudget
 from wdsflow.training.caption_sources import TokenizedCaptions
@@ -46,14 +47,14 @@ class Feed:
         self.recipe, self.tally = recipe, LossTally()
         cores = decoders_for(recipe.options.decoders)
         # Threads or processes.
-        self.decoders = cores if recipe.known else max(1, recipe.processes)
-        start_method(recipe.options.decode_in, known=recipe.known)
+        self.decoders = cores if recipe.recognised else max(1, recipe.processes)
+        start_method(recipe.options.decode_in, recognised=recipe.recognised)
         # Small enough for all decoders to work on each batch.
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * cores)))
         self._shares = self._share()
         # Of raw content, for each stream. The order of samples depends on it: it is in states.
         self.shuffle_bytes = recipe.order.stream_bytes or self._shares.shuffle
-        self.limit(self._shares.decode)
+        self._limit_images(self._shares.decode)
         self._assemble = Assembler(
             [source.images for source in recipe.sources], recipe.sources[0].columns
         )
@@ -65,25 +66,35 @@ class Feed:
         # The latest one.
         self.run: EpochRun | None = None
 
-    def limit(self, largest: int) -> None:
-        """Refuse images that take more than ``largest`` bytes while they are decoded, as a resumed feed did."""
-        recipe = self.recipe
-        self.largest = largest
-        if recipe.options.memory is None:
+    def limits(self) -> dict[str, int]:
+        """Return the limits of memory that the order of samples depends on, for a state."""
+        if self.recipe.order.global_order:
+            return {"stream_bytes": self.shuffle_bytes}
+        return {"shuffle_bytes": self.shuffle_bytes, "largest": self.largest}
+
+    def set_limits(self, state: Mapping[str, Any]) -> None:
+        """Take over the limits of a state, with whatever memory and decoders it was made."""
+        if self.recipe.order.global_order:
+            self.shuffle_bytes = int(state["stream_bytes"])
             return
-        # Processes of unknown transforms cannot coordinate: each gets an equal part.
-        parts = 1 if recipe.known else max(1, recipe.processes)
-        for source in recipe.sources:
-            if source.images is not None:
-                source.images.limit(largest // parts)
+        self.shuffle_bytes = int(state.get("shuffle_bytes", self.shuffle_bytes))
+        # With other decoders, other samples would be refused.
+        self._limit_images(int(state.get("largest", self.largest)))
 
     def start(self, epoch: int, begin: EpochPosition) -> EpochRun:
         """Begin at a position of an epoch."""
-        return EpochRun(
+        self.run = EpochRun(
             partial(self._begin_decoding, epoch),
             partial(self._planner, epoch, begin),
             self._assemble,
         )
+        return self.run
+
+    def close(self) -> None:
+        """End the threads and processes, and wait for them."""
+        if self.run is not None:
+            self.run.close()
+            self.run = None
 
     def cpu(self) -> float:
         """Return the seconds of processor time that the decoders of this epoch have taken."""
@@ -94,10 +105,22 @@ class Feed:
         if self.run is not None and self.run.owner == os.getpid():
             self.run.abandon()
 
+    def _limit_images(self, largest: int) -> None:
+        """Refuse images that take more than ``largest`` bytes while they are decoded."""
+        recipe = self.recipe
+        self.largest = largest
+        if recipe.options.memory is None:
+            return
+        # Processes of unknown transforms cannot coordinate: each gets an equal part.
+        parts = 1 if recipe.recognised else max(1, recipe.processes)
+        for source in recipe.sources:
+            if source.images is not None:
+                source.images.limit(largest // parts)
+
     def _begin_decoding(self, epoch: int) -> Decoders:
         recipe = self.recipe
         # Asked again: a worker of a DataLoader, which is a daemon, starts no processes.
-        method = start_method(recipe.options.decode_in, known=recipe.known)
+        method = start_method(recipe.options.decode_in, recognised=recipe.recognised)
         samples = self._shares.ahead + recipe.batch_size
         most_chunks = -(-samples // self._chunk)
         if method is None:
@@ -124,7 +147,7 @@ class Feed:
             room=samples + 2 * self._chunk,
             size=max(sizes, default=0),
             method=method,
-            known=recipe.known,
+            recognised=recipe.recognised,
             options=recipe.options,
         )
 
@@ -137,7 +160,7 @@ class Feed:
                 source.columns.at_epoch(epoch),
                 tokens,
                 self.largest,
-                processes_named(recipe.options, known=recipe.known),
+                processes_named(recipe.options, recognised=recipe.recognised),
                 shards=shards,
                 hold=None if budget is None else budget.hold,
             )
@@ -149,7 +172,7 @@ class Feed:
         options, order = self.recipe.options, self.recipe.order
         # Samples lost in a row that count as starvation. A stream that begins again is judged at
         # the end of its round.
-        judged_later = not (order.endless or order.keeps_places)
+        judged_later = not (order.endless or order.global_order)
         return Planner(
             order,
             epoch,
@@ -173,7 +196,7 @@ class Feed:
     ) -> Stream:
         recipe, order = self.recipe, self.recipe.order
         # Where samples keep their places, a stream is the same on all ranks.
-        owner = key.source if order.keeps_places else recipe.place.rank
+        owner = key.source if order.global_order else recipe.job_rank.rank
         return Stream(
             key,
             partial(order.shards_of, epoch, key),
@@ -197,7 +220,7 @@ class Feed:
                 options.memory_bytes,
                 batch=self.recipe.batch_size,
                 sample=values * _FLOAT,
-                made=values if self.recipe.known else values * _FLOAT,
+                made=values if self.recipe.recognised else values * _FLOAT,
                 decoders=self.decoders,
                 chunk=self._chunk,
                 streams=self.recipe.order.streams,

@@ -54,26 +54,26 @@ def shares(
     of samples depends on it. Raises TooLittleFeedMemory.
     """
     batches = _BATCHES * batch * sample
-    wanted = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))
+    most_ahead = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))
     fixed = batches + batch * made + _LEAST_DECODE
     least = fixed + decoders * chunk * made
     if memory is None:
         from wdsflow.memory.usage import host_memory
 
         free = max(0, min(_DEFAULT, host_memory().total // 2 // ranks_here() - fixed))
-        memory = max(least + wanted * made, fixed + free)
+        memory = max(least + most_ahead * made, fixed + free)
     else:
         free = max(0, memory - fixed)
     if memory < least:
         what = f"memory of {memory:,} bytes is too little: {_BATCHES} batches of {batch:,} samples take {batches:,}"
         raise TooLittleFeedMemory(f"{what}, and all in all {least:,} are needed", least)
     shuffle, raw = free // 4, free // 4
-    left = memory - least
+    remaining = memory - least
     at_least = decoders * chunk
-    ahead = min(wanted, at_least + left // 4 // max(made, 1))
-    left -= max(0, ahead - at_least) * made + shuffle + raw
+    ahead = min(most_ahead, at_least + remaining // 4 // max(made, 1))
+    remaining -= max(0, ahead - at_least) * made + shuffle + raw
     return Shares(
-        decode=_LEAST_DECODE + max(0, left),
+        decode=_LEAST_DECODE + max(0, remaining),
         shuffle=max(_LEAST_RAW, shuffle // max(1, streams)),
         raw=max(_LEAST_RAW, raw),
         ahead=ahead,

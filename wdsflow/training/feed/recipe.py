@@ -9,7 +9,7 @@ from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.orders.order import Order
 from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
-from wdsflow.training.ranks import RankPlace
+from wdsflow.training.ranks import JobRank
 
 from .catalog.sample_catalog import Catalog
 
@@ -51,9 +51,9 @@ class FeedSource:
         )
 
     @property
-    def known(self) -> bool:
+    def recognised(self) -> bool:
         """Whether only code of wdsflow makes its images, so that threads or forked processes can."""
-        return self.columns.map is None and (self.images is None or self.images.known)
+        return self.columns.map is None and (self.images is None or self.images.recognised)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -67,22 +67,22 @@ class FeedRecipe:
 
     ``trains``: not for evaluation. ``shuffle``: None keeps the order of shards. ``processes``: for
     code of the user that must run in processes. ``data``: the shards as the user named them.
-    ``found``: whether ``place`` was found, instead of given by the user.
+    ``rank_detected``: whether ``job_rank`` was read from the environment, instead of given by the user.
     """
 
     order: Order
     sources: tuple[FeedSource, ...]
     batch_size: int
     options: FeedOptions
-    place: RankPlace
+    job_rank: JobRank
     seed: int
     trains: bool
     shuffle: Buffers | None
     processes: int = 1
     data: str = ""
-    found: bool = False
+    rank_detected: bool = False
 
     @property
-    def known(self) -> bool:
+    def recognised(self) -> bool:
         """Whether only code of wdsflow makes images."""
-        return all(source.known for source in self.sources)
+        return all(source.recognised for source in self.sources)

@@ -119,20 +119,20 @@ def save(checkpoint: object, path: Path) -> None:
 
 def tidy(newest: Path) -> None:
     """Remove older checkpoints from within epochs, next to ``newest``, which OpenCLIP or wdsflow wrote."""
-    place = _place(newest.name)
-    if place is None:
+    position = _position(newest.name)
+    if position is None:
         return
     for path in newest.parent.glob("epoch_*.step_*.pt"):
-        other = _place(path.name)
-        if other is not None and other < place:
+        other = _position(path.name)
+        if other is not None and other < position:
             with suppress(FileNotFoundError):
                 path.unlink()
 
 
-def _place(name: str) -> tuple[int, int] | None:
+def _position(name: str) -> tuple[int, int] | None:
     """Return the number of completed epochs and of steps within the next.
 
-    >>> _place("epoch_3.step_120.pt"), _place("epoch_4.pt"), _place("epoch_latest.pt")
+    >>> _position("epoch_3.step_120.pt"), _position("epoch_4.pt"), _position("epoch_latest.pt")
     ((3, 120), (4, 0), None)
     """
     match = _NAME.fullmatch(name)

@@ -147,6 +147,6 @@ def _decision(refused: bool) -> bool:
         if refused:
             board.acknowledge()
             until = time.monotonic() + _FAREWELL
-            while not board.rank and time.monotonic() < until and not board.known_to_all():
+            while not board.rank and time.monotonic() < until and not board.is_read_by_all():
                 time.sleep(0.05)
     return refused

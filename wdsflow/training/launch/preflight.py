@@ -41,8 +41,9 @@ from wdsflow.validate.advice.invocation import Invocation
 from wdsflow.validate.advice.repair_advice import advise_repair
 from wdsflow.validate.advice.repair_forecast import RepairForecast
 from wdsflow.validate.advice.settle import settle
-from wdsflow.validate.advice.training_advice import try_settings
 from wdsflow.validate.advice.training_flags import paired_flags, with_flags
+from wdsflow.validate.advice.tried_settings import try_settings
+from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.finding import Advice, Finding, advice_text
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of
@@ -50,18 +51,17 @@ from wdsflow.validate.report.finding_groups import group, repair_step
 from wdsflow.validate.report.finding_text import totals
 from wdsflow.validate.report.report import Report
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.rules.kit.shapes import wants
-from wdsflow.validate.rules.rule_catalog import run_rules
+from wdsflow.validate.rules.kit.missing_fields import field_needs
 from wdsflow.validate.verdicts.judge import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
 _STARVES = frozenset({"F101", "P301", "P302", "P303"})
 _SHOWN = 3
-Found = Callable[..., Progress | None]
+BeginProgress = Callable[..., Progress | None]
 
 
 @dataclass(frozen=True)
-class _Asked(Invocation):
+class _RunCommand(Invocation):
     """The command of this run; its settings can be checked with other flags."""
 
     options: FeedOptions = field(default_factory=FeedOptions)
@@ -101,7 +101,7 @@ def preflight(
     options: FeedOptions | None = None,
     *,
     world_size: int = 1,
-    progress: Found | None = None,
+    progress: BeginProgress | None = None,
     dry_run: bool = False,
 ) -> Preflight | None:
     """Read the names in the shards of a training command, and check that wdsflow's feed can read them.
@@ -129,20 +129,22 @@ def preflight(
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
             other = _look(shards, options, progress, trains=False)
-            mine = (
-                [_refused(each, other.why) for each in result.reports]
-                if other.refused
-                else result.reports
-            )
-            reports = (*mine, *other.reports)
+            reports = list(result.reports)
+            if other.refused:
+                reports = [_refused(report, other.why) for report in reports]
+            reports += other.reports
             result = Preflight(
-                (*result.lines, *other.lines), other.refused, other.nothing_read, reports
+                (*result.lines, *other.lines), other.refused, other.nothing_read, tuple(reports)
             )
     return result
 
 
 def _look(
-    arguments: Arguments, options: FeedOptions, progress: Found | None, *, trains: bool = True
+    arguments: Arguments,
+    options: FeedOptions,
+    progress: BeginProgress | None,
+    *,
+    trains: bool = True,
 ) -> Preflight:
     """Check the shards that ``arguments.train_data`` names."""
     started, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
@@ -174,24 +176,26 @@ def _look(
     urls = some_of(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     report = progress(len(urls), what) if progress is not None else None
-    asked, subset = ScanOptions("names", allow_pipe=options.allow_pipe), ""
+    scan_options, subset = ScanOptions("names", allow_pipe=options.allow_pipe), ""
     if options.ledger is None or not trains:
-        shards = scan_shards(urls, asked, progress=report)
+        shards = scan_shards(urls, scan_options, progress=report)
     else:
         try:
             data = arguments.train_data
-            shards, subset = scan_kept(expansion.urls, urls, asked, options, data, report)
+            shards, subset = scan_kept(expansion.urls, urls, scan_options, options, data, report)
         except SubsetError as error:
             return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
     if text := no_verdict_text(shards):
         return refusal(text, nothing_read=all(shard.error is not None for shard in shards))
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
-    whole = len(urls) == len(expansion.urls)
+    all_scanned = len(urls) == len(expansion.urls)
     evidence = Evidence("names", shards, gaps)
     # Weights belong to patterns, which also match shards of which nothing is kept.
-    whole_run = whole and trains and not (subset and arguments.train_data_upsampling_factors)
-    context = _judge(evidence, arguments, options, captions, whole=whole_run, sidecars=not subset)
-    head = f"{title}: {how_many(len(shards), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
+    whole_run = all_scanned and trains and not (subset and arguments.train_data_upsampling_factors)
+    context = _judge(
+        evidence, arguments, options, captions, all_scanned=whole_run, sidecars=not subset
+    )
+    head = f"{title}: {how_many(len(shards), 'shard')}{'' if all_scanned else f' of {len(expansion.urls):,}'}"
     result = _result(context, options, captions, head, time.perf_counter() - started, subset)
     return replace(result, lines=(f"{title}: {subset}", *result.lines)) if subset else result
 
@@ -206,7 +210,7 @@ def _judge(
     options: FeedOptions,
     captions: Captions,
     *,
-    whole: bool,
+    all_scanned: bool,
     sidecars: bool,
 ) -> Context:
     """Run the rules for our feed, and the forecast if workers fill batches from their own shards only.
@@ -243,7 +247,7 @@ def _judge(
         sidecars=read_sidecars(urls, evidence) if sidecars else Sidecars(),
         environment=versions(),
     )
-    if whole and options.schedule == "openclip":
+    if all_scanned and options.schedule == "openclip":
         # Unlike OpenCLIP, the feed expands globs, and counts samples if no file next to the shards
         # has the count. Without weights they are the scanned shards, whose names are no patterns.
         named = arguments.train_data if arguments.train_data_upsampling_factors else None
@@ -256,15 +260,14 @@ def _judge(
         trained = replace(
             arguments, train_data=named, train_num_samples=given, dataset_type="webdataset"
         )
-        found = forecast(evidence, reader, replace(trained, val_data=None), context.sidecars)
+        outlook = forecast(evidence, reader, replace(trained, val_data=None), context.sidecars)
         if counted:
-            found = replace(found, length_source="counted by name")
+            outlook = replace(outlook, length_source="counted by name")
         if _unreached(evidence):
             note = "the feed also reads what follows damage in a shard, which is not counted here"
-            found = replace(
-                found, stalled=(), epochs_checked=0, exact=False, notes=(*found.notes, note)
-            )
-        context = replace(context, arguments=trained, forecasts=(found,))
+            notes = (*outlook.notes, note)
+            outlook = replace(outlook, stalled=(), epochs_checked=0, exact=False, notes=notes)
+        context = replace(context, arguments=trained, forecasts=(outlook,))
     return context
 
 
@@ -277,7 +280,7 @@ def _result(
     subset: str,
 ) -> Preflight:
     verdict = context.verdicts[0]
-    asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
+    invocation = _RunCommand(context.urls, allow_pipe=options.allow_pipe, options=options)
     findings = try_settings(run_rules(context)[0], context)
     fatal = _fatal(context, findings)
     repairs: list[Advice] = []
@@ -286,7 +289,7 @@ def _result(
         repairs = advise_repair(
             context, RepairForecast(context.evidence, context.readers, scan, scan_shards)
         ).advice
-    findings, repairs = settle(findings, repairs, asked)
+    findings, repairs = settle(findings, repairs, invocation)
     shown = Report(context.urls, context.evidence, context.verdicts, findings, advice=repairs)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
@@ -299,19 +302,17 @@ def _result(
         f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     )
     if not fatal and not wrong:
-        found = f"; {totals(group(findings))}" if findings else ""
-        others = (
-            f"{found}, see: {command(options, '--dry-run')}"
-            if found and not options.dry_run
-            else found
-        )
-        return Preflight((summary + others,), reports=(report,))
+        if findings:
+            summary += f"; {totals(group(findings))}"
+            if not options.dry_run:
+                summary += f", see: {command(options, '--dry-run')}"
+        return Preflight((summary,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
     lines += _other_layout(context, peeked)
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
-    fixes = _fixes(context, options, report, peeked)
+    fixes = _fixes(context, options, report, peeked, fatal)
     if not options.dry_run:
         fixes.append(f"full report: {command(options, '--dry-run')}")
         fixes.append(f"to train without this check: {command(options, '--no-preflight')}")
@@ -374,9 +375,12 @@ def _peek(
 
 
 def _fixes(
-    context: Context, options: FeedOptions, report: Report, peeked: Sequence[ShardEvidence]
+    context: Context,
+    options: FeedOptions,
+    report: Report,
+    peeked: Sequence[ShardEvidence],
+    fatal: Sequence[Finding],
 ) -> list[str]:
-    fatal = _fatal(context, report.findings)
     names = sorted(
         {
             name
@@ -385,18 +389,20 @@ def _fixes(
             if not name.startswith("*.")
         }
     )
-    absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
+    absent = (
+        field_needs(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
+    )
     fixes: list[str] = []
     image = likely_image(names) if "image" in absent else ""
     if "caption" in absent or not fatal:
         both = replace(options, image=image) if image else options
         note = f"images may be in {escape(image, 40)}, " if image else ""
-        fixes += [f"{note}{each}" for each in caption_fixes(both, names, peeked)]
+        fixes += [f"{note}{fix}" for fix in caption_fixes(both, names, peeked)]
     if "image" in absent and not fixes:
         fixes += image_fixes(options, names)
     if any(finding.code in {"P302", "P303"} for finding in fatal):
         fixes += _shared(context, options)
-    fixes += _repairs(options, report, known=bool(fixes))
+    fixes += _repairs(options, report, field_located=bool(fixes))
     if not fixes and not context.verdicts[0].usable:
         shards = context.evidence.shards
         with_sample = next((shard for shard in shards if shard.runs.head is not None), None)
@@ -410,16 +416,18 @@ def _fixes(
     return list(dict.fromkeys(fixes))
 
 
-def _repairs(options: FeedOptions, report: Report, *, known: bool) -> Iterator[str]:
+def _repairs(options: FeedOptions, report: Report, *, field_located: bool) -> Iterator[str]:
     """Yield the planned repair, and the fixes of all errors, those of the refusal first, as a report lists them.
 
-    ``known``: another place of the missing field is known, so that no field needs another name.
+    ``field_located``: another location of the missing field is known, so that no field needs another name.
     """
     for advice in report.advice:
-        if advice.command and not (known and "--rename" in (advice.options or ())):
+        if advice.command and not (field_located and "--rename" in (advice.options or ())):
             yield f"{advice_text([advice])}: {advice.command}"
-    errors = [each for each in report.errors if not (known and each.code == "F101")]
-    for repair, codes in sorted(fixes_of(errors), key=lambda each: not _STARVES & set(each[1])):
+    errors = report.errors
+    if field_located:
+        errors = [error for error in errors if error.code != "F101"]
+    for repair, codes in sorted(fixes_of(errors), key=lambda fix: not _STARVES & set(fix[1])):
         if repair.flags:
             yield f"{repair.note}: {command(_with(options, repair.flags))}"
         else:

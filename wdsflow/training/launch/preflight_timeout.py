@@ -30,7 +30,7 @@ class _Life:
 
     def __init__(self) -> None:
         # Bytes read for measuring.
-        self._me, self._own = psutil.Process(), 0
+        self._me, self._measuring = psutil.Process(), 0
         self.seconds, self.read = self._now()
 
     def works(self, tick: float) -> bool:
@@ -42,14 +42,14 @@ class _Life:
     def _now(self) -> tuple[float, int]:
         start = _read(self._me)
         seconds, read = 0.0, 0
-        for each in (self._me, *self._me.children(recursive=True)):
+        for process in (self._me, *self._me.children(recursive=True)):
             with suppress(psutil.Error):
                 # With children that have ended.
-                seconds += sum(each.cpu_times()[:4])
-                read += 0 if each == self._me else _read(each)
+                seconds += sum(process.cpu_times()[:4])
+                read += 0 if process == self._me else _read(process)
         end = _read(self._me)
-        self._own += end - start
-        return seconds - time.thread_time(), read + end - self._own
+        self._measuring += end - start
+        return seconds - time.thread_time(), read + end - self._measuring
 
 
 def _read(process: psutil.Process) -> int:

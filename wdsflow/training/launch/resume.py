@@ -148,11 +148,13 @@ class ResumedRun:
                     f"cannot resume at epoch {saved.position.epoch}: {error}"
                 ) from error
             if within:
-                whole = Path(str(self._args.resume)).with_name(f"epoch_{saved.position.epoch}.pt")
+                epoch_end = Path(str(self._args.resume)).with_name(
+                    f"epoch_{saved.position.epoch}.pt"
+                )
                 fix = "To fix it, continue with the ranks and arguments of that run"
                 fix += (
-                    f", or from the end of the epoch before: --resume {quote_path(str(whole))}"
-                    if whole.is_file()
+                    f", or from the end of the epoch before: --resume {quote_path(str(epoch_end))}"
+                    if epoch_end.is_file()
                     else ""
                 )
                 raise ResumeError(

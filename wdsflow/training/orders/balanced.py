@@ -10,7 +10,7 @@ import numpy as np
 
 from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.shard import Shard
-from wdsflow.training.ranks import RankPlace
+from wdsflow.training.ranks import JobRank
 from wdsflow.training.sample_tasks import StreamKey
 
 from .merged import Counts, shares_of
@@ -69,14 +69,14 @@ class BalancedOrder(Order):
     """
 
     name = "balanced"
-    keeps_places = True
+    global_order = True
     at_end = "stop"
 
     def __init__(
         self,
         sources: Sequence[MixedSource],
         *,
-        place: RankPlace,
+        job_rank: JobRank,
         batch_size: int,
         seed: int,
         last: Last = "exact",
@@ -87,7 +87,12 @@ class BalancedOrder(Order):
         shuffled: bool = True,
     ) -> None:
         self.sources = [_without_empty_shards(source) for source in sources]
-        self.place, self.batch_size, self.last, self.shuffled = place, batch_size, last, shuffled
+        self.job_rank, self.batch_size, self.last, self.shuffled = (
+            job_rank,
+            batch_size,
+            last,
+            shuffled,
+        )
         self.together = together
         # Of raw content in the shuffle buffer of a stream. The order of samples depends on it: it
         # is in states.
@@ -103,7 +108,7 @@ class BalancedOrder(Order):
         rates = [max(1, round(_WEIGHTS * source.weight / all_weights)) for source in self.sources]
         self._rates = np.array(rates, np.int64)
         self.length = self._length() if length is None else length
-        ranks = place.world_size
+        ranks = job_rank.world_size
         if self.length < ranks:
             raise ValueError(
                 f"an epoch of {self.length:,} samples with all fields is too short for {ranks} ranks"
@@ -141,7 +146,7 @@ class BalancedOrder(Order):
 
     def steps(self, epoch: int, position: EpochPosition) -> Iterator[OrderStep]:
         """Yield the steps of this rank from a position on."""
-        rank, ranks = self.place
+        rank, ranks = self.job_rank
         start = position.samples
         while (size := self.next_size(start)) and (self.together or rank < size):
             stop = start + size
@@ -178,18 +183,18 @@ class BalancedOrder(Order):
 
     def steps_left(self, start: int) -> int:
         """Return the number of steps from a position to the end of the epoch."""
-        full = self.place.world_size * self.batch_size
+        full = self.job_rank.world_size * self.batch_size
         # Until at most two full steps are left.
         count = max(0, (self._left(start) - full - 1) // full)
         start += count * full
-        while (size := self.next_size(start)) and (self.together or self.place.rank < size):
+        while (size := self.next_size(start)) and (self.together or self.job_rank.rank < size):
             count += 1
             start += size
         return count
 
     def next_size(self, start: int) -> int:
         """Return the samples of the next step of all ranks; 0 at the end of the epoch."""
-        ranks, left = self.place.world_size, self._left(start)
+        ranks, left = self.job_rank.world_size, self._left(start)
         full = ranks * self.batch_size
         if left > 2 * full or self.last == "drop":
             return full if left >= full else 0
@@ -200,9 +205,9 @@ class BalancedOrder(Order):
 
     def _left(self, start: int) -> int:
         left = self.length - start
-        return (
-            left // self.place.world_size * self.place.world_size if self.last == "even" else left
-        )
+        if self.last == "even":
+            return left // self.job_rank.world_size * self.job_rank.world_size
+        return left
 
     def _between(self, epoch: int, start: int, stop: int) -> list[Run]:
         """Return the samples ``start`` to ``stop`` of an epoch, side by side what is read side by side."""
@@ -241,15 +246,20 @@ class BalancedOrder(Order):
             rate, samples = int(self._rates[number]), self._samples[number]
             # The last sample comes at (samples - 1/2) / rate; each source has given what comes
             # until then.
-            lengths.append(
-                sum((int(each) * (2 * samples - 1) + rate) // (2 * rate) for each in self._rates)
-            )
+            length = 0
+            for other_rate in self._rates.tolist():
+                length += (other_rate * (2 * samples - 1) + rate) // (2 * rate)
+            lengths.append(length)
         return min(lengths) if ending else max(lengths)
 
     def _deal(
         self, source: int, epoch: int, round_: int
     ) -> tuple[list[list[tuple[Shard, int]]], Counts]:
-        """Return the shards of each stream in one pass over a source, and the length of each stream in samples."""
+        """Return the shards of each stream in one pass over a source, and the length of each stream in samples.
+
+        The order of shards is decided here alone. If it changes, states of the order before must be
+        refused: give the identity of the feed another value (``torch_feed.py``, ``openclip.py``).
+        """
         order = list(self.sources[source].shards)
         if self.shuffled:
             random.Random(f"{self.seed} {source} {epoch} {round_}").shuffle(order)

@@ -19,7 +19,7 @@ from wdsflow.readers.open_clip.versions import (
 )
 from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many
-from wdsflow.training.ranks import RankPlace
+from wdsflow.training.ranks import JobRank
 from wdsflow.training.sample_tasks import StreamKey
 
 from .order import EpochPosition, Order, OrderStep, Run, StreamPosition
@@ -33,7 +33,7 @@ class Workload:
     ranks, an epoch. ``floor``: round the number of batches down.
     """
 
-    place: RankPlace
+    job_rank: JobRank
     workers: int
     batch_size: int
     samples: float
@@ -58,11 +58,11 @@ class WorkerOrder(Order):
 
     def state(self, position: EpochPosition) -> dict[str, Any]:
         """Return the position of each stream; none of them at the beginning of an epoch."""
-        return {"batch": position.batch, "lanes": [list(stream) for stream in position.streams]}
+        return {"batch": position.batch, "streams": [list(stream) for stream in position.streams]}
 
     def position(self, state: Mapping[str, Any]) -> EpochPosition:
         """Return the position in a state."""
-        streams = [StreamPosition(*stream) for stream in state.get("lanes", ())]
+        streams = [StreamPosition(*stream) for stream in state.get("streams", ())]
         return EpochPosition(int(state["batch"]), streams)
 
     def is_over(self, position: EpochPosition) -> bool:
@@ -101,7 +101,7 @@ class _TrainingOrder(WorkerOrder):
         self.streams = max(1, work.workers)
         self.batch_size = work.batch_size
         length = epoch_length(
-            work.samples, work.batch_size, work.place.world_size, work.workers, floor=work.floor
+            work.samples, work.batch_size, work.job_rank.world_size, work.workers, floor=work.floor
         )
         self.num_batches = length.batches
         self.num_samples = length.samples
@@ -113,7 +113,7 @@ class _TrainingOrder(WorkerOrder):
     def worker_seed(self, epoch: int, stream: StreamKey) -> int:
         """Return the seed that OpenCLIP would give its worker."""
         work = self._work
-        return worker_seed(self.base_seed, epoch, work.place.rank, stream.number, work.workers)
+        return worker_seed(self.base_seed, epoch, work.job_rank.rank, stream.number, work.workers)
 
 
 class OpenClipOrder(_TrainingOrder):
@@ -127,7 +127,7 @@ class OpenClipOrder(_TrainingOrder):
 
     def __init__(self, urls: Sequence[Shard], work: Workload) -> None:
         super().__init__(urls, work)
-        ranks, workers = work.place.world_size, work.workers
+        ranks, workers = work.job_rank.world_size, work.workers
         if self.shards < ranks * workers:
             raise AssertionError(
                 f"number of shards must be >= total workers: {how_many(self.shards, 'shard')} for "
@@ -140,7 +140,7 @@ class OpenClipOrder(_TrainingOrder):
         seed = work.seed + epoch if work.seed >= 0 else self.worker_seed(epoch, stream)
         shuffled = epoch_order(self._urls, seed, work.buffers)
         return worker_share(
-            shuffled, work.place.rank, work.place.world_size, stream.number, self.streams
+            shuffled, work.job_rank.rank, work.job_rank.world_size, stream.number, self.streams
         )
 
 

@@ -61,9 +61,11 @@ class EpochPosition(NamedTuple):
 class Order(ABC):
     """The batches of one rank, epoch by epoch. All methods are functions of their arguments and of ``base_seed`` alone.
 
-    ``keeps_places``: a lost sample keeps its place in the batch, and a sample from elsewhere fills
-    it, so that other ranks need not know of it. Otherwise the next sample of the same stream moves
-    up.
+    ``global_order``: there is one order of samples for all ranks. A position in it is one number,
+    from which any number of ranks can continue, and streams are the same on all ranks. A lost
+    sample keeps its slot in the batch, and a sample from elsewhere fills it, so that other ranks
+    need not know of it. Otherwise each rank has its own streams, from the beginning of the epoch to
+    its end, and the next sample of the same stream moves up.
 
     ``at_end``: what a stream does after the last sample of its shards: it begins again ("restart"),
     and what it has for an incomplete batch is dropped; or it stops. ``endless``: the shards of a
@@ -83,7 +85,7 @@ class Order(ABC):
     num_samples: int
     # Of the sources, if there are several.
     weights: Sequence[float] = ()
-    keeps_places: bool = False
+    global_order: bool = False
     at_end: Literal["restart", "stop"] = "restart"
     endless: bool = False
     # Of raw content in the shuffle buffer of a stream; None: a share of the feed's memory.

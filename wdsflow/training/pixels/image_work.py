@@ -14,7 +14,7 @@ from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.decoders import HighDepth, Mode
 
 from .result_faults import fault_of
-from .transforms import RandomCrop, Whole, recognise
+from .transforms import RandomCrop, ResizeAndCrop, recognise
 
 if TYPE_CHECKING:
     import torch
@@ -79,17 +79,20 @@ def as_rgb(image: Any) -> NDArray[np.uint8]:
 class ImageWork:
     """Decodes and preprocesses images individually, and joins them into batches. Picklable.
 
-    ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, with
+    ``recognised``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, with
     its own random generator for each image. ``shape``: (3, height, width) of the results, None if
     unknown in advance. ``keeps_size``: the user gave no preprocessing, and images stay as large as
     they are.
     """
 
     def __init__(
-        self, decode: Decode, preprocess: Preprocess | None, transform: Whole | RandomCrop | None
+        self,
+        decode: Decode,
+        preprocess: Preprocess | None,
+        transform: ResizeAndCrop | RandomCrop | None,
     ) -> None:
         self._decode, self._preprocess, self._transform = decode, preprocess, transform
-        self.known = transform is not None
+        self.recognised = transform is not None
         self.keeps_size = preprocess is as_rgb
         self.shape: tuple[int, int, int] | None = (
             None if transform is None else (3, *transform.size)
@@ -140,10 +143,10 @@ class ImageWork:
         transform = self._transform
         if transform is None:
             return self._run_preprocess(self._decode.decode(data, admit=admit), seed)
-        from .openclip_pixels import run_crop, run_whole
+        from .openclip_pixels import run_crop, run_resize_and_crop
 
-        if isinstance(transform, Whole):
-            return run_whole(transform, self._decode, data, admit)
+        if isinstance(transform, ResizeAndCrop):
+            return run_resize_and_crop(transform, self._decode, data, admit)
         return run_crop(transform, self._decode, data, seed, admit)
 
     def _run_preprocess(self, image: object, seed: int) -> object:

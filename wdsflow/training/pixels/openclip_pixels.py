@@ -25,7 +25,7 @@ from wdsflow.stages.imaging.resample import resize, resize_part, resize_with_pil
 from wdsflow.stages.imaging.spans import span
 from wdsflow.stages.imaging.torch_kernel import Kernel
 
-from .transforms import RandomCrop, Size, Whole
+from .transforms import RandomCrop, ResizeAndCrop, Size
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -43,7 +43,9 @@ _BITS = np.uint64(0xFFFFFF)
 _local = threading.local()
 
 
-def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None) -> Pixels:
+def run_resize_and_crop(
+    transform: ResizeAndCrop, decode: Decode, data: bytes, admit: Admit | None
+) -> Pixels:
     """Return an array (3, height, width) of an image that is resized as a whole. Raises Dropped and StageError."""
     size: Size = (0, 0)
 
@@ -76,7 +78,7 @@ def run_crop(
         nonlocal part, full
         full = width
         part = random_part(width, height, transform.scale, transform.ratio, seed)
-        return _whole_target(part, (height, width), transform.size, decode)
+        return _image_target(part, (height, width), transform.size, decode)
 
     def admit_copy(peak: int) -> None:
         assert admit is not None
@@ -91,18 +93,18 @@ def run_crop(
     box = box_of(pixels)
     share = (box[2] - box[0]) / full
     left, top, right, bottom = part
-    place = left * share, top * share, right * share, bottom * share
-    return resize_part(pixels, place, transform.size, transform.kernel).transpose(2, 0, 1)
+    box_of_part = left * share, top * share, right * share, bottom * share
+    return resize_part(pixels, box_of_part, transform.size, transform.kernel).transpose(2, 0, 1)
 
 
-def _whole_target(part: Part, whole: Size, size: Size, decode: Decode) -> Size:
+def _image_target(part: Part, image_size: Size, size: Size, decode: Decode) -> Size:
     """Return the size of the whole image that makes the part as large as ``size``, or larger if that is too coarse.
 
     In images that are decoded smaller, parts may begin between two pixels: not every position is
     possible.
     """
     left, top, right, bottom = part
-    height, width = whole
+    height, width = image_size
     target = -(-size[0] * height // (bottom - top)), -(-size[1] * width // (right - left))
     if decode.mode == "fast":
         scale = scale_of(width, height, target, decode.k)
@@ -148,14 +150,13 @@ def random_part(
     draws = _draws(seed)
     area = height * width
     low, high = _logarithms(ratio)
-    wanted, shapes = (
-        _uniform(draws[0:-2:2], *scale).tolist(),
-        np.exp(_uniform(draws[1:-2:2], low, high)).tolist(),
-    )
+    areas = _uniform(draws[0:-2:2], *scale).tolist()
+    shapes = np.exp(_uniform(draws[1:-2:2], low, high)).tolist()
     numbers = draws.tolist()
     for attempt in range(_TRIES):
-        target, shape = area * wanted[attempt], shapes[attempt]
-        across, down = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
+        target, shape = area * areas[attempt], shapes[attempt]
+        across = round(math.sqrt(target * shape))
+        down = round(math.sqrt(target / shape))
         if 0 < across <= width and 0 < down <= height:
             top = numbers[2 * attempt + 2] % (height - down + 1)
             left = numbers[2 * attempt + 3] % (width - across + 1)
@@ -214,8 +215,8 @@ def normalise(
     ``exact``: in the three steps of torchvision's ``ToTensor`` and ``Normalize``, equal to theirs
     in every bit. Otherwise in two steps of float32, at most 1e-6 from theirs.
     """
-    for item, place in zip(items, out, strict=True):
-        for levels, plane, middle, deviation in zip(item, place, mean, std, strict=True):
+    for item, planes in zip(items, out, strict=True):
+        for levels, plane, middle, deviation in zip(item, planes, mean, std, strict=True):
             # Converted to floats first: numpy vectorises only operations without a conversion.
             plane[...] = levels
             if exact:

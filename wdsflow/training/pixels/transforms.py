@@ -14,7 +14,7 @@ Step: TypeAlias = Any
 _TORCHVISION = "torchvision.transforms.transforms"
 _OPENCLIP = "open_clip.transform"
 _KERNELS: tuple[Kernel, ...] = ("bicubic", "bilinear")
-_KNOWN = (
+_RECOGNISED = (
     ["RandomResizedCrop"],
     ["Resize"],
     ["Resize", "CenterCrop"],
@@ -34,7 +34,7 @@ class Transform:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whole(Transform):
+class ResizeAndCrop(Transform):
     """Resize the whole picture, then cut its centre out, or pad it with ``fill``, to ``size``.
 
     ``fit`` "short": the short side becomes ``size[0]``; "both": both sides become ``size``,
@@ -67,7 +67,7 @@ class RandomCrop(Transform):
     ratio: tuple[float, float]
 
 
-def recognise(preprocess: Step) -> Whole | RandomCrop | None:
+def recognise(preprocess: Step) -> ResizeAndCrop | RandomCrop | None:
     """Return the transform; None if it is not OpenCLIP's, or has steps such as colour jitter."""
     if _name(preprocess) != (_TORCHVISION, "Compose"):
         return None
@@ -75,11 +75,11 @@ def recognise(preprocess: Step) -> Whole | RandomCrop | None:
     normal = _normalise(steps)
     names = [_name(step)[1] for step in steps]
     theirs = {"ResizeKeepRatio", "CenterCropOrPad"}
-    known = all(
+    all_upstream = all(
         _name(step)[0] == (_OPENCLIP if name in theirs else _TORCHVISION)
         for step, name in zip(steps, names, strict=True)
     )
-    if normal is None or not known or names not in _KNOWN:
+    if normal is None or not all_upstream or names not in _RECOGNISED:
         return None
     first, last = steps[0], steps[-1]
     size, interpolation = _pair(first.size), getattr(first.interpolation, "value", None)
@@ -104,7 +104,9 @@ def recognise(preprocess: Step) -> Whole | RandomCrop | None:
         fit = "both"
     if (fit == "both") != (len(steps) == 1) or (last is not first and _pair(last.size) != size):
         return None
-    return Whole(size=size, kernel=kernel, mean=mean, std=std, fit=fit, longest=longest, fill=fill)
+    return ResizeAndCrop(
+        size=size, kernel=kernel, mean=mean, std=std, fit=fit, longest=longest, fill=fill
+    )
 
 
 def _name(step: Step) -> tuple[str, str]:

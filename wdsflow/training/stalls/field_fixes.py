@@ -48,10 +48,11 @@ def command(options: FeedOptions, *flags: str, **changed: str | bool | None) -> 
         flags: further flags.
         changed: other values of options; None omits one.
     """
-    asked = (
-        (item, changed.get(item.name, getattr(options, item.name))) for item in fields(options)
-    )
-    values = {item.name: value for item, value in asked if value != item.default}
+    values: dict[str, object] = {}
+    for item in fields(options):
+        value = changed.get(item.name, getattr(options, item.name))
+        if value != item.default:
+            values[item.name] = value
     if options.fields:
         return _call(options, values)
     if not options.argv:
@@ -60,13 +61,11 @@ def command(options: FeedOptions, *flags: str, **changed: str | bool | None) -> 
     for name, value in values.items():
         if name in _NOT_FLAGS:
             continue
-        if value is True:
-            words.append(f"--{name.replace('_', '-')}")
-        else:
-            words += [
-                f"--{name.replace('_', '-')}",
-                f"{value:g}" if isinstance(value, float) else str(value),
-            ]
+        words.append(f"--{name.replace('_', '-')}")
+        if isinstance(value, float):
+            words.append(f"{value:g}")
+        elif value is not True:
+            words.append(str(value))
     argv = join(options.argv)
     world = rank_and_world()[1]
     as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
@@ -126,13 +125,13 @@ def argument(options: FeedOptions, name: str) -> str:
     return f"--{name.replace('_', '-')}" if options.argv else f'args["{name}"]'
 
 
-def processes_named(options: FeedOptions, *, known: bool) -> str:
-    """Return the user's name of the number of decoding processes. ``known``: the transform is one of OpenCLIP's.
+def processes_named(options: FeedOptions, *, recognised: bool) -> str:
+    """Return the user's name of the number of decoding processes. ``recognised``: the transform is one of OpenCLIP's.
 
-    >>> processes_named(FeedOptions(), known=True), processes_named(FeedOptions(argv=("--seed", "2")), known=False)
+    >>> processes_named(FeedOptions(), recognised=True), processes_named(FeedOptions(argv=("--seed", "2")), recognised=False)
     ('FeedOptions(decoders=...)', '--workers')
     """
-    if not known and not options.fields:
+    if not recognised and not options.fields:
         return argument(options, "workers")
     return "--decoders" if options.argv else "FeedOptions(decoders=...)"
 
@@ -141,11 +140,9 @@ def resumed(options: FeedOptions) -> str:
     """Return the command that resumes training at its last checkpoint."""
     if options.fields:
         return "feed.load_state_dict(state)"
-    return (
-        f"{command(options)} --resume latest"
-        if options.argv
-        else "dataloader.load_state_dict(state)"
-    )
+    if options.argv:
+        return f"{command(options)} --resume latest"
+    return "dataloader.load_state_dict(state)"
 
 
 def caption_fixes(
@@ -167,11 +164,11 @@ def caption_fixes(
         yield f"captions may be in {escape(text, 40)}: {command(options, caption=_also(options, names, text))}"
 
 
-def _also(options: FeedOptions, names: Sequence[str], place: str) -> str:
-    """Return a place for captions, after the requested one if only these shards may lack that."""
+def _also(options: FeedOptions, names: Sequence[str], location: str) -> str:
+    """Return a location of captions, after the requested one if only these shards may lack that."""
     if options.caption is None or set(parse_captions(options.caption).members) & set(names):
-        return place
-    return f"{options.caption}|{place}"
+        return location
+    return f"{options.caption}|{location}"
 
 
 def image_fixes(options: FeedOptions, names: Sequence[str]) -> Iterator[str]:
@@ -186,7 +183,7 @@ def likely_image(names: Sequence[str]) -> str:
     return _likeliest(names, IMAGES)
 
 
-def asked_captions(options: FeedOptions) -> Captions | None:
+def requested_captions(options: FeedOptions) -> Captions | None:
     """Return where the captions of a run are looked for; None if it takes none."""
     if options.fields:
         return parse_fields(options.fields).captions
@@ -204,8 +201,8 @@ def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
     ]
     for name in looked:
         top = name.partition(".")[0]
-        found = held.get(name) or held.get(top)
-        if found is not None and (found.strings or name != top or found.count > found.strings):
+        entry = held.get(name) or held.get(top)
+        if entry is not None and (entry.strings or name != top or entry.count > entry.strings):
             # A nested name, or a list, may hold captions.
             return ""
     samples = sum(shard.samples for shard in peeked)
@@ -214,11 +211,9 @@ def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
     if with_text:
         return f"{problem}; it has text in {_most_frequent(with_text)}"
     without_text = {name: key.count for name, key in held.items()}
-    return (
-        f"{problem}; it has {_most_frequent(without_text)}, without text"
-        if without_text
-        else problem
-    )
+    if without_text:
+        return f"{problem}; it has {_most_frequent(without_text)}, without text"
+    return problem
 
 
 def _most_frequent(counts: Mapping[str, int]) -> str:
@@ -228,9 +223,9 @@ def _most_frequent(counts: Mapping[str, int]) -> str:
     return listed([*shown, *more])
 
 
-def _likeliest(names: Sequence[str], known: Sequence[str]) -> str:
+def _likeliest(names: Sequence[str], usual: Sequence[str]) -> str:
     ranked = [
-        (known.index(last), name) for name in names if (last := name.rpartition(".")[2]) in known
+        (usual.index(last), name) for name in names if (last := name.rpartition(".")[2]) in usual
     ]
     return min(ranked)[1] if ranked else ""
 
@@ -289,11 +284,15 @@ def _on_shard(command: str, shard: Shard) -> str:
 
 def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
     """Yield lines on hanging decoders and shards. Decoders in foreign code come first: the others may wait for them."""
-    for each in sorted(busy, key=_blame)[:_SHOWN]:
-        where = f"at {at(each.tasks, tokens=each.tokens)}" if each.tasks else "between two samples"
-        frames = ", called by ".join(escape(frame, 200) for frame in each.stack[:_SHOWN])
-        how = "has been stopped by a signal" if each.stopped else "has been"
-        yield f"{each.who} {how} {where} for {each.seconds:,.0f} s{f', in {frames}' if frames else ''}."
+    for decoder in sorted(busy, key=_blame)[:_SHOWN]:
+        where = (
+            f"at {at(decoder.tasks, tokens=decoder.tokens)}"
+            if decoder.tasks
+            else "between two samples"
+        )
+        frames = ", called by ".join(escape(frame, 200) for frame in decoder.stack[:_SHOWN])
+        how = "has been stopped by a signal" if decoder.stopped else "has been"
+        yield f"{decoder.who} {how} {where} for {decoder.seconds:,.0f} s{f', in {frames}' if frames else ''}."
     for item in reading[:_SHOWN]:
         last = (
             f" after {how_many(item.samples, 'sample')}, the last of them '{escape(item.key, 60)}'"
@@ -308,11 +307,11 @@ def hanging_fixes(
     busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions
 ) -> Iterator[str]:
     """Yield fixes for decoders and shards that hang."""
-    if any(each.stopped for each in busy):
+    if any(decoder.stopped for decoder in busy):
         yield f"do not stop decoders; from the last checkpoint: {resumed(options)}"
-    for each in sorted(busy, key=_blame)[:1]:
-        if not each.stopped and len(each.tasks) == 1:
-            yield from without(each.tasks[0])
+    for decoder in sorted(busy, key=_blame)[:1]:
+        if not decoder.stopped and len(decoder.tasks) == 1:
+            yield from without(decoder.tasks[0])
     for item in reading[:1]:
         yield f"see whether it answers: timeout 60 {inspect(item.shard)}"
 

@@ -97,7 +97,7 @@ class LossTally:
         """Record damage of a shard, once."""
         self.damage.setdefault(damage[:2], damage)
 
-    def lacking(self, fields: tuple[str, ...]) -> None:
+    def count_fields(self, fields: tuple[str, ...]) -> None:
         """Count the fields of a sample that lacked its image or caption; at most a hundred different sets."""
         if fields in self.fields or len(self.fields) < 100:
             self.fields[fields] += 1
@@ -158,8 +158,8 @@ def _reaches_stderr() -> bool:
     logger: logging.Logger | None = _log
     while logger is not None:
         if any(
-            isinstance(each, logging.StreamHandler) and each.stream is sys.stderr
-            for each in logger.handlers
+            isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
+            for handler in logger.handlers
         ):
             return True
         logger = logger.parent if logger.propagate else None

@@ -189,10 +189,10 @@ class Progress:
             share = "" if name == f"noted: {REPEATED}" else _share(count, tally.seen)
             yield f"  {name:<{wide}} {count:>12,} {share:>8}  {example}".rstrip()
         damage = list(tally.damage.values())
-        for each in damage[:_MOST]:
+        for shard_damage in damage[:_MOST]:
             # The detail contains it.
-            what = "" if each.what in {NO_TAR, UNREADABLE} else f"{each.what}, "
-            yield f"  damaged: {escape(each.shard, 200)}: {what}{escape(each.detail)}"
+            what = "" if shard_damage.what in {NO_TAR, UNREADABLE} else f"{shard_damage.what}, "
+            yield f"  damaged: {escape(shard_damage.shard, 200)}: {what}{escape(shard_damage.detail)}"
         if damage[_MOST:]:
             yield f"  damaged: {len(damage) - _MOST:,} more"
 

@@ -21,7 +21,14 @@ from wdsflow.training.feed_options import FeedOptions, FeedStopped
 from wdsflow.training.sample_tasks import Reading
 from wdsflow.training.stalls.field_fixes import BusyWith, hanging, hanging_fixes, inspect
 
-from .field_fixes import argument, asked_captions, caption_fixes, command, image_fixes, wrong_names
+from .field_fixes import (
+    argument,
+    caption_fixes,
+    command,
+    image_fixes,
+    requested_captions,
+    wrong_names,
+)
 from .loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
 
 _PEEK_SECONDS = 1.5
@@ -41,26 +48,26 @@ _JSON = ("json", "jsn")
 
 def peek(url: Shard, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
     """Return the JSON names in the first hundred members of that name, in ``json_keys``; None if none came in two seconds."""
-    found = ShardEvidence(url)
+    evidence = ShardEvidence(url)
     thread = threading.Thread(
-        target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True
+        target=_read, args=(evidence, member, allow_pipe), name="wdsflow-peek", daemon=True
     )
     thread.start()
     # Abandoned if storage hangs.
     thread.join(_PEEK_SECONDS + 0.5)
-    return found if found.json_keys and not thread.is_alive() else None
+    return evidence if evidence.json_keys and not thread.is_alive() else None
 
 
-def _read(found: ShardEvidence, member: str, allow_pipe: bool) -> None:
+def _read(evidence: ShardEvidence, member: str, allow_pipe: bool) -> None:
     until = time.monotonic() + _PEEK_SECONDS
-    with suppress(SourceError, OSError), open_source(found.url, allow_pipe=allow_pipe) as source:
+    with suppress(SourceError, OSError), open_source(evidence.url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
         for _, _, field, row in grouped(walk):
-            if time.monotonic() > until or found.samples >= _PEEK_JSONS:
+            if time.monotonic() > until or evidence.samples >= _PEEK_JSONS:
                 return
             if row[4] == "file" and field.lower() == member and row[1] <= _LARGEST_JSON:
-                found.samples += 1
-                note_names(found, look_at_json(walk.read(row), ())[2])
+                evidence.samples += 1
+                note_names(evidence, look_at_json(walk.read(row), ())[2])
 
 
 class StallError(FeedStopped):
@@ -121,7 +128,7 @@ def stall_message(
     lines = [f"{who}: {happened}", *hanging(busy, reading), *([] if what else _where(tally))]
     options = options or FeedOptions()
     if busy or reading:
-        slow = () if any(each.stopped for each in busy) else _longer(options)
+        slow = () if any(decoder.stopped for decoder in busy) else _longer(options)
         fixes = [*hanging_fixes(busy, reading, options), *slow]
     else:
         names = _names_in_json(tally, options)
@@ -175,11 +182,11 @@ def _where(tally: LossTally) -> Iterator[str]:
     if len(reasons) > _MOST_SHOWN:
         yield f"  and {how_many(len(reasons) - _MOST_SHOWN, 'more reason')}: {sum(reason.count for reason in reasons[_MOST_SHOWN:]):,}"
     if tally.fields:
-        found = [
+        shown = [
             f"{', '.join(escape(name, 40) for name in names) or 'none'} ({count:,})"
             for names, count in tally.fields.most_common(_MOST_SHOWN)
         ]
-        yield f"Fields of samples that lack something: {'; '.join(found)}"
+        yield f"Fields of samples that lack something: {'; '.join(shown)}"
     damage = list(tally.damage.values())
     for item in damage[: _MOST_SHOWN - 1]:
         kind = {MISSING: "Missing", UNREADABLE: "Cannot be read"}.get(item.what, "Damaged")
@@ -204,19 +211,21 @@ class _NamesInJson(NamedTuple):
 
 def _names_in_json(tally: LossTally, options: FeedOptions) -> _NamesInJson:
     """Read the json of a shard if many samples have no caption."""
-    lacking = [reason.first for reason in _frequent(tally) if reason.first.reason in _NO_CAPTION]
-    captions = asked_captions(options)
-    if not lacking or captions is None:
+    without_caption = [
+        reason.first for reason in _frequent(tally) if reason.first.reason in _NO_CAPTION
+    ]
+    captions = requested_captions(options)
+    if not without_caption or captions is None:
         return _NamesInJson()
-    asked = [source.source for source in captions.sources if not isinstance(source, str)]
+    requested = [source.source for source in captions.sources if not isinstance(source, str)]
     names = _fields(tally)
-    member = next((name for name in (*asked, *_JSON) if name in names or name in asked), "")
+    member = next((name for name in (*requested, *_JSON) if name in names or name in requested), "")
     if not member:
         return _NamesInJson()
-    evidence = peek(lacking[0].shard, member, allow_pipe=False)
+    evidence = peek(without_caption[0].shard, member, allow_pipe=False)
     peeked = [evidence] if evidence is not None else []
-    wrong = wrong_names(captions, peeked) if member in asked and peeked else ""
-    return _NamesInJson(member, lacking[0].shard, peeked, wrong)
+    wrong = wrong_names(captions, peeked) if member in requested and peeked else ""
+    return _NamesInJson(member, without_caption[0].shard, peeked, wrong)
 
 
 def _frequent(tally: LossTally) -> list[LossReason]:
@@ -311,18 +320,13 @@ def _caption_fixes(names: Sequence[str], json: _NamesInJson, options: FeedOption
 def _worker_fixes(worker: WorkerFacts, options: FeedOptions) -> Iterator[str]:
     if options.schedule != "balanced":
         yield f"one share for all workers: {command(options, schedule='balanced')}"
-    fewer = (
-        [f"fewer workers than {worker.workers} ({argument(options, 'workers')})"]
-        if worker.workers > 1
-        else []
-    )
-    smaller = (
-        [f"{argument(options, 'batch_size')}{' ' if options.argv else ' = '}{worker.usable}"]
-        if worker.usable
-        else []
-    )
-    yield (
-        f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}"
-        if fewer or smaller
-        else "more shards"
-    )
+    changes: list[str] = []
+    if worker.workers > 1:
+        changes.append(f"fewer workers than {worker.workers} ({argument(options, 'workers')})")
+    if worker.usable:
+        equals = " " if options.argv else " = "
+        changes.append(f"{argument(options, 'batch_size')}{equals}{worker.usable}")
+    if changes:
+        yield f"or of OpenCLIP's own arguments: {' or '.join(changes)}"
+    else:
+        yield "more shards"

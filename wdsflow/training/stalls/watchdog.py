@@ -62,7 +62,7 @@ class Watchdog:
         # Of the rank that failed.
         self._message: str | None = None
         # The main thread has the message.
-        self._known = False
+        self._reported = False
         self._wait: tuple[float, Callable[[float], StallError]] | None = None
         # Time of the last poll.
         self._looked = 0.0
@@ -75,7 +75,7 @@ class Watchdog:
         if self._pid != os.getpid():
             self._pid, self._board, self._stopped = os.getpid(), None, threading.Event()
         self._stopped.clear()
-        self._known = False
+        self._reported = False
         if self._board is None:
             try:
                 self._board = connect()
@@ -136,7 +136,7 @@ class Watchdog:
         Call it before raising: this process may hold the store, and torchrun ends all ranks when
         the first one ends.
         """
-        self._known = True
+        self._reported = True
         if self._pid != os.getpid() or not self._post(error):
             return
         until = time.monotonic() + _HEARING
@@ -144,7 +144,7 @@ class Watchdog:
             while (
                 self._board is not None
                 and time.monotonic() < until
-                and not self._board.known_to_all()
+                and not self._board.is_read_by_all()
             ):
                 time.sleep(0.05)
 
@@ -175,7 +175,7 @@ class Watchdog:
         if (
             board is not None
             and self._message is None
-            and not self._known
+            and not self._reported
             and self._pid == os.getpid()
         ):
             with suppress(RuntimeError):
@@ -183,7 +183,7 @@ class Watchdog:
                     board.leave()
 
     def _heard(self, message: str) -> StallError:
-        self._known = True
+        self._reported = True
         self._acknowledge()
         return StallError(message)
 
@@ -233,7 +233,7 @@ class Watchdog:
                     self._stopped.wait(_EVERY)
                 self._end(self._message)
                 return
-            if self._known:
+            if self._reported:
                 self._end("")
                 return
             if (
@@ -247,7 +247,7 @@ class Watchdog:
                 return
 
     def _end(self, message: str) -> None:
-        if not self._known:
+        if not self._reported:
             if message not in _shown:
                 _shown.add(message)
                 cry(message)

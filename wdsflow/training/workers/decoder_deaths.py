@@ -36,13 +36,15 @@ class Death(NamedTuple):
     # In all.
     processes: int
     # They run one of OpenCLIP's transforms, and --decoders is their number.
-    known: bool
+    recognised: bool
 
 
-def not_started_message(number: int, error: OSError, options: FeedOptions, *, known: bool) -> str:
-    """Return why a decoder cannot be started, and a fix. ``known``: as in ``Death``."""
+def not_started_message(
+    number: int, error: OSError, options: FeedOptions, *, recognised: bool
+) -> str:
+    """Return why a decoder cannot be started, and a fix. ``recognised``: as in ``Death``."""
     fewer = f"start fewer: {command(options, decoders=str(max(1, number // 2)))}"
-    if not known:
+    if not recognised:
         fewer = f"start fewer than {number + 1}: {argument(options, 'workers')}"
     lines = [f"decoder {number} cannot be started: {error.strerror or error}.", "To fix it:"]
     limits = "raise the limits of open files and processes: ulimit -n, ulimit -u"
@@ -54,7 +56,7 @@ def death_message(death: Death, options: FeedOptions) -> str:
     where = f"at {at(death.tasks, tokens=death.tokens)}" if death.tasks else "between two samples"
     how, cause = _how(death.code)
     lines = [f"{death.who} {how}, {where}.", *([cause] if cause else []), "To fix it:"]
-    return "\n".join([*lines, *(f"  {each}" for each in _next(death, options))])
+    return "\n".join([*lines, *(f"  {fix}" for fix in _next(death, options))])
 
 
 def _how(code: int | None) -> tuple[str, str]:
@@ -82,15 +84,15 @@ def _how(code: int | None) -> tuple[str, str]:
 def _next(death: Death, options: FeedOptions) -> Iterator[str]:
     name = killed_by(death.code)
     if name == "SIGKILL":
-        if death.known and death.processes > 1:
+        if death.recognised and death.processes > 1:
             yield f"with less memory: {command(options, decoders=str(death.processes // 2))}"
-        elif not death.known:
+        elif not death.recognised:
             fewer = f"fewer workers than {death.processes} ({argument(options, 'workers')}), or "
             smaller = f"smaller batches ({argument(options, 'batch_size')})"
             yield f"with less memory: {fewer if death.processes > 1 else ''}{smaller}"
         yield "look who killed it: dmesg | grep -i -e oom -e killed"
     elif name == "SIGBUS":
-        yield more_shared(processes_named(options, known=death.known))
+        yield more_shared(processes_named(options, recognised=death.recognised))
     if len(death.tasks) == 1 and name not in {"SIGTERM", "SIGINT", "SIGHUP"}:
         yield from without(death.tasks[0])
     yield f"from the last checkpoint: {resumed(options)}"

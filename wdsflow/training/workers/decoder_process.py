@@ -126,11 +126,11 @@ class DecoderProcess:
             return idle and time.monotonic() >= self._cpu_since + seconds / 10
         return False
 
-    def death(self, count: int, *, known: bool) -> Death:
+    def death(self, count: int, *, recognised: bool) -> Death:
         """Return how it ended."""
         self.process.join(_PATIENCE)
         _, tasks, tokens = self._current()
-        return Death(self.name, self.process.exitcode, tasks, tokens, count, known)
+        return Death(self.name, self.process.exitcode, tasks, tokens, count, recognised)
 
     def busy(self, seconds: float) -> BusyWith | None:
         """Return its current tasks if it has been at them for ``seconds``; None if it has no work, or if unknown.

@@ -34,7 +34,7 @@ class DecodingProcesses(Decoders):
         room: forked processes share memory for so many images; the others come through pipes.
         size: the most bytes of such an image.
         method: how processes are started.
-        known: the transform is one of OpenCLIP's. Any other may keep state, so that its chunks go to the processes in
+        recognised: the transform is one of OpenCLIP's. Any other may keep state, so that its chunks go to the processes in
             turn, as those of a DataLoader do.
         options: are repeated in messages.
 
@@ -52,17 +52,12 @@ class DecodingProcesses(Decoders):
         room: int,
         size: int,
         method: str,
-        known: bool,
+        recognised: bool,
         options: FeedOptions,
     ) -> None:
         self.most_chunks = max(most_chunks, 2 * count)
-        self._count, self._work, self._method, self._known, self._options = (
-            count,
-            work,
-            method,
-            known,
-            options,
-        )
+        self._count, self._work, self._method = count, work, method
+        self._recognised, self._options = recognised, options
         forks = method == "fork"
         self._slots = Slots(room, size) if forks else Slots(0, 0)
         self._processes: list[DecoderProcess] = []
@@ -78,17 +73,17 @@ class DecodingProcesses(Decoders):
             raise
         for process in self._processes:
             self._answers.register(process.answers, selectors.EVENT_READ, process)
-        self._turns = cycle(range(count))
+        self._round_robin = cycle(range(count))
 
     def send(self, chunk: Chunk) -> None:
         """Give a chunk to the process with the shortest queue, or to the next in turn."""
         slots = self._slots.take(len(chunk.tasks))
         for task, slot in zip(chunk.tasks, slots, strict=True):
             task.slot = slot
-        if self._known:
-            process = min(self._processes, key=lambda each: len(each.sent))
+        if self._recognised:
+            process = min(self._processes, key=lambda process: len(process.sent))
         else:
-            process = self._processes[next(self._turns)]
+            process = self._processes[next(self._round_robin)]
         process.send(chunk)
 
     def wait(self, seconds: float) -> None:
@@ -143,7 +138,7 @@ class DecodingProcesses(Decoders):
             )
             return DecoderProcess(setup, self._method, self._work, others)
         except OSError as error:
-            message = not_started_message(number, error, self._options, known=self._known)
+            message = not_started_message(number, error, self._options, recognised=self._recognised)
             raise DecoderError(message) from error
 
     def _check(self) -> None:
@@ -175,5 +170,5 @@ class DecodingProcesses(Decoders):
         old.end(0.0)
 
     def _died(self, process: DecoderProcess) -> DecoderError:
-        death = process.death(self._count, known=self._known)
+        death = process.death(self._count, recognised=self._recognised)
         return DecoderError(death_message(death, self._options))

@@ -43,11 +43,11 @@ def more_shared(processes: str) -> str:
 def shared_memory_state() -> str:
     """Return a text on the free part of the shared memory."""
     try:
-        found = os.statvfs(_SHARED)
+        status = os.statvfs(_SHARED)
     except OSError as error:
         return f"{_SHARED} is not there ({error.strerror})"
     free, total = (
-        format_size(blocks * found.f_frsize) for blocks in (found.f_bavail, found.f_blocks)
+        format_size(blocks * status.f_frsize) for blocks in (status.f_bavail, status.f_blocks)
     )
     return f"{_SHARED} has {free} of {total} free"
 
@@ -81,8 +81,8 @@ class Slots:
     def take(self, count: int) -> list[int]:
         """Return the numbers of free slots, and -1 for each missing one."""
         with self._lock:
-            found = [self._free.popleft() for _ in range(min(count, len(self._free)))]
-        return found + [-1] * (count - len(found))
+            numbers = [self._free.popleft() for _ in range(min(count, len(self._free)))]
+        return numbers + [-1] * (count - len(numbers))
 
     def write(self, number: int, image: object) -> object:
         """Write an image into a slot and return its description; return the image itself if it does not fit."""

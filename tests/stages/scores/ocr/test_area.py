@@ -2,8 +2,8 @@ import pytest
 
 pytest.importorskip("shapely")
 
-from wdsflow.stages.scores.model.text_boxes import Boxes
-from wdsflow.stages.scores.model.text_in_pictures import summed, united
+from wdsflow.stages.scores.model.ocr.text_areas import summed, united
+from wdsflow.stages.scores.model.ocr.text_boxes import Boxes
 
 DIAMOND = [(50.0, 0.0), (100.0, 50.0), (50.0, 100.0), (0.0, 50.0)]
 

@@ -14,10 +14,10 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.text_boxes import OnCanvas, boxes_of
-from wdsflow.stages.scores.model.text_detector import TextDetector, likelihoods
-from wdsflow.stages.scores.model.text_lines import cut_lines, lines_of
-from wdsflow.stages.scores.model.text_reader import TextReader
+from wdsflow.stages.scores.model.ocr.text_boxes import OnCanvas, boxes_of
+from wdsflow.stages.scores.model.ocr.text_detector import TextDetector, likelihoods
+from wdsflow.stages.scores.model.ocr.text_lines import cut_lines, lines_of
+from wdsflow.stages.scores.model.ocr.text_reader import TextReader
 
 MODEL = TextDetector()
 READER = TextReader()
@@ -195,8 +195,8 @@ DECODER = """
 import pickle, sys
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.stages.scores.model.text_boxes import boxes_of
-from wdsflow.stages.scores.model.text_lines import lines_of
+from wdsflow.stages.scores.model.ocr.text_boxes import boxes_of
+from wdsflow.stages.scores.model.ocr.text_lines import lines_of
 
 pixels, found = pickle.load(sys.stdin.buffer)
 plan = plan_of(Recipe(scores=("ocr_area", "ocr_text")))

@@ -18,8 +18,8 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
-from wdsflow.stages.scores.model.text_detector import TextDetector
-from wdsflow.stages.scores.model.text_reader import TextReader
+from wdsflow.stages.scores.model.ocr.text_detector import TextDetector
+from wdsflow.stages.scores.model.ocr.text_reader import TextReader
 
 WORDS = ("first words here", "first words here", "the middle", "nothing", "", "end of it all now")
 
@@ -60,6 +60,7 @@ def test_key_frames_can_be_looked_at_instead():
     assert found == pytest.approx(sum(areas) / len(areas), abs=1e-6)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "image",
     [written("word"), pytest.param(tilted("leaning words"), marks=pytest.mark.deep)],

@@ -2,8 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.stages.scores.model.caption_sentences import LONGEST_WORD, UNKNOWN, pieces, refusal
-from wdsflow.stages.scores.model.tagging_batches import (
+from wdsflow.stages.scores.model.tagging.caption_sentences import (
+    LONGEST_WORD,
+    UNKNOWN,
+    pieces,
+    refusal,
+)
+from wdsflow.stages.scores.model.tagging.tagging_batches import (
     WASTE,
     Shape,
     TaggingBudget,

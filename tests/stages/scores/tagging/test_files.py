@@ -5,7 +5,7 @@ import pytest
 
 from tests.stages.scores.fields import made
 from wdsflow.models.loaded import LoadedModels, ModelError
-from wdsflow.stages.scores.model.stanza_files import stanza_files
+from wdsflow.stages.scores.model.tagging.stanza_files import stanza_files
 
 NER_NEEDS = {"pretrain": "glove", "forward_charlm": "news", "backward_charlm": "news"}
 INDEX = {

@@ -9,7 +9,7 @@ from support.one_score import compute
 from tests.stages.scores.fields import made
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.stages.scores import ScoreError
-from wdsflow.stages.scores.model import stanza_tokenizer
+from wdsflow.stages.scores.model.tagging import stanza_tokenizer
 
 pytest.importorskip("stanza", reason="Stanza is not installed")
 

@@ -13,8 +13,8 @@ import stanza
 import torch
 
 from tests.stages.scores import tiny_stanza
-from wdsflow.stages.scores.model import stanza_tokenizer
-from wdsflow.stages.scores.model.caption_sentences import is_word, paragraphs
+from wdsflow.stages.scores.model.tagging import stanza_tokenizer
+from wdsflow.stages.scores.model.tagging.caption_sentences import is_word, paragraphs
 
 CAPTIONS = [
     "",

@@ -32,6 +32,7 @@ def test_headers_tell_duration_rate_and_size(kind, codec):
     assert [score(name, sample) for name in NAMES] == [3.0, 10.0, 64, 48]
 
 
+@pytest.mark.deep
 def test_only_the_header_is_read_wherever_it_lies():
     many = video(600, keys=1, size=(320, 240))
     for data in (many, video(600, keys=1, size=(320, 240), movflags="faststart")):

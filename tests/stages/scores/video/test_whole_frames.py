@@ -127,6 +127,7 @@ def numbers(name, found):
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", VIDEOS)
 def test_the_frames_of_videos_are_these(name):
     data = VIDEOS[name]()

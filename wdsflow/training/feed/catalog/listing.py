@@ -20,7 +20,7 @@ _FIELDS = 12
 Listed: TypeAlias = SampleRef | FeedLoss
 
 
-class Wanted:
+class RequiredMembers:
     """The members that samples need, and those that are read.
 
     Args:
@@ -59,16 +59,16 @@ class Wanted:
         if mark is not None and mark.size:
             return FeedLoss("select", "marked-bad", key, shard)
         image = next((fields[name] for name in self.images if name in fields), None)
-        lacks = []
+        missing = []
         if image is None and self.images:
-            lacks.append("image")
+            missing.append("image")
         if self.texts and not any(name in fields for name in self.texts):
-            lacks.append("caption")
-        lacks += [group[0] for group in self.needed if not any(name in fields for name in group)]
-        if lacks:
+            missing.append("caption")
+        missing += [group[0] for group in self.needed if not any(name in fields for name in group)]
+        if missing:
             return FeedLoss(
                 "select",
-                f"no-{'-or-'.join(lacks)}",
+                f"no-{'-or-'.join(missing)}",
                 key,
                 shard,
                 ", ".join(sorted(fields)[:_FIELDS]),
@@ -78,14 +78,14 @@ class Wanted:
 
 
 def list_samples(
-    shard: Shard, source: Source, wanted: Wanted, *, contents: bool, later: bool
+    shard: Shard, source: Source, required: RequiredMembers, *, contents: bool, later: bool
 ) -> Iterator[Listed | Damage]:
     """Yield the samples of a shard, and at last its damage. Samples after it are listed, too.
 
     Args:
         shard: names it.
         source: its bytes.
-        wanted: the members that samples need.
+        required: the members that samples need.
         contents: read the members: they cannot be read later.
         later: they can, and have their locations in the shard.
     """
@@ -96,18 +96,18 @@ def list_samples(
     for begins, next_key, suffix, row in grouped(walk, ALL_SAMPLES):
         if begins:
             if key is not None:
-                yield wanted.sample(shard, key, fields)
+                yield required.sample(shard, key, fields)
             key, fields = next_key, {}
         _, size, data, _, kind = row
         if kind == "sparse":
             continue
         name = suffix.lower()
-        read = contents and wanted.reads(name) and (source.random or size <= _INSIDE_STREAM)
+        read = contents and required.reads(name) and (source.random or size <= _INSIDE_STREAM)
         fields[name] = Blob(
             name, size, offset(data) if later else -1, walk.read(row) if read else None
         )
     if key is not None:
-        yield wanted.sample(shard, key, fields)
+        yield required.sample(shard, key, fields)
     damage = _damage(shard, source, walk)
     if damage is not None:
         yield damage

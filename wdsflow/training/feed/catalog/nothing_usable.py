@@ -6,7 +6,7 @@ from itertools import chain, islice
 from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
-from wdsflow.training.ranks import RankPlace
+from wdsflow.training.ranks import JobRank
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.stalls.stall import stall_message
 
@@ -17,23 +17,27 @@ _LOOKED_AT = 100
 
 
 def nothing_usable(
-    catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions
+    catalog: Catalog, urls: Sequence[Shard], job_rank: JobRank, options: FeedOptions
 ) -> ShardsError:
-    """Return the error for shards without a usable sample; it lists other fields that may hold what is asked for."""
+    """Return the error for shards without a usable sample; it lists other fields that may hold what is missing."""
     tally = LossTally()
     catalog.hurt = tally.hurt
     samples = chain.from_iterable(catalog.outline(url) for url in urls)
     for item in islice(samples, _LOOKED_AT):
         if isinstance(item, FeedLoss):
             tally.lose(item)
-            tally.lacking(tuple(item.detail.split(", ")))
-    asked = catalog.asked()
-    what = f"none of the samples in {how_many(len(urls), 'shard')} has {' and '.join(asked)}"
-    if tally.fields and asked[-1] not in ("an image", "a caption"):
+            tally.count_fields(tuple(item.detail.split(", ")))
+    required = catalog.required()
+    what = f"none of the samples in {how_many(len(urls), 'shard')} has {' and '.join(required)}"
+    if tally.fields and required[-1] not in ("an image", "a caption"):
         first = next(iter(tally.fields))
         what += f"; the first has {', '.join(first)}"
     return ShardsError(
         stall_message(
-            tally=tally, rank=place.rank, world_size=place.world_size, options=options, what=what
+            tally=tally,
+            rank=job_rank.rank,
+            world_size=job_rank.world_size,
+            options=options,
+            what=what,
         )
     )

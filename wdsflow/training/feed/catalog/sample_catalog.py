@@ -15,7 +15,7 @@ from wdsflow.training.feed_options import FeedError
 from wdsflow.training.sample_tasks import Reading, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage
 
-from .listing import Listed, Wanted, list_samples
+from .listing import Listed, RequiredMembers, list_samples
 from .listing_cache import ListingCache
 
 # Bytes of sizes.json.
@@ -50,7 +50,7 @@ class Catalog:
         needed: Sequence[tuple[str, ...]] = (),
         everything: bool = False,
     ) -> None:
-        self._wanted = Wanted(images, texts, needed, everything=everything)
+        self._required = RequiredMembers(images, texts, needed, everything=everything)
         self._allow_pipe = allow_pipe
         self._cache = ListingCache()
         # By shard and kind.
@@ -69,9 +69,9 @@ class Catalog:
         """Return how many samples of a shard have an image and a caption, judged by member names."""
         return sum(isinstance(item, SampleRef) for item in self.outline(shard))
 
-    def asked(self) -> list[str]:
+    def required(self) -> list[str]:
         """Return in words what a sample must have."""
-        return self._wanted.in_words()
+        return self._required.in_words()
 
     def damage(self, shard: Shard) -> list[Damage]:
         """Return the damage of a shard that has been found so far."""
@@ -151,7 +151,7 @@ class Catalog:
         self, shard: Shard, source: Source, *, contents: bool, later: bool
     ) -> Iterator[Listed]:
         """Yield the samples, and report the damage."""
-        for item in list_samples(shard, source, self._wanted, contents=contents, later=later):
+        for item in list_samples(shard, source, self._required, contents=contents, later=later):
             if isinstance(item, Damage):
                 self._report(item)
             else:

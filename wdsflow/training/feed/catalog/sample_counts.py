@@ -10,7 +10,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.ranks import RankPlace, shared_out
+from wdsflow.training.ranks import JobRank, shared_out
 from wdsflow.training.stalls.field_fixes import argument
 from wdsflow.training.stalls.loss_tally import MISSING, LossTally, say
 from wdsflow.training.stalls.stall import StallError, stall_message
@@ -33,7 +33,7 @@ class ShardCount(NamedTuple):
 def count_samples(
     catalog: Catalog,
     urls: Sequence[Shard],
-    place: RankPlace,
+    job_rank: JobRank,
     options: FeedOptions,
     *,
     exact: bool = True,
@@ -45,7 +45,7 @@ def count_samples(
     the catalog then compares each shard with it when it is read, and raises FeedError if it is
     wrong. Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
     """
-    counts = shared_out(len(urls), place, partial(_count_some, catalog, urls, place, options))
+    counts = shared_out(len(urls), job_rank, partial(_count_some, catalog, urls, job_rank, options))
     if exact:
         catalog.expected = {
             url: count.samples for url, count in zip(urls, counts, strict=True) if count.listed
@@ -56,7 +56,7 @@ def count_samples(
 def _count_some(
     catalog: Catalog,
     urls: Sequence[Shard],
-    place: RankPlace,
+    job_rank: JobRank,
     options: FeedOptions,
     numbers: Iterable[int],
 ) -> dict[int, ShardCount]:
@@ -68,8 +68,8 @@ def _count_some(
         message = stall_message(
             tally=LossTally(),
             reading=error.reading,
-            rank=place.rank,
-            world_size=place.world_size,
+            rank=job_rank.rank,
+            world_size=job_rank.world_size,
             options=options,
             what=f"{_COUNTING}{argument(options, 'train_num_samples')}",
         )
@@ -79,17 +79,17 @@ def _count_some(
 
 
 class _Counting:
-    """Counts the shards ``own``, which are numbers of ``urls``."""
+    """Counts the shards ``numbers``, which are numbers of ``urls``."""
 
-    def __init__(self, catalog: Catalog, urls: Sequence[Shard], own: Sequence[int]) -> None:
+    def __init__(self, catalog: Catalog, urls: Sequence[Shard], numbers: Sequence[int]) -> None:
         self.counts: dict[int, ShardCount] = {}
-        self._catalog, self._urls, self._own = catalog, urls, own
+        self._catalog, self._urls, self._numbers = catalog, urls, numbers
         # The part of a shard that a ledger keeps has other numbers than sizes.json.
         self._first = {} if catalog.view is not None else _first_of_folders(urls)
         # Shards of this rank that sizes.json may know, by folder. The first of each folder is
         # always read.
         self._others: dict[str, list[int]] = {}
-        for number in own:
+        for number in numbers:
             folder = _folder(urls[number])
             if folder in self._first and number != self._first[folder]:
                 self._others.setdefault(folder, []).append(number)
@@ -98,13 +98,13 @@ class _Counting:
         """Count all of them. Raises Hanging if a shard yields nothing for ``patience`` seconds."""
         threads = _COUNTERS if self._first else 1
         run_watched(self._use_sizes, list(self._others), threads, self._catalog, patience)
-        unread = [number for number in self._own if number not in self.counts]
+        unread = [number for number in self._numbers if number not in self.counts]
         run_watched(self._read, unread, threads, self._catalog, patience)
 
     def warn_of_damage(self) -> None:
         """Log how many shards have no sample because they cannot be read, and why the first cannot."""
         damage = []
-        for number in self._own:
+        for number in self._numbers:
             if not self.counts[number].samples:
                 damage += self._catalog.damage(self._urls[number])
         # A missing file has been reported when its pattern was expanded.
@@ -124,7 +124,7 @@ class _Counting:
         if not sizes:
             return
         counted = self._catalog.count(first)
-        if number in self._own:
+        if number in self._numbers:
             self.counts[number] = ShardCount(counted, listed=False)
         if sizes.get(os.path.basename(first)) != counted:
             return

@@ -1,19 +1,19 @@
 """From samples to a batch. Imports numpy and torch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from wdsflow.training.columns import IMAGE, TEXT, FeedColumns
 from wdsflow.training.feed_options import SampleError
-from wdsflow.training.pixels.image_work import ImageWork
+from wdsflow.training.pixels.image_work import ImageWork, as_tensor
 from wdsflow.training.sample_tasks import Task
 from wdsflow.training.stalls.field_fixes import at
 
 from .batch_pool import BatchPool
-from .joining import joined, stack
 
 # A list of columns, a dict of them by name, or what the user's map makes, joined.
 Batch: TypeAlias = object
@@ -100,21 +100,48 @@ class Assembler:
         """Return the error for two images of different shapes."""
         if all(self._work(task.stream.source).keeps_size for task in tasks):
             return SampleError(
-                f"images of different sizes make no batch: {_each_shape(tasks, _pixels)}\n"
+                f"images of different sizes make no batch: {_shapes(tasks, _pixels)}\n"
                 "Give a transform that makes them equal, such as transform=open_clip.image_transform(224, is_train=True);\n"
                 "or map=, a function that makes samples: images of different sizes come from it as a list."
             )
         return SampleError(
-            f"the image transform returned shapes that make no batch: {_each_shape(tasks, str)}\n"
+            f"the image transform returned shapes that make no batch: {_shapes(tasks, str)}\n"
             "Let it return tensors of one shape, for instance by a crop at its end."
         )
+
+
+def joined(items: Sequence[Any]) -> object:
+    """Join what a user's map returned for each sample: tuples, lists and dicts by column, anything else as one column."""
+    first = items[0]
+    if isinstance(first, Mapping):
+        return {name: joined([item[name] for item in items]) for name in first}
+    if isinstance(first, (tuple, list)):
+        return [joined(list(column)) for column in zip(*items, strict=True)]
+    return stack(items)
+
+
+def stack(items: Sequence[object]) -> object:
+    """Return tensors or arrays of one shape as one tensor, numbers as a tensor, anything else as a list."""
+    first = items[0]
+    if isinstance(first, np.ndarray) and first.dtype.kind in "biuf":
+        arrays = [item for item in items if isinstance(item, np.ndarray)]
+        if len(arrays) == len(items) and {(item.shape, item.dtype) for item in arrays} == {
+            (first.shape, first.dtype)
+        }:
+            return torch.from_numpy(np.stack(arrays))
+    items = [as_tensor(item) for item in items]
+    tensors = [item for item in items if isinstance(item, torch.Tensor)]
+    if len(tensors) == len(items) and {item.shape for item in tensors} == {tensors[0].shape}:
+        return torch.stack(tensors)
+    numbers = [item for item in items if isinstance(item, (int, float))]
+    return torch.tensor(numbers) if len(numbers) == len(items) else list(items)
 
 
 def _shape_of(task: Task) -> Shape:
     return getattr(task.made.image, "shape", None)
 
 
-def _each_shape(tasks: Sequence[Task], show: Callable[[list[int]], str]) -> str:
+def _shapes(tasks: Sequence[Task], show: Callable[[list[int]], str]) -> str:
     """Return the shape of the image of each of two samples in words."""
     return ", and ".join(f"{show(list(_shape_of(task) or ()))} for {at([task])}" for task in tasks)
 

@@ -67,7 +67,7 @@ class EpochRun:
         # closing must not take a lock that they hold. queue.Queue and threading.Event have one,
         # SimpleQueue does not.
         self._ready: queue.SimpleQueue[Ready | _End] = queue.SimpleQueue()
-        # One item for each free place.
+        # One item for each batch that may be put there.
         self._room: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._room.put(None)
         # It has been told to stop; its thread may still be at work.

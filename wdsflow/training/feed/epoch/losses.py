@@ -35,7 +35,7 @@ class Losses:
         if not round_:
             self._tally.lose(loss)
             if loss.stage == "select":
-                self._tally.lacking(tuple(loss.detail.split(", ")))
+                self._tally.count_fields(tuple(loss.detail.split(", ")))
         self.miss()
 
     def miss(self) -> None:

@@ -21,17 +21,17 @@ class PlannedStep:
     @property
     def complete(self) -> bool:
         """Whether no more samples are to come."""
-        while self._complete_runs < len(self.runs) and not self.runs[self._complete_runs].lacking:
+        while self._complete_runs < len(self.runs) and not self.runs[self._complete_runs].missing:
             self._complete_runs += 1
         return self._complete_runs == len(self.runs)
 
     @property
     def lost(self) -> int:
-        """Lost samples that kept their places, so far."""
+        """Lost samples that kept their slots, so far."""
         return sum(run.lost for run in self.runs)
 
     def samples(self) -> list[Task | None]:
-        """Return the samples so far in the order of the batch; None for a lost one that keeps its place."""
+        """Return the samples so far in the order of the batch; None for a lost one that keeps its slot."""
         return [task for run in self.runs for task in run.samples]
 
     def valid(self) -> list[Task]:
@@ -52,12 +52,12 @@ class PlannedRun:
         self.samples: list[Task | None] = []
 
     @property
-    def lacking(self) -> int:
+    def missing(self) -> int:
         """Samples that are still to come."""
         return self.expected - len(self.samples)
 
     def add(self, task: Task | None) -> None:
-        """Add the next sample; None if it is lost and keeps its place."""
+        """Add the next sample; None if it is lost and keeps its slot."""
         self.samples.append(task)
         if task is None:
             self.lost += 1
@@ -74,15 +74,14 @@ class PlannedRun:
 
 
 class StreamInUse:
-    """A stream, and where its samples go.
+    """A stream, and the runs that its samples are for.
 
-    ``runs``: those that lack samples of it, in the order of batches. ``in_progress``: tasks without
+    ``runs``: those that miss samples of it, in the order of batches. ``in_progress``: tasks without
     results. ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``:
     its position after the last sample that is in a batch.
 
     Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round
-    so far, whether it is ``whole``, read from its beginning, rather than from the position of a
-    loaded state, and whether the stream has ``starved``: a whole round has fewer samples than a
+    so far, whether it is ``from_beginning``, rather than from the position of a loaded state, and whether the stream has ``starved``: a whole round has fewer samples than a
     batch.
     """
 
@@ -94,13 +93,13 @@ class StreamInUse:
         self.given = position
         self.round = position.round
         self.usable = 0
-        self.whole = position.number == 0
+        self.from_beginning = position.number == 0
 
     def add(self, task: Task | None) -> None:
-        """Add the next sample to the first run that lacks one."""
+        """Add the next sample to the first run that misses one."""
         run = self.runs[0]
         run.add(task)
-        if not run.lacking:
+        if not run.missing:
             self.runs.popleft()
 
     def close(self) -> None:

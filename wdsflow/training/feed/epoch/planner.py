@@ -9,10 +9,9 @@ from wdsflow.training.orders.order import EpochPosition, Order, OrderStep, Run, 
 from wdsflow.training.sample_tasks import StreamKey, Task
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, FeedLoss, LossTally
 
-from .first_valid import FirstValid, OpenStream
 from .losses import Losses, StarvedError
 from .planned_step import PlannedRun, PlannedStep, StreamInUse
-from .replacements import Replacements
+from .replacements import OpenStream, Replacements
 from .stream import Stream
 
 # Samples that are planned together.
@@ -63,10 +62,9 @@ class Planner:
         self._order, self._epoch, self._open_stream, self._tally = order, epoch, open_stream, tally
         self._ahead, self._most_bytes, self._chunk = ahead, most_bytes, chunk
         self._losses = Losses(tally, most_lost, idle)
-        self._first_valid = FirstValid(
+        self._replacements = Replacements(
             order.first_round(epoch), open_stream, Losses(tally, most_lost, idle)
         )
-        self._replacements = Replacements(self._first_valid, self._losses)
         self._next_number = order.batches_before(begin)
         self._steps = order.steps(epoch, begin)
         self._all_planned = False
@@ -80,7 +78,7 @@ class Planner:
         # Bytes of raw content of samples in progress.
         self._held = 0
         try:
-            if not order.keeps_places:
+            if not order.global_order:
                 self._open_all(begin.streams)
             self._plan()
         except BaseException:
@@ -91,7 +89,7 @@ class Planner:
         """Let all streams stop reading ahead, and drop the samples that are in no batch."""
         for used in self._streams.values():
             used.close()
-        self._first_valid.close()
+        self._replacements.close()
         # Their images are in shared memory, which must not wait until garbage is collected.
         self._planned.clear()
         self._streams.clear()
@@ -104,7 +102,7 @@ class Planner:
     @property
     def awaited(self) -> StreamKey | None:
         """The stream that the next batch comes from; None if it comes from several. Thread-safe."""
-        if self._order.keeps_places:
+        if self._order.global_order:
             return None
         for planned in self._planned.copy():
             return planned.step.runs[0].stream
@@ -116,8 +114,7 @@ class Planner:
 
     def take(self, tasks: Sequence[Task]) -> None:
         """Take drawn tasks, which now have results. Raises StarvedError if too many samples were lost in a row."""
-        if self._first_valid.drew(tasks):
-            self._first_valid.take(tasks)
+        if self._replacements.take(tasks):
             return
         for task in tasks:
             self._held -= task.ref.held
@@ -135,7 +132,7 @@ class Planner:
                 task.drop_content()
                 used.add(task)
             if not used.in_progress:
-                self._settle(used)
+                self._end_if_complete(used)
 
     def next_batch(self) -> BatchSamples | None:
         """Return the next batch if it is complete. Raises StarvedError if it never will be."""
@@ -143,7 +140,7 @@ class Planner:
             first = self._planned[0]
             if not first.complete:
                 return None
-            samples = self._filled(first) if self._order.keeps_places else self._whole(first)
+            samples = self._filled(first) if self._order.global_order else self._full(first)
             if samples is None:
                 self._plan()
                 return None
@@ -158,16 +155,16 @@ class Planner:
     def _give(self, planned: PlannedStep, samples: list[Task]) -> BatchSamples:
         """Return a batch of these samples, and count them."""
         filled = planned.lost
-        own = len(samples) - filled
+        new = len(samples) - filled
         # The stream of a strict order begins again to fill its batches.
         again = sum(task.round > task.stream.round for task in samples)
-        repeated = own if planned.step.repeated else again
-        self._drawn -= own
-        self._tally.kept += own - repeated
+        repeated = new if planned.step.repeated else again
+        self._drawn -= new
+        self._tally.kept += new - repeated
         if filled + repeated:
             self._tally.noted[REPEATED] += filled + repeated
         streams: list[StreamPosition] = []
-        if not self._order.keeps_places:
+        if not self._order.global_order:
             last = samples[-1]
             self._streams[last.stream].given = StreamPosition(last.round, last.number + 1)
             streams = [used.given for used in self._streams.values()]
@@ -204,7 +201,7 @@ class Planner:
 
     def _next_step(self) -> OrderStep | None:
         """Return the next step, unless the streams that the epoch needs have ended."""
-        if self._order.keeps_places:
+        if self._order.global_order:
             return next(self._steps, None)
         ended = {key for key, used in self._streams.items() if used.ended}
         # A stream that ends instead of beginning again is an error, once its batch is the next.
@@ -257,7 +254,7 @@ class Planner:
             used.stream.next()
             used.close()
         if not used.in_progress:
-            self._settle(used)
+            self._end_if_complete(used)
 
     def _opened(self, run: Run) -> StreamInUse:
         """Open the stream of a run at its first sample, and close those that are no longer needed."""
@@ -274,7 +271,7 @@ class Planner:
                 if used.stream.key not in needed:
                     used.close()
                     if not used.in_progress:
-                        self._settle(used)
+                        self._end_if_complete(used)
         position = StreamPosition(key.round, run.first or 0)
         used = self._streams[key] = StreamInUse(
             self._open_stream(key, position, self._losses.lose), position
@@ -300,7 +297,7 @@ class Planner:
     def _lose(self, used: StreamInUse, task: Task, loss: FeedLoss) -> None:
         self._losses.lose(loss, task.round)
         self._drawn -= 1
-        if self._order.keeps_places:
+        if self._order.global_order:
             used.add(None)
         else:
             self._draw_again(used, 1)
@@ -311,20 +308,20 @@ class Planner:
         self._drawn -= left_over
         if left_over and not used.round:
             self._tally.noted[LEFT_OVER] += left_over
-        if used.whole and used.usable < self._order.batch_size:
+        if used.from_beginning and used.usable < self._order.batch_size:
             # An error, but once its batch is the next: those before it can still be given.
             used.starved = used.ended = True
             return
         self._draw_again(used, left_over)
         used.round += 1
-        used.usable, used.whole = 0, True
+        used.usable, used.from_beginning = 0, True
 
-    def _settle(self, used: StreamInUse) -> None:
+    def _end_if_complete(self, used: StreamInUse) -> None:
         """Expect no more results of a stream without tasks in progress, if it has no more tasks."""
         if used.ended:
             while used.runs:
                 run = used.runs.popleft()
-                if self._order.keeps_places:
+                if self._order.global_order:
                     self._miss(run)
                 else:
                     run.end()
@@ -333,13 +330,13 @@ class Planner:
 
     def _miss(self, run: PlannedRun) -> None:
         """Count the samples of a run that its shards do not have as lost."""
-        while run.lacking:
+        while run.missing:
             self._losses.miss()
             run.add(None)
 
     # Batches
 
-    def _whole(self, planned: PlannedStep) -> list[Task]:
+    def _full(self, planned: PlannedStep) -> list[Task]:
         """Return the samples of the next batch: fewer than planned, or none, if its stream has stopped."""
         samples = planned.valid()
         if len(samples) < planned.size and self._order.at_end == "restart":
@@ -348,6 +345,10 @@ class Planner:
         return samples
 
     def _filled(self, planned: PlannedStep) -> list[Task] | None:
-        """Return the samples of the next batch, with others in the places of lost ones; None while these are not known."""
-        later = islice(self._planned, 1, None)
-        return self._replacements.fill(planned, later, all_planned=self._all_planned)
+        """Return the samples of the next batch, with others in the slots of lost ones; None while these are missing."""
+        return self._replacements.fill(
+            planned,
+            islice(self._planned, 1, None),
+            all_planned=self._all_planned,
+            lost_in_a_row=self._losses.in_a_row,
+        )

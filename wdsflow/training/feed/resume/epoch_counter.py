@@ -21,7 +21,7 @@ class EpochCounter:
     def __init__(self, epoch: int, *, advances: bool) -> None:
         self.next = epoch
         # Since an iteration began.
-        self.asked = False
+        self.requested = False
         self._advances = advances
         # Of the current iteration.
         self._epoch = epoch
@@ -32,21 +32,21 @@ class EpochCounter:
         self._read: set[int] = set()
         self._looks = 0
 
-    def ask(self, epoch: int) -> None:
+    def request(self, epoch: int) -> None:
         """Let the next iteration begin this epoch."""
-        self.next, self.asked = epoch, True
+        self.next, self.requested = epoch, True
 
     def resume(self, epoch: int, *, done: bool) -> None:
         """Continue in an epoch of another process, or after it."""
-        self.next, self.asked, self._looks = epoch + done, False, 0
+        self.next, self.requested, self._looks = epoch + done, False, 0
         self._read = {epoch} if done else set()
 
     def begin(self) -> int:
         """Begin an iteration and return its epoch. Warns if the caller reads the same data again."""
-        asked, self.asked = self.asked, False
-        self._looks = 0 if self._counted or asked else self._looks + bool(self._given)
+        requested, self.requested = self.requested, False
+        self._looks = 0 if self._counted or requested else self._looks + bool(self._given)
         self._epoch, self._given, self._counted = self.next, 0, False
-        if self._advances and asked and self._epoch in self._read:
+        if self._advances and requested and self._epoch in self._read:
             say(
                 logging.WARNING,
                 f"epoch {self._epoch} begins again, with the same batches: set_epoch({self._epoch}) was called after "
@@ -67,6 +67,6 @@ class EpochCounter:
             return False
         self._counted = True
         self._read.add(self._epoch)
-        if self._advances and not self.asked:
+        if self._advances and not self.requested:
             self.next = self._epoch + 1
         return True

@@ -4,9 +4,9 @@ A state is the position of a feed in an epoch, as JSON values:
 
 * ``version`` of this form, ``epoch``, and ``identity``: what determines the order of the feed, from
   its settings and its shards.
-* Of a balanced schedule ``samples``, given so far by all ranks, and ``lane_bytes``: the same on all
+* Of a balanced schedule ``samples``, given so far by all ranks, and ``stream_bytes``: the same on all
   ranks.
-* Of other schedules ``batch``, and ``lanes``, the round and the position of each stream, which is
+* Of other schedules ``batch``, and ``streams``, the round and the position of each stream, which is
   empty at the beginning of an epoch; ``base_seed``, ``shuffle_bytes`` and ``largest``: on what the
   samples of a batch depend besides.
 """
@@ -23,9 +23,9 @@ _SHOWN = (
     "version",
     "epoch",
     "samples",
-    "lane_bytes",
+    "stream_bytes",
     "batch",
-    "lanes",
+    "streams",
     "base_seed",
     "shuffle_bytes",
     "largest",
@@ -63,7 +63,7 @@ def check_state(state: object, identity: Mapping[str, Any], advice: str = "") ->
     if not isinstance(state, Mapping):
         raise _no_state(state)
     other = state.get("identity")
-    if not isinstance(other, Mapping) or not _whole(state.get("version")):
+    if not isinstance(other, Mapping) or not _is_count(state.get("version")):
         raise _no_state(state)
     if state["version"] != VERSION:
         raise ValueError(
@@ -71,12 +71,12 @@ def check_state(state: object, identity: Mapping[str, Any], advice: str = "") ->
         )
     _check_identity(other, identity, advice)
     balanced = identity.get("schedule") == "balanced"
-    numbers = ("epoch", "samples", "lane_bytes") if balanced else ("epoch", "batch")
-    if not all(_whole(state.get(name)) for name in numbers):
+    numbers = ("epoch", "samples", "stream_bytes") if balanced else ("epoch", "batch")
+    if not all(_is_count(state.get(name)) for name in numbers):
         raise _no_state(state)
     if state.get("samples", 0) > identity.get("samples", 0):
         raise _no_state(state)
-    if state.get("batch") and not _are_lanes(state.get("lanes")):
+    if state.get("batch") and not _are_positions(state.get("streams")):
         raise _no_state(state)
 
 
@@ -95,16 +95,16 @@ def _check_identity(then: Mapping[str, Any], now: Mapping[str, Any], advice: str
     raise ValueError(f"{text}{advice}")
 
 
-def _are_lanes(value: object) -> bool:
+def _are_positions(value: object) -> bool:
     if not isinstance(value, list | tuple) or not value:
         return False
     for pair in value:
-        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(map(_whole, pair)):
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(map(_is_count, pair)):
             return False
     return True
 
 
-def _whole(value: object) -> bool:
+def _is_count(value: object) -> bool:
     # A number of any library.
     return hasattr(value, "__index__") and value >= 0  # type: ignore[operator]
 
@@ -112,16 +112,20 @@ def _whole(value: object) -> bool:
 def _no_state(state: object) -> ValueError:
     given = f"a {type(state).__name__}"
     if isinstance(state, Mapping):
-        own = [f"{name}={state[name]!r}" for name in _SHOWN if name in state]
-        given = f"a dict with {_shown(own or list(map(str, state)))}" if state else "an empty dict"
+        parts = [f"{name}={state[name]!r}" for name in _SHOWN if name in state]
+        given = (
+            f"a dict with {_shown(parts or list(map(str, state)))}" if state else "an empty dict"
+        )
     return ValueError(
         f"this is not the state of a feed, but {given}: load what feed.state_dict() returned"
     )
 
 
-def _differences(other: Mapping[str, Any], own: Mapping[str, Any], of: str = "") -> Iterator[str]:
-    for name, now in own.items():
-        then = other.get(name)
+def _differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], of: str = ""
+) -> Iterator[str]:
+    for name, now in after.items():
+        then = before.get(name)
         if isinstance(now, Mapping) and isinstance(then, Mapping):
             yield from _differences(then, now, f"{of}{name}, ")
         elif then != now:

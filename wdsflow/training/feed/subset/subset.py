@@ -14,7 +14,7 @@ from wdsflow.pieces.tar_view import view_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.ranks import RankPlace, shared_out
+from wdsflow.training.ranks import JobRank, shared_out
 
 from .subset_advice import explained, kept_text, nothing_kept
 
@@ -42,7 +42,7 @@ class Subset:
         self,
         urls: Sequence[Shard],
         weights: Sequence[float] | None,
-        place: RankPlace,
+        job_rank: JobRank,
         options: FeedOptions,
         data: str,
     ) -> None:
@@ -56,39 +56,41 @@ class Subset:
         except (LedgerError, SourceError) as error:
             raise explained(error, options, data) from None
         self.where = ledger.where
-        found = self._shares(urls, RankPlace(0, 1) if ledger.compares else place)
-        taken = [number for number, share in enumerate(found) if share.kept]
-        kept, samples = sum(max(0, share.kept) for share in found), ledger.samples(urls)
-        if not taken:
+        shares = self._shares(urls, JobRank(0, 1) if ledger.compares else job_rank)
+        numbers = [number for number, share in enumerate(shares) if share.kept]
+        kept, samples = sum(max(0, share.kept) for share in shares), ledger.samples(urls)
+        if not numbers:
             raise nothing_kept(options, data, samples, len(urls))
-        _log.info("%s", kept_text(kept, samples, len(taken), len(urls)))
-        self.urls = [urls[number] for number in taken]
-        self.weights = None if weights is None else [weights[number] for number in taken]
-        self.digest = blake2b(b"".join(share.digest for share in found), digest_size=8).hexdigest()
+        _log.info("%s", kept_text(kept, samples, len(numbers), len(urls)))
+        self.urls = [urls[number] for number in numbers]
+        self.weights = None if weights is None else [weights[number] for number in numbers]
+        self.digest = blake2b(b"".join(share.digest for share in shares), digest_size=8).hexdigest()
 
     def view(self, url: Shard, source: Source) -> Source:
         """Return the part of a shard that is kept. Raises SubsetError if the shard has changed, SourceError."""
-        found = os.fstat(source.fd) if source.fd >= 0 else None
-        stamp = (found.st_size, found.st_mtime_ns) if found is not None else (source.size or 0,)
+        status = os.fstat(source.fd) if source.fd >= 0 else None
+        stamp: tuple[int, ...] = (source.size or 0,)
+        if status is not None:
+            stamp = (status.st_size, status.st_mtime_ns)
         with self._lock:
-            known = self._held.get(url)
-            if known is not None and known[0] == stamp:
+            held = self._held.get(url)
+            if held is not None and held[0] == stamp:
                 self._held.move_to_end(url)
-                return view_of(source, known[1].ranges)
+                return view_of(source, held[1].ranges)
         try:
             kept = self._shards[url].kept()
         except LedgerError as error:
             raise explained(error, self._options, self._data) from None
         with self._lock:
             evicted = self._held.pop(url, None)
-            self._size += len(kept.places) - (len(evicted[1].places) if evicted else 0)
+            self._size += len(kept.offsets) - (len(evicted[1].offsets) if evicted else 0)
             self._held[url] = stamp, kept
             while self._size > _HELD and len(self._held) > 1:
                 _, (_, old) = self._held.popitem(last=False)
-                self._size -= len(old.places)
+                self._size -= len(old.offsets)
         return view_of(source, kept.ranges)
 
-    def _shares(self, urls: Sequence[Shard], place: RankPlace) -> list[_Share]:
+    def _shares(self, urls: Sequence[Shard], job_rank: JobRank) -> list[_Share]:
         """Return the kept share of each shard; ranks share the work. Raises SubsetError, on all ranks."""
 
         def share(shard: ShardLedger) -> _Share:
@@ -104,7 +106,7 @@ class Subset:
         def read(numbers: Iterable[int]) -> dict[int, _Share]:
             return {number: share(self._shards[urls[number]]) for number in numbers}
 
-        found = shared_out(len(urls), place, read)
-        if error := next((share.error for share in found if share.error), ""):
+        shares = shared_out(len(urls), job_rank, read)
+        if error := next((share.error for share in shares if share.error), ""):
             raise explained(LedgerError(error), self._options, self._data)
-        return found
+        return shares

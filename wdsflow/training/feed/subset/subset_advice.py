@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from wdsflow.filtering.deciding.ledger_subset import StagedLedger, measure_command
+from wdsflow.filtering.deciding.ledger_subset import StagedLedger
+from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
@@ -19,8 +20,8 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception) -> list[str]
     if isinstance(error, StagedLedger):
         return [f"to write the samples that it keeps: {_cut(options, urls)}"]
     score, new = measure_command(urls, options.ledger, options.where)
-    lacks = getattr(error, "call", "") or "what it needs"
-    return [f"to compute {lacks}: {score}", f"then: {command(options, ledger=str(new))}"]
+    missing = getattr(error, "call", "") or "what it needs"
+    return [f"to compute {missing}: {score}", f"then: {command(options, ledger=str(new))}"]
 
 
 def to_see_terms(options: FeedOptions, data: str) -> str:

@@ -43,7 +43,7 @@ class _KeptScan:
 def scan_kept(
     every: Sequence[Shard],
     some: Sequence[Shard],
-    asked: ScanOptions,
+    scan_options: ScanOptions,
     options: FeedOptions,
     data: str,
     progress: Progress | None,
@@ -53,7 +53,7 @@ def scan_kept(
     Args:
         every: all shards of the run: a predicate may compare the samples of all of them.
         some: those to scan.
-        asked: the depth of the scan.
+        scan_options: the depth of the scan.
         options: settings of the feed, with ``ledger`` and ``where``.
         data: the shards as the user named them.
         progress: called after each shard.
@@ -70,16 +70,18 @@ def scan_kept(
         samples = ledger.samples(some)
     except (LedgerError, SourceError) as error:
         raise explained(error, options, data) from None
-    found = scan_shards(
-        some, asked, progress=progress, how=[_KeptScan(shards[url]) for url in some]
+    scanned = scan_shards(
+        some, scan_options, progress=progress, how=[_KeptScan(shards[url]) for url in some]
     )
-    for shard in found:
+    for shard in scanned:
         if shard.error == _LEDGER:
-            lacks, what = shard.error_fix, shard.error_detail
+            missing_score, what = shard.error_fix, shard.error_detail
             raise explained(
-                MissingScore(lacks, what) if lacks else LedgerError(what), options, data
+                MissingScore(missing_score, what) if missing_score else LedgerError(what),
+                options,
+                data,
             )
-    left = [shard for shard in found if shard.error is not None or shard.members]
+    left = [shard for shard in scanned if shard.error is not None or shard.members]
     if not left:
         raise nothing_kept(options, data, samples, len(some))
     return left, kept_text(sum(shard.samples for shard in left), samples, len(left), len(some))

@@ -1,0 +1,1 @@
+"""CLIPs of OpenCLIP, and scores on their embeddings."""

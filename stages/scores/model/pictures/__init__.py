@@ -1,0 +1,1 @@
+"""Pictures as the input of models."""

@@ -1,0 +1,1 @@
+"""Parts of speech and named entities of captions, by Stanza."""

@@ -1,0 +1,75 @@
+"""The readers that are judged, and the level at which shards are read for them."""
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wdsflow.engines.base import check_engine
+from wdsflow.readers import READERS, resolve, scan_options
+from wdsflow.readers.base import Options, Reader
+from wdsflow.readers.installed_versions import versions
+from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
+from wdsflow.scan.evidence import Level, ScanOptions
+from wdsflow.shards.shard import Shard
+
+from .check_options import CheckOptions
+
+# Bytes of shards that are decoded without being asked to: some seconds on one core.
+_MOST_DECODED = 64 << 20
+# Bytes of a tar.
+_SMALLEST = 10 << 10
+
+
+class ChosenReaders(NamedTuple):
+    """The readers of a check, with the options that a training command gives them."""
+
+    readers: list[Reader]
+    # The training command; None if there is none.
+    arguments: Arguments | None
+
+
+def chosen_readers(
+    requested: Sequence[str], training: Sequence[str] | None, world_size: int
+) -> ChosenReaders:
+    """Return readers by their names; those of one name, such as open-clip, depend on what is installed.
+
+    Args:
+        requested: names, as for ``check``.
+        training: command line of open_clip_train.
+        world_size: number of ranks.
+
+    Raises:
+        UnknownReader, ArgumentsError: no such reader, or a command line that is none.
+    """
+    environment = versions()
+    # In their order, without repeats.
+    names: dict[str, None] = {}
+    for name in requested:
+        names |= dict.fromkeys(resolve(name, environment))
+    if training is None:
+        # How ranks divide shards depends on their workers, which only the training command states.
+        return ChosenReaders([READERS[name](Options()) for name in names], None)
+    arguments = parse_arguments(training, world_size=world_size, readers=list(names))
+    return ChosenReaders([READERS[name](arguments.options(name)) for name in names], arguments)
+
+
+def readers_of(
+    options: CheckOptions, level: Level, urls: Sequence[Shard]
+) -> tuple[list[Reader], ScanOptions]:
+    """Return the readers of a check, without a training command, and what a scan looks for. Raises UnknownReader."""
+    check_engine(options.engine, options.address)
+    readers = chosen_readers(options.readers, None, options.world_size).readers
+    return readers, scan_options(level, readers, urls, allow_pipe=False)
+
+
+def level_for(options: CheckOptions, urls: Sequence[Shard]) -> Level:
+    """Return the level at which shards are read: for "auto" the exact one, if that takes some seconds at most."""
+    if options.level != "auto":
+        return options.level
+    if options.pipeline is not None or len(urls) > _MOST_DECODED // _SMALLEST:
+        return "headers"
+    paths = [url.path for url in urls]
+    if None in paths:
+        return "headers"
+    sizes = [os.path.getsize(path) for path in paths if path is not None and os.path.isfile(path)]
+    return "full" if sum(sizes) <= _MOST_DECODED else "headers"

@@ -1,0 +1,102 @@
+"""What ``filter`` and ``measure`` show on standard error while they work."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from wdsflow.cli.shared.progress_bars import shard_bars
+from wdsflow.cli.shared.typed import Typed
+
+from .forecast import RunForecast
+from .live_counts import LiveCounts
+from .progress_lines import ProgressLines
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from wdsflow.filtering.run_options import RunOptions
+    from wdsflow.filtering.run_progress import RunSoFar
+
+
+@contextlib.contextmanager
+def displayed(options: "RunOptions", typed: Typed) -> Iterator["RunOptions"]:
+    """Yield the options with functions that print messages, and show progress until the block ends.
+
+    Bars on a terminal show shards, time left, samples per second, memory and drops by term;
+    elsewhere lines do, now and then. What a long run takes is printed as soon as it is known.
+    """
+    here = options.engine == "local"
+    with shard_bars(
+        "{task.fields[activity]}", "{task.description}", counted="{task.fields[shards]} shards"
+    ) as bars:
+        if bars is None:
+            lines = _LineDisplay(typed, here=here)
+            yield replace(options, say=say, begin=lines.begin, watch=lines.watch)
+        else:
+            display = _BarDisplay(bars, typed, here=here)
+            yield replace(options, say=say, begin=display.begin, watch=display.watch)
+
+
+def say(line: str) -> None:
+    """Print a message on standard error; further lines of it are indented."""
+    print(line if line.startswith(" ") else f"wdsflow: {line}", file=sys.stderr, flush=True)
+
+
+class _LineDisplay:
+    """Progress where no bar can be drawn."""
+
+    def __init__(self, typed: Typed, *, here: bool) -> None:
+        self._here = here
+        self._forecast = RunForecast(typed)
+        self._lines = ProgressLines(here=here)
+
+    def begin(self, _: int, __: str) -> None:
+        """Begin a pass."""
+        self._lines = ProgressLines(here=self._here)
+
+    def watch(self, so_far: "RunSoFar") -> None:
+        """Print what is due."""
+        for line in self._forecast.lines(so_far):
+            say(line)
+        for line in self._lines.lines(so_far):
+            say(line)
+
+
+class _BarDisplay:
+    """Progress on a terminal: a bar for each pass."""
+
+    def __init__(self, bars: "Progress", typed: Typed, *, here: bool) -> None:
+        self._bars = bars
+        self._here = here
+        self._forecast = RunForecast(typed)
+        # Of the pass.
+        self._counts = LiveCounts(here=here, writes=True)
+        self._task: Any = None
+        self._shards = 0
+        self._finished_shards = 0
+
+    def begin(self, total: int, activity: str) -> Callable[[Any], None]:
+        """Begin a pass; return what is called with each finished shard."""
+        self._counts = LiveCounts(here=self._here, writes=activity == "writing")
+        self._shards = total
+        self._finished_shards = 0
+        self._task = self._bars.add_task("", total=total, activity=activity, shards=f"0/{total:,}")
+        return self._finished
+
+    def watch(self, so_far: "RunSoFar") -> None:
+        """Show the samples of shards that are under way."""
+        for line in self._forecast.lines(so_far):
+            say(line)
+        self._counts.update(so_far)
+        completed = so_far.share * self._shards
+        self._bars.update(self._task, completed=completed, description=self._counts.text())
+
+    def _finished(self, result: Any) -> None:
+        self._counts.add(result)
+        self._finished_shards += 1
+        shards = f"{self._finished_shards:,}/{self._shards:,}"
+        self._bars.update(self._task, shards=shards, description=self._counts.text())
+        if self._finished_shards == self._shards:
+            self._bars.update(self._task, completed=self._shards)

@@ -1,0 +1,139 @@
+"""The commands after a run of ``filter``, ``measure`` or ``merge``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wdsflow.cli.shared.advice_on_outputs import without_unreadable
+from wdsflow.cli.shared.advice_on_scores import measure_again
+from wdsflow.cli.shared.next_commands import as_folder, new_shards_lines
+from wdsflow.cli.shared.typed import Typed, another, free
+from wdsflow.records.load_dataset import load_call
+from wdsflow.records.train_data import train_data_lines
+from wdsflow.records.working_folder import store_of
+from wdsflow.text.shell import quote_path
+
+if TYPE_CHECKING:
+    from wdsflow.filtering.run_report import RunReport
+
+# Options that decide which samples are kept.
+_CONDITIONS = frozenset({"where", "keep", "near", "recipe"})
+
+
+def next_steps(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
+    """Yield the next commands, one line each."""
+    if report.failures:
+        yield from _after_failures(report, out, typed)
+    elif report.warning:
+        yield from _after_warning(report, out, typed)
+        if report.tars and report.whole and not report.dry_run:
+            # Some samples were kept nevertheless.
+            yield from train_data_lines(out, as_folder(out), _not_written(report))
+    elif report.dry_run:
+        return
+    elif not report.whole:
+        yield f"other slices are not done yet; to see them: {Typed.spell('status', str(out))}"
+    elif not report.tars:
+        yield from _after_measuring(out)
+    else:
+        yield from _after_writing(report, out)
+
+
+def _after_measuring(out: Path) -> Iterator[str]:
+    # The commands that use ledgers need a local folder.
+    if store_of(out):
+        return
+    yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
+    yield f"next: {Typed.spell('scores', ledger=out)}"
+
+
+def _after_writing(report: "RunReport", out: Path) -> Iterator[str]:
+    written = [record.name for record in report.records if record.output is not None]
+    if not written:
+        return
+    yield f"for Hugging Face datasets: {load_call(as_folder(out), written)}"
+    yield from new_shards_lines(out, _not_written(report))
+
+
+def _not_written(report: "RunReport") -> list[str]:
+    """Return the names of outputs that do not exist, because no sample was kept."""
+    return [record.name for record in report.records if record.output is None]
+
+
+def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
+    for failure in report.failures:
+        if failure.kind == "ledger":
+            yield from measure_again(typed, failure.missing)
+            return
+    count = len(report.failures)
+    if count == 1:
+        yield "1 shard is not done: fix this, and the same command resumes with it"
+    else:
+        yield f"{count:,} shards are not done: fix this, and the same command resumes with them"
+    if report.dry_run:
+        return
+    if report.records and not report.total("samples"):
+        # The other shards are empty.
+        return
+    # Nothing was decided, or the outputs are not numbered yet.
+    if not any(out.glob("*.tar")):
+        command = without_unreadable(typed, {failure.url for failure in report.failures}, out)
+        if command and not typed.given.get("count"):
+            yield f"without: {command}"
+    elif report.total("kept"):
+        yield f"to check the finished ones: wdsflow validate {quote_path(as_folder(out))}"
+
+
+def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
+    if typed.is_filter and _are_mostly_scattered(report):
+        yield from _after_scattered(typed)
+        return
+    quarantined = _quarantined_shard(report)
+    if quarantined is not None:
+        yield f"next: wdsflow inspect {quote_path(str(quarantined))}"
+        return
+    if "ledger" in typed.given:
+        example = _example(report, Path(typed.given["ledger"]))
+        if example:
+            again = typed.again(where=example, out=free(Path(out)), restart=None)
+            yield f"next, for example: {again}"
+            return
+    has_condition = bool(typed.given.keys() & _CONDITIONS)
+    if typed.name == "filter" and has_condition and report.total("samples"):
+        yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
+
+
+def _are_mostly_scattered(report: "RunReport") -> bool:
+    """Return whether most samples were quarantined because their members are not next to each other."""
+    reasons = report.merged("quarantined")
+    if not reasons:
+        return False
+    most_common, _count = reasons.most_common(1)[0]
+    return most_common == "scattered"
+
+
+def _quarantined_shard(report: "RunReport") -> Path | None:
+    """Return a shard of quarantined samples to look at, if more are quarantined than dropped."""
+    if report.dry_run or report.quarantine is None:
+        return None
+    if report.merged("quarantined").total() <= report.merged("dropped").total():
+        return None
+    for record in report.records:
+        if record.quarantine:
+            return report.quarantine / record.name
+    return None
+
+
+def _after_scattered(typed: Typed) -> Iterator[str]:
+    """Yield the commands that bring the members of samples together, and then run again."""
+    repaired = free(Path("repaired"))
+    yield f"bring them together: {typed.look('repair', *typed.given['urls'], out=repaired)}"
+    new = another(typed.given["out"])
+    yield f"then: {typed.again(urls=[str(repaired)], out=new, restart=None, allow_pipe=None)}"
+
+
+def _example(report: "RunReport", ledger: Path) -> str:
+    from wdsflow.filtering.deciding.example_predicate import example_predicate
+    from wdsflow.filtering.run_folder import Layout
+
+    return example_predicate(Layout(ledger), [record.name for record in report.records])

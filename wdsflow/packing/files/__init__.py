@@ -1,0 +1,1 @@
+"""The files that rows name: on this machine, in a zip, in an object store, or in cells."""

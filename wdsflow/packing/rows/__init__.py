@@ -1,0 +1,1 @@
+"""The first pass: the rows of tables and folders, planned as samples."""

@@ -1,0 +1,180 @@
+"""The rows of a folder, or of a zip, without a table: files whose names begin alike, and folders that are classes."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from wdsflow.repair.clean_names import tidy_names
+from wdsflow.shards.numbered_names import natural
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.tar.members import key_of
+from wdsflow.table_files.errors import TableError
+from wdsflow.text.shell import escape, quote_path
+from wdsflow.text.words import how_many
+
+from ..files.field_types import is_media
+from ..files.media_files import MediaFiles
+from ..unusable import NO_CAPTION, NO_IMAGE, Unusable
+from .inputs import table_of
+from .json_cells import json_bytes
+from .keys import safe_key
+from .table import starts_with_bracket
+
+# After the images, in this order.
+_TEXTS = {"txt": 1, "json": 2}
+# Files of JSON without an image that are looked at.
+_MOST_JSON = 100
+# Bytes of them.
+_HEAD = 1 << 16
+# Tables in a message.
+_SHOWN = 5
+
+
+class HoldsTables(TableError):
+    """A folder or zip that holds tables, whose captions would be lost. ``tables``: their paths, as arguments."""
+
+    def __init__(self, named: str, tables: list[str]) -> None:
+        is_zip = named.lower().endswith(".zip")
+        count = "a table" if len(tables) == 1 else f"{len(tables):,} tables"
+        shown = ", ".join(escape(table, 200) for table in tables[:_SHOWN])
+        more = f" and {len(tables) - _SHOWN:,} more" if len(tables) > _SHOWN else ""
+        self.named = named
+        self.tables = [] if is_zip else [f"{named.rstrip('/')}/{table}" for table in tables]
+        instead = (
+            "" if is_zip else f"; name {'it' if len(tables) == 1 else 'them'} instead of the folder"
+        )
+        advice = [_of_zip(named, tables[0])] if is_zip else []
+        super().__init__(f"{named} holds {count}: {shown}{more}{instead}", *advice)
+
+
+def _of_zip(named: str, table: str) -> str:
+    """Return the commands that pack a table of a zip: paths in it are relative to its folder."""
+    archive, path = quote_path(named), quote_path(table)
+    if "/" in table:
+        return f"unzip {archive} -d FOLDER, then: wdsflow pack FOLDER/{path} -o OUT"
+    return f"unzip {archive} {path}, then: wdsflow pack {path} --root {archive} -o OUT"
+
+
+@dataclass
+class FileGroup:
+    """The files of a sample: names of fields, and paths below the folder."""
+
+    key: str
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_media(self) -> bool:
+        """Whether one of them is an image or a video by its name."""
+        return any(map(is_media, self.files))
+
+
+class FolderRows:
+    """The samples of a folder.
+
+    Attributes:
+        ignored: files that belong to no sample, by reason.
+        groups: files by sample, in the order of their names.
+        classes: the first folders of all samples, if these are classes: no image has a text, and each is in a folder.
+    """
+
+    def __init__(self, files: MediaFiles, named: str) -> None:
+        self.ignored: Counter[str] = Counter()
+        paths = sorted(files.names())
+        self.ignored.update(files.passed_over)
+        self.groups = self._grouped(paths)
+        if tables := self._tables(paths, files):
+            raise HoldsTables(named, tables)
+        if not any(group.has_media for group in self.groups):
+            raise TableError(f"{named} holds no table, and no image or video")
+        self.has_captions = any("txt" in group.files for group in self.groups)
+        has_texts = self.has_captions or any("json" in group.files for group in self.groups)
+        folders = sorted(
+            {_first_folder(path) for group in self.groups for path in group.files.values()}
+        )
+        self.classes = folders if not has_texts and len(folders) > 1 and "" not in folders else []
+
+    @property
+    def name(self) -> str:
+        """What kind of folder it is, for the report."""
+        if self.classes:
+            return f"{how_many(len(self.classes), 'folder')} of classes, numbered in cls by name"
+        return (
+            "files with the same name, images with txt"
+            if self.has_captions
+            else "files with the same name"
+        )
+
+    def _grouped(self, paths: list[str]) -> list[FileGroup]:
+        groups: dict[str, FileGroup] = {}
+        tidy = tidy_names(paths)
+        for path, name, reason in zip(paths, tidy.names, tidy.reasons, strict=True):
+            parts = key_of(name) if name is not None else None
+            if parts is None:
+                self.ignored[reason or "metadata"] += 1
+                continue
+            group = groups.setdefault(parts[0], FileGroup(parts[0]))
+            if parts[1] in group.files:
+                self.ignored["second file of the same field"] += 1
+            group.files[parts[1]] = path
+        return list(groups.values())
+
+    def _tables(self, paths: list[str], files: MediaFiles) -> list[str]:
+        """Return the tables next to the files: a file with the name of an image belongs to it, and is none.
+
+        Of .json files these are arrays; the first ones are looked at.
+        """
+        with_media = {
+            path for group in self.groups if group.has_media for path in group.files.values()
+        }
+        named = [
+            (path, table_of(path))
+            for path in paths
+            if path not in with_media and not _is_hidden(path)
+        ]
+        arrays = [path for path, kind in named if kind == "json"][:_MOST_JSON]
+        tables = {path for path, kind in named if kind not in ("", "json", "zip")}
+        tables.update(path for path in arrays if _is_array(path, files))
+        return sorted(tables, key=natural)
+
+    def fields(self, group: FileGroup) -> list[tuple[str, str]]:
+        """Return the fields and paths of a sample, images first, texts last. Raises Unusable."""
+        if not group.has_media:
+            raise Unusable(NO_IMAGE, f"only {', '.join(sorted(group.files.values()))!r:.200}")
+        if self.has_captions and "txt" not in group.files:
+            raise Unusable(NO_CAPTION, f"{group.key!r:.200} has no txt")
+        return sorted(
+            group.files.items(),
+            key=lambda item: (_TEXTS.get(item[0], 0), not is_media(item[0]), natural(item[0])),
+        )
+
+    def texts(self, group: FileGroup) -> list[tuple[str, bytes]]:
+        """Return the class of a sample, where folders are classes."""
+        if not self.classes:
+            return []
+        folder = _first_folder(next(iter(group.files.values())))
+        return [
+            ("cls", b"%d" % self.classes.index(folder)),
+            ("json", json_bytes({"class": folder})),
+        ]
+
+    def key(self, group: FileGroup) -> str:
+        """Return the key of a sample, cut so that the longest name of a file fits a plain header."""
+        return safe_key(
+            group.key,
+            max(group.files, key=lambda name: len(name.encode("utf-8", "surrogateescape"))),
+        )
+
+
+def _is_hidden(path: str) -> bool:
+    """Return whether a file is of a system, or of a run of wdsflow."""
+    return any(part.startswith((".", "__MACOSX")) for part in path.split("/"))
+
+
+def _is_array(path: str, files: MediaFiles) -> bool:
+    try:
+        return starts_with_bracket(files.open(files.find(Shard.file(path)), _HEAD).first)
+    except Unusable:
+        return False
+
+
+def _first_folder(path: str) -> str:
+    return path.partition("/")[0] if "/" in path else ""

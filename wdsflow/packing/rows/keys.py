@@ -1,0 +1,74 @@
+"""Keys that every reader splits and sorts in the same way."""
+
+import unicodedata
+
+from wdsflow.shards.tar.members import is_meta
+
+from ..unusable import BAD_KEY, NO_KEY, Unusable, described
+
+# Bytes of a name in a plain USTAR header.
+_NAME = 100
+# Bytes of a key whose fields have a usual length.
+_LONGEST = 90
+_HASHED = 16
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def fits_header(name: str) -> bool:
+    """Return whether the name of a member fits a plain USTAR header as it is.
+
+    >>> fits_header("k" * 16 + "." + "f" * 83), fits_header("k" * 16 + "." + "f" * 84)
+    (True, False)
+    """
+    return len(name.encode("utf-8", "surrogateescape")) <= _NAME
+
+
+def numbered(row: int) -> str:
+    """Return the key of a row that has no other: its number from 1 on, as in messages; of several tables, through all of them.
+
+    >>> numbered(42)
+    '00000042'
+    """
+    return f"{row:08d}"
+
+
+def key_from(value: object, column: str) -> str:
+    """Return the safe key for a value of the column of keys. Raises Unusable."""
+    if value is None or value == "":
+        raise Unusable(NO_KEY, "it is empty", column)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise Unusable(BAD_KEY, described(value), column)
+    return safe_key(str(value))
+
+
+def safe_key(text: str, field: str = "") -> str:
+    """Return a key without dots, folders that lead elsewhere, and characters that break lines or do not decode.
+
+    It is cut so that its name with a ``field`` fits a plain USTAR header, unless that is longer
+    than 83 bytes.
+
+    >>> safe_key("photos/a.b.jpg"), safe_key("../../x"), safe_key("__x__"), safe_key("a b é")
+    ('photos/a_b_jpg', '_/_/x', 'x__x__', 'a b é')
+    >>> safe_key("__MACOSX/x"), safe_key("a/__MACOSX/._x")
+    ('x__MACOSX/x', 'a/x__MACOSX/__x')
+    >>> len(safe_key("long" * 100)), len(safe_key("long" * 100, "a" * 50))
+    (90, 49)
+    """
+    if not (text.isascii() and text.isprintable()):
+        text = "".join("_" if unicodedata.category(char) in _UNSAFE else char for char in text)
+    if "." in text or "/" in text:
+        parts = ["_" if part.strip(".") == "" else part for part in text.split("/") if part]
+        # Files below this folder are twins that macOS adds to archives, which tools leave out.
+        folders = ["x__MACOSX" if part == "__MACOSX" else part for part in parts[:-1]]
+        text = "/".join(part.replace(".", "_") for part in folders + parts[-1:])
+    if is_meta(f"{text}.txt") or is_meta(text) or not text:
+        text = f"x{text}"
+    data = text.encode()
+    longest = max(min(_LONGEST, _NAME - 1 - len(field.encode("utf-8", "surrogateescape"))), _HASHED)
+    if len(data) <= longest:
+        return text
+    from xxhash import xxh3_64_hexdigest
+
+    digest = xxh3_64_hexdigest(data)
+    kept = data[: max(longest - _HASHED - 1, 0)].decode(errors="ignore").rstrip("/")
+    return f"{kept}-{digest}" if kept else digest

@@ -1,0 +1,1 @@
+"""The second pass: one shard, written from the plan."""
