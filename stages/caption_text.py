@@ -10,7 +10,7 @@ from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_jso
 from wdsflow.shards.shard_names import alternatives
 
 from .base import Dropped, Sample, SampleStage, StageError
-from .fields import Output, listed, present, settled, written
+from .fields import Output, listed, note_or_raise, present, written
 from .select import uniform
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
         names = present(sample, self.field.split(";"))
         if not names:
             text = f"it has no field {self.field!r}; its fields: {listed(sample)}"
-            notes.append(settled(f"no-{self.field}", self.on_missing, text))
+            notes.append(note_or_raise(f"no-{self.field}", self.on_missing, text))
         for name in names:
             text, guessed = self._decoded(name, sample[name])
             clean = clean_text(text)
@@ -89,7 +89,7 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
                 notes.append("changed")
             if not visible(clean):
                 notes.append(
-                    settled("empty", self.on_empty, f"nothing visible is left of {name!r}")
+                    note_or_raise("empty", self.on_empty, f"nothing visible is left of {name!r}")
                 )
             sample[name] = written(clean, sample[name], self.output)
         self.counts.noted.update(notes)
@@ -213,7 +213,7 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         note = ""
         if self.target in sample and self.target != self.source:
             text = f"it has a field {self.target!r} already (set on_target to 'replace' or 'keep')"
-            note = settled(f"has-{self.target}", self.on_target, text)
+            note = note_or_raise(f"has-{self.target}", self.on_target, text)
             if self.on_target == "keep":
                 self.counts.noted[note] += 1
                 return sample

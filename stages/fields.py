@@ -10,13 +10,17 @@ from .base import Dropped, Sample, SampleStage, StageError
 
 Output = Literal["same", "str", "bytes"]
 
+# Fields that a message names.
+_SHOWN = 12
+
 
 def written(text: str, source: object, output: Output) -> str | bytes:
     """Return a text in the type ``output``; "same" is the type of ``source``, from which it was read."""
-    raw = output == "bytes" or (
-        output == "same" and isinstance(source, (bytes, bytearray, memoryview))
-    )
-    return text.encode() if raw else text
+    if output == "same":
+        as_bytes = isinstance(source, (bytes, bytearray, memoryview))
+    else:
+        as_bytes = output == "bytes"
+    return text.encode() if as_bytes else text
 
 
 def present(sample: Sample, names: Iterable[str]) -> list[str]:
@@ -24,7 +28,7 @@ def present(sample: Sample, names: Iterable[str]) -> list[str]:
     return [name for name in names if name in sample]
 
 
-def settled(slug: str, choice: str, text: str) -> str:
+def note_or_raise(slug: str, choice: str, text: str) -> str:
     """Return ``slug``, to be noted. Raises StageError with the text if ``choice`` is "raise", Dropped if it is "drop"."""
     if choice == "raise":
         raise StageError(slug, text)
@@ -41,10 +45,10 @@ def listed(sample: Sample) -> str:
 def named(fields: Iterable[str]) -> str:
     """Return names of fields for a message, at most a dozen."""
     names = sorted(fields)
-    return (
-        ", ".join(repr(name[:60]) for name in names[:12]) + (", ..." if len(names) > 12 else "")
-        or "none"
-    )
+    if not names:
+        return "none"
+    text = ", ".join(repr(name[:60]) for name in names[:_SHOWN])
+    return f"{text}, ..." if len(names) > _SHOWN else text
 
 
 def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
@@ -244,4 +248,6 @@ class Rename(SampleStage, name="rename"):
 
 
 def _settled(slug: str, choice: str, text: str, instead: str) -> str:
-    return settled(slug, choice, f"{text} (on_error='drop' drops such samples; or set {instead})")
+    return note_or_raise(
+        slug, choice, f"{text} (on_error='drop' drops such samples; or set {instead})"
+    )

@@ -1,127 +1,17 @@
-"""Stages in sequence, with a check that each reads only fields that exist at that point."""
+"""Stages in sequence."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import ClassVar
 
-from wdsflow.shards.shard_names import IMAGES
+from .base import Sample, Stage, StageCounts
+from .field_contract import AnyStage, ContractError, check_contract, name_of
 
-from .base import Sample, SampleStage, Stage, StageCounts
-from .batch import Batch, Unbatch
-
-AnyStage = Stage | Callable[[Iterable[Sample]], Iterable[Sample]]
+__all__ = ["USUAL", "ContractError", "Pipeline", "table"]
 
 # Usual fields of tars of images with captions, in lower case as webdataset yields them.
 USUAL = frozenset("jpg jpeg png webp gif bmp tif tiff avif jxl heic txt json cls".split())
-
-
-class ContractError(ValueError):
-    """Stages that do not fit together; raised before the first sample is read."""
-
-
-def check_contract(stages: tuple[AnyStage, ...], source: Iterable[str]) -> None:
-    """Raise ``ContractError`` if a stage reads a field that no sample can have at that point.
-
-    ``source`` are the fields that samples may have at the start; "*" stands for any. A callable
-    that is not a ``Stage`` may write any field.
-    """
-    there, removed_by = set(source), dict[str, str]()
-    batched = False
-    for number, stage in enumerate(stages, 1):
-        place = f"stage {number} ({name_of(stage)})"
-        if not isinstance(stage, Stage):
-            there, removed_by, batched = {"*"}, {}, False
-            continue
-        if any(stage is other for other in stages[: number - 1]):
-            raise ContractError(
-                f"{place} is in the pipeline twice and would count both; use dataclasses.replace(stage)"
-            )
-        batched = _check_batching(stage, place, number, stages, batched=batched)
-        for entry in sorted(stage.reads):
-            names = set(entry.split(";"))
-            unknown = names if "*" in there and "*" not in removed_by else set()
-            if "*" not in names and not names & there and not unknown - removed_by.keys():
-                raise ContractError(
-                    f"{place} reads {entry!r}: {_hint(entry, number, stages, there, removed_by)}"
-                )
-        _update(there, removed_by, stage, place)
-
-
-def name_of(stage: object) -> str:
-    """Return the name of a stage for messages and tables."""
-    return str(
-        getattr(stage, "name", None) or getattr(stage, "__qualname__", None) or type(stage).__name__
-    )
-
-
-def _update(there: set[str], removed_by: dict[str, str], stage: Stage, place: str) -> None:
-    """Update the fields that samples may have, and the removed ones with the place of the stage that removed them."""
-    if "*" in stage.removes:
-        there.clear()
-        removed_by.clear()
-    for name in stage.removes:
-        there.discard(name)
-        removed_by[name] = place
-    for name in stage.writes:
-        # Of alternatives, the one that existed is written.
-        if ";" not in name:
-            there.add(name)
-            removed_by.pop(name, None)
-    if "*" in stage.writes:
-        removed_by.clear()
-
-
-def _check_batching(
-    stage: Stage, place: str, number: int, stages: tuple[AnyStage, ...], *, batched: bool
-) -> bool:
-    if isinstance(stage, Unbatch):
-        if (
-            not batched
-            and number > 1
-            and all(isinstance(before, Stage) for before in stages[: number - 1])
-        ):
-            raise ContractError(
-                f"{place} takes batches apart, but gets samples: put Batch before it"
-            )
-        return False
-    if batched and isinstance(stage, (Batch, SampleStage)):
-        raise ContractError(
-            f"{place} takes samples, but gets batches: put it before Batch or after an Unbatch"
-        )
-    return batched or isinstance(stage, Batch)
-
-
-def _hint(
-    entry: str,
-    number: int,
-    stages: tuple[AnyStage, ...],
-    there: set[str],
-    removed_by: dict[str, str],
-) -> str:
-    names = entry.split(";")
-    for name in (*names, "*"):
-        if name in removed_by:
-            return f"{removed_by[name]} removed it; put this stage before that one, or keep the field there"
-    for later, stage in enumerate(stages[number:], number + 1):
-        if isinstance(stage, Stage) and stage.writes & set(names):
-            return f"stage {later} ({name_of(stage)}) writes it; put that one before"
-    held = f"at that point there are {', '.join(sorted(there)) or 'none'}"
-    images = sorted(there & set(IMAGES.split(";")), key=IMAGES.split(";").index)
-    texts = [name for name in ("txt", "text", "caption") if name in there]
-    if "image" in names and images:
-        return f"""{held}; put Rename({{"image": "{";".join(images)}"}}) before"""
-    if {"text", "txt", "caption"} & set(names):
-        if texts:
-            return f"""{held}; put Rename({{"{names[0]}": "{texts[0]}"}}) before"""
-        if "json" in there:
-            target = "" if names[0] == "txt" else f', target="{names[0]}"'
-            return f"{held}; put JsonText(json_text_key=...{target}) before, where the json holds captions"
-    near = [match for name in names for match in get_close_matches(name, there, n=1)]
-    if near:
-        return f"{held}; did you mean {near[0]!r}?"
-    return f"{held}; if shards hold it, say so: Pipeline(..., source=[...])"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -153,17 +43,18 @@ class Pipeline:
         flat: list[AnyStage] = []
         for stage in stages:
             if not callable(stage):
-                hint = (
-                    "; unpack a list with Pipeline(*stages)"
-                    if isinstance(stage, (list, tuple))
-                    else ""
-                )
+                hint = ""
+                if isinstance(stage, (list, tuple)):
+                    hint = "; unpack a list with Pipeline(*stages)"
                 raise TypeError(f"{type(stage).__name__} is not a stage{hint}")
-            flat.extend(stage.stages if isinstance(stage, Pipeline) else [stage])
+            if isinstance(stage, Pipeline):
+                flat.extend(stage.stages)
+            else:
+                flat.append(stage)
+        names = [source] if isinstance(source, str) else source
+        # The dataclass is frozen.
         object.__setattr__(self, "stages", tuple(flat))
-        object.__setattr__(
-            self, "source", frozenset([source] if isinstance(source, str) else source)
-        )
+        object.__setattr__(self, "source", frozenset(names))
         check_contract(self.stages, self.source)
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -186,25 +77,21 @@ class Pipeline:
         for number, stage in counted:
             for kind in ("dropped", "failed", "noted"):
                 reasons: Counter[str] = getattr(stage.counts, kind)
-                named = {
-                    f"{number}-{name_of(stage)}: {reason}": count
-                    for reason, count in reasons.items()
-                }
-                getattr(result, kind).update(named)
+                totals: Counter[str] = getattr(result, kind)
+                for reason, count in reasons.items():
+                    totals[f"{number}-{name_of(stage)}: {reason}"] += count
         return result
 
     def describe(self) -> str:
         """Return a table of the stages: settings other than the defaults, and the fields read, written and removed."""
         rows = [["", "stage", "reads", "writes", "removes"]]
         for number, stage in enumerate(self.stages, 1):
-            cells = (
-                [stage.reads, stage.writes, stage.removes]
-                if isinstance(stage, Stage)
-                else [{"?"}] * 3
-            )
-            rows.append(
-                [str(number), _shown(stage), *(", ".join(sorted(cell)) or "-" for cell in cells)]
-            )
+            row = [str(number), _shown(stage)]
+            if isinstance(stage, Stage):
+                row += [_names(stage.reads), _names(stage.writes), _names(stage.removes)]
+            else:
+                row += ["?", "?", "?"]
+            rows.append(row)
         return table(rows)
 
     def report(self) -> str:
@@ -220,18 +107,13 @@ class Pipeline:
                 _listed(counts.failed, "failed "),
                 _listed(counts.noted, "noted "),
             ]
-            rows.append(
-                [
-                    stage.name,
-                    str(counts.seen),
-                    str(counts.kept),
-                    ", ".join(part for part in parts if part),
-                ]
-            )
+            reasons = ", ".join(part for part in parts if part)
+            rows.append([stage.name, str(counts.seen), str(counts.kept), reasons])
         return table(rows, right={1, 2})
 
     def __repr__(self) -> str:
-        return f"Pipeline({', '.join(repr(stage) if isinstance(stage, Stage) else name_of(stage) for stage in self.stages)})"
+        stages = ", ".join(map(_shown_exactly, self.stages))
+        return f"Pipeline({stages})"
 
     def __str__(self) -> str:
         return self.describe()
@@ -245,12 +127,24 @@ def table(rows: list[list[str]], right: Collection[int] = ()) -> str:
     return "\n".join(form.format(*row).rstrip() for row in rows)
 
 
+def _names(fields: Iterable[str]) -> str:
+    return ", ".join(sorted(fields)) or "-"
+
+
+def _shown_exactly(stage: AnyStage) -> str:
+    return repr(stage) if isinstance(stage, Stage) else name_of(stage)
+
+
 def _shown(stage: AnyStage) -> str:
+    """Return a stage with the settings that differ from the defaults."""
     if not isinstance(stage, Stage):
         return name_of(stage)
-    values = ((item, getattr(stage, item.name)) for item in fields(stage) if item.repr)
-    changed = ", ".join(f"{item.name}={value!r}" for item, value in values if value != item.default)
-    return f"{type(stage).__name__}({changed})"
+    changed = []
+    for item in fields(stage):
+        value = getattr(stage, item.name)
+        if item.repr and value != item.default:
+            changed.append(f"{item.name}={value!r}")
+    return f"{type(stage).__name__}({', '.join(changed)})"
 
 
 def _listed(counter: Counter[str], label: str = "") -> str:

@@ -7,7 +7,10 @@ _ORDERS = {
     b"II": (Struct("<H").unpack_from, Struct("<I").unpack_from, b"\x12\x01"),
     b"MM": (Struct(">H").unpack_from, Struct(">I").unpack_from, b"\x01\x12"),
 }
-_SHORT, _LONG, _BYTE = 3, 4, 1
+# Types of values.
+_BYTE = 1
+_SHORT = 3
+_LONG = 4
 _XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
 
@@ -27,16 +30,17 @@ def exif_orientation(block: bytes) -> int | None:
         directory = long(block, 4)[0] + 2
         entries = short(block, directory - 2)[0]
         end = min(directory + 12 * entries, len(block))
-        place = block.find(tag, directory, end)
-        while place >= 0:
-            if (place - directory) % 12 == 0:
-                kind = short(block, place + 2)[0]
+        entry = block.find(tag, directory, end)
+        while entry >= 0:
+            # Entries have twelve bytes; the tag may also occur inside one.
+            if (entry - directory) % 12 == 0:
+                kind = short(block, entry + 2)[0]
                 if kind == _SHORT:
-                    return short(block, place + 8)[0]  # type: ignore[no-any-return]
+                    return short(block, entry + 8)[0]  # type: ignore[no-any-return]
                 if kind == _LONG:
-                    return long(block, place + 8)[0]  # type: ignore[no-any-return]
-                return block[place + 8] if kind == _BYTE else None
-            place = block.find(tag, place + 1, end)
+                    return long(block, entry + 8)[0]  # type: ignore[no-any-return]
+                return block[entry + 8] if kind == _BYTE else None
+            entry = block.find(tag, entry + 1, end)
     except (error, IndexError):
         pass
     return None

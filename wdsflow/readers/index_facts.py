@@ -33,7 +33,8 @@ from .sidecar_facts import (
 # Bytes of an index of all shards; LAION-5B's would have 10 MB.
 _LARGEST = 64 << 20
 _OFFSET = struct.Struct("<Q")
-_TIMM, _NV_INFO = "_info.json", os.path.join(".nv-meta", ".info.json")
+_TIMM = "_info.json"
+_NV_INFO = os.path.join(".nv-meta", ".info.json")
 # Ending of Energon's index of a shard.
 _TAR_INDEX = ".tar.idx"
 # Ending of img2dataset's counts of a shard.
@@ -51,12 +52,12 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
         path: the folder.
         shards: evidence of the shards of that folder.
     """
-    timm = _listed(os.path.join(path, _TIMM), shards, _of_timm)
-    energon = _listed(os.path.join(path, _NV_INFO), shards, lambda tree: dict(tree["shard_counts"]))
+    timm = _compare_counts(os.path.join(path, _TIMM), shards, _timm_counts)
+    energon = _compare_counts(os.path.join(path, _NV_INFO), shards, _energon_counts)
     try:
         names = set(os.listdir(path))
     except OSError:
-        # What is in it is not known.
+        # Nothing can be said about its files.
         names = set()
     return [
         *written_by(timm, path, [_TIMM], "timm"),
@@ -66,17 +67,19 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
     ]
 
 
-def _of_timm(tree: Any) -> dict[str, Any]:
-    splits = tree["splits"].values()
-    pairs = (
-        pair
-        for split in splits
-        for pair in zip(split["filenames"], split["shard_lengths"], strict=True)
-    )
-    return {str(name): count for name, count in pairs}
+def _timm_counts(tree: Any) -> dict[str, Any]:
+    counts = {}
+    for split in tree["splits"].values():
+        for name, count in zip(split["filenames"], split["shard_lengths"], strict=True):
+            counts[str(name)] = count
+    return counts
 
 
-def _listed(
+def _energon_counts(tree: Any) -> dict[str, Any]:
+    return dict(tree["shard_counts"])
+
+
+def _compare_counts(
     name: str, shards: Sequence[ShardEvidence], counts_in: Callable[[Any], Mapping[str, Any]]
 ) -> Iterator[SidecarFact]:
     """Compare a file with a count for each shard."""
@@ -84,14 +87,13 @@ def _listed(
         tree = read_json(name, _LARGEST)
         if tree is None:
             return
-        counts = {
-            os.path.basename(str(each)): whole(count) for each, count in counts_in(tree).items()
-        }
+        listed = counts_in(tree)
+        counts = {os.path.basename(str(shard)): whole(count) for shard, count in listed.items()}
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         yield malformed(name, in_words(error))
         return
     yield from unlisted(name, counts, shards)
-    yield from gone(name, map(str, counts_in(tree)))
+    yield from gone(name, map(str, listed))
     yield from compare(name, counts, shards)
 
 
@@ -99,16 +101,14 @@ def _tar_indexes(
     path: str, names: Collection[str], shards: Sequence[ShardEvidence]
 ) -> list[SidecarFact]:
     """Return a fact about Energon's indexes of single shards that do not agree with these."""
-    wrong, files = list[str](), list[str]()
+    wrong: list[str] = []
+    files: list[str] = []
     for shard in shards:
+        if shard.error or shard.compression is not None:
+            continue
         name = os.path.splitext(os.path.basename(shard.url))[0] + _TAR_INDEX
         index = os.path.join(path, name)
-        if (
-            name not in names
-            or not os.path.isfile(index)
-            or shard.error
-            or shard.compression is not None
-        ):
+        if name not in names or not os.path.isfile(index):
             continue
         try:
             detail = _compare_tar_index(index, shard)
@@ -121,7 +121,7 @@ def _tar_indexes(
 
 
 def _compare_tar_index(path: str, shard: ShardEvidence) -> str:
-    """Compare the number of samples, where a key that comes again is another one, and the place of the last one."""
+    """Compare the number of samples, where a key that comes again is another one, and the offset of the last one."""
     size = os.path.getsize(path)
     if size % _OFFSET.size or not size:
         return "cannot be read"
@@ -142,7 +142,7 @@ def _compare_tar_index(path: str, shard: ShardEvidence) -> str:
 
 
 def _has_header(shard: ShardEvidence, offset: int) -> bool:
-    """Return whether a shard has a header at that place; also if that is not known."""
+    """Return whether a shard has a header at an offset; also if that is unknown."""
     path = local_path(shard.url)
     if path is None:
         return True
@@ -182,14 +182,15 @@ def _without_shard(
     is_one: Callable[[str], bool],
 ) -> list[str]:
     """Return the first files with an ending whose stem is that of no shard."""
-    found = []
+    orphans: list[str] = []
     for name in sorted(name for name in names if name.endswith(ending)):
-        stem, file = name.removesuffix(ending), os.path.join(path, name)
+        stem = name.removesuffix(ending)
+        file = os.path.join(path, name)
         if stem and stem not in stems and os.path.isfile(file) and is_one(file):
-            found.append(name)
-        if len(found) == _MOST_ORPHANS:
+            orphans.append(name)
+        if len(orphans) == _MOST_ORPHANS:
             break
-    return found
+    return orphans
 
 
 def _may_be_tar_index(path: str) -> bool:

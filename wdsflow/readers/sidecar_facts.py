@@ -68,7 +68,9 @@ def in_words(error: Exception) -> str:
         return "it has another form than such files have"
     if isinstance(error, json.JSONDecodeError):
         return escape(f"it is not JSON: {error}", 120)
-    return escape(f"{'it lacks ' if isinstance(error, KeyError) else ''}{error}", 120)
+    if isinstance(error, KeyError):
+        return escape(f"it lacks {error}", 120)
+    return escape(str(error), 120)
 
 
 def malformed(name: str, detail: str) -> SidecarFact:
@@ -96,18 +98,19 @@ def _count_text(count: int | None) -> str:
 def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
     """Return a fact if a file lists local shards, by path or relative to its set, that are not there."""
     folder = os.path.dirname(name).removesuffix(f"{os.sep}.nv-meta")
-    absent = [
-        each
-        for each in listed
-        if _is_here(each) and not os.path.lexists(os.path.join(folder, each))
-    ]
-    detail = f"{some(absent)}, which {'is' if len(absent) == 1 else 'are'} not there"
-    return [SidecarFact(escape(name), "gone", detail, len(absent))] if absent else []
+    absent = [shard for shard in listed if _is_missing(folder, shard)]
+    if not absent:
+        return []
+    verb = "is" if len(absent) == 1 else "are"
+    detail = f"{some(absent)}, which {verb} not there"
+    return [SidecarFact(escape(name), "gone", detail, len(absent))]
 
 
-def _is_here(name: str) -> bool:
-    """Return whether a listed name is that of a file on this machine."""
-    return named(name).path is not None
+def _is_missing(folder: str, name: str) -> bool:
+    """Return whether a listed name is that of a file on this machine that does not exist."""
+    if named(name).path is None:
+        return False
+    return not os.path.lexists(os.path.join(folder, name))
 
 
 def written_by(
@@ -120,17 +123,15 @@ def written_by(
 def some(names: Sequence[str]) -> str:
     """Return the first names in words."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(escape(each) for each in names[:_SHOWN]) + more
+    return ", ".join(escape(name) for name in names[:_SHOWN]) + more
 
 
 def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
     """Return a fact about a file and its differences from the shards, if there are any."""
+    if not wrong:
+        return []
     more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-    return (
-        [SidecarFact(escape(name), "stale", ", ".join(wrong[:_SHOWN]) + more, len(wrong))]
-        if wrong
-        else []
-    )
+    return [SidecarFact(escape(name), "stale", ", ".join(wrong[:_SHOWN]) + more, len(wrong))]
 
 
 def unlisted(
@@ -142,11 +143,9 @@ def unlisted(
     """
     bases = [os.path.basename(shard.url) for shard in shards if not shard.error]
     absent = [base for base in bases if base not in listed]
-    return (
-        [SidecarFact(escape(name), "missing", f"does not list {some(absent)}", len(absent))]
-        if absent
-        else []
-    )
+    if not absent:
+        return []
+    return [SidecarFact(escape(name), "missing", f"does not list {some(absent)}", len(absent))]
 
 
 def whole(value: object) -> int | None:

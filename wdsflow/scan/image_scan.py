@@ -4,10 +4,9 @@ import heapq
 import zlib
 
 from wdsflow.images.image_header import ImageHeader, first_header
-from wdsflow.scan.content.image_content import (
-    decode_image,
-    ends_early,
-    has_end,
+from wdsflow.scan.content.image_content import decode_image
+from wdsflow.scan.content.image_end import ends_early, has_end
+from wdsflow.scan.content.image_header_notes import (
     header_status,
     image_notes,
     is_told_by_header,

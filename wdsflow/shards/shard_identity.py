@@ -44,12 +44,13 @@ def input_identity(url: Shard) -> dict[str, object]:
         return {"url": url}
     path = url.path
     if path is None:
-        known = about(url)
-        return {
-            "size": known.get("size"),
-            **{mark: str(known[mark]) for mark in _MARKS if known.get(mark) is not None},
-        }
-    found = fingerprint(path)
+        info = about(url)
+        remote: dict[str, object] = {"size": info.get("size")}
+        for mark in _MARKS:
+            if info.get(mark) is not None:
+                remote[mark] = str(info[mark])
+        return remote
+    local = fingerprint(path)
     with why_unreadable():
-        found["changed"] = os.stat(path).st_mtime_ns
-    return found
+        local["changed"] = os.stat(path).st_mtime_ns
+    return local

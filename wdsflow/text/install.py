@@ -26,11 +26,11 @@ def install_extras(*extras: str) -> Command:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        found = distribution("wdsflow")
+        installed = distribution("wdsflow")
     except PackageNotFoundError:
         # A checkout on the path that is not installed.
-        found = None
-    return Command(f"{_installer()} {command(requirements(extras, found))}")
+        installed = None
+    return Command(f"{_installer()} {command(requirements(extras, installed))}")
 
 
 def install_packages(*requirements: str) -> Command:
@@ -38,20 +38,21 @@ def install_packages(*requirements: str) -> Command:
     return Command(f"{_installer()} {command(requirements)}")
 
 
-def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[str]:
+def requirements(extras: tuple[str, ...], installed: "Distribution | None") -> list[str]:
     """Return wdsflow with extras as a requirement for an installer: its origin as recorded by PEP 610.
 
     Args:
         extras: names of extras.
-        found: wdsflow's distribution; None if it is not installed.
+        installed: wdsflow's distribution; None if it is not installed.
     """
     listed = f"[{','.join(extras)}]"
-    origin = json.loads((found and found.read_text("direct_url.json")) or "{}")
-    url, folder = str(origin.get("url", "")), origin.get("dir_info")
+    origin = json.loads((installed and installed.read_text("direct_url.json")) or "{}")
+    url = str(origin.get("url", ""))
+    folder = origin.get("dir_info")
     if not url:
         checkout = Path(__file__).resolve().parents[2]
         # Its egg-info is on the path.
-        inside = found is None or Path(str(found.locate_file(""))).resolve() == checkout
+        inside = installed is None or Path(str(installed.locate_file(""))).resolve() == checkout
         if inside and (checkout / "pyproject.toml").is_file():
             return ["--editable", f"{checkout}{listed}"]
         return [f"wdsflow{listed}"]
@@ -64,15 +65,22 @@ def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[
     path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
     # The checkout or the wheel was removed: install the requirements of its extras.
     if path and not os.path.exists(path):
-        asked = (found and found.requires) or []
-        return [
-            _EXTRA.sub("", each).strip()
-            for each in asked
-            if (match := _EXTRA.search(each)) and match[1] in extras
-        ]
+        return _requirements_of(extras, (installed and installed.requires) or [])
     if folder is None:
         return [f"wdsflow{listed} @ {url}"]
-    return [*(["--editable"] if folder.get("editable") else []), f"{path}{listed}"]
+    if folder.get("editable"):
+        return ["--editable", f"{path}{listed}"]
+    return [f"{path}{listed}"]
+
+
+def _requirements_of(extras: tuple[str, ...], requires: Sequence[str]) -> list[str]:
+    """Return the requirements of some extras, without their conditions."""
+    requirements = []
+    for requirement in requires:
+        extra = _EXTRA.search(requirement)
+        if extra is not None and extra[1] in extras:
+            requirements.append(_EXTRA.sub("", requirement).strip())
+    return requirements
 
 
 def _installer() -> str:
@@ -102,17 +110,19 @@ def _python() -> str:
 
 def _has_program(name: str) -> bool:
     """Return whether the program that a shell finds by a name belongs to the running interpreter."""
-    found = shutil.which(name)
-    return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(
-        sys.executable
-    )
+    path = shutil.which(name)
+    if path is None:
+        return False
+    return os.path.dirname(os.path.abspath(path)) == os.path.dirname(sys.executable)
 
 
 def check_installed(name: str, packages: Sequence[str], extras: Sequence[str]) -> None:
     """Raise ValueError if something that needs extras lacks a package: each sample would fail."""
     from importlib.metadata import PackageNotFoundError, version
 
-    for package in packages if extras else ():
+    if not extras:
+        return
+    for package in packages:
         try:
             version(package)
         except PackageNotFoundError:

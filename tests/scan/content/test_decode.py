@@ -21,7 +21,7 @@ from tests.pictures import (
     usual_images,
 )
 from wdsflow.images import jpeg
-from wdsflow.scan.content import image_content
+from wdsflow.scan.content import jpeg_damage
 from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.naming import TALLIES
 
@@ -139,7 +139,7 @@ def strict_decode(data):
     from wdsflow.scan.content.jpeg_tables import read_tables
 
     decode = partial(jpeg.load_simplejpeg() or bytes, colorspace="GRAY", min_height=1, min_width=1)
-    return image_content.decode_jpeg_strictly(decode, data, read_tables(data))
+    return jpeg_damage.decode_jpeg_strictly(decode, data, read_tables(data))
 
 
 def test_no_sound_jpeg_has_an_impossible_brightness():

@@ -6,7 +6,8 @@ import pytest
 from tests.pictures import encoded, exif, noise, other_images, photo, usual_images
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
-from wdsflow.scan.content.image_content import ends_early, header_status, image_notes
+from wdsflow.scan.content.image_end import ends_early
+from wdsflow.scan.content.image_header_notes import header_status, image_notes
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.naming import TALLIES
 from wdsflow.scan.scan import scan_shard

@@ -37,17 +37,17 @@ class HubUrl(NamedTuple):
     @staticmethod
     def of(url: str) -> "HubUrl":
         """Take a url apart. Raises SourceError."""
-        found = _URL.fullmatch(url)
-        if found is None:
+        match = _URL.fullmatch(url)
+        if match is None:
             raise SourceError(
                 "refused",
                 f"{url} is not a url of the hub: write hf://datasets/ORGANIZATION/NAME/FILE",
             )
-        kind, name, revision, path = found.groups("")
+        kind, name, revision, path = match.groups("")
         return HubUrl(kind, name, unquote(revision or "main"), path)
 
     @property
-    def place(self) -> str:
+    def repository(self) -> str:
         """The path of its repository, as in the address of its page."""
         return f"{self.kind}/{self.name}" if self.kind else self.name
 
@@ -57,30 +57,33 @@ class HubUrl(NamedTuple):
         A bucket has no commits. All urls of a process get the same commit of a revision, and so do
         its workers.
         """
-        at = ""
-        if self.kind != "buckets":
-            known = _COMMIT.fullmatch(self.revision)
-            at = f"@{self.revision if known else _commit(self.kind, self.name, self.revision)}"
-        return f"{SCHEME}{self.place}{at}/{self.path}"
+        if self.kind == "buckets":
+            return f"{SCHEME}{self.repository}/{self.path}"
+        commit = self.revision
+        if not _COMMIT.fullmatch(commit):
+            commit = _commit(self.kind, self.name, self.revision)
+        return f"{SCHEME}{self.repository}@{commit}/{self.path}"
 
     def facts(self) -> dict[str, object]:
         """Return size and hash of a file, without a listing. Raises FileNotFoundError, and errors of huggingface_hub."""
         if self.kind == "buckets":
-            found = list(_api().get_bucket_paths_info(self.name, [self.path]))
+            entries = list(_api().get_bucket_paths_info(self.name, [self.path]))
         else:
-            found = _api().get_paths_info(
+            entries = _api().get_paths_info(
                 self.name, [self.path], revision=self.revision, repo_type=self.kind[:-1] or None
             )
-        if not found or not hasattr(found[0], "size"):
+        # A folder has no size.
+        if not entries or not hasattr(entries[0], "size"):
             raise FileNotFoundError(self.path)
-        known = vars(found[0])
-        lfs = known.get("lfs")
-        marks = {
+        info = vars(entries[0])
+        lfs = info.get("lfs")
+        hashes = {
             "sha256": lfs and lfs.sha256,
-            "xet_hash": known.get("xet_hash"),
-            "blob_id": known.get("blob_id"),
+            "xet_hash": info.get("xet_hash"),
+            "blob_id": info.get("blob_id"),
         }
-        return {"size": known["size"], **dict([next(mark for mark in marks.items() if mark[1])])}
+        name, value = next(item for item in hashes.items() if item[1])
+        return {"size": info["size"], name: value}
 
     def web(self) -> tuple[Any, str]:
         """Return a file system for the web that has the user's token, and the address of the file there."""
@@ -90,11 +93,11 @@ class HubUrl(NamedTuple):
         from huggingface_hub.utils import build_hf_headers
 
         headers = build_hf_headers(token=hub.token, library_name="wdsflow")
-        # Proxies are found as by the client of the hub.
+        # Proxies of the environment, as the client of the hub.
         client = {"trust_env": True}
-        at = "" if self.kind == "buckets" else f"/{quote(self.revision, safe='')}"
         web = limited(fsspec.filesystem("https", headers=headers, client_kwargs=client))
-        return web, f"{hub.endpoint}/{self.place}/resolve{at}/{quote(self.path)}"
+        revision = "" if self.kind == "buckets" else f"/{quote(self.revision, safe='')}"
+        return web, f"{hub.endpoint}/{self.repository}/resolve{revision}/{quote(self.path)}"
 
 
 def _hub() -> "HfFileSystem":
@@ -115,13 +118,17 @@ def _hub() -> "HfFileSystem":
 def _api() -> "HfApi":
     from huggingface_hub import HfApi
 
-    return HfApi((hub := _hub()).endpoint, hub.token)
+    hub = _hub()
+    return HfApi(hub.endpoint, hub.token)
 
 
 @lru_cache(maxsize=1024)
 def _commit(kind: str, name: str, revision: str) -> str:
-    api, limit = _api(), silence_limit()
-    found = api.repo_info(
-        name, revision=revision, repo_type=kind[:-1] or None, expand=["sha"], timeout=limit
+    info = _api().repo_info(
+        name,
+        revision=revision,
+        repo_type=kind[:-1] or None,
+        expand=["sha"],
+        timeout=silence_limit(),
     )
-    return str(found.sha)
+    return str(info.sha)
