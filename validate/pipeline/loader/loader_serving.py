@@ -75,8 +75,9 @@ def _set_failure(run: LoaderRun, error: BaseException) -> None:
     else:
         run.error = failure_text(error, "called")
         run.line = line_of(error)
-    if missing := machine_fault(error):
-        run.error += f"; {missing}: validate where it will train"
+    fault = machine_fault(error)
+    if fault:
+        run.error += f"; {fault}: validate where it will train"
 
 
 class _LoaderProcess:

@@ -38,13 +38,17 @@ class LoaderShards(NamedTuple):
     @property
     def request(self) -> LoaderRequest:
         """The request for a run over these shards."""
-        shard_keys = tuple(tuple(sample.key for sample in samples) for samples in self.samples)
-        keys = [key for of_shard in shard_keys for key in of_shard]
+        shard_keys: list[tuple[str, ...]] = []
+        keys: list[str] = []
+        for samples in self.samples:
+            of_shard = tuple(sample.key for sample in samples)
+            shard_keys.append(of_shard)
+            keys += of_shard
         return LoaderRequest(
             tuple(self.urls),
             most_samples=_MOST_PASSES * max(_LEAST_LIMIT, len(keys)),
             keys=frozenset(keys),
-            shard_keys=shard_keys,
+            shard_keys=tuple(shard_keys),
             unique_keys=len(set(keys)) == len(keys),
         )
 

@@ -32,12 +32,15 @@ def line_in(loader: object, made_by: object, pattern: str) -> str:
     for part in loader_parts:
         sources[part if isinstance(part, FunctionType) else type(part)] = None
     for source in sources:
-        if line := _line_like(source, pattern):
+        line = _line_like(source, pattern)
+        if line:
             return line
-    if line := _call_line(loader, loader_parts, made_by):
+    line = _call_line(loader, loader_parts, made_by)
+    if line:
         return line
     for source in sources:
-        if line := _line_like(source, _CLASS):
+        line = _line_like(source, _CLASS)
+        if line:
             return line
     return made_at(made_by, None, "")
 
@@ -50,7 +53,8 @@ def _call_line(loader: object, loader_parts: list[object], made_by: object) -> s
             classes += type(part).__mro__
     # The parts that are deepest inside are made first.
     for kind in reversed(classes):
-        if line := _line_like(made_by, _CALLS.format(kind.__name__)):
+        line = _line_like(made_by, _CALLS.format(kind.__name__))
+        if line:
             return line
     return ""
 

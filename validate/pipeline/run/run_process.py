@@ -67,14 +67,17 @@ def _built(spec: str, made_by: object, request: RunRequest) -> object:
         pipeline = build(made_by, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         text = failure_text(error, "called")
-        if line := line_of(error):
+        line = line_of(error)
+        if line:
             text = f"{line}: {text}"
-        if missing := machine_fault(error):
-            text += f"; {missing}: validate where it will train"
+        fault = machine_fault(error)
+        if fault:
+            text += f"; {fault}: validate where it will train"
         raise PipelineError(f"{spec} cannot be built: {text}") from None
     check_built(made_by, pipeline)
     # The handlers of webdataset sleep half a second after each warning.
-    if handlers := sys.modules.get("webdataset.handlers"):
+    handlers = sys.modules.get("webdataset.handlers")
+    if handlers:
         vars(handlers)["time"] = _NoSleep
     return pipeline
 

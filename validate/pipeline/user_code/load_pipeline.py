@@ -186,10 +186,12 @@ def _imported(name: str) -> ModuleType:
 
 def _import_error(name: str, error: BaseException) -> PipelineError:
     text = failure_text(error, "imported")
-    if line := line_of(error):
+    line = line_of(error)
+    if line:
         text = f"{line}: {text}"
-    if missing := machine_fault(error):
-        text += f"; {missing}: validate where it will train"
+    fault = machine_fault(error)
+    if fault:
+        text += f"; {fault}: validate where it will train"
     return PipelineError(f"{name} cannot be imported: {text}")
 
 
