@@ -12,17 +12,11 @@ from wdsflow.shards.shard_names import IMAGES
 
 from .base import Dropped, OnError, Sample, SampleStage, StageError
 from .fields import entries, images
-from .imaging.decoders import (
-    Alpha,
-    HighDepth,
-    Mode,
-    Target,
-    decode_jpeg,
-    decode_with_pillow,
-    peak_bytes,
-    scale_of,
-    upright,
-)
+from .imaging.decoders import decode_jpeg, decode_with_pillow
+from .imaging.decoding_memory import peak_bytes
+from .imaging.decoding_scale import Mode, Target, scale_of
+from .imaging.rgb import Alpha, HighDepth
+from .imaging.upright import upright
 
 if TYPE_CHECKING:
     from PIL.Image import Image

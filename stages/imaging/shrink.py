@@ -13,9 +13,11 @@ from wdsflow.images.pillow import open_image, quiet
 
 from ..base import Dropped, StageError, check_choice
 from .colour_profile import in_srgb
-from .decoders import orientation_of, scale_of, to_rgb
+from .decoding_scale import scale_of
+from .rgb import to_rgb
 from .scored_size import aim_of_scores
 from .size_rule import SizeRule
+from .upright import orientation_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wdsflow.stages.imaging.decoders import scaled
+from wdsflow.stages.imaging.rgb import scaled
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from wdsflow.images.image_header import read_header
 from wdsflow.images.jpeg import coefficient_bytes
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
-from wdsflow.stages.imaging.decoders import peak_bytes
+from wdsflow.stages.imaging.decoding_memory import peak_bytes
 
 
 def webdatasets(data):

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Admit, Decode
-from wdsflow.stages.imaging.decoders import HighDepth, Mode
+from wdsflow.stages.imaging.decoding_scale import Mode
+from wdsflow.stages.imaging.rgb import HighDepth
 
 from .result_faults import fault_of
 from .transforms import RandomCrop, ResizeAndCrop, recognise

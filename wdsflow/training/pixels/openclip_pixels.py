@@ -19,7 +19,7 @@ from PIL import Image
 from wdsflow.stages.base import Dropped
 from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.boxes import box_of
-from wdsflow.stages.imaging.decoders import scale_of
+from wdsflow.stages.imaging.decoding_scale import scale_of
 from wdsflow.stages.imaging.geometry import centre
 from wdsflow.stages.imaging.resample import resize, resize_part, resize_with_pillow
 from wdsflow.stages.imaging.spans import span

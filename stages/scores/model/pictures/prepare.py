@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ....imaging.decoders import upright
+from ....imaging.upright import upright
 from ...base import ScoreError
 from ...picture_decoding import decoded
 from .geometry import Geometry, Size
