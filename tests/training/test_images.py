@@ -126,7 +126,7 @@ def test_a_result_as_wide_as_the_picture_is_resized_too(size):
 
 
 def test_crops_are_those_that_torchvision_draws():
-    from wdsflow.training.pixels.openclip_pixels import random_part
+    from wdsflow.training.pixels.random_part import random_part
 
     tried = set()
     for seed in range(300):

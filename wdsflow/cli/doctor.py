@@ -29,35 +29,30 @@ def doctor(_: Typed, form: Form) -> None:
     """
     from wdsflow.validate.checkup import examine
 
-    found = examine()
-    broken = any(each.status == "error" for each in found)
+    checks = examine()
+    broken = any(check.status == "error" for check in checks)
     if form.as_json:
-        print(
-            json.dumps(
-                {"version": 1, "ok": not broken, "checks": [each.to_dict() for each in found]},
-                indent=2,
-            )
-        )
+        tree = {"version": 1, "ok": not broken, "checks": [check.to_dict() for check in checks]}
+        print(json.dumps(tree, indent=2))
         sys.exit(int(broken))
     from rich.text import Text
 
     out = console()
-    width = max(len(each.name) for each in found)
-    for each in found:
-        message = Text(escape(each.message, 1_000))
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        message = Text(escape(check.message, 1_000))
         prefix = Text.assemble(
-            (f"{each.status:<8}", _STYLES[each.status]), f"{each.name:<{width}}  "
+            (f"{check.status:<8}", _STYLES[check.status]), f"{check.name:<{width}}  "
         )
-        room = max(out.width - len(prefix), 30)
-        for number, line in enumerate(message.wrap(out, room)):
+        indent = " " * len(prefix)
+        for number, line in enumerate(message.wrap(out, max(out.width - len(prefix), 30))):
             line.rstrip()
-            out.print((prefix if not number else Text(" " * len(prefix))) + line, soft_wrap=True)
-        if each.fix:
-            label = "run: " if isinstance(each.fix, Command) else "fix: "
-            out.print(
-                Text(" " * len(prefix) + label) + Text(escape(each.fix, 10_000), "bold"),
-                soft_wrap=True,
-            )
+            start = Text(indent) if number else prefix
+            out.print(start + line, soft_wrap=True)
+        if check.fix:
+            label = "run: " if isinstance(check.fix, Command) else "fix: "
+            fix = Text(escape(check.fix, 10_000), "bold")
+            out.print(Text(indent + label) + fix, soft_wrap=True)
     if broken:
         out.print(Text("Training would fail on this machine.", "bold red"))
     sys.exit(int(broken))

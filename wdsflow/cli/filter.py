@@ -14,7 +14,7 @@ from wdsflow.cli.shared.run_arguments import (
     InAndOut,
     Ledger,
     RecipeFile,
-    lacks_predicate,
+    missing_predicate,
 )
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -33,7 +33,7 @@ class PrintOnly:
 
 def filter(  # noqa: A001 - the name of the command
     typed: Typed,
-    places: InAndOut,
+    paths: InAndOut,
     flags: Given[Recipe],
     file: RecipeFile,
     scores: Ledger,
@@ -62,11 +62,11 @@ def filter(  # noqa: A001 - the name of the command
 
     recipe = merged(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:
-        _print(printing, places, recipe, scores, allow_pipe=options.allow_pipe)
+        _print(printing, paths, recipe, scores, allow_pipe=options.allow_pipe)
         if printing.explain:
             _print_models(typed, recipe, scores, options)
         return
-    shards, out = places.named("" if options.dry_run else "kept", *lacks_predicate(recipe))
+    shards, out = paths.named("" if options.dry_run else "kept", *missing_predicate(recipe))
     check_exports(lists.export, options.count)
     with run_folder(out, options) as folder, shown_as(folder, out):
         with displayed(options, typed) as shown:
@@ -90,7 +90,7 @@ def _print_models(typed: Typed, recipe: Recipe, scores: Ledger, options: RunOpti
 
 
 def _print(
-    printing: PrintOnly, places: InAndOut, recipe: Recipe, scores: Ledger, *, allow_pipe: bool
+    printing: PrintOnly, paths: InAndOut, recipe: Recipe, scores: Ledger, *, allow_pipe: bool
 ) -> None:
     """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
     if printing.print_schema:
@@ -101,7 +101,7 @@ def _print(
     if printing.explain:
         from wdsflow.filtering.pilot_run import explain_plan
 
-        shards, out = places.named()
+        shards, out = paths.named()
         print(
             explain_plan(
                 shards, recipe, out=str(out or "kept"), allow_pipe=allow_pipe, ledger=scores.ledger

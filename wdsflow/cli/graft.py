@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wdsflow.reshaping.graft.graft_report import GraftReport
 
 
-def graft(typed: Typed, places: NewShards, request: GraftRequest) -> None:
+def graft(typed: Typed, shards: NewShards, request: GraftRequest) -> None:
     """Add captions or other fields from a table.
 
     Images and all other members are copied byte for byte; the inputs never change. Samples without
@@ -31,11 +31,11 @@ def graft(typed: Typed, places: NewShards, request: GraftRequest) -> None:
     """
     from wdsflow.reshaping.graft.run_graft import graft_shards
 
-    with places.folder() as folder:
+    with shards.folder() as folder:
         with progress() as begin:
-            report = graft_shards(places.urls, folder, **vars(replace(request, begin=begin)))
-        warn_of_repeated_shard(places.urls)
-        _show(report, folder, places.urls, typed)
+            report = graft_shards(shards.urls, folder, **vars(replace(request, begin=begin)))
+        warn_of_repeated_shard(shards.urls)
+        _show(report, folder, shards.urls, typed)
 
 
 def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> None:

@@ -54,19 +54,19 @@ def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> No
 
     urls = shards.urls
     try:
-        found = expand(urls, allow_pipe=options.allow_pipe).urls
+        expanded = expand(urls, allow_pipe=options.allow_pipe).urls
     except NoShards as error:
         refuse_no_shards(error, typed)
     if options.show is not None or options.sample:
         check_output(options.html, "html", typed)
-        _samples(found, options, f"{Typed.spell('inspect', *urls)} --keys 20")
+        _samples(expanded, options, f"{Typed.spell('inspect', *urls)} --keys 20")
         return
     if options.ledger is not None or options.html is not None:
         refuse(
             "--ledger and --html are for single samples",
             f"{Typed.spell('inspect', *urls)} --sample 20",
         )
-    _overview(found, options, typed)
+    _overview(expanded, options, typed)
 
 
 def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
@@ -76,28 +76,27 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
     from wdsflow.validate.inspect.listed_samples import ListedSample, first_samples
     from wdsflow.validate.inspect.overview import overview
 
-    keys, allow_pipe = options.keys, options.allow_pipe
+    keys = options.keys
+    allow_pipe = options.allow_pipe
+    scan_options = ScanOptions("headers", allow_pipe=allow_pipe)
     with progress() as begin:
-        shards = scan_shards(
-            urls, ScanOptions("headers", allow_pipe=allow_pipe), options.jobs, begin(len(urls))
-        )
+        shards = scan_shards(urls, scan_options, options.jobs, begin(len(urls)))
     nothing_read = all(shard.error for shard in shards)
     total = overview(shards)
     listed: dict[str, list[ListedSample]] = {}
     for shard in shards:
-        left = keys - sum(len(samples) for samples in listed.values())
-        if left > 0 and shard.error is None:
-            listed[shard.url] = first_samples(shard.url, left, allow_pipe=allow_pipe)
+        remaining = keys - sum(len(samples) for samples in listed.values())
+        if remaining > 0 and shard.error is None:
+            listed[shard.url] = first_samples(shard.url, remaining, allow_pipe=allow_pipe)
     if options.as_json:
         from wdsflow.validate.report.as_json import clean
 
         tree = total.to_dict()
         if keys:
-            tree["first_samples"] = [
-                {"shard": url, **sample.to_dict()}
-                for url, samples in listed.items()
-                for sample in samples
-            ]
+            rows: list[dict[str, object]] = []
+            for url, samples in listed.items():
+                rows += [{"shard": url, **sample.to_dict()} for sample in samples]
+            tree["first_samples"] = rows
         print(json.dumps(clean(tree), indent=2))
     elif not nothing_read:
         from wdsflow.validate.inspect.overview_text import show_overview, show_samples
@@ -115,28 +114,27 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError
     from wdsflow.validate.inspect.shown_sample import samples_of_key, some_samples
 
-    key, ledger, allow_pipe = options.show, options.ledger, options.allow_pipe
-    problems = dict[str, Exception]()
+    key = options.show
+    allow_pipe = options.allow_pipe
+    problems: dict[str, Exception] = {}
     if key is not None:
-        found = samples_of_key(urls, key, problems.__setitem__, allow_pipe=allow_pipe)
+        samples = samples_of_key(urls, key, problems.__setitem__, allow_pipe=allow_pipe)
     else:
-        found = some_samples(
+        samples = some_samples(
             urls, options.sample, options.seed, problems.__setitem__, allow_pipe=allow_pipe
         )
     try:
-        count = _printed(
-            found if ledger is None else _scored(found, ledger),
-            options.html,
-            as_json=options.as_json,
-        )
+        if options.ledger is not None:
+            samples = _scored(samples, options.ledger)
+        count = _printed(samples, options.html, as_json=options.as_json)
     except (LedgerError, OSError) as error:
         refuse(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]
     if not count and len(problems) == len(urls):
         refuse(f"nothing could be read: {reasons[0]}")
     if not count:
-        what = "no sample at all" if key is None else f"no sample has the key {key!r}"
-        refuse(f"{what} in {how_many(len(urls), 'shard')}", again)
+        problem = "no sample at all" if key is None else f"no sample has the key {key!r}"
+        refuse(f"{problem} in {how_many(len(urls), 'shard')}", again)
     for reason in reasons:
         print(f"wdsflow: not read to the end: {escape(reason, 600)}", file=sys.stderr)
 
@@ -145,9 +143,9 @@ def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSa
     from wdsflow.filtering.ledger.ledger import SampleScores
 
     scores = SampleScores(ledger)
-    for each in samples:
-        each.scores = scores.of(each.url, each.listed.key, each.listed.offset)
-        yield each
+    for sample in samples:
+        sample.scores = scores.of(sample.url, sample.listed.key, sample.listed.offset)
+        yield sample
 
 
 def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bool) -> int:
@@ -157,14 +155,15 @@ def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bo
 
         page = contact_sheet(samples)
         # Data is escaped.
-        if count := page.count("<article>"):
+        count = page.count("<article>")
+        if count:
             write_output(html, page)
             print(f"{how_many(count, 'sample')} in {html}")
         return count
     if as_json:
         from wdsflow.validate.report.as_json import clean
 
-        trees = [clean(each.to_dict()) for each in samples]
+        trees = [clean(sample.to_dict()) for sample in samples]
         if trees:
             print(json.dumps({"samples": trees}, indent=2))
         return len(trees)

@@ -58,16 +58,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         # An unprintable character must not end the run.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    own, training = _split(words)
+    arguments, after_dashes = _split(words)
     with ending(), without_secrets(words):
-        wdsflow()(own, prog_name="wdsflow", obj=training)
+        wdsflow()(arguments, prog_name="wdsflow", obj=after_dashes)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
     """Separate wdsflow's arguments from those of another program, which follow ``--``."""
     if words and words[0] in AFTER_DASHES and "--" in words:
-        border = words.index("--")
-        return words[:border], words[border + 1 :]
+        dashes = words.index("--")
+        return words[:dashes], words[dashes + 1 :]
     return words, None
 
 

@@ -10,7 +10,13 @@ from wdsflow.cli.runs.exports import check_exports, write_exports
 from wdsflow.cli.runs.summary import show
 from wdsflow.cli.shared.command_line import But, Given
 from wdsflow.cli.shared.output_url import shown_as
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, lacks_scores
+from wdsflow.cli.shared.run_arguments import (
+    Embeddings,
+    Exports,
+    InAndOut,
+    RecipeFile,
+    missing_scores,
+)
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import RESIZING, Recipe, recorded_run
 from wdsflow.filtering.run_options import RunOptions
@@ -23,7 +29,7 @@ _OF_RECIPE = But(
 
 def measure(
     typed: Typed,
-    places: InAndOut,
+    paths: InAndOut,
     flags: Annotated[Given[Recipe], _OF_RECIPE],
     file: RecipeFile,
     embeddings: Embeddings,
@@ -47,8 +53,8 @@ def measure(
     from wdsflow.filtering.run_filter import measure_shards, run_folder
 
     # An output folder may have ledgers with scores already.
-    shards, out = places.named(
-        "scored", *(lacks_scores(merged(file.recipe, flags)) if places.out is None else ())
+    shards, out = paths.named(
+        "scored", *(missing_scores(merged(file.recipe, flags)) if paths.out is None else ())
     )
     check_exports(lists.export, options.count, tars=False)
     with run_folder(out, options) as folder, shown_as(folder, out):
@@ -74,6 +80,6 @@ def _recipe(file: Path | None, flags: Mapping[str, object]) -> Recipe:
     from wdsflow.filtering.recipe.recipe_file import merged
 
     recipe = replace(merged(file, flags), where="", keep=(), near=())
-    if gap := next(lacks_scores(recipe), None):
+    if gap := next(missing_scores(recipe), None):
         raise gap
     return recipe

@@ -75,7 +75,8 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
                 refuse(str(error))
             raise
         print_lines(*str(report).splitlines())
-        if request.root is None and (root := _other_root(report)) is not None:
+        root = _other_root(report) if request.root is None else None
+        if root is not None:
             print_lines(
                 f"the missing files are in {escape(str(root))}: {typed.again(root=root, restart=True)}"
             )
@@ -95,11 +96,9 @@ def _other_root(report: "PackReport") -> Path | None:
     if not missing:
         return None
     source = missing[0].source
-    table = local_path(report.tables[source][0])
-    return (
-        None
-        if table is None
-        else nearest_root(
-            Path(table).parent, (row.value for row in missing if row.source == source)
-        )
-    )
+    name, _layout = report.tables[source]
+    table = local_path(name)
+    if table is None:
+        return None
+    paths = [row.value for row in missing if row.source == source]
+    return nearest_root(Path(table).parent, paths)

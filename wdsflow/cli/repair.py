@@ -36,7 +36,7 @@ class Readers:
     )
 
 
-def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOptions) -> None:
+def repair(typed: Typed, shards: NewShards, readers: Readers, options: RepairOptions) -> None:
     """Write valid shards, with sizes.json and __len__ next to them.
 
     Without options that name changes, finds those after which most samples train, and makes them
@@ -52,8 +52,8 @@ def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOpt
 
     # Of Pillow; wdsflow checks such images.
     warnings.filterwarnings("ignore", message=".*decompression bomb")
-    urls = places.urls
-    with places.folder(dry_run=options.dry_run) as folder:
+    urls = shards.urls
+    with shards.folder(dry_run=options.dry_run) as folder:
         options = _with_plan(urls, folder, readers.readers, options, typed)
         with progress() as begin:
             report = repair_shards(urls, folder, **vars(replace(options, begin=begin)))
@@ -132,7 +132,7 @@ def _nothing(report: "RepairReport") -> str:
 
 
 def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
-    """Return the place of captions in json. Exits if no sample has one; raises ValueError, NoShards."""
+    """Return the member of the json with captions. Exits if no sample has one; raises ValueError, NoShards."""
     from wdsflow.filtering.caption_search import NoCaptions, find_captions
     from wdsflow.filtering.check_inputs import AUTO, check_captions
     from wdsflow.filtering.recipe.recipe import Recipe
@@ -140,16 +140,16 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
     from wdsflow.shards.caption_field import parse_caption_field
     from wdsflow.shards.urls import expand
 
-    caption, allow_pipe = options.caption or "", options.allow_pipe
+    caption = options.caption or ""
+    allow_pipe = options.allow_pipe
     shards = expand(urls, allow_pipe=allow_pipe).urls
     if caption == AUTO:
-        found = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
-        if found is None or ":" not in found.fields:
-            refuse(
-                "--caption auto: no json member holds captions", "" if found is None else str(found)
-            )
-        print(f"wdsflow: --caption auto: {escape(str(found), 500)}", file=sys.stderr)
-        return found.fields.partition("|")[0]
+        captions = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
+        if captions is None or ":" not in captions.fields:
+            hint = "" if captions is None else str(captions)
+            refuse("--caption auto: no json member holds captions", hint)
+        print(f"wdsflow: --caption auto: {escape(str(captions), 500)}", file=sys.stderr)
+        return captions.fields.partition("|")[0]
     parse_caption_field(caption)
     try:
         check_captions(shards, Recipe(caption=caption), allow_pipe=allow_pipe)
@@ -157,13 +157,11 @@ def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
         # Other steps may give json the name under which captions are looked for.
         if takes_captions(shards, options.steps(), allow_pipe=allow_pipe):
             return caption
-        place = error.nearest.fields.partition("|")[0] if error.nearest else ""
-        refuse(
-            str(error),
-            f"{error.nearest}: {typed.again(caption=place if ':' in place else None)}"
-            if place
-            else "",
-        )
+        if error.nearest is None:
+            refuse(str(error))
+        member = error.nearest.fields.partition("|")[0]
+        again = typed.again(caption=member if ":" in member else None)
+        refuse(str(error), f"{error.nearest}: {again}" if member else "")
     return caption
 
 

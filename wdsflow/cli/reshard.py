@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wdsflow.reshaping.reshard.reshard_report import ReshardReport
 
 
-def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
+def reshard(typed: Typed, shards: NewShards, request: ReshardRequest) -> None:
     """Write shards of equal size: shuffled, split or by key.
 
     Copies samples byte for byte; never changes the inputs. Writes sizes.json and __len__ next to
@@ -29,11 +29,11 @@ def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
     """
     from wdsflow.reshaping.reshard import reshard_shards
 
-    with places.folder() as folder:
+    with shards.folder() as folder:
         with progress() as begin:
-            report = reshard_shards(places.urls, folder, **vars(replace(request, begin=begin)))
-        warn_of_repeated_shard(places.urls)
-        _show(report, typed, places.urls)
+            report = reshard_shards(shards.urls, folder, **vars(replace(request, begin=begin)))
+        warn_of_repeated_shard(shards.urls)
+        _show(report, typed, shards.urls)
     sys.exit(int(report.lost or not report.samples_written or bool(report.empty)))
 
 

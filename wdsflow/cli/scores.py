@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 from wdsflow.cli.runs.score_values import score_lines
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
+from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.install import check_installed, install_extras
@@ -68,24 +69,21 @@ def _values(folder: Path, names: list[str]) -> None:
 
     again = Typed.spell("scores", ledger=folder)
     try:
-        found = LedgerScores(folder)
-        calls = (
-            dict.fromkeys(call for name in names for call in found.named(name))
-            if names
-            else found.calls
-        )
-        taken: set[str] = set()
-        print(f"{folder}: {how_many(len(found.records), 'shard')}")
-        if found.remaining:
+        ledger = LedgerScores(folder)
+        calls = dict.fromkeys(ledger.calls)
+        if names:
+            calls = dict.fromkeys(call for name in names for call in ledger.named(name))
+        used_names: set[str] = set()
+        print(f"{folder}: {how_many(len(ledger.records), 'shard')}")
+        if ledger.remaining:
             print(
-                f"{how_many(found.remaining, 'more shard')} not finished: the command of the run resumes it"
+                f"{how_many(ledger.remaining, 'more shard')} not finished: the command of the run resumes it"
             )
         for call in calls:
             print()
-            for line in score_lines(found, found.column(call), folder, taken):
-                print(line)
+            print_lines(*score_lines(ledger, ledger.column(call), folder, used_names))
     except MissingScore as error:
-        close = nearest(error.call, [call.name for call in found.calls])
+        close = nearest(error.call, [call.name for call in ledger.calls])
         refuse(str(error), f"{again} {close}" if close else again)
     except LedgerError as error:
         near = nearest_ledger(folder)
@@ -97,20 +95,19 @@ def _catalog(name: str | None) -> None:
     from wdsflow.stages.scores.score_catalog import all_scores
 
     try:
-        known = {**FACTS, **all_scores()}
+        scores = {**FACTS, **all_scores()}
     except ValueError as error:
         refuse(str(error))
     if name is not None:
-        if name not in known:
+        if name not in scores:
             from wdsflow.expressions.errors import nearest
 
-            close = nearest(name, known)
+            close = nearest(name, scores)
             hint = f"did you mean {close}? wdsflow scores {close}" if close else "wdsflow scores"
             refuse(f"no score is called {name!r}", hint)
-        _page(known[name])
+        _page(scores[name])
         return
-    for line in _list_lines(known.values()):
-        print(line)
+    print_lines(*_list_lines(scores.values()))
 
 
 def _list_lines(scores: "Iterable[type[Score]]") -> Iterator[str]:
@@ -122,13 +119,22 @@ def _list_lines(scores: "Iterable[type[Score]]") -> Iterator[str]:
     for tier, members in by_tier.items():
         yield f"{tier}: {_COSTS[tier]}"
         for score in sorted(members, key=attrgetter("name")):
-            about = [] if score.cpu_seconds is None else [f"~{score.cpu_seconds:g} s"]
-            about += [f"needs wdsflow[{','.join(score.needs)}]"] if score.needs else []
-            extra = f"{', '.join(about)}: " if about else ""
-            line = f"  {score.name:<19}  {score.unit or score.kind:<10}  {extra}{score.meaning()}"
-            yield line if width is None or len(line) <= width else f"{line[: width - 3]}..."
+            line = _list_line(score)
+            if width is not None and len(line) > width:
+                line = f"{line[: width - 3]}..."
+            yield line
         yield ""
     yield "all about one of them: wdsflow scores clip_similarity"
+
+
+def _list_line(score: "type[Score]") -> str:
+    notes: list[str] = []
+    if score.cpu_seconds is not None:
+        notes.append(f"~{score.cpu_seconds:g} s")
+    if score.needs:
+        notes.append(f"needs wdsflow[{','.join(score.needs)}]")
+    extra = f"{', '.join(notes)}: " if notes else ""
+    return f"  {score.name:<19}  {score.unit or score.kind:<10}  {extra}{score.meaning()}"
 
 
 def _range(score: "type[Score]") -> str:

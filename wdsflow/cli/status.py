@@ -47,43 +47,45 @@ def status(_: Typed, where: Folder, options: StatusOptions) -> None:
     from wdsflow.records.store_objects import StoreError
 
     try:
-        found = statuses(where.out)
+        runs = statuses(where.out)
     except NoRun as error:
         refuse(str(error), "name the folder that a command got with -o")
     except StoreError as error:
         refuse(f"cannot read {error.filename}: {error.strerror}")
     if options.as_json:
-        print(json.dumps([each.to_dict() for each in found], indent=1))
+        print(json.dumps([run.to_dict() for run in runs], indent=1))
     else:
-        print_lines(*(line for each in found for line in status_lines(each, where.out)))
-    sys.exit(not all(each.is_done and each.merged for each in found))
+        for run in runs:
+            print_lines(*status_lines(run, where.out))
+    sys.exit(not all(run.is_done and run.merged for run in runs))
 
 
 def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
     """Yield the status of a run: slices that are not done, and the commands that complete it."""
-    kept = (
-        f", {status.total('kept'):,} kept"
-        if any(each.kept is not None for each in status.slices)
-        else ""
-    )
-    samples = f"; {status.total('samples'):,} samples{kept}" if status.total("shards") else ""
-    yield f"{status.summary}{samples}"
-    left = [each for each in status.slices if each.phase != "done"]
-    for each in left:
-        which = f"slice {each.index:,}: " if status.count > 1 else ""
-        detail = "; ".join(filter(None, (each.process, escape(each.why, 500))))
-        shards = f", {each.done:,} of {each.shards:,} shards done" if each.shards else ""
-        yield f"  {which}{each.phase}{shards}{detail and f' ({detail})'}"
-    again = [each.command for each in left if each.phase != "running"]
+    summary = str(status.summary)
+    if status.total("shards"):
+        summary += f"; {status.total('samples'):,} samples"
+        if any(part.kept is not None for part in status.slices):
+            summary += f", {status.total('kept'):,} kept"
+    yield summary
+    remaining = [part for part in status.slices if part.phase != "done"]
+    for part in remaining:
+        name = f"slice {part.index:,}: " if status.count > 1 else ""
+        shards = f", {part.done:,} of {part.shards:,} shards done" if part.shards else ""
+        detail = "; ".join(filter(None, (part.process, escape(part.why, 500))))
+        if detail:
+            detail = f" ({detail})"
+        yield f"  {name}{part.phase}{shards}{detail}"
+    again = [part.command for part in remaining if part.phase != "running"]
     if any(again):
-        yield from (
-            "to complete it:",
-            *(f"  {escape(command, 100_000)}" for command in again if command),
-        )
+        yield "to complete it:"
+        for command in again:
+            if command:
+                yield f"  {escape(command, 100_000)}"
     elif status.is_done and status.merged:
         yield "complete"
     elif status.is_done and status.run in ("filter", "measure"):
         yield f"next: {Typed.spell('merge', str(out))}"
-    elif again or not left:
+    elif again or not remaining:
         # A program called it, or it was killed just before its end.
         yield "to complete it, run the same again"

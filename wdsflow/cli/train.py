@@ -72,14 +72,14 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
     if not argv:
         refuse("no training command given: write it after --", "all options: wdsflow train --help")
     options = replace(feed, argv=tuple(argv), dry_run=actions.dry_run)
-    _check_places(options)
+    _check_fields(options)
     _check(argv, options, typed)
     refused = not actions.no_preflight and _refused(argv, options)
     sys.exit(_train(argv, options, actions, refused=refused))
 
 
-def _check_places(options: FeedOptions) -> None:
-    """Refuse invalid names of members."""
+def _check_fields(options: FeedOptions) -> None:
+    """Refuse invalid names of members, and of metrics."""
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.training.caption_sources import parse_captions
     from wdsflow.training.stalls.progress import Metrics
@@ -101,7 +101,6 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
         ArgumentsError,
         check_model,
         check_numbers,
-        names_shards,
         parsed_by,
     )
     from wdsflow.training.feed_options import NoOpenClip
@@ -115,24 +114,37 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
     except NoOpenClip as error:
         refuse(str(error))
     except ArgumentsError as error:
-        own = [word for word in argv if word.partition("=")[0] in typed.options()]
-        refuse(
-            f"in the arguments after --: {error}",
-            f"put {own[0]} before --: it is an option of wdsflow" if own else "",
-        )
-    data, kind = arguments.train_data or arguments.val_data or "", arguments.dataset_type
-    if (data or kind.startswith("synthetic")) and not names_shards(data, kind):
-        refuse(
-            f"only WebDataset shards can be fed; {f'{redact(data)} is read' if data else 'data are made'} as --dataset-type "
-            f"{kind if kind != 'auto' else data.rpartition('.')[2]}",
-            f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
-        )
-    for named in filter(None, (arguments.train_data, arguments.val_data)):
-        _refuse_pipes(named, options)
+        misplaced = [word for word in argv if word.partition("=")[0] in typed.options()]
+        hint = ""
+        if misplaced:
+            hint = f"put {misplaced[0]} before --: it is an option of wdsflow"
+        refuse(f"in the arguments after --: {error}", hint)
+    _refuse_other_data(
+        arguments.train_data or arguments.val_data or "", arguments.dataset_type, argv
+    )
+    for data in filter(None, (arguments.train_data, arguments.val_data)):
+        _refuse_pipes(data, options)
     _check_logs(arguments.logs)
     check_subset(options, typed)
     if options.dry_run:
         _report(argv, options)
+
+
+def _refuse_other_data(data: str, kind: str, argv: Sequence[str]) -> None:
+    """Refuse data that are no WebDataset shards. ``kind``: OpenCLIP's --dataset-type."""
+    from wdsflow.readers.open_clip.arguments import names_shards
+
+    is_named = bool(data) or kind.startswith("synthetic")
+    if not is_named or names_shards(data, kind):
+        return
+    source = f"{redact(data)} is read" if data else "data are made"
+    if kind == "auto":
+        kind = data.rpartition(".")[2]
+    loader = command(["python", "-m", "open_clip_train.main", *argv])
+    refuse(
+        f"only WebDataset shards can be fed; {source} as --dataset-type {kind}",
+        f"with OpenCLIP's own loader: {loader}",
+    )
 
 
 def _check_logs(path: str) -> None:
@@ -175,14 +187,14 @@ def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
     rank, world_size = rank_and_world()
     if rank:
         return False
-    found = _preflight(argv, options, world_size)
-    if found is None:
+    result = _preflight(argv, options, world_size)
+    if result is None:
         return False
-    _print_lines(found, argv, options)
+    _print_lines(result, argv, options)
     sys.stderr.flush()
-    if found.refused and (world_size == 1 or ends_others()):
-        sys.exit(WRONG_USE if found.nothing_read else _FAILED)
-    return found.refused
+    if result.refused and (world_size == 1 or ends_others()):
+        sys.exit(WRONG_USE if result.nothing_read else _FAILED)
+    return result.refused
 
 
 def _preflight(argv: Sequence[str], options: FeedOptions, world_size: int) -> "Preflight | None":
@@ -203,28 +215,29 @@ def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
     from wdsflow.training.ranks import rank_and_world
     from wdsflow.validate.report import report_text
 
-    found = _preflight(argv, options, rank_and_world()[1])
-    if found is None:
+    _, world_size = rank_and_world()
+    result = _preflight(argv, options, world_size)
+    if result is None:
         refuse("this command trains on no shards that wdsflow can check")
-    for report in found.reports:
+    for report in result.reports:
         report_text.show(report, console())
-    _print_lines(found, argv, options)
-    wrong = found.refused or any(report.exit_status for report in found.reports)
-    sys.exit(WRONG_USE if found.nothing_read else int(wrong))
+    _print_lines(result, argv, options)
+    has_errors = result.refused or any(report.exit_status for report in result.reports)
+    sys.exit(WRONG_USE if result.nothing_read else int(has_errors))
 
 
-def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions) -> None:
+def _print_lines(result: "Preflight", argv: Sequence[str], options: FeedOptions) -> None:
     """Print the result; if no shard could be read, also the command with shards of a similar name."""
     from wdsflow.cli.shared.nearest_paths import nearest_shards
     from wdsflow.training.stalls import field_fixes
     from wdsflow.validate.advice.training_flags import train_data, with_flags
 
-    for line in found.lines:
+    for line in result.lines:
         print(line, file=sys.stderr)
-    near = nearest_shards(train_data(argv) or "") if found.nothing_read else ""
-    if near:
-        meant = replace(options, argv=tuple(with_flags(argv, ["--train-data", near])))
-        print(f"  {field_fixes.command(meant)}", file=sys.stderr)
+    nearest = nearest_shards(train_data(argv) or "") if result.nothing_read else ""
+    if nearest:
+        new_argv = tuple(with_flags(argv, ["--train-data", nearest]))
+        print(f"  {field_fixes.command(replace(options, argv=new_argv))}", file=sys.stderr)
 
 
 def _train(
@@ -234,19 +247,17 @@ def _train(
     from wdsflow.training.feed_options import FeedStopped, NoOpenClip
     from wdsflow.training.launch.launch import Refused, launch
 
+    every = None if actions.headspace else actions.checkpoint_every
+    hint = "free space there; --resume latest after -- resumes at the latest checkpoint"
     try:
-        with full_disk(
-            "free space there; --resume latest after -- resumes at the latest checkpoint"
-        ):
-            every = None if actions.headspace else actions.checkpoint_every
-            with signals_end_at_once():
-                return launch(
-                    argv,
-                    options,
-                    checkpoint_every=every,
-                    refused=refused,
-                    headspace=actions.headspace,
-                )
+        with full_disk(hint), signals_end_at_once():
+            return launch(
+                argv,
+                options,
+                checkpoint_every=every,
+                refused=refused,
+                headspace=actions.headspace,
+            )
     except NoOpenClip as error:
         refuse(str(error))
     except (Refused, FeedStopped, NoShards) as error:
@@ -256,8 +267,10 @@ def _train(
 def _show(text: str) -> None:
     from wdsflow.text.shell import escape
 
-    for number, line in enumerate(text.splitlines()):
-        print(f"{'' if number else 'wdsflow: '}{escape(line, 4_000)}", file=sys.stderr)
+    prefix = "wdsflow: "
+    for line in text.splitlines():
+        print(f"{prefix}{escape(line, 4_000)}", file=sys.stderr)
+        prefix = ""
     sys.stderr.flush()
 
 
@@ -276,11 +289,9 @@ def _end(error: Exception) -> NoReturn:
 
 def refuse_unpaired(typed: Typed) -> NoReturn:
     """Report that a ledger is given without a predicate, or a predicate without a ledger, with the missing one."""
-    ledger, where, argv = (
-        typed.given.get("ledger"),
-        typed.given.get("where"),
-        typed.after_dashes or [],
-    )
+    ledger = typed.given.get("ledger")
+    where = typed.given.get("where")
+    argv = typed.after_dashes or []
     from wdsflow.filtering.deciding.example_predicate import example_predicate
     from wdsflow.filtering.deciding.measure_advice import measure_command
     from wdsflow.filtering.run_folder import Layout
@@ -289,22 +300,19 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
     if ledger is not None:
         layout = Layout(Path(ledger))
         names = sorted(f"{path.stem}.tar" for path in (layout.inside / "ledger").glob("*.parquet"))
-        found = example_predicate(layout, names)
-        refuse(
-            "--ledger needs --where, which says what to keep",
-            f"such as: {typed.again(where=found)}" if found else "",
-        )
-    lacks = "--where needs --ledger: the folder with the scores"
-    near = nearest_ledger(Path("scored").absolute())
-    if near is not None:
-        refuse(lacks, f"with the ledgers in {near}: {typed.again(ledger=near)}")
+        example = example_predicate(layout, names)
+        hint = f"such as: {typed.again(where=example)}" if example else ""
+        refuse("--ledger needs --where, which says what to keep", hint)
+    problem = "--where needs --ledger: the folder with the scores"
+    nearest = nearest_ledger(Path("scored").absolute())
+    if nearest is not None:
+        refuse(problem, f"with the ledgers in {nearest}: {typed.again(ledger=nearest)}")
+    urls = (train_data(argv) or "SHARDS").split("::")
     try:
-        score, new = measure_command(
-            (train_data(argv) or "SHARDS").split("::"), "scored", where or ""
-        )
+        measure, new_ledger = measure_command(urls, "scored", where or "")
     except ValueError as error:
         refuse(str(error))
-    refuse(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")
+    refuse(problem, f"to compute them: {measure}", f"then: {typed.again(ledger=new_ledger)}")
 
 
 def check_subset(options: "FeedOptions", typed: Typed) -> None:
@@ -320,9 +328,10 @@ def check_subset(options: "FeedOptions", typed: Typed) -> None:
         LedgerSubset.of(options.ledger, options.where)
     except LedgerError as error:
         ledger = Path(options.ledger)
-        near = None if isinstance(error, MissingScore) else nearest_ledger(ledger)
-        if near is not None and near != ledger and not (ledger / ".wdsflow").is_dir():
-            refuse(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
+        nearest = None if isinstance(error, MissingScore) else nearest_ledger(ledger)
+        is_elsewhere = nearest is not None and nearest != ledger
+        if is_elsewhere and not (ledger / ".wdsflow").is_dir():
+            refuse(str(error), f"with the ledgers in {nearest}: {typed.again(ledger=nearest)}")
         refuse(str(error), *subset_fixes(options, train_data(options.argv) or "", error))
     except ValueError as error:
         refuse(str(error))

@@ -23,6 +23,21 @@ if TYPE_CHECKING:
     from wdsflow.validate.report import Report
 
 Format = Literal["text", "json", "sarif", "github", "html"]
+# Options that a check of random samples takes.
+_OF_SAMPLED = frozenset(
+    {
+        "urls",
+        "level",
+        "jobs",
+        "form",
+        "confidence",
+        "max_loss",
+        "seed",
+        "readers",
+        "engine",
+        "address",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -100,23 +115,6 @@ def _check_samples(typed: Typed, options: CheckOptions) -> None:
         refuse("--level full reads all samples, and --samples only some", typed.again(samples=None))
 
 
-# Options that a check of random samples takes.
-_OF_SAMPLED = frozenset(
-    {
-        "urls",
-        "level",
-        "jobs",
-        "form",
-        "confidence",
-        "max_loss",
-        "seed",
-        "readers",
-        "engine",
-        "address",
-    }
-)
-
-
 def _sampled(
     urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions
 ) -> NoReturn:
@@ -124,22 +122,20 @@ def _sampled(
     from wdsflow.validate.sampled.sampled_check import sampled_check
 
     others = sorted(typed.given.keys() - _OF_SAMPLED)
-    if (
-        others
-        or typed.after_dashes is not None
-        or typed.given.get("form", "text") not in ("text", "json")
-    ):
-        alone = typed.again(**dict.fromkeys([*others, "form"]))
-        takes = "--max-loss, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
-        hint = alone if typed.after_dashes is None else "leave out what follows --"
-        refuse(f"--confidence judges random samples, and takes only {takes}", hint)
+    has_form = typed.given.get("form", "text") in ("text", "json")
+    if others or typed.after_dashes is not None or not has_form:
+        hint = "leave out what follows --"
+        if typed.after_dashes is None:
+            hint = typed.again(**dict.fromkeys([*others, "form"]))
+        allowed = "--max-loss, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
+        refuse(f"--confidence judges random samples, and takes only {allowed}", hint)
     with _explained(typed, options):
-        found = sampled_check(urls, sampled, options)
+        result = sampled_check(urls, sampled, options)
     if typed.given.get("form") == "json":
-        print(json.dumps(asdict(found), indent=1))
+        print(json.dumps(asdict(result), indent=1))
     else:
-        print_lines(*found.lines())
-    sys.exit(found.outcome != "proven")
+        print_lines(*result.lines())
+    sys.exit(result.outcome != "proven")
 
 
 def _check_files(typed: Typed, files: OutputFiles) -> None:
@@ -162,12 +158,10 @@ def _train_data(training: Sequence[str]) -> list[str]:
     """Return the shards of the training command, if no url was given."""
     from wdsflow.validate.advice.training_flags import train_data
 
-    named = train_data(training)
-    return (
-        [named]
-        if named is not None
-        else refuse("no shards given; all options: wdsflow validate --help")
-    )
+    shards = train_data(training)
+    if shards is None:
+        refuse("no shards given; all options: wdsflow validate --help")
+    return [shards]
 
 
 def _check(urls: Sequence[str], typed: Typed, options: CheckOptions) -> "Report":

@@ -54,8 +54,8 @@ class MemoryWatch:
     def _kill_largest(self, workers: Sequence[MapWorker]) -> None:
         """Kill the busy worker that takes most, if the memory without double counting is above the limit."""
         busy = [worker for worker in workers if worker.batch is not None and not worker.killed]
-        taken = {worker: worker.takes() for worker in workers}
-        if not busy or held(os.getpid()) + sum(taken.values()) <= self.memory:
+        sizes = {worker: worker.takes() for worker in workers}
+        if not busy or held(os.getpid()) + sum(sizes.values()) <= self.memory:
             return
-        largest = max(busy, key=taken.__getitem__)
+        largest = max(busy, key=sizes.__getitem__)
         largest.kill(f"it took more memory than is left of {format_size(self.memory)}")

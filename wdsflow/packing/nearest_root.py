@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 _MOST_FOLDERS = 1000
@@ -13,16 +13,19 @@ def nearest_root(folder: Path, paths: Iterable[str]) -> Path | None:
 
     None if there is none. Paths that lead out of a folder are not looked for.
     """
-    wanted = [
-        path for path in paths if path and not os.path.isabs(path) and ".." not in Path(path).parts
-    ]
+    inner_paths = [path for path in paths if _is_inside(path)]
     try:
-        inside = sorted(
-            entry for entry in islice(folder.iterdir(), _MOST_FOLDERS) if entry.is_dir()
-        )
+        entries = list(islice(folder.iterdir(), _MOST_FOLDERS))
+        candidates = sorted(entry for entry in entries if entry.is_dir())
     except OSError:
-        inside = []
-    for candidate in chain(inside, [folder.absolute().parent]):
-        if any((candidate / path).is_file() for path in wanted):
+        candidates = []
+    candidates.append(folder.absolute().parent)
+    for candidate in candidates:
+        if any((candidate / path).is_file() for path in inner_paths):
             return candidate
     return None
+
+
+def _is_inside(path: str) -> bool:
+    """Return whether a path leads to something in a folder."""
+    return bool(path) and not os.path.isabs(path) and ".." not in Path(path).parts

@@ -127,14 +127,13 @@ class PackReport(OutputsReport[PackedShard]):
         )
         for reason, count in by_count(self.left_out):
             yield f"  left out: {count:,} x {reason}"
-            yield from (
-                f"    {self._location(row)}: {escape(row.detail, 400)}"
-                for row in self.examples.get(reason, [])
-            )
+            for row in self.examples.get(reason, []):
+                yield f"    {self._location(row)}: {escape(row.detail, 400)}"
         if self.listed:
             yield f"  all of them: {escape(self.listed, 300)}"
-        if self.changed_keys[0]:
-            yield f"keys: {self.changed_keys[0]:,} changed for readers, such as {escape(self.changed_keys[1], 300)}"
+        changed_keys, first_changed = self.changed_keys
+        if changed_keys:
+            yield f"keys: {changed_keys:,} changed for readers, such as {escape(first_changed, 300)}"
         yield from self._field_lines()
         yield self._shards_line()
 
@@ -145,9 +144,9 @@ class PackReport(OutputsReport[PackedShard]):
             if is_media(name) and name.rpartition(".")[2] not in _TRAINED:
                 others.append((name, count))
         others.sort(key=lambda item: -item[1])
-        taken = ", ".join(IMAGE_FIELDS)
+        image_fields = ", ".join(IMAGE_FIELDS)
         for name, count in others[:_MOST_LINES]:
-            yield f"field {escape(name, 60)}: {how_many(count, 'sample')}; readers of image-text pairs take {taken}"
+            yield f"field {escape(name, 60)}: {how_many(count, 'sample')}; readers of image-text pairs take {image_fields}"
 
     def _shards_line(self) -> str:
         written = [shard for shard in self.shards if shard.samples]
@@ -155,8 +154,10 @@ class PackReport(OutputsReport[PackedShard]):
             return "no samples: nothing written"
         counts = [shard.samples for shard in written]
         least, most = min(counts), max(counts)
-        each_shard = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        samples_of_shard = f"{least:,}"
+        if least < most:
+            samples_of_shard += f" to {most:,}"
         total = size(self.total("bytes"))
         folder = f", in {escape(self.folder, 300)}{self.done_before}" if self.folder else ""
         verb = "would be " if self.dry_run else ""
-        return f"{verb}{how_many(sum(counts), 'sample')} in {how_many(len(counts), 'shard')} of {each_shard}, {total}{folder}"
+        return f"{verb}{how_many(sum(counts), 'sample')} in {how_many(len(counts), 'shard')} of {samples_of_shard}, {total}{folder}"

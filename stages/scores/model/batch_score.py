@@ -11,7 +11,7 @@ from ..picture_decoding import full_size
 from ..sample_view import View
 from .model import Item, Loaded, Model, Output
 from .model_score import ModelScore, Request
-from .returned_values import one_each, scalar
+from .returned_values import checked_outputs, scalar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class BatchScoreModel(Model, kind="custom score"):
         return self.score.name
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
-        return one_each(self.score.score(loaded, batch), len(batch))
+        return checked_outputs(self.score.score(loaded, batch), len(batch))
 
     def cost(self, item: Item) -> int:
         return self.score.cost(item)

@@ -50,7 +50,7 @@ def rows_of(value: object) -> list[object] | None:
     return None
 
 
-def one_each(outputs: object, count: int) -> list[object]:
+def checked_outputs(outputs: object, count: int) -> list[object]:
     """Return the result of ``score()`` for a batch: one plain value for each of ``count`` items.
 
     An array has shape (n,) or (n, 1); () is accepted for a single item. Raises OutputsError if the

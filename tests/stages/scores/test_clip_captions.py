@@ -9,7 +9,7 @@ import open_clip
 import torch
 
 from tests.stages.scores import tiny_models
-from wdsflow.stages.scores.model.clip.clip_tokens import clip_item, known_context, stacked
+from wdsflow.stages.scores.model.clip.clip_tokens import clip_item, stacked, token_context
 from wdsflow.stages.scores.model.clip.clip_words import clip_words
 from wdsflow.stages.scores.model.clip.load_clip import load_clip
 from wdsflow.stages.scores.model.clip.towers import ClipText
@@ -35,10 +35,10 @@ def test_captions_are_tokenised_as_openclip_does(theirs, parts, between):
 
 
 def test_only_tokenisers_that_are_known_are_taken_over(tmp_path):
-    assert known_context(tiny_models.clip(tmp_path / "plain")) == 12
+    assert token_context(tiny_models.clip(tmp_path / "plain")) == 12
     other = {**tiny_models.CLIP["text_cfg"], "tokenizer_kwargs": {"clean": "canonicalize"}}
     model = tiny_models.clip(tmp_path / "other", text_cfg=other)
-    assert known_context(model) is None
+    assert token_context(model) is None
     assert clip_item(model, "A Cat!") == "A Cat!"
 
 

@@ -17,7 +17,7 @@ VERY_LONG = 3600.0
 # Shards to make of a single one.
 _PARTS = 16
 # Options that do not fit a trial of one shard.
-_WHOLE_RUN_OPTIONS = ("restart", "index", "count", "export", "quarantine")
+_RUN_OPTIONS = ("restart", "index", "count", "export", "quarantine")
 
 
 class RunForecast:
@@ -51,7 +51,7 @@ class RunForecast:
             return
         out = free(Path("trial")) if "out" in self._typed.given else None
         trial = self._typed.again(
-            urls=[spelled(so_far.first)], out=out, **dict.fromkeys(_WHOLE_RUN_OPTIONS)
+            urls=[spelled(so_far.first)], out=out, **dict.fromkeys(_RUN_OPTIONS)
         )
         yield f"  to try one shard: {trial}"
 

@@ -101,10 +101,10 @@ def _type(kind: object, option: Option) -> click.ParamType[Any]:
         limited = click.FloatRange(option.least, option.most)
         limited.name = "float"
     else:
-        limited = click.IntRange(_whole(option.least), _whole(option.most))
+        limited = click.IntRange(_integer(option.least), _integer(option.most))
         limited.name = "integer"
     return limited
 
 
-def _whole(number: float | None) -> int | None:
+def _integer(number: float | None) -> int | None:
     return None if number is None else int(number)

@@ -75,15 +75,13 @@ class InAndOut:
             example: the name of a folder; "" if none is needed.
             others: what it lacks in addition.
         """
-        gaps = list(others)
-        if self.out is None and example:
-            gaps.insert(
-                0, Misuse("no output folder given: name one with -o", out=free(Path(example)))
-            )
+        gaps: list[Misuse] = []
         if not self.urls:
-            gaps.insert(
-                0, Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"')
-            )
+            gaps.append(Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"'))
+        if self.out is None and example:
+            out = free(Path(example))
+            gaps.append(Misuse("no output folder given: name one with -o", out=out))
+        gaps += others
         if gaps:
             raise _joined(gaps, complete=bool(self.urls))
         return list(self.urls or ()), self.out or Path()
@@ -139,10 +137,8 @@ class Misuse(ValueError):
 
     def __init__(self, message: str, *hints: str, **changed: Any) -> None:
         super().__init__(message)
-        self.hints, self.changed = (
-            hints,
-            {name: value for name, value in changed.items() if value is not None},
-        )
+        self.hints = hints
+        self.changed = {name: value for name, value in changed.items() if value is not None}
 
 
 def _joined(gaps: Sequence[Misuse], *, complete: bool) -> Misuse:
@@ -156,7 +152,7 @@ def _joined(gaps: Sequence[Misuse], *, complete: bool) -> Misuse:
     return Misuse(str(first), *hints, **(changed if complete else {}))
 
 
-def lacks_predicate(recipe: "Recipe") -> Iterator[Misuse]:
+def missing_predicate(recipe: "Recipe") -> Iterator[Misuse]:
     """Yield a refusal of a recipe that would only copy the shards."""
     if not (recipe.where or recipe.keep or recipe.near or recipe.stages or recipe.resize):
         yield Misuse(
@@ -165,7 +161,7 @@ def lacks_predicate(recipe: "Recipe") -> Iterator[Misuse]:
         )
 
 
-def lacks_scores(recipe: "Recipe") -> Iterator[Misuse]:
+def missing_scores(recipe: "Recipe") -> Iterator[Misuse]:
     """Yield a refusal of a recipe by which nothing would be measured."""
     if not recipe.scores and not recipe.hash_images:
         yield Misuse(

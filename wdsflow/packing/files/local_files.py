@@ -75,12 +75,13 @@ class LocalFiles:
 
     def _folder(self, folder: str) -> str:
         """Return the real path of a folder below the root. Raises _OutsideError."""
-        known = self._folders.get(folder)
-        if known is None:
+        real = self._folders.get(folder)
+        if real is None:
             if len(self._folders) >= _MOST_FOLDERS:
                 self._folders.clear()
-            known = self._folders[folder] = self._checked(folder)
-        return known
+            real = self._checked(folder)
+            self._folders[folder] = real
+        return real
 
     def _checked(self, path: str) -> str:
         """Return a path with all links resolved. Raises _OutsideError."""

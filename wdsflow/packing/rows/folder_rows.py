@@ -81,29 +81,25 @@ class FolderRows:
         paths = sorted(files.names())
         self.ignored.update(files.passed_over)
         self.groups = self._grouped(paths)
-        if tables := self._tables(paths, files):
+        tables = self._tables(paths, files)
+        if tables:
             raise HoldsTables(named, tables)
         if not any(group.has_media for group in self.groups):
             raise TableError(f"{named} holds no table, and no image or video")
         self.has_captions = any("txt" in group.files for group in self.groups)
-        has_texts = self.has_captions or any("json" in group.files for group in self.groups)
-        folders = sorted(
-            {_first_folder(path) for group in self.groups for path in group.files.values()}
-        )
-        self.classes = folders if not has_texts and len(folders) > 1 and "" not in folders else []
+        self.classes = self._class_folders()
 
     @property
     def name(self) -> str:
         """What kind of folder it is, for the report."""
         if self.classes:
             return f"{how_many(len(self.classes), 'folder')} of classes, numbered in cls by name"
-        return (
-            "files with the same name, images with txt"
-            if self.has_captions
-            else "files with the same name"
-        )
+        if self.has_captions:
+            return "files with the same name, images with txt"
+        return "files with the same name"
 
     def _grouped(self, paths: list[str]) -> list[FileGroup]:
+        """Return the files by sample; those that belong to none are counted."""
         groups: dict[str, FileGroup] = {}
         tidy = tidy_names(paths)
         for path, name, reason in zip(paths, tidy.names, tidy.reasons, strict=True):
@@ -111,28 +107,46 @@ class FolderRows:
             if parts is None:
                 self.ignored[reason or "metadata"] += 1
                 continue
-            group = groups.setdefault(parts[0], FileGroup(parts[0]))
-            if parts[1] in group.files:
+            key, field_name = parts
+            group = groups.setdefault(key, FileGroup(key))
+            if field_name in group.files:
                 self.ignored["second file of the same field"] += 1
-            group.files[parts[1]] = path
+            group.files[field_name] = path
         return list(groups.values())
+
+    def _class_folders(self) -> list[str]:
+        """Return the first folders of all samples, if these are classes; otherwise none."""
+        if self.has_captions or any("json" in group.files for group in self.groups):
+            return []
+        folders: set[str] = set()
+        for group in self.groups:
+            folders.update(map(_first_folder, group.files.values()))
+        if len(folders) < 2 or "" in folders:
+            return []
+        return sorted(folders)
 
     def _tables(self, paths: list[str], files: MediaFiles) -> list[str]:
         """Return the tables next to the files: a file with the name of an image belongs to it, and is none.
 
         Of .json files these are arrays; the first ones are looked at.
         """
-        with_media = {
-            path for group in self.groups if group.has_media for path in group.files.values()
-        }
-        named = [
-            (path, table_of(path))
-            for path in paths
-            if path not in with_media and not _is_hidden(path)
-        ]
-        arrays = [path for path, kind in named if kind == "json"][:_MOST_JSON]
-        tables = {path for path, kind in named if kind not in ("", "json", "zip")}
-        tables.update(path for path in arrays if _is_array(path, files))
+        with_media: set[str] = set()
+        for group in self.groups:
+            if group.has_media:
+                with_media.update(group.files.values())
+        tables: set[str] = set()
+        json_files: list[str] = []
+        for path in paths:
+            if path in with_media or _is_hidden(path):
+                continue
+            kind = table_of(path)
+            if kind == "json":
+                json_files.append(path)
+            elif kind not in ("", "zip"):
+                tables.add(path)
+        for path in json_files[:_MOST_JSON]:
+            if _is_array(path, files):
+                tables.add(path)
         return sorted(tables, key=natural)
 
     def fields(self, group: FileGroup) -> list[tuple[str, str]]:
@@ -141,10 +155,7 @@ class FolderRows:
             raise Unusable(NO_IMAGE, f"only {', '.join(sorted(group.files.values()))!r:.200}")
         if self.has_captions and "txt" not in group.files:
             raise Unusable(NO_CAPTION, f"{group.key!r:.200} has no txt")
-        return sorted(
-            group.files.items(),
-            key=lambda item: (_TEXTS.get(item[0], 0), not is_media(item[0]), natural(item[0])),
-        )
+        return sorted(group.files.items(), key=lambda item: _field_order(item[0]))
 
     def texts(self, group: FileGroup) -> list[tuple[str, bytes]]:
         """Return the class of a sample, where folders are classes."""
@@ -158,10 +169,13 @@ class FolderRows:
 
     def key(self, group: FileGroup) -> str:
         """Return the key of a sample, cut so that the longest name of a file fits a plain header."""
-        return safe_key(
-            group.key,
-            max(group.files, key=lambda name: len(name.encode("utf-8", "surrogateescape"))),
-        )
+        longest = max(group.files, key=lambda name: len(name.encode("utf-8", "surrogateescape")))
+        return safe_key(group.key, longest)
+
+
+def _field_order(name: str) -> tuple[object, ...]:
+    """Return what fields are sorted by: images, other files, then texts."""
+    return _TEXTS.get(name, 0), not is_media(name), natural(name)
 
 
 def _is_hidden(path: str) -> bool:

@@ -56,7 +56,7 @@ class TableLayout:
         media: columns with files.
         caption: the column with captions; None for none.
         text: how a value of that column becomes a caption.
-        whole: the row goes into the json as it is; otherwise without the caption.
+        keeps_caption: the row goes into the json as it is; otherwise without the caption.
         has_bytes: cells may hold bytes, which JSON lacks.
     """
 
@@ -64,7 +64,7 @@ class TableLayout:
     media: tuple[str, ...]
     caption: str | None
     text: Callable[[Any], Any] = field(default=lambda value: value)
-    whole: bool = False
+    keeps_caption: bool = False
     has_bytes: bool = False
 
     def files(self, row: TableRow) -> list[Media]:
@@ -83,16 +83,15 @@ class TableLayout:
 
     def caption_of(self, row: TableRow) -> bytes | None:
         """Return the caption of a row, None if there is no column of captions. Raises Unusable."""
-        return (
-            None
-            if self.caption is None
-            else caption_bytes(self.text(row.get(self.caption)), self.caption)
-        )
+        if self.caption is None:
+            return None
+        value = self.text(row.get(self.caption))
+        return caption_bytes(value, self.caption)
 
     def json(self, row: TableRow) -> bytes:
         """Return what the json holds; empty for nothing."""
         facts = row
-        if not self.whole and self.caption in row:
+        if not self.keeps_caption and self.caption in row:
             facts = row.copy()
             del facts[self.caption]
         if self.has_bytes:
@@ -100,12 +99,11 @@ class TableLayout:
         return json_bytes(facts) if facts else b""
 
     def __str__(self) -> str:
-        captions = (
-            f", captions in {escape(self.caption, 60)}"
-            if self.caption is not None
-            else ", no captions"
-        )
-        return f"{self.name}: files in {' and '.join(escape(column, 60) for column in self.media)}{captions}"
+        media = " and ".join(escape(column, 60) for column in self.media)
+        captions = "no captions"
+        if self.caption is not None:
+            captions = f"captions in {escape(self.caption, 60)}"
+        return f"{self.name}: files in {media}, {captions}"
 
 
 def layout_of(
@@ -140,7 +138,7 @@ def layout_of(
         layout = _layout_of_pictures(columns, pictures, named)
     if layout is None:
         layout = TableLayout("columns", (), None)
-    if token and not layout.whole:
+    if token and not layout.keeps_caption:
         raise ValueError(
             f"--image-token is for tables of Data-Juicer and LLaVA, and {named} is none"
         )
@@ -149,7 +147,10 @@ def layout_of(
     if layout.caption is None or caption not in (None, layout.caption):
         # The column holds plain captions.
         return TableLayout(
-            layout.name, layout.media, _caption(columns, named, caption), whole=layout.whole
+            layout.name,
+            layout.media,
+            _caption(columns, named, caption),
+            keeps_caption=layout.keeps_caption,
         )
     return layout
 
@@ -159,11 +160,13 @@ def _common_layout(columns: Sequence[str], tokens: re.Pattern[str]) -> TableLayo
     lists = tuple(column for column in ("images", "videos") if column in columns)
     if lists and "text" in columns:
         return TableLayout(
-            "Data-Juicer", lists, "text", partial(without_tokens, tokens=tokens), whole=True
+            "Data-Juicer", lists, "text", partial(without_tokens, tokens=tokens), keeps_caption=True
         )
     media = tuple(column for column in ("image", "video") if column in columns)
     if media and TURNS in columns:
-        return TableLayout("LLaVA", media, TURNS, partial(first_answer, tokens=tokens), whole=True)
+        return TableLayout(
+            "LLaVA", media, TURNS, partial(first_answer, tokens=tokens), keeps_caption=True
+        )
     if "file_name" in columns:
         return TableLayout("imagefolder metadata", ("file_name",), None)
     if "filepath" in columns and "title" in columns:

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,9 +82,11 @@ class PackPlan:
         if len(self._unflushed) >= _AT_ONCE or len(self._ordered) >= _AT_ONCE:
             self._flush()
 
-    def leave_out(self, source: int, row: int, why: Unusable) -> None:
+    def leave_out(self, source: int, row: int, error: Unusable) -> None:
         """Count a row that becomes no sample."""
-        self.left_out.add(LeftOut(source, row, why.column, why.reason, why.detail, why.value))
+        self.left_out.add(
+            LeftOut(source, row, error.column, error.reason, error.detail, error.value)
+        )
 
     def order(self, key_column: str, names: Sequence[str]) -> None:
         """Leave out rows whose key an earlier row has, and put the others in order. No row is added after this.
@@ -99,15 +101,15 @@ class PackPlan:
         self.left_out.close()
 
     def _flush(self) -> None:
+        """Write the rows in memory: to the file of locations, or to the table by which they are ordered."""
         self._writer.locate(self._ordered)
         self._ordered = array("Q")
         if self._tables is None or not self._unflushed:
             return
         import numpy as np
 
-        number, start, length, size = (
-            np.ascontiguousarray(column) for column in np.array(self._unflushed, np.uint64).T
-        )
+        columns = np.array(self._unflushed, np.uint64).T
+        number, start, length, size = map(np.ascontiguousarray, columns)
         rank = number
         if self.shuffle is not None:
             rank = random_numbers(number + np.uint64(1), f"shuffle {self.shuffle}")
@@ -124,40 +126,47 @@ class PackPlan:
         self._keys = []
 
     def _write_ordered(self, tables: "Tables", key_column: str, names: Sequence[str]) -> None:
+        """Leave out repeated keys, and write the locations of the other rows by rank."""
         tables.run(
             "CREATE TABLE marked AS SELECT *, first_value(start) OVER same AS first,"
             " row_number() OVER same > 1 AS again FROM planned WINDOW same AS (PARTITION BY key ORDER BY number)"
         )
         tables.run("DROP TABLE planned")
-        for start, first in tables.rows(
-            "SELECT start, first FROM marked WHERE again ORDER BY number"
-        ):
-            row, earlier = self.stored.at(start), self.stored.at(first)
-            other = f" of {names[earlier.source]}" if earlier.source != row.source else ""
-            detail = f"{row.key!r:.200}, as row {earlier.number:,}{other}"
+        repeated = tables.rows("SELECT start, first FROM marked WHERE again ORDER BY number")
+        for start, first in repeated:
+            row = self.stored.at(start)
+            earlier = self.stored.at(first)
+            table = f" of {names[earlier.source]}" if earlier.source != row.source else ""
+            detail = f"{row.key!r:.200}, as row {earlier.number:,}{table}"
             self.leave_out(row.source, row.number, Unusable(REPEATED, detail, key_column))
             self.count -= 1
-        for batch in tables.batches(
+        ordered = tables.batches(
             "SELECT start, length, bytes FROM marked WHERE NOT again ORDER BY rank, number"
-        ):
-            self._writer.locate(array("Q", [number for row in batch for number in row]))
+        )
+        for batch in ordered:
+            self._writer.locate(array("Q", chain.from_iterable(batch)))
         tables.run("DROP TABLE marked")
 
     def bounds(self) -> list[tuple[int, int]]:
         """Return the rows of each shard: from the first up to the second."""
         if self.limit.size is not None:
             return list(self._by_size(self.limit.size))
+        if not self.count:
+            return []
+        # Rounded up.
         shards = -(-self.count // self.limit.samples)
-        borders = [number * self.count // shards for number in range(shards + 1)] if shards else []
+        borders = [number * self.count // shards for number in range(shards + 1)]
         return list(pairwise(borders))
 
     def _by_size(self, most: int) -> Iterator[tuple[int, int]]:
         """Fill shards up to ``most`` bytes; a larger sample is alone in its shard."""
-        start, total = 0, len(END)
+        start = 0
+        total = len(END)
         for number, (_, _, size) in enumerate(self.stored.locations(0, self.count)):
             if number > start and total + size > most:
                 yield start, number
-                start, total = number, len(END)
+                start = number
+                total = len(END)
             total += size
         if self.count:
             yield start, self.count

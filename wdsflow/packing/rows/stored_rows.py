@@ -42,14 +42,15 @@ class RowsWriter:
     """Writes rows in the order of the tables, and then their locations in the order of the shards."""
 
     def __init__(self, folder: Path) -> None:
-        self._rows, self._locations = _new(folder / "rows"), _new(folder / "locations")
+        self._rows = _new(folder / "rows")
+        self._locations = _new(folder / "locations")
         self._size = 0
 
     def add(self, row: PlannedRow) -> tuple[int, int]:
         """Append a row; return its offset and length. Raises OSError."""
-        source, number, key, files, row_texts = row
-        head = _head([source, number, key, files, [(name, len(text)) for name, text in row_texts]])
-        texts = b"".join([text for _, text in row_texts])
+        sizes = [(name, len(text)) for name, text in row.texts]
+        head = _head([row.source, row.number, row.key, row.files, sizes])
+        texts = b"".join([text for _, text in row.texts])
         data = b"".join((_LENGTHS.pack(len(head), len(texts)), head, texts))
         self._rows.write(data)
         start = self._size
@@ -75,7 +76,8 @@ class StoredRows:
     """Reads the rows of a plan. It can be sent to another process."""
 
     def __init__(self, folder: Path) -> None:
-        self._rows, self._locations = folder / "rows", folder / "locations"
+        self._rows = folder / "rows"
+        self._locations = folder / "locations"
 
     def locations(self, start: int, end: int) -> Iterator[Location]:
         """Yield the locations of rows, in the order of the shards."""
@@ -91,21 +93,24 @@ class StoredRows:
     def at(self, start: int) -> PlannedRow:
         """Return the row at an offset of the file of rows."""
         with open(self._rows, "rb", buffering=0) as file:
-            lengths = os.pread(file.fileno(), _LENGTHS.size, start)
-            return _row(
-                os.pread(file.fileno(), _LENGTHS.size + sum(_LENGTHS.unpack(lengths)), start)
-            )
+            lengths = _LENGTHS.unpack(os.pread(file.fileno(), _LENGTHS.size, start))
+            return _row(os.pread(file.fileno(), _LENGTHS.size + sum(lengths), start))
 
     def raw(self, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes of rows, in the order of the shards; neighbours are read together."""
         with open(self._rows, "rb", buffering=0) as file:
-            block, at, expected = b"", 0, 0
+            block = b""
+            block_start = 0
+            # Where the row before ends.
+            last_end = 0
             for first, length, _ in self.locations(start, end):
-                if not at <= first <= at + len(block) - length:
-                    size = max(length, _READ) if first == expected else length
-                    block, at = os.pread(file.fileno(), size, first), first
-                expected = first + length
-                yield block[first - at : expected - at]
+                is_in_block = block_start <= first <= block_start + len(block) - length
+                if not is_in_block:
+                    size = max(length, _READ) if first == last_end else length
+                    block = os.pread(file.fileno(), size, first)
+                    block_start = first
+                last_end = first + length
+                yield block[first - block_start : last_end - block_start]
 
     def planned(self, start: int, end: int) -> Iterator[PlannedRow]:
         """Yield rows, in the order of the shards."""
@@ -113,12 +118,14 @@ class StoredRows:
 
 
 def _row(data: bytes) -> PlannedRow:
-    at = _LENGTHS.size + _LENGTHS.unpack_from(data)[0]
-    source, number, key, files, sizes = _parsed(data[_LENGTHS.size : at])
+    """Return the row of a record."""
+    head_length, _texts_length = _LENGTHS.unpack_from(data)
+    position = _LENGTHS.size + head_length
+    source, number, key, files, sizes = _parsed(data[_LENGTHS.size : position])
     texts: list[tuple[str, bytes]] = []
     for name, size in sizes:
-        texts.append((name, data[at : at + size]))
-        at += size
+        texts.append((name, data[position : position + size]))
+        position += size
     return PlannedRow(source, number, key, files, texts)
 
 

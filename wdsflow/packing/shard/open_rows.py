@@ -26,10 +26,10 @@ _HEADER = 1 << 16
 
 def opened_rows(job: PackJob) -> Generator[OpenedRow]:
     """Yield the rows of a shard, in order, with their files. Raises SourceError."""
-    return _opened_ahead(job) if job.is_remote else _opened_in_turn(job)
+    return _opened_ahead(job) if job.is_remote else _opened_one_by_one(job)
 
 
-def _opened_in_turn(job: PackJob) -> Generator[OpenedRow]:
+def _opened_one_by_one(job: PackJob) -> Generator[OpenedRow]:
     """Open the files of one row after the other."""
     for row in job.rows():
         yield row, _contents(job, row, _file_openers(job, row))

@@ -196,7 +196,7 @@ class ImageWork:
                 and out.dtype == items[0].dtype
             )
             return torch.stack(list(items), out=out if fits else None)
-        from .openclip_pixels import normalise
+        from .normalise import normalise
 
         shape = (len(items), 3, *transform.size)
         if out is None:

@@ -29,7 +29,7 @@ def clip_item(model: str, text: str, processor: Processor = "openclip") -> "str 
 
     Raises ScoreError "too-long".
     """
-    context = known_context(model)
+    context = token_context(model)
     words = clip_words()
     if context is None or words is None:
         return tokenizable(text)
@@ -44,7 +44,7 @@ def must_tokenize(model: str, processor: Processor) -> None:
     if processor == "openclip":
         return
     hf_tokenizer()
-    if known_context(model) is None:
+    if token_context(model) is None:
         raise ValueError(
             "processor='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another"
         )
@@ -52,7 +52,7 @@ def must_tokenize(model: str, processor: Processor) -> None:
 
 @ModelFact
 @cache
-def known_context(model: str) -> int | None:
+def token_context(model: str) -> int | None:
     """Return the context length of a model whose captions ``ClipWords`` can tokenise; None if only OpenCLIP can."""
     tokenizer: Any = named_tokenizer(full_name(model))
     words = clip_words()

@@ -10,7 +10,7 @@ from ..model import Item, Loaded, Model, ModelSource, Output
 from ..model_files import source_of
 from ..pictures.picture_batch import area, joined
 from .clip_config import Preprocess, clip_geometry, clip_preprocess, clip_source, hashed_name
-from .clip_tokens import Processor, clip_item, known_context, must_tokenize, stacked
+from .clip_tokens import Processor, clip_item, must_tokenize, stacked, token_context
 from .load_clip import Clip, load_clip, trims
 
 if TYPE_CHECKING:
@@ -96,10 +96,10 @@ class ClipText(
         return list(loaded.texts(stacked(self.model, batch)))
 
     def facts(self) -> int | None:
-        return known_context(self.model)
+        return token_context(self.model)
 
     def recall(self, facts: int | None) -> None:
-        known_context.share(facts, self.model)
+        token_context.share(facts, self.model)
 
     def cost(self, item: Item) -> int:
         """Return the tokens; 1 if all captions are padded to the same length."""
@@ -110,7 +110,7 @@ class ClipText(
     def largest(self) -> Item:
         import numpy as np
 
-        context = known_context(self.model)
+        context = token_context(self.model)
         if context is None:
             return "a"
         return np.ones(context, np.int32)
