@@ -37,7 +37,7 @@ else:
                 ("TIERS", "DatasetScore", "Kind", "Score", "ScoreError", "Tier", "Value"), "base"
             ),
             **dict.fromkeys(("Fields", "Held"), "sample_fields"),
-            "BatchScore": "model.model_score",
+            "BatchScore": "model.batch_score",
             **dict.fromkeys(("View", "ViewOptions"), "sample_view"),
             **dict.fromkeys(("SCORES", "all_scores", "make_score"), "score_catalog"),
         },

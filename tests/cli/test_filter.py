@@ -22,7 +22,7 @@ from tests.shards.archives import write_tar
 from wdsflow.cli import scores
 from wdsflow.cli.main import main
 from wdsflow.filtering.predicates.sample_facts import FACTS
-from wdsflow.stages.scores.score_catalog import SCORES, all_scores
+from wdsflow.stages.scores import SCORES, all_scores
 from wdsflow.text.install import install_extras
 
 WHERE = ("--where", "min_side >= 200 and caption_words >= 2")

@@ -340,8 +340,8 @@ def test_the_training_feed_gives_the_same_batches_from_the_bucket(s3, way):
     import open_clip
 
     from tests.training.shards import arguments, as_text, texts
-    from wdsflow.training.feed_options import FeedOptions
-    from wdsflow.training.openclip import get_wds_dataset
+    from wdsflow import FeedOptions
+    from wdsflow.training import get_wds_dataset
 
     code = "import fsspec,shutil,sys; shutil.copyfileobj(fsspec.open(sys.argv[1]).open(), sys.stdout.buffer)"
     url = (

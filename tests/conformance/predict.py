@@ -9,8 +9,8 @@ from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
+from wdsflow.validate import Verdict
 from wdsflow.validate.verdicts.judge import judge
-from wdsflow.validate.verdicts.verdict import Verdict
 
 Logs = dict[int, tuple[Runs, list[Run]]]  # by the identity of the Runs, which are kept alive beside
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.conformance.compare import RealReader, RealReaders, environments
 from tests.conformance.generate import make_set
+from wdsflow import check
 from wdsflow.readers import Options
-from wdsflow.validate.report import Report
-from wdsflow.validate.run_check import check
+from wdsflow.validate import Report
 
 READER = "open-clip-3.3"
 SETS = 300

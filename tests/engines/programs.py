@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.filtering.shards import digests
-from wdsflow import bounded_map
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
-from wdsflow.validate.run_check import check
+from wdsflow import Recipe, RunOptions, bounded_map, check, filter_shards
 
 WHERE = "min_side >= 200 and caption_words >= 2"
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.filtering.shards import write_shards
+from wdsflow import Recipe, RunOptions
 from wdsflow.engines.base import EngineError, EnvironmentMismatchError, work_on
 from wdsflow.engines.first_here import FirstHere
 from wdsflow.engines.local import LocalEngine
@@ -17,9 +18,7 @@ from wdsflow.engines.mark import Mark
 from wdsflow.engines.own_process import OwnProcess
 from wdsflow.engines.site import Site, first_local
 from wdsflow.filtering.pass_engine import engine_for
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.scan.evidence import ScanOptions

@@ -14,18 +14,16 @@ import pytest
 from tests.engines.cluster import ROOT, Cluster
 from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.engines.base import EngineError, work_on
 from wdsflow.engines.cluster import connected
 from wdsflow.engines.ray_engine import RayEngine, share_of_gpu
 from wdsflow.engines.site import Site
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching.attempt import POISONED
 from wdsflow.memory.batching.device import HostDevice
 from wdsflow.models.memory_share import memory_share
+from wdsflow.stages.scores import all_scores
 from wdsflow.stages.scores.model.model import Model
-from wdsflow.stages.scores.score_catalog import all_scores
 
 pytestmark = [
     pytest.mark.xdist_group("cluster"),

@@ -19,19 +19,16 @@ import pytest
 from tests.engines.cluster import ROOT, Cluster
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import names, write_tar
+from wdsflow import Recipe, RunOptions, check, filter_shards, measure_shards
 from wdsflow.engines.base import EngineError, WorkerFailure
 from wdsflow.engines.cluster import connected
 from wdsflow.engines.ray_engine import RayEngine
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
 from wdsflow.shards.source.base import named
 from wdsflow.text.install import install_extras
-from wdsflow.validate.run_check import check
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),

@@ -8,7 +8,7 @@ from tests.golden_file import check_text
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.parsing import parse
 from wdsflow.expressions.ranges import check_ranges
-from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.stages.scores import all_scores
 
 GOLDEN = Path(__file__).parent / "messages.txt"
 NEVER = {

@@ -13,12 +13,10 @@ import pytest
 from tests.filtering.commands import run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering import pass_engine
 from wdsflow.filtering.deciding.plan import plan_of
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_differences import Differs
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.stages.scores.caption_words import caption_words
 from wdsflow.stages.scores.pixels import blur

@@ -9,11 +9,9 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.caption_search import NoCaptions
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import merged
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages import Rename
 
 HERE = RunOptions(jobs=0)

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from tests.shards.archives import JPEG, read_tar, write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.cli.main import main
 from wdsflow.filtering.deciding import outcome_counts
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_folder import Layout
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.shard import run_shard
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import named

@@ -8,9 +8,7 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import write_tar
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 
 HERE = RunOptions(jobs=0)
 

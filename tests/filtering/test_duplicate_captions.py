@@ -4,9 +4,7 @@ from pathlib import Path
 
 from tests.filtering.shards import picture
 from tests.shards.archives import names, write_tar
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 
 HERE = RunOptions(jobs=0)
 CAPTIONS = (("A  red Dog", "two", "a red dog"), ("two\n", "three", "a red dog"))

@@ -22,11 +22,9 @@ import torch
 from tests.filtering.shards import digests, picture
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.cli.main import main
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_differences import Differs
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.models_at import _models_at
 from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText

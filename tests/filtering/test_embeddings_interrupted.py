@@ -11,9 +11,7 @@ pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 from tests.filtering.shards import digests, write_shards
 from tests.filtering.test_interruptions import check_names
 from tests.stages.scores import tiny_models
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.models.models_at import _models_at
 
 KILLS = 6

@@ -9,6 +9,7 @@ import pytest
 from tests.filtering.drawn_predicates import SCORES
 from tests.golden_file import check_text
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.explained_plan import explain, pilot_of, sql_of
@@ -16,9 +17,6 @@ from wdsflow.filtering.ledger.ledger import score_columns
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.pilot_run import explain_plan
 from wdsflow.filtering.predicates.catalog import parse
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
 
 GOLDEN = Path(__file__).parent / "explained_plans.txt"
 PREDICATES = [

@@ -12,9 +12,8 @@ from tests.shards.tars import MemorySource
 from wdsflow.filtering.deciding.score_values import guarded
 from wdsflow.filtering.samples import Views, method_of
 from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.stages.scores import SCORES, View, ViewOptions, make_score
 from wdsflow.stages.scores.base import HeaderScore, TextScore
-from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.score_catalog import SCORES, make_score
 
 COUNTED = ("caption_words", "word_repetition", "special_char_ratio")
 CALLS = [

@@ -15,12 +15,10 @@ import pytest
 
 from tests.filtering.shards import digests, entries, picture, write_shards
 from tests.shards.archives import names, read_tar, write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_differences import Differs
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.records.folder_lock import Busy, Lock
 
 # Processes that it starts import PyTorch.

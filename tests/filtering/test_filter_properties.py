@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.shards.archives import Entry, read_tar, tar_bytes
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import is_meta, split_name

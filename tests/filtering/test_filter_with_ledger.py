@@ -9,14 +9,12 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_metadata import MissingScore
 from wdsflow.filtering.predicates.catalog import with_columns
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages import Rename
 from wdsflow.stages.scores import sample_view
 

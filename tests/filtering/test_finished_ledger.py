@@ -12,6 +12,7 @@ from tests.expressions import drawing
 from tests.expressions.reference import meaning
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.expression import Expression
 from wdsflow.filtering.deciding.decider import set_outcomes
@@ -19,10 +20,7 @@ from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
-from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.stages.scores import all_scores
 
 HERE = RunOptions(jobs=0)
 NUMBERS = [

@@ -7,10 +7,8 @@ import pytest
 
 from tests.filtering.commands import run
 from tests.filtering.shards import write_shards
-from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.filtering.recipe.recipe_file import RecipeError, merged
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
 
 FORMER = [
     ("width between 70 and 900 and blur > 1", "write a chain of comparisons"),

@@ -20,9 +20,7 @@ import pytest
 from tests.filtering.shards import digests, write_shards
 from tests.processes import await_end
 from tests.shards.archives import names
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.stages import CleanText, Rename
 
 KILLS = bool(int(os.environ.get("WDSFLOW_KILLS", "0")))

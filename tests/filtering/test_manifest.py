@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.filtering.shards import digests, write_shards
-from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.filtering.run_differences import Differs
-from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_folder import ShardRecord
-from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(jobs=0)
 LARGE = Recipe(where="min_side >= 200")

@@ -8,10 +8,10 @@ import pytest
 from tests.filtering.commands import run
 from tests.filtering.shards import entries, picture, write_shards
 from tests.shards.archives import read_tar, write_tar
+from wdsflow import Recipe
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering import pilot_run
 from wdsflow.filtering.pilot_run import explain_plan, measured
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.shards.urls import expand
 
 

@@ -17,10 +17,8 @@ from tests.filtering.commands import run
 from tests.filtering.shards import digests, write_shards
 from tests.pictures import encoded, photo
 from tests.shards.archives import Entry, read_tar, write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.deciding.plan import plan_of
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import versions_of
 
 # Processes that it starts import PyTorch.

@@ -15,15 +15,12 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.deciding.decider import set_outcomes
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
-from wdsflow.stages.scores.base import Score, Tier
-from wdsflow.stages.scores.sample_view import View
-from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.filtering.recipe.recipe import canonical_recipe
+from wdsflow.stages.scores import Score, Tier, View, all_scores
 
 HERE = RunOptions(jobs=0)
 IMAGES = [

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
+from wdsflow import Recipe
 from wdsflow.filtering.deciding.direct_scores import ViewedSample
 from wdsflow.filtering.deciding.plan import FilterPlan
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.sample_window import SampleWindow, WindowSize
 from wdsflow.shards.samples.tar_samples import TarSample
 

@@ -10,9 +10,7 @@ from tests.filtering.commands import run
 from tests.filtering.shards import digests
 from tests.pictures import encoded, photo, smooth
 from tests.shards.archives import Entry, names, write_tar
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 
 # Processes that it starts import PyTorch.
 

@@ -10,10 +10,8 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.filtering.pass_engine import BASE, share_memory
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
 
 pytestmark = pytest.mark.usefixtures("new_interpreters")
 

@@ -17,10 +17,8 @@ import pytest
 from tests.cli.commands import run
 from tests.filtering.shards import digests, write_shards
 from tests.filtering.test_interruptions import command
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.merge_slices import NotDone, merge_slices
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.records.read_status import NoRun, statuses
 from wdsflow.records.run_state import StateFile, read_states
 from wdsflow.records.run_status import RunStatus

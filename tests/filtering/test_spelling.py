@@ -8,11 +8,9 @@ import pytest
 
 from tests.filtering.shards import digests, picture, write_shards
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.expressions.errors import ExpressionError
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_differences import Differs
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(jobs=0)
 

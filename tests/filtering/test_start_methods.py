@@ -8,10 +8,8 @@ import pytest
 
 from tests.filtering.shards import digests, write_shards
 from tests.models import own
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
-from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow import Recipe, RunOptions, filter_shards
+from wdsflow.stages.scores import all_scores
 
 pytest.importorskip("torch", reason="torch is not installed")
 

@@ -6,10 +6,8 @@ import pytest
 
 from tests.filtering.shards import digests, write_shards
 from tests.shards.archives import write_tar
-from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.run_differences import Differs
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(jobs=0)
 WHERE = Recipe(where="blur > 0 and min_side >= 200")

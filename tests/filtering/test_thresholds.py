@@ -11,7 +11,7 @@ from tests.filtering.commands import pasted, run
 from tests.filtering.shards import SIDES, picture, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.predicates.sample_facts import FACTS
-from wdsflow.stages.scores.score_catalog import all_scores, make_score
+from wdsflow.stages.scores import all_scores, make_score
 
 KEEPS = re.compile(r"^  ([<>]) (\S+) keeps [\d.]+% \(([\d,]+) of ([\d,]+)\)$", re.MULTILINE)
 CUTS = re.compile(

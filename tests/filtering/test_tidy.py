@@ -10,9 +10,7 @@ import pytest
 
 from tests.filtering.shards import write_shards
 from tests.shards.archives import write_tar
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.records.folder_lock import Busy, Lock
 
 HERE = RunOptions(jobs=0)

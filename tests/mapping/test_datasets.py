@@ -8,7 +8,7 @@ import pytest
 
 import wdsflow
 from tests.mapping.equal import assert_same
-from wdsflow.mapping.errors import MappingError
+from wdsflow.mapping import MappingError
 
 datasets = pytest.importorskip("datasets")
 MEMORY = "3GiB"  # this process has torch and more

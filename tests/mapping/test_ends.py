@@ -16,7 +16,7 @@ import pytest
 import wdsflow
 from tests.cli.test_unwritable import full_disk
 from tests.processes import living_children
-from wdsflow.mapping.errors import MappingError
+from wdsflow.mapping import MappingError
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 
 ROOT = Path(__file__).resolve().parents[2]

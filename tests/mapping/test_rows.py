@@ -8,9 +8,8 @@ import pytest
 
 import wdsflow
 from tests.processes import await_end, living_children
-from wdsflow.mapping.errors import MappingError
+from wdsflow.mapping import Mapped, MappingError
 from wdsflow.mapping.map_worker import MapWorker
-from wdsflow.mapping.run_map import Mapped
 from wdsflow.memory.usage import held
 
 MEMORY = "3GiB"  # this process has torch and more

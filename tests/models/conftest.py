@@ -1,7 +1,7 @@
 import pytest
 
 from tests.models import own
-from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.stages.scores import all_scores
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wdsflow.stages.scores.base import DatasetScore, PixelScore, Score, TextScore
+from wdsflow.stages.scores import DatasetScore, Score
+from wdsflow.stages.scores.base import PixelScore, TextScore
 from wdsflow.stages.scores.model.batch_score import BatchScore
 
 

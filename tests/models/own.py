@@ -36,7 +36,7 @@ slow_batch = tests.models.slow:SlowBatch
 
 def install(folder: Path, monkeypatch: Any) -> None:
     """Let the scores of this module be found, here and in processes that are started."""
-    from wdsflow.stages.scores.score_catalog import all_scores
+    from wdsflow.stages.scores import all_scores
 
     describe(folder)
     root = Path(__file__).resolve().parents[2]

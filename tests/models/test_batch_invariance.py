@@ -11,10 +11,8 @@ pytest.importorskip("transformers", minversion="5", reason="transformers is not 
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
+from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.filtering.deciding import model_outputs as modelled
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching import runner
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

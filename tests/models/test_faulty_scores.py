@@ -9,10 +9,8 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.deciding.broken_scores import BrokenRunError
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(jobs=0, device="cpu")
 ONE_BAD = [f"a caption {number}" if number != 7 else "a bad caption" for number in range(20)]

@@ -15,13 +15,10 @@ from PIL import Image
 from tests.pictures import encoded, noise, photo, usual_images
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import measure_shards
-from wdsflow.filtering.run_options import RunOptions
-from wdsflow.stages.scores import make_score
+from wdsflow import Recipe, RunOptions, measure_shards
+from wdsflow.stages.scores import SCORES, make_score
 from wdsflow.stages.scores.model.model_score import ModelScore
 from wdsflow.stages.scores.reference_lists import bytes_of_list
-from wdsflow.stages.scores.score_catalog import SCORES
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 PLAIN = encoded(photo(96, 72), "JPEG")

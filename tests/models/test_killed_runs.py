@@ -14,9 +14,7 @@ from tests.pictures import encoded, photo
 from tests.processes import living_children
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, filter_shards
 
 SHARDS, SAMPLES = 4, 100
 RUN = RunOptions(jobs=2, device="cpu")

@@ -23,10 +23,8 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.filtering.shards import digests, write_shards
 from tests.models import own
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.deciding.broken_scores import MOST
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching.attempt import POISONED, Failure
 from wdsflow.models.loaded import LoadedModels, ModelError
 from wdsflow.models.processes import ModelProcesses

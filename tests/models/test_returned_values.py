@@ -11,10 +11,8 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.models import own
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.deciding.broken_scores import BrokenRunError
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores import View
 
 HERE = RunOptions(jobs=0, device="cpu")

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.packing.tables import jpeg, packed
+from wdsflow import pack_shards
 from wdsflow.packing.files.media_files import FIRST
 from wdsflow.packing.rows.folder_rows import HoldsTables
-from wdsflow.packing.run_pack import pack_shards
 from wdsflow.table_files.errors import TableError
 
 PAIRS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.packing.tables import jpeg, packed, write_images, write_lines
+from wdsflow import pack_shards
 from wdsflow.packing.files.local_files import LocalFiles
-from wdsflow.packing.run_pack import pack_shards
 from wdsflow.packing.shard.write_shard import write_shard
 from wdsflow.pieces.tar_members import header
 from wdsflow.shards.source.base import SourceError

@@ -12,8 +12,8 @@ import pytest
 from tests.filtering.shards import digests
 from tests.killed import killed_again_and_again
 from tests.packing.tables import jpeg, packed, usual_rows, write_images, write_lines
-from wdsflow.packing.run_pack import pack_shards
-from wdsflow.records.refusals import OtherOptions
+from wdsflow import pack_shards
+from wdsflow.repair import OtherOptions
 
 MODULES = [
     "wdsflow.packing.run_pack",

@@ -13,10 +13,10 @@ import pytest
 import wdsflow
 from tests.packing.tables import jpeg, packed, usual_rows, write_csv, write_images, write_lines
 from tests.videos import filmed, frame
-from wdsflow.packing.pack_report import PackReport
+from wdsflow import pack_shards
+from wdsflow.packing import PackReport
 from wdsflow.packing.rows.layouts import WhichColumn
-from wdsflow.packing.run_pack import pack_shards
-from wdsflow.records.refusals import OtherOptions
+from wdsflow.repair import OtherOptions
 from wdsflow.table_files.errors import NoColumn, TableError
 
 

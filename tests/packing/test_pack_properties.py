@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.packing.tables import jpeg, packed, usual_rows, write_csv, write_images, write_lines
+from wdsflow import check, pack_shards
 from wdsflow.packing.rows.keys import safe_key
-from wdsflow.packing.run_pack import pack_shards
 from wdsflow.shards.tar.members import is_junk, is_meta, split_name, why_junk
-from wdsflow.validate.run_check import check
 
 READERS = [
     "open-clip-3.3",

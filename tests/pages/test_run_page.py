@@ -11,10 +11,8 @@ from tests.filtering.commands import pasted
 from tests.filtering.shards import entries, picture
 from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
+from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.page.run_page import run_page
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(jobs=0)
 SCORES = ("blur", "caption_words", "min_side", "aspect_ratio", "duplicate", "format", "caption")

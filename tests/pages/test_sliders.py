@@ -20,7 +20,7 @@ from wdsflow.filtering.page.run_page import near_samples
 from wdsflow.filtering.page.sliders import for_script, slider
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown
-from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.stages.scores import all_scores
 from wdsflow.text.words import number_text
 
 BLUR, WIDTH, FORMAT, DUPLICATE = (

@@ -8,9 +8,9 @@ import pytest
 from tests.filtering.shards import entries, picture
 from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
+from wdsflow import check
 from wdsflow.validate.report import render
 from wdsflow.validate.report.sample_statistics import CONTEXT, SampleStatistics, read_statistics
-from wdsflow.validate.run_check import check
 
 HOSTILE = '</script><img src=x onerror="alert(1)"><b>bold</b>'
 

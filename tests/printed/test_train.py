@@ -9,7 +9,7 @@ import pytest
 from tests.printed.pasted import commands, paste, run
 from tests.printed.sets import JSON, PICTURE, SETS, write
 from tests.validate.rules.build import pairs, samples
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 
 pytestmark = pytest.mark.skipif(find_spec("open_clip_train") is None, reason="needs OpenCLIP")

@@ -7,13 +7,13 @@ import pytest
 
 from tests.readers.shapes import shard, verdict
 from tests.validate.rules.build import Members, jpeg, pairs, samples, tar
+from wdsflow import check
 from wdsflow.readers import Datasets, DatasetsTables, scan_options
 from wdsflow.readers.datasets_columns import first_columns
 from wdsflow.scan.evidence import Tally
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
-from wdsflow.validate.run_check import check
-from wdsflow.validate.verdicts.verdict import Verdict
+from wdsflow.validate import Verdict
 
 
 def judged(folder: Path, members: Members, reader: str = "datasets-tables") -> Verdict:

@@ -17,7 +17,7 @@ from tests.conformance.generate import make_set
 from tests.conformance.indexed import write_index
 from tests.readers.shapes import outcomes, shard, verdict
 from tests.validate.rules.build import jpeg
-from wdsflow import repair_shards
+from wdsflow import check, repair_shards
 from wdsflow.indexing import index_shards
 from wdsflow.readers import Energon, EnergonCrude, Options
 from wdsflow.readers.shared_keys import continued_shards, may_share_keys, share_keys, twice_in
@@ -26,11 +26,10 @@ from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.urls import NoShards
+from wdsflow.validate import Verdict
 from wdsflow.validate.catalog.manual_pages import page
 from wdsflow.validate.catalog.rule_catalog import catalog
-from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.judge import judge
-from wdsflow.validate.verdicts.verdict import Verdict
 
 GOOD, BAD = "jpg txt", "jpg"
 

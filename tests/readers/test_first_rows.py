@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.validate.rules.build import Members, jpeg, pairs, tar, words
+from wdsflow import check
 from wdsflow.readers.datasets_columns import first_columns
 from wdsflow.shards.source.base import named
-from wdsflow.validate.run_check import check
-from wdsflow.validate.verdicts.verdict import Verdict
+from wdsflow.validate import Verdict
 
 
 def npy(array: np.ndarray) -> bytes:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli import shards
+from wdsflow import check
 from wdsflow.indexing import index_shards
 from wdsflow.indexing.index_options import KINDS
-from wdsflow.validate.run_check import check
 
 
 def numbers(*offsets: int) -> bytes:

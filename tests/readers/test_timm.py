@@ -8,9 +8,9 @@ import pytest
 
 from tests.readers.shapes import outcomes, shard, verdict
 from tests.validate.rules.build import Members, jpeg, pairs, samples, tar
+from wdsflow import check
 from wdsflow.readers import Options, Timm
 from wdsflow.shards.tar.members import Stop
-from wdsflow.validate.run_check import check
 
 PASSES = 20  # over a set without labels: enough to see that there is no end
 

@@ -14,9 +14,9 @@ import pytest
 from wdsflow.records.counts import Counts
 from wdsflow.records.line import NewShard
 from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.refusals import OtherOptions
 from wdsflow.records.report import OutputsReport
 from wdsflow.records.run_outputs import run_outputs
+from wdsflow.repair import OtherOptions
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 

@@ -22,12 +22,11 @@ from wdsflow.filtering import Recipe, RunOptions, filter_shards
 from wdsflow.records import store_lock
 from wdsflow.records.folder_lock import Busy
 from wdsflow.records.process_identity import start_of
-from wdsflow.records.refusals import OtherOptions
 from wdsflow.records.store import Store
 from wdsflow.records.store_lock import StoreLock
 from wdsflow.records.store_objects import StoreError
 from wdsflow.records.working_folder import working_folder
-from wdsflow.repair import repair_shards
+from wdsflow.repair import OtherOptions, repair_shards
 from wdsflow.reshaping.reshard import reshard_shards
 from wdsflow.shards.shard_identity import fingerprint
 

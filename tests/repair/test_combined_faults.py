@@ -17,8 +17,8 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.source.base import named
+from wdsflow.validate import Verdict
 from wdsflow.validate.verdicts.judge import judge
-from wdsflow.validate.verdicts.verdict import Verdict
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -14,8 +14,8 @@ import pytest
 from tests.filtering.shards import digests
 from tests.killed import killed_again_and_again
 from tests.shards.archives import JPEG, names, tar_bytes, write_tar
-from wdsflow.records.refusals import OtherOptions
-from wdsflow.repair.run_repair import repair_shards
+from wdsflow import repair_shards
+from wdsflow.repair import OtherOptions
 
 MODULES = ["wdsflow.repair.run_repair", "xxhash"]
 

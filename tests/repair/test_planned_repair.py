@@ -11,7 +11,7 @@ from PIL import Image
 from tests.repair.test_repair_readers import trained
 from tests.shards.archives import Entry, write_tar
 from wdsflow import check, plan_repair, repair_shards
-from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.repair import RepairPlan
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 from tests.shards.archives import JPEG, Entry, folder, link, names, read_tar, tar_bytes, write_tar
-from wdsflow.repair.repair_report import RepairReport
-from wdsflow.repair.run_repair import repair_shards
+from wdsflow import repair_shards
+from wdsflow.repair import RepairReport
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.urls import PipeNotAllowed
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.shards.archives import read_tar, tar_bytes
+from wdsflow import repair_shards
 from wdsflow.repair.junk_names import junk
-from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.tar.members import split_name
 
 FOLDERS = st.sampled_from(["", "", "", "./", "d/", "img/", "txt/", "../", "/"])

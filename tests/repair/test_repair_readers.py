@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.shards.archives import names, tar_bytes, write_tar
-from wdsflow.repair.run_repair import repair_shards
+from wdsflow import repair_shards
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]

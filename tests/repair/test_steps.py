@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.repair import repair_shards
+from wdsflow.repair import RepairPlan, repair_shards
 from wdsflow.repair.borders import UNMOVED
 from wdsflow.repair.preview import Preview
 from wdsflow.repair.repair_options import RepairOptions
-from wdsflow.repair.repair_plan import RepairPlan, make_plan
+from wdsflow.repair.repair_plan import make_plan
 from wdsflow.scan.content.caption_encoding import EncodingGuess
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.source.base import named

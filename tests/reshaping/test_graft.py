@@ -14,8 +14,7 @@ import pytest
 import xxhash
 
 from tests.shards.archives import JPEG, folder, read_tar, tar_bytes, write_tar
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import measure_shards
+from wdsflow import Recipe, measure_shards
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, ContradictedJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.table_files.errors import TableError

@@ -18,7 +18,7 @@ import pytest
 from tests.filtering.shards import digests
 from tests.killed import killed_again_and_again
 from tests.shards.archives import JPEG, read_tar, tar_bytes
-from wdsflow.records.refusals import OtherOptions
+from wdsflow.repair import OtherOptions
 from wdsflow.reshaping.graft.run_graft import graft_shards
 
 MODULES = ["wdsflow.reshaping.graft.run_graft", "xxhash", "pyarrow.parquet", "numpy", "duckdb"]

@@ -11,10 +11,7 @@ from tests.cli.test_filter import run
 from tests.reshaping.sets import samples_in
 from tests.shards.archives import tar_bytes, write_tar
 from tests.shards.tars import MemorySource
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
-from wdsflow.repair.run_repair import repair_shards
+from wdsflow import Recipe, RunOptions, filter_shards, repair_shards
 from wdsflow.shards.samples.tar_samples import Samples
 
 VARYING = [("txt", "jpg"), ("txt", "jpg", "json")]

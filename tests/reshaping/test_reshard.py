@@ -11,7 +11,7 @@ from xxhash import xxh3_64_intdigest
 from tests.filtering.shards import digests
 from tests.reshaping.sets import entries, in_folder, keys_of, members, write_set
 from tests.shards.archives import write_tar
-from wdsflow.records.refusals import OtherOptions
+from wdsflow.repair import OtherOptions
 from wdsflow.reshaping.reshard import InterleavedMembers, RepeatedKeys
 from wdsflow.reshaping.reshard.arrange import arrange
 from wdsflow.reshaping.reshard.input_job import InputJob

@@ -13,14 +13,10 @@ import zstandard
 from tests.servers import http_server
 from tests.shards.archives import JPEG, tar_bytes
 from tests.shards.tars import by_tarfile, by_walk
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
-from wdsflow.repair.run_repair import repair_shards
+from wdsflow import Recipe, RunOptions, check, filter_shards, repair_shards
 from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.validate.run_check import check
 
 pytest.importorskip("aiohttp")
 

@@ -218,9 +218,7 @@ def test_a_file_that_changes_at_the_server_has_another_identity():
 
 
 def test_filtering_from_a_server_writes_what_filtering_the_file_writes(tmp_path: Path):
-    from wdsflow.filtering.recipe.recipe import Recipe
-    from wdsflow.filtering.run_filter import filter_shards
-    from wdsflow.filtering.run_options import RunOptions
+    from wdsflow import Recipe, RunOptions, filter_shards
 
     (tmp_path / "a.tar").write_bytes(SMALL)
     recipe, options = Recipe(where="bytes > 100"), RunOptions(jobs=0)

@@ -18,13 +18,13 @@ from tests.shards.tars import (
     random_tar,
     with_checksum,
 )
+from wdsflow import check
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.validate.run_check import check
 
 
 def tar(sizes, *, form=tarfile.USTAR_FORMAT, mtime=0.0, name="{:04d}.jpg", end=True):

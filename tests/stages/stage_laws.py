@@ -5,8 +5,8 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 
-from wdsflow.stages.base import Sample, Stage
-from wdsflow.stages.pipeline import Pipeline
+from wdsflow.stages import Pipeline, Stage
+from wdsflow.stages.base import Sample
 
 
 def assert_stage_laws(

@@ -14,8 +14,7 @@ from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.images import jpeg
 from wdsflow.images.image_header import read_header
 from wdsflow.images.jpeg import coefficient_bytes
-from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.decode import Decode
+from wdsflow.stages import Decode, Dropped, StageError
 from wdsflow.stages.imaging.decoding_memory import peak_bytes
 
 

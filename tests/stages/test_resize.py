@@ -8,12 +8,10 @@ from PIL import Image
 
 from tests.pictures import encoded, exif, noise, photo, psnr, smooth
 from tests.stages.stage_laws import assert_stage_laws
-from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.decode import Decode
+from wdsflow.stages import Decode, Dropped, Resize, StageError
 from wdsflow.stages.imaging import resample, torch_kernel
 from wdsflow.stages.imaging.boxes import box_of
 from wdsflow.stages.imaging.pillow_pixels import to_array
-from wdsflow.stages.resize import Resize
 
 
 def torchvisions(size, crop):

@@ -11,8 +11,7 @@ from PIL import Image, ImageCms, ImageOps
 from tests.depth import cases
 from tests.pictures import encoded, photo, psnr, smooth
 from wdsflow.images.image_header import first_header
-from wdsflow.stages import Resize
-from wdsflow.stages.base import Dropped, StageError
+from wdsflow.stages import Dropped, Resize, StageError
 from wdsflow.stages.imaging.shrink import Shrinker, Small
 from wdsflow.stages.imaging.size_rule import SizeRule
 
@@ -224,7 +223,7 @@ def test_memory_is_bounded_by_the_header_and_by_the_result():
 
 
 def test_a_picture_that_scores_have_decoded_gives_the_same_bytes():
-    from wdsflow.stages.scores.sample_view import View
+    from wdsflow.stages.scores import View
 
     shrinker = Shrinker(SizeRule.parse("200"))
     for mode in ("RGB", "L", "CMYK"):
@@ -241,7 +240,7 @@ def test_a_picture_that_scores_have_decoded_gives_the_same_bytes():
 
 
 def test_of_a_small_image_only_the_header_is_read():
-    from wdsflow.stages.scores.sample_view import View
+    from wdsflow.stages.scores import View
 
     view = View({"jpg": encoded(photo(500, 400), "JPEG", quality=99)})
     assert view.shrunk("jpg", Shrinker(SizeRule.parse("500"))) is None

@@ -1,8 +1,7 @@
 import pytest
 
 from tests.stages.stage_laws import assert_stage_laws
-from wdsflow.stages.base import StageError
-from wdsflow.stages.tokenize import Tokenize
+from wdsflow.stages import StageError, Tokenize
 
 torch = pytest.importorskip("torch")
 

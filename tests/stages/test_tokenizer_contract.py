@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wdsflow.stages.tokenize import Tokenize
+from wdsflow.stages import Tokenize
 from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerContract, TokenizerError
 
 torch = pytest.importorskip("torch")

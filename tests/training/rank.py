@@ -7,9 +7,9 @@ import torch
 import torch.distributed as dist
 
 from tests.training.shards import arguments, as_text, texts
+from wdsflow import FeedOptions
+from wdsflow.training import get_wds_dataset
 from wdsflow.training import ranks as board
-from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.stalls import watchdog
 
 # However slow this machine is, the other rank hears of what happens.

@@ -11,8 +11,8 @@ from support import faults
 from tests.printed.sets import SETS, write
 from tests.training.trainings import command, write_model
 from tests.validate.rules.build import pairs
+from wdsflow import FeedOptions
 from wdsflow.example_shards import draw
-from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 
 pytestmark = pytest.mark.skipif(

@@ -22,10 +22,11 @@ pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 from tests.processes import await_end, living_children
 from tests.training.shards import arguments, samples, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL, digest, loader
+from wdsflow import FeedOptions
 from wdsflow.engines import site as cores
 from wdsflow.memory.shared_budget import SharedBudget
-from wdsflow.training.feed_options import DecoderError, FeedOptions, SampleError
-from wdsflow.training.openclip import get_wds_dataset
+from wdsflow.training import get_wds_dataset
+from wdsflow.training.feed_options import DecoderError, SampleError
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.ranks import decoders_for, start_method
 from wdsflow.training.stalls.loss_tally import FeedLoss

@@ -30,14 +30,14 @@ import torch
 from tests.processes import await_end, living_children
 from tests.training.shards import arguments, jpeg, plain, samples, texts, write_shards, write_tar
 from tests.training.test_loader import TRAIN, digest, loader
+from wdsflow import FeedOptions
 from wdsflow.cli.main import main
-from wdsflow.training.feed_options import DecoderError, FeedOptions, FeedStopped, SampleError
+from wdsflow.training import StallError, get_wds_dataset
+from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError
 from wdsflow.training.launch.preflight_timeout import _Life
-from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.pixels.result_faults import fault_of
 from wdsflow.training.stalls import watchdog
 from wdsflow.training.stalls.field_fixes import processes_named
-from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.workers import decoder_position
 from wdsflow.training.workers.decoder_deaths import Death, death_message
 

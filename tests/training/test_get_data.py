@@ -21,8 +21,9 @@ import torch
 
 from tests.training.shards import as_text, jpeg, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL
-from wdsflow.training.feed_options import FeedOptions, SampleError
-from wdsflow.training.openclip import get_data, get_wds_dataset
+from wdsflow import FeedOptions, get_data
+from wdsflow.training import get_wds_dataset
+from wdsflow.training.feed_options import SampleError
 from wdsflow.training.workers import sample_work
 
 QUIET = FeedOptions(status_every=0.0, decode_in="threads")

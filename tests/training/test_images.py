@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.pictures import encoded, exif, photo, smooth, usual_images
-from wdsflow.stages.base import Dropped, StageError
+from wdsflow.stages import Dropped, StageError
 from wdsflow.training.pixels.image_work import TransformError, image_work
 
 torch = pytest.importorskip("torch")

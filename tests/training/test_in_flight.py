@@ -19,11 +19,11 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 
 from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
+from wdsflow.training import StallError
 from wdsflow.training.feed.epoch.assembler import stack
 from wdsflow.training.feed.memory_shares import shares
 from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.pixels.image_work import image_work
-from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.workers import decoder
 from wdsflow.training.workers.slots import joined_rows, packed
 

@@ -17,10 +17,9 @@ import open_clip
 import torch
 
 from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
+from wdsflow import FeedOptions
 from wdsflow.memory.usage import forget_peak, peak
-from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.openclip import get_wds_dataset
-from wdsflow.training.stalls.stall import StallError
+from wdsflow.training import StallError, get_wds_dataset
 
 TRAIN, EVAL = (
     open_clip.image_transform(32, is_train=True),

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from wdsflow import FeedOptions
 from wdsflow.shards.source.base import named
-from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.progress import Facts, Metrics, Progress, exposition
 

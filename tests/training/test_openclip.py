@@ -14,8 +14,9 @@ from open_clip_train import data as upstream
 from PIL import Image
 
 from tests.training.shards import arguments, as_text, texts, write_shards, write_tar
-from wdsflow.training.feed_options import FeedOptions, SampleError
-from wdsflow.training.openclip import get_data, get_wds_dataset
+from wdsflow import FeedOptions, get_data
+from wdsflow.training import get_wds_dataset
+from wdsflow.training.feed_options import SampleError
 
 if "naflex_data_config" in upstream.get_wds_dataset.__code__.co_varnames:
     pytest.skip("these compare with OpenCLIP 3.3", allow_module_level=True)

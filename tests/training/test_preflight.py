@@ -8,9 +8,9 @@ import pytest
 from support import faults
 
 from tests.cli import shards
+from wdsflow import FeedOptions
 from wdsflow.cli.main import main
 from wdsflow.example_shards import draw
-from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 from wdsflow.validate.forecast.forecast_text import sentences
 from wdsflow.validate.report.finding_groups import steps

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from tests.clock import Clock
+from wdsflow import FeedOptions
 from wdsflow.shards.source.base import named
-from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls import progress as progress_module
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally, cry, say
 from wdsflow.training.stalls.progress import Progress

@@ -9,7 +9,7 @@ import pytest
 from tests.golden_file import check_text
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import named, read_fully
-from wdsflow.stages.base import Dropped, StageError
+from wdsflow.stages import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.sample_tasks import Blob, SampleRef, StreamKey, Task

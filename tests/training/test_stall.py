@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.shards.archives import write_tar
+from wdsflow import FeedOptions
 from wdsflow.shards.source.base import named
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training import StallError
 from wdsflow.training.stalls import stall
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
-from wdsflow.training.stalls.stall import StallError, WorkerFacts, peek
+from wdsflow.training.stalls.stall import WorkerFacts, peek
 
 SHARD = "/data/00001.tar"
 EMPTY = WorkerFacts(number=2, shards=3, shard=SHARD, usable=0, batch_size=64, passes=1, workers=4)

@@ -16,8 +16,9 @@ from tests.filtering.commands import run
 from tests.servers import http_server
 from tests.training.shards import arguments, as_text, texts, write_tar
 from tests.training.subsets import WHERE, cut, members, write_scored
-from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
-from wdsflow.training.openclip import get_data, get_wds_dataset
+from wdsflow import FeedOptions, get_data
+from wdsflow.training import get_wds_dataset
+from wdsflow.training.feed_options import NothingKept, SubsetError
 
 TRAIN = open_clip.image_transform(32, is_train=True)
 COUNTS = [23, 30, 12, 19, 27]

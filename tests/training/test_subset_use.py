@@ -12,7 +12,7 @@ from tests.filtering.commands import pasted, run
 from tests.training.shards import write_tar
 from tests.training.subsets import WHERE, members, write_scored
 from tests.training.trainings import command, write_data
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 
 pytestmark = pytest.mark.skipif(

@@ -25,10 +25,10 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from tests.training.shards import jpeg, write_shards, write_tar
 from wdsflow import FeedOptions, WeightedSource
 from wdsflow import feed as make
+from wdsflow.training import StallError
 from wdsflow.training.feed.headspace import Headspace
 from wdsflow.training.feed_options import FeedError, SampleError, ShardsError, SubsetError
 from wdsflow.training.orders.merged import shares_of
-from wdsflow.training.stalls.stall import StallError
 
 TRANSFORM = open_clip.image_transform(32, is_train=True)
 QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)

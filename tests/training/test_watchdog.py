@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.clock import Clock
+from wdsflow.training import StallError
 from wdsflow.training import ranks as board
 from wdsflow.training.stalls import watchdog
-from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.stalls.watchdog import Watchdog
 
 torch = pytest.importorskip("torch")

@@ -11,10 +11,10 @@ import pytest
 
 from tests.clock import Clock
 from tests.golden_file import check_text
+from wdsflow import FeedOptions
 from wdsflow.shards.source.base import named
 from wdsflow.training.feed.resume.resume_fixes import resume_fixes
 from wdsflow.training.feed.resume.state import OtherSubset, check_state
-from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Blob, Reading, SampleRef, StreamKey, Task
 from wdsflow.training.stalls import progress
 from wdsflow.training.stalls.field_fixes import BusyWith

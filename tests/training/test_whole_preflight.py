@@ -8,9 +8,9 @@ import pytest
 
 from tests.cli import shards
 from tests.golden_file import check_text
+from wdsflow import FeedOptions
 from wdsflow.shards.short_look import some_of
 from wdsflow.shards.source.base import named
-from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch import preflight
 
 GOLDEN = Path(__file__).parent / "golden" / "preflight.txt"

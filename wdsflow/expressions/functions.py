@@ -8,6 +8,32 @@ from .score_call import Kind
 # brackets.
 _WHITE_SPACE = r"\s\x0b\x1c-\x1f\x85\pZ"
 
+# Bytes: ``120 * KiB``.
+SIZES = {
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+}
+
+# Names that Python or DuckDB have for these functions.
+OTHER_NAMES = {
+    "len": "length",
+    "char_length": "length",
+    "starts_with": "startswith",
+    "ends_with": "endswith",
+    "trim": "strip",
+    "regexp_matches": "matches",
+    "search": "matches",
+    "match": "matches",
+    "avg": "mean",
+    "casefold": "lower",
+}
+
 
 class Function(NamedTuple):
     """A function. ``takes`` are the types of its arguments; ``sql`` has them as ``{0}`` and ``{1}``."""
@@ -60,30 +86,4 @@ FUNCTIONS: dict[str, Function] = {
     "round": Function(
         ("number",), "number", "round_even({0}, 0)", "the nearest whole number, of two the even one"
     ),
-}
-
-# Bytes: ``120 * KiB``.
-SIZES = {
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-    "TiB": 1 << 40,
-}
-
-# Names that Python or DuckDB have for these functions.
-OTHER_NAMES = {
-    "len": "length",
-    "char_length": "length",
-    "starts_with": "startswith",
-    "ends_with": "endswith",
-    "trim": "strip",
-    "regexp_matches": "matches",
-    "search": "matches",
-    "match": "matches",
-    "avg": "mean",
-    "casefold": "lower",
 }

@@ -13,6 +13,12 @@ Span: TypeAlias = tuple[int, int]
 # translated.
 DEEPEST = 50
 
+ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
+OVER_ITEMS = ("any", "all", "min", "max", "mean")
+
+# How tightly an operator binds: an operand that binds less tightly needs parentheses.
+_CHOICE, _OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _UNARY, _ATOM = range(9)
+
 
 @dataclass(frozen=True)
 class Literal:
@@ -82,9 +88,6 @@ class Operation:
 
 Node: TypeAlias = Literal | ScoreValue | Compare | Membership | Operation
 
-ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
-OVER_ITEMS = ("any", "all", "min", "max", "mean")
-
 
 def nodes_of(node: Node) -> Iterator[Node]:
     """Yield a node and all below it, from left to right."""
@@ -97,10 +100,6 @@ def calls_of(node: Node) -> tuple[ScoreCall, ...]:
     """Return the scores of a tree, each once, from left to right."""
     values = (child for child in nodes_of(node) if isinstance(child, ScoreValue))
     return tuple(dict.fromkeys(value.call for value in values))
-
-
-# How tightly an operator binds: an operand that binds less tightly needs parentheses.
-_CHOICE, _OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _UNARY, _ATOM = range(9)
 
 
 def printed(node: Node, tightness: int = _CHOICE) -> str:

@@ -11,6 +11,30 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
 from wdsflow.text.options import CHECKS, OTHER, SAMPLES, allow_pipe_option, option
 
+Schedule = Literal["openclip", "balanced"]
+
+_READ = (
+    "train_data",
+    "val_data",
+    "batch_size",
+    "workers",
+    "seed",
+    "train_num_samples",
+    "val_num_samples",
+    "dataset_type",
+    "dataset_resampled",
+    "train_data_upsampling_factors",
+    "imagenet_val",
+    "imagenet_v2",
+    "rank",
+    "world_size",
+)
+_LEAST = {"batch_size": 1, "workers": 0, "train_num_samples": 1, "val_num_samples": 0}
+# Least similarity of a misspelled name: num_workers is one, local_rank is not.
+_SURE = 0.77
+# Names of at most so many letters are similar to too many others.
+_SHORT = 5
+
 
 class NoOpenClip(ModuleNotFoundError):
     """OpenCLIP's training part, or one of its dependencies, is not installed."""
@@ -61,9 +85,6 @@ class UnpairedSubset(ValueError):
 
 class NothingKept(SubsetError):
     """A predicate keeps no sample of the shards."""
-
-
-Schedule = Literal["openclip", "balanced"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,29 +208,6 @@ class FeedOptions:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} is {value!r}; it must be more than 0")
-
-
-_READ = (
-    "train_data",
-    "val_data",
-    "batch_size",
-    "workers",
-    "seed",
-    "train_num_samples",
-    "val_num_samples",
-    "dataset_type",
-    "dataset_resampled",
-    "train_data_upsampling_factors",
-    "imagenet_val",
-    "imagenet_v2",
-    "rank",
-    "world_size",
-)
-_LEAST = {"batch_size": 1, "workers": 0, "train_num_samples": 1, "val_num_samples": 0}
-# Least similarity of a misspelled name: num_workers is one, local_rank is not.
-_SURE = 0.77
-# Names of at most so many letters are similar to too many others.
-_SHORT = 5
 
 
 def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:

@@ -5,7 +5,7 @@ from PIL import Image
 
 from tests.pictures import encoded, noise, other_images, usual_images
 from tests.stages.scores.fields import Counting, score
-from wdsflow.stages.scores.base import ScoreError
+from wdsflow.stages.scores import ScoreError
 
 
 def opened():

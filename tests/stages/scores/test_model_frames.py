@@ -11,12 +11,9 @@ from support.one_score import compute
 from tests.shards.archives import write_tar
 from tests.stages.scores.fields import made
 from tests.videos import at_keys, filmed, frame, sampled, video
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import measure_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.models.models_at import _models_at
-from wdsflow.stages.scores import ScoreError, View
-from wdsflow.stages.scores.sample_view import ViewOptions
+from wdsflow.stages.scores import ScoreError, View, ViewOptions
 
 pytest.importorskip("av", reason="PyAV is not installed")
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")

@@ -9,17 +9,17 @@ import pytest
 from tests.printed.sets import JSON, PICTURE, SETS, write
 from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import pairs, samples, tar
+from wdsflow import check
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
+from wdsflow.validate import Report
 from wdsflow.validate.advice.advice import advise
 from wdsflow.validate.advice.repair_forecast import RepairForecast
 from wdsflow.validate.finding import Advice, promises
 from wdsflow.validate.forecast.forecast import forecast
-from wdsflow.validate.report.report import Report
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.judge import judge
 
 

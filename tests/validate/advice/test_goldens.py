@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.validate.rules.cases import CASES
+from wdsflow import check
 from wdsflow.readers import READERS
 from wdsflow.text.install import install_packages
-from wdsflow.validate.report.report import Report
-from wdsflow.validate.run_check import check
+from wdsflow.validate import Report
 
 GOLDEN = Path(__file__).parent / "golden"
 UNSTABLE = {

@@ -7,9 +7,10 @@ import pytest
 
 from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import compact
+from wdsflow.validate import Finding, Repair
 from wdsflow.validate.advice.invocation import Invocation
 from wdsflow.validate.advice.settle import settle
-from wdsflow.validate.finding import Advice, Finding, Repair
+from wdsflow.validate.finding import Advice
 from wdsflow.validate.rules.kit.families import flag
 
 

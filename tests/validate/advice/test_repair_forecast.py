@@ -7,7 +7,7 @@ import pytest
 
 from tests.validate.rules.build import Members, jpeg, pairs, png, samples, tar, words
 from wdsflow.readers import READERS, scan_options
-from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.repair import RepairPlan
 from wdsflow.scan.evidence import Evidence, Level
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.source.base import named

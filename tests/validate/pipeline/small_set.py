@@ -13,8 +13,8 @@ from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
+from wdsflow.validate import Verdict
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits, judge_pipeline
-from wdsflow.validate.verdicts.verdict import Verdict
 
 HERE = Path(__file__).parent
 

@@ -19,6 +19,7 @@ from PIL import Image
 
 from tests.validate.pipeline.small_set import run, scanned
 from tests.validate.rules.build import shown
+from wdsflow import check
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.pipeline.check_loader import check_loader
@@ -33,7 +34,6 @@ from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.values.marks import KEY
 from wdsflow.validate.pipeline.values.rows import rows_of
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.check_result import Check, CheckResult, LoaderFault
 
 HERE = Path(__file__).parent

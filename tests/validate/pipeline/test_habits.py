@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.validate.pipeline.small_set import HERE, different, judged, run
+from wdsflow.validate import Verdict
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
-from wdsflow.validate.verdicts.verdict import Outcome, Verdict
+from wdsflow.validate.verdicts.verdict import Outcome
 
 # Each starts a process that imports PyTorch.
 

@@ -8,13 +8,13 @@ import psutil
 import pytest
 
 from tests.validate.pipeline.small_set import judged, write
+from wdsflow.validate import Verdict
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.run import run_pipeline
 from wdsflow.validate.pipeline.user_code import user_process
 from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 from wdsflow.validate.tracing import machine_faults
 from wdsflow.validate.tracing.machine_faults import machine_fault
-from wdsflow.validate.verdicts.verdict import Verdict
 
 # Each starts a process that imports PyTorch.
 

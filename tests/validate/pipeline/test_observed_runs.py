@@ -10,11 +10,12 @@ import pytest
 import webdataset
 
 from tests.validate.pipeline.small_set import forty, judged, write
+from wdsflow.validate import Verdict
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.reports.process_stacks import own_line_in
 from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 from wdsflow.validate.verdicts.pipeline_run import Ending
-from wdsflow.validate.verdicts.verdict import Outcome, Verdict
+from wdsflow.validate.verdicts.verdict import Outcome
 
 # Each starts a process that imports PyTorch.
 

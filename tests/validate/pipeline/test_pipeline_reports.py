@@ -11,11 +11,11 @@ from tests import factories
 from tests.validate.pipeline.really import differences
 from tests.validate.pipeline.small_set import forty, run, write
 from tests.validate.rules.build import shown
+from wdsflow import check
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.report import render
 from wdsflow.validate.rules.kit.base import Context
-from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Reason
 
 # Each starts a process that imports PyTorch.

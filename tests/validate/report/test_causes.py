@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.training.shards import samples, write_tar
+from wdsflow import check
+from wdsflow.validate import Report
 from wdsflow.validate.catalog.manual_pages import explain
-from wdsflow.validate.report.report import Report
-from wdsflow.validate.run_check import check
 
 Members = list[tuple[str, bytes]]
 PAIRS = samples(0, 8)

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from tests import factories
-from wdsflow.validate.finding import Repair
+from wdsflow.validate import Repair
 from wdsflow.validate.report import render
 
 

@@ -18,10 +18,10 @@ from rich.console import Console
 
 from tests.validate.rules.build import jpeg, pairs, samples, tar, words
 from tests.validate.rules.cases import JSON, SOUND
+from wdsflow import check
 from wdsflow.text.install import install_packages
+from wdsflow.validate import Report
 from wdsflow.validate.report import html, render, report_text
-from wdsflow.validate.report.report import Report
-from wdsflow.validate.run_check import check
 
 GOLDEN = Path(__file__).parent / "golden"
 ALL = ("open-clip-3.3", "open-clip-4", "webdataset-1", "datasets", "ray-data")

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from tests import factories
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.report.report import Report
+from wdsflow.validate import Report
 
 
 def test_a_report_is_ok_when_all_train_and_no_finding_is_an_error():

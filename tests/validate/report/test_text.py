@@ -6,9 +6,8 @@ from rich.console import Console
 
 from tests import factories
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.finding import Repair
+from wdsflow.validate import Repair, Report
 from wdsflow.validate.report import html, report_text
-from wdsflow.validate.report.report import Report
 from wdsflow.validate.verdicts.verdict import Reason
 
 

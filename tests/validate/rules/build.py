@@ -19,8 +19,8 @@ from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 from wdsflow.text.install import install_packages
+from wdsflow.validate import Finding
 from wdsflow.validate.catalog.run_rules import run_rules
-from wdsflow.validate.finding import Finding
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.verdicts.judge import judge
 

@@ -7,14 +7,14 @@ import pytest
 from tests.readers.shapes import outcomes
 from tests.validate.rules.build import Case, context_of, jpeg, pairs, samples, tar, words
 from tests.validate.rules.cases import SOUND
+from wdsflow import check
 from wdsflow.readers import Options
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, ShardEvidence
 from wdsflow.shards.source.base import named
+from wdsflow.validate import Repair
 from wdsflow.validate.catalog.run_rules import run_rules
-from wdsflow.validate.finding import Repair
 from wdsflow.validate.rules.kit.missing_fields import missing_at_end
-from wdsflow.validate.run_check import check
 
 PAIR = (Part("jpg", "ok"), Part("txt", "ok"))
 

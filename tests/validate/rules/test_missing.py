@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.validate.rules.build import Case, jpeg, pairs, samples, tar, words
-from wdsflow import plan_repair
+from wdsflow import plan_repair, repair_shards
 from wdsflow.readers.base import Options
-from wdsflow.repair.run_repair import repair_shards
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.naming import caption_name
 from wdsflow.shards.shard import Shard
-from wdsflow.validate import check
-from wdsflow.validate.finding import Finding
+from wdsflow.validate import Finding, check
 
 
 def fields(**given: bytes) -> Case:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.clock import Clock
+from wdsflow import trace
 from wdsflow.validate.tracing import trace_run
-from wdsflow.validate.tracing.trace import trace
 
 TRACE = importlib.import_module("wdsflow.validate.tracing.trace")
 LONG = 1e6  # seconds: nothing of what is tested waits for so long

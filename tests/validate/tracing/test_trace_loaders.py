@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from wdsflow.validate.tracing.trace import trace
+from wdsflow import trace
 
 wds = pytest.importorskip("webdataset")
 torch = pytest.importorskip("torch")

@@ -18,7 +18,8 @@ from tests.golden_file import check_text
 from tests.shards.archives import write_tar
 from tests.validate.pipeline import user_pipelines, wild_pipelines
 from tests.validate.pipeline.small_set import jpeg
-from wdsflow.validate.tracing.trace import Trace, trace
+from wdsflow import trace
+from wdsflow.validate import Trace
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_traces.txt"
 # webdataset leaves its files to the garbage collector.

@@ -4,7 +4,7 @@ import pytest
 
 from tests.printed.sets import JSON, PICTURE, SETS, write
 from tests.validate.rules.build import pairs, samples
-from wdsflow.validate.run_check import check
+from wdsflow import check
 
 CAPTION = b"a dog"
 

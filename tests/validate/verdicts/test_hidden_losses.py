@@ -10,9 +10,9 @@ import pytest
 
 from tests.pictures import encoded, photo
 from tests.rare_images import RARE
+from wdsflow import check
 from wdsflow.readers import Options
 from wdsflow.stages import Decode
-from wdsflow.validate.run_check import check
 
 READER = "open-clip-3.3"
 SHARDS, EACH = 4, 16

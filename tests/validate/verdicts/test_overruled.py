@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.validate.openclip import plain, write
-from wdsflow.validate.run_check import check
-from wdsflow.validate.verdicts.verdict import Verdict
+from wdsflow import check
+from wdsflow.validate import Verdict
 
 STARVES = "gets 0 batches (3 usable samples in 1 shard, batch size 4): training hangs at epoch 0"
 

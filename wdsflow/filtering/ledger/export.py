@@ -35,6 +35,8 @@ _TEXTS = ("url", "caption", "status", "error_message", "exif", "sha256", "uid")
 _NUMBERS = ("width", "height", "original_width", "original_height")
 _UID = re.compile("[0-9a-f]{32}")
 
+ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
+
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
     """Return the function that writes a file of this name, by its extension. Raises ValueError if unknown, OSError."""
@@ -183,9 +185,6 @@ def _hashes(ledger: Path) -> Iterator[str]:
             for text in (value if isinstance(value, list) else [value])
             if isinstance(text, str)
         )
-
-
-ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
 
 
 def embedding_kind(path: Path) -> str | None:

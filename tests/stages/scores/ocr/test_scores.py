@@ -14,9 +14,7 @@ from tests.shards.archives import write_tar
 from tests.stages.scores.fields import made
 from tests.stages.scores.ocr.texts import WEIGHTS, bare, by_data_juicer, computed, tilted, value
 from tests.videos import at_keys, filmed, sampled, written
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import measure_shards
-from wdsflow.filtering.run_options import RunOptions
+from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
 from wdsflow.stages.scores.model.ocr.text_detector import TextDetector
 from wdsflow.stages.scores.model.ocr.text_reader import TextReader

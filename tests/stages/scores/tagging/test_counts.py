@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from wdsflow.stages.scores import ScoreError
+from wdsflow.stages.scores import ScoreError, View, ViewOptions
 from wdsflow.stages.scores.model.tagging.taggers import Loaded, NamedEntities, PartsOfSpeech
 from wdsflow.stages.scores.model.tagging.tags import Entities, Pos
-from wdsflow.stages.scores.sample_view import View, ViewOptions
 
 UPOS = {"dog": "NOUN", "Anna": "PROPN", "sees": "VERB", ".": "PUNCT"}
 KNOWN = {"upos": frozenset(UPOS.values()), "xpos": frozenset({"NN", "VBZ"})}
