@@ -69,6 +69,16 @@ def test_a_sample_is_shown_by_its_key_with_its_scores(here):
     assert "\x1b" not in done.out
     run("filter", "in", "-o", "kept", "--where", "min_side > 100", "--jobs", 0)
     assert "min_side 300" in run("inspect", "kept", "--show", "0010003", "--ledger", "scored").out
+    assert "outcome" not in done.out
+    assert "outcome kept" in run("inspect", "in", "--show", "0010003", "--ledger", "kept").out
+
+
+def test_why_a_sample_was_dropped_is_shown(here):
+    where = "min_side > 100 and caption_words > 100"
+    run("filter", "in", "-o", "none", "--where", where, "--jobs", 0)
+    shown = run("inspect", "in", "--show", "0010003", "--ledger", "none").out
+    assert "outcome dropped: caption_words > 100 is false" in shown
+    assert "caption_words 4" in shown
 
 
 def test_chance_picks_the_same_samples_for_the_same_seed_wherever_the_shards_are(here):

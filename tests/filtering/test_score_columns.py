@@ -9,7 +9,7 @@ import pytest
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.example_predicate import _condition
 from wdsflow.filtering.deciding.score_column import ScoreColumn
-from wdsflow.filtering.ledger.ledger import _shown
+from wdsflow.filtering.ledger.sample_scores import _shown
 from wdsflow.filtering.predicates.values import Unknown
 
 

@@ -140,7 +140,7 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
 
 
 def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSample]":
-    from wdsflow.filtering.ledger.ledger import SampleScores
+    from wdsflow.filtering.ledger.sample_scores import SampleScores
 
     scores = SampleScores(ledger)
     for sample in samples:

@@ -1,16 +1,13 @@
 """One Parquet file per shard: every sample with its scores and its outcome."""
 
 import json
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
+from wdsflow.expressions.score_call import Constant, ScoreCall
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.shards.shard_names import output_names
+from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.table_files.parquet_columns import (
     Column,
     bytes_column,
@@ -33,7 +30,6 @@ from .ledger_metadata import (
     calls_of,
     distinct_names,
     embedding_columns,
-    no_ledgers,
     read_metadata,
     same_shard,
 )
@@ -340,50 +336,3 @@ def read_scored(
     record.headers = [(start, end) for start, end in metadata["headers"]]
     record.damage = metadata["damage"]
     return samples
-
-
-class SampleScores:
-    """Looks up samples in the ledgers of a run. Raises LedgerError if a folder has none."""
-
-    def __init__(self, folder: Path) -> None:
-        layout = Layout(folder)
-        records = records_in_order(layout)
-        if not records:
-            raise no_ledgers(folder)
-        self._paths = {
-            os.path.realpath(record.url): layout.ledger(record.name) for record in records
-        }
-        self._names = {record.name: layout.ledger(record.name) for record in records}
-
-    def of(self, url: str, key: str, offset: int) -> dict[str, str]:
-        """Return the scores of the sample with a member header at ``offset``; empty if the ledgers do not have it.
-
-        A shard is that of its path, otherwise that of its name: also in the output of the run,
-        where offsets differ and a key that occurs once decides. Raises LedgerError.
-        """
-        path = self._paths.get(os.path.realpath(url))
-        samples = _samples(path or self._names.get(output_names([url])[0]))
-        rows = [row for row in samples.rows if row.key == key]
-        at_offset = []
-        if path is not None:
-            at_offset = [row for row in rows if row.start <= offset < row.end]
-        matches = at_offset or rows
-        if not at_offset and len(rows) != 1:
-            return {}
-        number = matches[0].number
-        scores = {}
-        for call, column in samples.columns.items():
-            if number in column:
-                scores[str(call)] = _shown(column[number])
-        return scores
-
-
-@lru_cache(maxsize=1)
-def _samples(path: Path | None) -> SampleTable:
-    return read_ledger(path)[0] if path is not None else SampleTable()
-
-
-def _shown(value: Value | Unknown) -> str:
-    if value is None or isinstance(value, Unknown):
-        return f"unknown ({value.slug})" if value else "unknown"
-    return ", ".join(map(_shown, value)) if isinstance(value, list) else spelled(value)

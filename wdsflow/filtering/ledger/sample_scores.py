@@ -1,0 +1,86 @@
+"""One sample in the ledgers of a run: its scores, and what became of it."""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from wdsflow.expressions.score_call import spelled
+from wdsflow.filtering.predicates.values import Unknown, Value
+from wdsflow.filtering.run_folder import Layout, records_in_order
+from wdsflow.shards.shard_names import output_names
+from wdsflow.table_files.parquet_file import ParquetFile, as_list
+
+from .ledger import read_ledger
+from .ledger_metadata import LedgerMetadata, no_ledgers
+from .sample_table import Row, SampleTable
+
+_OUTCOME = ("outcome", "term", "error", "detail")
+
+
+class SampleScores:
+    """Looks up samples in the ledgers of a run. Raises LedgerError if a folder has none."""
+
+    def __init__(self, folder: Path) -> None:
+        layout = Layout(folder)
+        records = records_in_order(layout)
+        if not records:
+            raise no_ledgers(folder)
+        self._paths = {
+            os.path.realpath(record.url): layout.ledger(record.name) for record in records
+        }
+        self._names = {record.name: layout.ledger(record.name) for record in records}
+
+    def of(self, url: str, key: str, offset: int) -> dict[str, str]:
+        """Return the scores of the sample with a member header at ``offset``; empty if the ledgers do not have it.
+
+        First, under "outcome", what a filter decided about it, and why.
+
+        A shard is that of its path, otherwise that of its name: also in the output of the run,
+        where offsets differ and a key that occurs once decides. Raises LedgerError.
+        """
+        path = self._paths.get(os.path.realpath(url))
+        samples, metadata = _read_samples(path or self._names.get(output_names([url])[0]))
+        rows = [row for row in samples.rows if row.key == key]
+        at_offset = []
+        if path is not None:
+            at_offset = [row for row in rows if row.start <= offset < row.end]
+        matches = at_offset or rows
+        if not at_offset and len(rows) != 1:
+            return {}
+        row = matches[0]
+        scores = {}
+        # A run that only measured keeps what it can read, which says nothing.
+        if row.outcome != "kept" or metadata["recipe"]["where"]:
+            scores["outcome"] = _outcome_text(row)
+        for call, column in samples.columns.items():
+            if row.number in column:
+                scores[str(call)] = _shown(column[row.number])
+        return scores
+
+
+@lru_cache(maxsize=1)
+def _read_samples(path: Path | None) -> tuple[SampleTable, LedgerMetadata]:
+    """Return the samples of a ledger with their outcomes, and its metadata."""
+    if path is None:
+        return SampleTable(), {}
+    samples, metadata = read_ledger(path)
+    arrays = ParquetFile(path).arrays(_OUTCOME)
+    columns = [as_list(arrays[name]) for name in _OUTCOME]
+    for row, outcome in zip(samples.rows, zip(*columns, strict=True), strict=True):
+        row.outcome, row.term, row.error, row.detail = outcome
+    return samples, metadata
+
+
+def _outcome_text(row: Row) -> str:
+    """Return an outcome and its reason, such as "dropped: min_side >= 200 is false"."""
+    if row.outcome == "dropped" and row.error is None:
+        # By a stage, or by the predicate.
+        return f"dropped by {row.term}" if row.trouble else f"dropped: {row.term} is false"
+    reasons = [reason for reason in (row.term, row.error, row.detail) if reason]
+    return f"{row.outcome}: {', '.join(reasons)}" if reasons else row.outcome
+
+
+def _shown(value: Value | Unknown) -> str:
+    if value is None or isinstance(value, Unknown):
+        return f"unknown ({value.slug})" if value else "unknown"
+    return ", ".join(map(_shown, value)) if isinstance(value, list) else spelled(value)
