@@ -19,7 +19,7 @@ ours:
 | actor of Ray   | a shard          | unknown                  | done again                | ``NODE_LOSSES`` of one task               |
 | model server   | items of a model | ``Loading``, ``Begun``   | each item alone           | ``LOADS`` while it loads, ``NOT_BEGUN``   |
 | map worker     | a batch of rows  | the batch, by its order  | halves; a row alone       | ``MAP_STARTS`` in a row that do not start |
-| decoder        | a chunk          | ``Whereabouts``          | the run ends              | never repeated, but a fork that hangs     |
+| decoder        | a chunk          | ``SharedPosition``       | the run ends              | never repeated, but a fork that hangs     |
 | run, command   | a run            | ``Note``                 | is the result             | never repeated                            |
 
 A lost device counts as a death that the server reports itself; then the item that was alone is

@@ -99,7 +99,7 @@ class NotStreamed(Damaged):
     """The stream may be valid, but Python's tarfile cannot unpack it."""
 
 
-class Stream:
+class CompressedStream:
     """One compressed stream."""
 
     # For messages.
@@ -170,13 +170,13 @@ class Stream:
         return False
 
 
-class Bzip2(Stream):
+class Bzip2(CompressedStream):
     """bzip2."""
 
     name, make, in_blocks = "bzip2", staticmethod(bz2.BZ2Decompressor), True
 
 
-class Xz(Stream):
+class Xz(CompressedStream):
     """xz, and the older lzma."""
 
     name, errors = "xz", (lzma.LZMAError, EOFError)
@@ -187,7 +187,7 @@ class Xz(Stream):
         return tail.endswith(b"YZ")
 
 
-class Gzip(Stream):
+class Gzip(CompressedStream):
     """gzip. A checksum that does not match ends no stream, because tarfile ignores it; it is noted in ``wrong``."""
 
     name, errors = "gzip", (zlib.error,)
@@ -287,7 +287,7 @@ class _ZstdFrame:
         return self._engine.unused_data + bytes(self._left)
 
 
-class Zstd(Stream):
+class Zstd(CompressedStream):
     """zstd; all frames that follow each other are one stream."""
 
     name, make = "zstd", _ZstdFrame
@@ -307,4 +307,4 @@ class Zstd(Stream):
             yield from super().pieces()
 
 
-CODECS: dict[str | None, type[Stream]] = {"gz": Gzip, "bz2": Bzip2, "xz": Xz, "zst": Zstd}
+CODECS: dict[str | None, type[CompressedStream]] = {"gz": Gzip, "bz2": Bzip2, "xz": Xz, "zst": Zstd}

@@ -19,10 +19,10 @@ from .decompress import (
     CODECS,
     PIECE,
     UNPACK,
+    CompressedStream,
     Damaged,
     NotStreamed,
     Raw,
-    Stream,
     compression_of,
     follows,
     unpack_command,
@@ -181,7 +181,7 @@ class ForwardSource(Source):
         if not after:
             self._ended()
 
-    def _check(self, stream: Stream, after: bytes, *, another: bool) -> None:
+    def _check(self, stream: CompressedStream, after: bytes, *, another: bool) -> None:
         """Note faults of a stream that was unpacked to its end, or of the bytes after it."""
         if stream.wrong:
             self._doubt(f"damaged {stream.name} stream: {stream.wrong}", stream.proven)

@@ -14,7 +14,7 @@ from wdsflow.training.ranks import JobRank
 from wdsflow.training.sample_tasks import StreamKey
 
 from .merged import Counts, shares_of
-from .order import EpochPosition, Order, OrderStep, Run
+from .order import EpochPosition, Order, OrderStep, StreamRun
 
 Last = Literal["exact", "even", "drop"]
 
@@ -209,9 +209,9 @@ class BalancedOrder(Order):
             return left // self.job_rank.world_size * self.job_rank.world_size
         return left
 
-    def _between(self, epoch: int, start: int, stop: int) -> list[Run]:
+    def _between(self, epoch: int, start: int, stop: int) -> list[StreamRun]:
         """Return the samples ``start`` to ``stop`` of an epoch, side by side what is read side by side."""
-        runs: list[tuple[float, Run]] = []
+        runs: list[tuple[float, StreamRun]] = []
         shares = zip(self._of_sources(start).tolist(), self._of_sources(stop).tolist(), strict=True)
         for source, (first, end) in enumerate(shares):
             samples = self._samples[source]
@@ -223,7 +223,7 @@ class BalancedOrder(Order):
                 for number in np.flatnonzero(ends > begins).tolist():
                     at, until = int(begins[number]), int(ends[number])
                     stream = StreamKey(source, round_, number)
-                    run = Run(stream, at, until - at, ends=until == int(lengths[number]))
+                    run = StreamRun(stream, at, until - at, ends=until == int(lengths[number]))
                     runs.append(((number + 0.5) / len(lengths), run))
         return [run for _, run in sorted(runs)]
 
@@ -274,7 +274,7 @@ def _without_empty_shards(source: MixedSource) -> MixedSource:
     return MixedSource(shards, source.weight, source.ends)
 
 
-def _slice(runs: Sequence[Run], start: int, stop: int) -> Iterator[Run]:
+def _slice(runs: Sequence[StreamRun], start: int, stop: int) -> Iterator[StreamRun]:
     """Yield the samples ``start`` to ``stop`` of runs in a row."""
     at = 0
     for run in runs:
@@ -282,7 +282,7 @@ def _slice(runs: Sequence[Run], start: int, stop: int) -> Iterator[Run]:
         skipped = max(start - at, 0)
         until = min(stop - at, run.samples)
         if skipped < until:
-            yield Run(
+            yield StreamRun(
                 run.stream,
                 run.first + skipped,
                 until - skipped,

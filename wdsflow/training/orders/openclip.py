@@ -22,7 +22,7 @@ from wdsflow.text.words import how_many
 from wdsflow.training.ranks import JobRank
 from wdsflow.training.sample_tasks import StreamKey
 
-from .order import EpochPosition, Order, OrderStep, Run, StreamPosition
+from .order import EpochPosition, Order, OrderStep, StreamPosition, StreamRun
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class WorkerOrder(Order):
         """Yield a full batch of each stream in turn, without end."""
         for batch in count(position.batch):
             stream = StreamKey(source=0, round=0, number=batch % self.streams)
-            yield OrderStep([Run(stream, None, self.batch_size)])
+            yield OrderStep([StreamRun(stream, None, self.batch_size)])
 
     def first_round(self, epoch: int) -> Iterator[StreamKey]:
         """Yield the stream of each worker."""

@@ -8,7 +8,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.training.sample_tasks import StreamKey
 
 
-class Run(NamedTuple):
+class StreamRun(NamedTuple):
     """Samples of a stream in a row."""
 
     stream: StreamKey
@@ -18,7 +18,7 @@ class Run(NamedTuple):
     # Whether the last of them is the last sample of the stream.
     ends: bool = False
 
-    def after(self, drawn: int) -> "Run":
+    def after(self, drawn: int) -> "StreamRun":
         """Return the run without its first ``drawn`` samples."""
         first = None if self.first is None else self.first + drawn
         return self._replace(first=first, samples=self.samples - drawn)
@@ -32,7 +32,7 @@ class OrderStep(NamedTuple):
     samples than ranks are left.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[StreamRun]
     stop: int = 0
     repeated: bool = False
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.training.orders.order import EpochPosition, Order, OrderStep, Run, StreamPosition
+from wdsflow.training.orders.order import EpochPosition, Order, OrderStep, StreamPosition, StreamRun
 from wdsflow.training.sample_tasks import StreamKey, Task
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, FeedLoss, LossTally
 
@@ -71,7 +71,7 @@ class Planner:
         self._planned: deque[PlannedStep] = deque()
         self._planned_samples = 0
         # What is drawn next: runs of planned steps, and without one, what fills an earlier run.
-        self._to_draw: deque[tuple[Run, PlannedRun | None]] = deque()
+        self._to_draw: deque[tuple[StreamRun, PlannedRun | None]] = deque()
         self._streams: dict[StreamKey, StreamInUse] = {}
         # Drawn, not lost, and not in a batch yet.
         self._drawn = 0
@@ -256,7 +256,7 @@ class Planner:
         if not used.in_progress:
             self._end_if_complete(used)
 
-    def _opened(self, run: Run) -> StreamInUse:
+    def _opened(self, run: StreamRun) -> StreamInUse:
         """Open the stream of a run at its first sample, and close those that are no longer needed."""
         key = run.stream
         passed = [
@@ -290,7 +290,7 @@ class Planner:
     def _draw_again(self, used: StreamInUse, count: int) -> None:
         """Draw more samples of a stream, before all others: earlier batches wait for them."""
         if count:
-            self._to_draw.appendleft((Run(used.stream.key, None, count), None))
+            self._to_draw.appendleft((StreamRun(used.stream.key, None, count), None))
 
     # Results
 
