@@ -3,9 +3,13 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 # Python 3.12 begins with some hundred frozen objects of its own.
 _FROZEN_BY_PYTHON = 1000
+
+# How many blocks are under way. Where threads count at the same time, a mistake costs time only.
+_blocks = 0
 
 
 @contextmanager
@@ -16,12 +20,26 @@ def old_objects_kept() -> Iterator[None]:
     which is often where a block makes many objects. Nested blocks, and blocks in several threads,
     change nothing but the time.
     """
+    global _blocks  # noqa: PLW0603 - one count a process
     # Somebody else's objects are frozen: they stay so.
-    if gc.get_freeze_count() > _FROZEN_BY_PYTHON:
+    if has_frozen_objects():
         yield
         return
-    gc.freeze()
+    _blocks += 1
+    if _blocks == 1:
+        gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        _blocks -= 1
+        if not _blocks:
+            gc.unfreeze()
+
+
+@cache
+def has_frozen_objects() -> bool:
+    """Return whether this process has frozen objects, before it first freezes some here.
+
+    They are counted once: to count them, Python walks through all of them.
+    """
+    return gc.get_freeze_count() > _FROZEN_BY_PYTHON
