@@ -1,16 +1,25 @@
-"""Ray Datasets, as people write them."""
+"""Ray Datasets, as people write them.
 
-import ray
+Ray is imported when a pipeline is made: pytest loads this file to look for doctests, and programs
+that tests start are no forks where Ray is loaded.
+"""
+
 from small_pipelines import has_caption  # type: ignore[import-not-found]  # next to this file
 
 
 def rows(urls):
+    import ray
+
     return ray.data.read_webdataset(urls)
 
 
 def with_caption(urls):
+    import ray
+
     return ray.data.read_webdataset(urls).filter(has_caption)
 
 
 def strict(urls):
+    import ray
+
     return ray.data.read_webdataset(urls).map(lambda row: {"text": row["txt"]})
