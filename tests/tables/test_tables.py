@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,15 @@ def test_a_statement_that_needs_more_memory_than_it_may_have_is_an_error_of_the_
     assert caught.value.errno == errno.ENOMEM
 
 
+@pytest.fixture
+def _own_interrupt() -> Iterator[None]:
+    """Python's own handler of SIGINT: a library that an earlier test has used may have left another."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_own_interrupt")
 def test_a_signal_ends_a_statement_and_the_next_one_runs(tmp_path: Path):
     with Tables(tmp_path) as tables:
         tables.run("SELECT 1")
