@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.printed.pasted import commands, paste
 from wdsflow.example_shards import draw, write_examples
 
@@ -13,6 +15,7 @@ def make(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_the_line_makes_the_shards_of_the_documentation_and_prints_the_next_command(tmp_path: Path):
     done = make(tmp_path, "shards")
     assert (done.returncode, done.stderr) == (0, "")
@@ -39,6 +42,7 @@ def test_a_folder_that_exists_stays_as_it_is_and_the_printed_line_works(tmp_path
     assert len(list((tmp_path / "shards-2").iterdir())) == 4
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"")
     refused = make(tmp_path, "file/shards")

@@ -160,6 +160,7 @@ def test_workers_killed_at_random_moments_cost_no_row(tmp_path):
     assert killed
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_workers_that_never_start_are_given_up(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(MappingError, match=r"no worker starts: .*exit status 1"):

@@ -213,6 +213,7 @@ def test_an_alarm_is_on_stderr_even_where_logs_go_to_a_file(tmp_path):
     assert "alarm" in path.read_text()
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_no_stderr_is_no_reason_to_fail():
     run("import sys; sys.stderr = None; say(logging.INFO, 'news'); cry('alarm')")
 
