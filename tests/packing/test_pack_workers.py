@@ -18,6 +18,9 @@ from wdsflow import pack_shards
 from wdsflow.records.folder_lock import Busy
 from wdsflow.shards.source.base import SourceError
 
+# They find processes by what these have started.
+pytestmark = pytest.mark.usefixtures("new_interpreters")
+
 ROWS = 2_400
 OPTIONS = {"samples": 60, "jobs": 3}
 
@@ -85,7 +88,6 @@ def test_a_dry_run_of_many_rows_reports_what_would_be_written(table: str, tmp_pa
     )
 
 
-@pytest.mark.usefixtures("new_interpreters")
 def test_a_process_that_is_killed_is_replaced(table: str, tmp_path: Path):
     def kill_one(watch: Watch) -> None:
         children = sorted(watch.running(), key=lambda process: process.pid)
