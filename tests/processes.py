@@ -11,10 +11,11 @@ import psutil
 
 MARK = "WDSFLOW_TESTS"  # variable by which the processes of a session are known
 PATIENCE = 60.0  # seconds that processes have to end after the last test
+# Of multiprocessing; they end with it.
 _HELPERS = (
     "multiprocessing.resource_tracker",
     "multiprocessing.forkserver",
-)  # of multiprocessing; they end with it
+)
 
 
 def living_children(

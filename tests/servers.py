@@ -19,13 +19,14 @@ from pathlib import Path
 import pytest
 
 PIECE = 64 << 10
+# Headers that a relay has its own of.
 _OWN = (
     "transfer-encoding",
     "connection",
     "date",
     "server",
     "content-length",
-)  # headers that a relay has its own of
+)
 
 
 @dataclass

@@ -109,9 +109,8 @@ def test_the_score_of_the_image_based_baseline_finds_the_nearest_cluster(tmp_pat
     with torch.inference_mode():
         clip, transform, _, wanted = score.load("cpu")
         pixels = torch.stack([transform(module.Image.fromarray(image)) for image in images])
-        centroids = clip.encode_image(
-            pixels, normalize=True
-        )  # each image is its own cluster; the second is wanted
+        # Each image is its own cluster; the second is wanted.
+        centroids = clip.encode_image(pixels, normalize=True)
         assert score.score((clip, transform, centroids, wanted), images) == [0.0, 1.0]
 
 
@@ -150,9 +149,8 @@ def job(script, data, **variables):
 
 @pytest.mark.deep  # the pods below run the same command
 def test_the_tasks_of_the_slurm_array_filter_all_shards_together(data):
-    script = CLUSTER["filter.sbatch"].replace(
-        "--memory 56GiB", "--memory 4GiB"
-    )  # what this machine has
+    # What this machine has.
+    script = CLUSTER["filter.sbatch"].replace("--memory 56GiB", "--memory 4GiB")
     slices = re.findall(r"^#SBATCH --array=0-(\d+)$", script, re.MULTILINE)
     assert f"${{SLICES:-{int(slices[0]) + 1}}}" in script
 

@@ -31,12 +31,13 @@ def test_the_command_finds_an_empty_machine_and_a_clone(allowed: None) -> None:
     done = fresh("bash", "-c", look)
     *found, linked, here = done.stdout.splitlines()
     assert found[:3] == ["/dev/shm:", "", "/tmp:"]
+    # Settings that lead to packages.
     assert set(found[3:]) <= {
         ".config",
         ".pip",
         ".gitconfig",
         ".netrc",
-    }  # settings that lead to packages
+    }
     assert linked == "wdsflow/validate/rules"
     assert not os.path.exists(here)
     assert done.returncode == 3

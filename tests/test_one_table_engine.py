@@ -16,17 +16,19 @@ ALLOWED = {
     ("wdsflow.process_database", "duckdb"),
     # Errors of its statements.
     ("wdsflow.expressions.database", "duckdb"),
+    # Its errors say that a ledger cannot be read.
     (
         "wdsflow.filtering.deciding.compared_ledgers",
         "duckdb",
-    ),  # its errors say that a ledger cannot be read
+    ),
     ("wdsflow.table_files.parquet_file", "duckdb"),
     ("wdsflow.table_files.parquet_writer", "duckdb"),
     ("wdsflow.indexing.energon_database", "sqlite3"),  # writes the index file that Energon reads
+    # Its errors say that a table has to be read in another way.
     (
         "wdsflow.reshaping.graft.join_samples",
         "duckdb",
-    ),  # its errors say that a table has to be read in another way
+    ),
 }
 
 

@@ -16,10 +16,11 @@ MARK, EXIT_STATUS = "wdsflow.engines.mark", "wdsflow.engines.exit_status"
 STARTS = {  # call -> who makes it
     "Popen": {PEER, "wdsflow.shards.source.streams"},  # commands of users behind pipe: urls
     "fork": {KEEPER},
+    # Forks with shared memory; psutil's.
     "Process": {
         "wdsflow.training.workers.decoder_process",
         KEEPER,
-    },  # forks with shared memory; psutil's
+    },
     "posix_spawn": set(),
     "spawnv": set(),
     "ProcessPoolExecutor": set(),
@@ -64,10 +65,11 @@ def test_only_the_peer_and_its_keeper_read_how_a_process_ended():
     assert reading == {
         (PEER, "returncode"),
         (EXIT_STATUS, "Signals"),
+        # Of a fork; ``killed_by`` explains it.
         (
             "wdsflow.training.workers.decoder_process",
             "exitcode",
-        ),  # of a fork; ``killed_by`` explains it
+        ),
     }
 
 

@@ -35,6 +35,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
+# Pages whose commands start browsers and processes.
 SLOW = {
     "docs/feed.md",
     "docs/filter.md",
@@ -43,7 +44,7 @@ SLOW = {
     "docs/report.md",
     "docs/resize.md",
     "docs/runs.md",
-}  # pages whose commands start browsers and processes
+}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SET = re.compile(r"^<!-- set: (\w+) -->$", re.MULTILINE)
@@ -261,6 +262,5 @@ def test_commands_that_are_not_run_here_have_options_that_there_are(page):
         own, _ = _split([word for word in typed if word != "..."])
         group: Any = wdsflow()
         parent = click.Context(group, info_name="wdsflow")
-        group.get_command(parent, own[0]).make_context(
-            own[0], own[1:], parent=parent
-        )  # raises where it cannot be typed
+        # Raises where it cannot be typed.
+        group.get_command(parent, own[0]).make_context(own[0], own[1:], parent=parent)

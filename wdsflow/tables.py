@@ -54,16 +54,17 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-MEMORY = 512 << 20  # bytes
+# Bytes.
+MEMORY = 512 << 20
 _THREADS = 2
-_LEAST = 64 << 20  # bytes, with which DuckDB sorts rows of some hundred bytes on disk in one thread
-_PER_THREAD = (
-    128 << 20
-)  # bytes: with less, and several threads, large sorts end with "failed to pin block"
-_ADDRESSES = (
-    1 << 30
-)  # bytes that DuckDB and its threads reserve on top of its memory; without them the process dies
-_AT_ONCE = 4096  # rows of a result
+# Bytes, with which DuckDB sorts rows of some hundred bytes on disk in one thread.
+_LEAST = 64 << 20
+# Bytes: with less, and several threads, large sorts end with "failed to pin block".
+_PER_THREAD = 128 << 20
+# Bytes that DuckDB and its threads reserve on top of its memory; without them the process dies.
+_ADDRESSES = 1 << 30
+# Rows of a result.
+_AT_ONCE = 4096
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Result = TypeVar("Result")
@@ -100,9 +101,8 @@ class Tables:
         # their exceptions.
         self._thread = ThreadPoolExecutor(1, "wdsflow-tables")
         self._connection = duckdb.connect(":memory:", config=settings)
-        self._connection.execute(
-            "SET enable_progress_bar = false"
-        )  # in notebooks and `python -c` it is on
+        # In notebooks and `python -c` it is on.
+        self._connection.execute("SET enable_progress_bar = false")
         # All values of an object array decide its type, not a sample of them.
         self._connection.execute("SET pandas_analyze_sample = 1000000000")
 
@@ -192,7 +192,8 @@ def _need_addresses(size: int, folder: Path) -> None:
     """Raise TablesError if the process may not reserve so many more bytes of addresses."""
     try:
         import resource
-    except ImportError:  # Windows
+    except ImportError:
+        # Windows.
         return
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY and limit - psutil.Process().memory_info().vms < size:

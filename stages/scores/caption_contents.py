@@ -204,7 +204,8 @@ def is_filename_like(text: str) -> bool:
     return _HEX.fullmatch(text) is not None or (len(text) >= 5 and 2 * digits >= len(text))
 
 
-@lru_cache(maxsize=16)  # language and language_score are computed for the same caption
+# The scores language and language_score are computed for the same caption.
+@lru_cache(maxsize=16)
 def detect(text: str, *, lower: bool = True) -> tuple[str, float]:
     """Return the most likely language of a text, in lower case or as it is, and its probability."""
     if not any(map(str.isalpha, text)):

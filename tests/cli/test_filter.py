@@ -409,9 +409,8 @@ def test_a_bar_counts_samples_kept_ones_and_the_term_that_drops_most_and_a_shard
 
     looking = threading.Thread(target=look)
     looking.start()
-    monkeypatch.setattr(
-        time, "monotonic", lambda: 5.0
-    )  # no time passes: at least a thousandth of a second is assumed
+    # No time passes: at least a thousandth of a second is assumed.
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
     with os.fdopen(other, "w") as screen:
         monkeypatch.setattr(sys, "stderr", screen)
         assert run("filter", source, "-o", tmp_path / "out", "--where", where, "--jobs", 0) == 1

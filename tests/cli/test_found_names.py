@@ -288,9 +288,8 @@ def test_commands_that_are_printed_name_the_files(odd: Path):
         if "\n" in name or not name.isprintable():
             continue
         members = samples(number, IN_EACH)
-        write_tar(
-            odd / "in" / name, [*members[::2], *members[1::2]]
-        )  # members of a sample are not together
+        # Members of a sample are not together.
+        write_tar(odd / "in" / name, [*members[::2], *members[1::2]])
     done = run("validate", ".", "--format", "json")
     (verdict,) = json.loads(done.out)["verdicts"]
     command = verdict["advice"][0]["command"]

@@ -117,9 +117,8 @@ def test_filter_keeps_what_it_keeps_of_the_folder_and_resumes(hub, tmp_path):
     assert len(names) == 3
     clear(server)
     commit = server.repositories["datasets/org/set"].branches["main"]
-    assert (
-        run("filter", f"{SET}@{commit}/set/", "-o", tmp_path / "there", *WHERE, "--jobs", 0) == 0
-    )  # all is done
+    # All is done.
+    assert run("filter", f"{SET}@{commit}/set/", "-o", tmp_path / "there", *WHERE, "--jobs", 0) == 0
     assert not resolved(server)
     assert server.storage.asked == []
 
@@ -285,9 +284,8 @@ def test_an_object_of_a_bucket_that_is_replaced_is_never_read_as_one(hub):
     server.keep({"a.tar": old, "b.tar": old[::-1]})
     with open_source(named("hf://buckets/org/changing/a.tar")) as source:
         server.buckets["org/changing"]["a.tar"] = old[::-1]
-        assert (
-            source.read_at(4_000_000, 100) == old[4_000_000:4_000_100]
-        )  # by the address of the old one
+        # By the address of the old one.
+        assert source.read_at(4_000_000, 100) == old[4_000_000:4_000_100]
         del server.stored[hashlib.sha256(old).hexdigest()]
         with pytest.raises(SourceError, match="it changed while it was read"):
             source.read_at(8_000_000, 100)

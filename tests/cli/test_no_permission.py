@@ -14,10 +14,11 @@ from tests.packing.tables import jpeg
 from tests.printed.pasted import run
 from tests.shards.archives import JPEG, write_tar
 
+# Linux: the capabilities by which root reads every file; prctl's PR_CAPBSET_DROP.
 READ, DROP = (
     (1, 2),
     24,
-)  # Linux: the capabilities by which root reads every file; prctl's PR_CAPBSET_DROP
+)
 TYPED = {
     "validate locked": "the folder locked cannot be read: Permission denied",
     "validate locked/0.tar": "locked/0.tar: no permission to read it",

@@ -99,10 +99,11 @@ def test_damage_is_status_1_and_the_printed_commands_work(here: Path):
     assert "left out: 1 x next to damage: it may have lost members" in done.out
     found = commands(done.out)
     assert len(found) == 2
+    # A repair reports what is lost, too.
     assert [paste(command, here).status for command in found] == [
         1,
         0,
-    ]  # a repair reports what is lost, too
+    ]
 
 
 REFUSED = {

@@ -240,9 +240,8 @@ def test_filter_score_and_cut_write_what_they_write_from_the_folder(s3, tmp_path
         )
         assert same == (names, [], [])
     s3[1].clear()
-    assert (
-        run("filter", SET, "-o", tmp_path / "there" / "filtered", *WHERE, "--jobs", 0) == 0
-    )  # all is done
+    # All is done.
+    assert run("filter", SET, "-o", tmp_path / "there" / "filtered", *WHERE, "--jobs", 0) == 0
     assert s3[1].sent("0.tar") == 0
 
 

@@ -30,9 +30,8 @@ class Entry:
     name: str
     data: bytes = b""
     kind: Kind = "file"
-    pax: dict[str, str] = field(
-        default_factory=dict
-    )  # records of an extended header, which makes it PAX
+    # Records of an extended header, which makes it PAX.
+    pax: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

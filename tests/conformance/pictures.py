@@ -32,9 +32,8 @@ def picture(rng: Random, extension: str = "jpg", mode: str = "RGB", **save: obje
 def _saved(image: object, image_format: str, **save: object) -> bytes:
     stream = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # of rare formats, as long as Pillow writes them
+        # Of rare formats, as long as Pillow writes them.
+        warnings.simplefilter("ignore", DeprecationWarning)
         image.save(stream, image_format, **save)  # type: ignore[attr-defined]
     return stream.getvalue()
 

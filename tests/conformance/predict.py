@@ -50,9 +50,8 @@ class Prediction:
     """What should come out."""
 
     verdict: Verdict
-    keys: list[list[str]] = field(
-        default_factory=list
-    )  # of usable samples, worker by worker, in order
+    # Of usable samples, worker by worker, in order.
+    keys: list[list[str]] = field(default_factory=list)
     error: bool = False
 
     @property

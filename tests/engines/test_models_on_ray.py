@@ -45,9 +45,8 @@ def known(scores: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def shards(folder: Path) -> str:
     folder.mkdir()
-    for number, odd in enumerate(
-        ("", "hostile", "deadly")
-    ):  # one of each is enough: a process has to be started again
+    # One of each is enough: a process has to be started again.
+    for number, odd in enumerate(("", "hostile", "deadly")):
         texts = [f"caption {number} {each}" for each in range(30)]
         texts[7] += f" {odd}"
         write_tar(

@@ -264,10 +264,11 @@ def mortal(task: tuple[str, int], _: object) -> int:
 
 @pytest.mark.parametrize(
     "deaths",
+    # Each starts an actor.
     [
         1,
         *(pytest.param(deaths, marks=pytest.mark.deep) for deaths in (NODE_LOSSES - 1, 99)),
-    ],  # each starts an actor
+    ],
 )
 def test_a_task_whose_actor_is_lost_is_tried_again_by_another_and_then_given_up(
     tmp_path: Path, cluster: Cluster, deaths: int
@@ -296,9 +297,8 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster
         found = workers(site)
         if len(found) < 2:
             return []
-        killed.extend(
-            (found[0], found[1].parents()[1])
-        )  # the second is the actor that looks after one
+        # The second is the actor that looks after one.
+        killed.extend((found[0], found[1].parents()[1]))
         return [killed[1]]
 
     def kill(suspended: list[psutil.Process]) -> None:

@@ -80,9 +80,8 @@ def test_processes_that_die_at_some_items_cost_these_items_and_no_other(count, d
             assert not trials.died("begun", "died")
     blamed = deadly & set(range(count))
     assert trials.outputs() == ["died" if at in blamed else f"output {at}" for at in range(count)]
-    assert processes == (
-        2 + 2 * len(blamed) if blamed else 0
-    )  # twice together, then each suspect twice
+    # Twice together, then each suspect twice.
+    assert processes == (2 + 2 * len(blamed) if blamed else 0)
 
 
 def test_processes_that_never_get_anywhere_are_given_up():

@@ -21,10 +21,11 @@ def test_a_run_over_many_shards_with_dying_workers_is_killed_resumed_and_counted
         "--compare",
     ]
     line = [sys.executable, str(ROOT / "scripts" / "simulate"), *words]
+    # Otherwise the script would look whether to install.
     entered = {
         **os.environ,
         "_WDSFLOW_SCRIPT": "test",
-    }  # otherwise the script would look whether to install
+    }
     done = subprocess.run(line, env=entered, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "killed: dead, " in done.stdout

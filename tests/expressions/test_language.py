@@ -163,11 +163,12 @@ def test_what_is_not_known_decides_nothing(
     [
         ("width > 2", {"width": [3, 4]}, True),
         ("width > 2", {"width": [3, 1]}, False),
+        # As above: a condition is tested for each image.
         (
             "not width <= 2",
             {"width": [3, 1]},
             False,
-        ),  # as above: a condition is tested for each image
+        ),
         ("width > 2 or height > 2", {"width": [3, 1], "height": [1, 3]}, True),
         ("any(width > 2)", {"width": [3, 1]}, True),
         ("any(width > 2 and height > 2)", {"width": [3, 1], "height": [1, 3]}, False),

@@ -300,9 +300,8 @@ def test_no_damage_to_an_expression_raises_anything_else(random, data) -> None:
     )
 
 
-LINE = "".join(
-    f"{number:04d} " for number in range(80)
-)  # 400 characters, none of which is like its neighbours
+# 400 characters, none of which is like its neighbours.
+LINE = "".join(f"{number:04d} " for number in range(80))
 
 
 @pytest.mark.parametrize(

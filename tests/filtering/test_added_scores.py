@@ -85,14 +85,12 @@ def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: py
         patched.setattr(blur, "of", refuse)
         score(source, tmp_path / "out", "caption_words")
     after = pq.read_table(tmp_path / "out/.wdsflow/ledger/00002.parquet")
-    same = [
-        name for name in before.column_names if name != "failed"
-    ]  # which lists the failures of all scores
+    # Which lists the failures of all scores.
+    same = [name for name in before.column_names if name != "failed"]
     assert after.select(same).equals(before.select(same))
     assert after["caption_words"].null_count == 2
-    write_tar(
-        tmp_path / "in" / "00001.tar", entries(7, 5)
-    )  # another shard: all of its scores are computed
+    # Another shard: all of its scores are computed.
+    write_tar(tmp_path / "in" / "00001.tar", entries(7, 5))
     report = score(source, tmp_path / "out", "height")
     assert [change.partition(": the input changed")[0][-9:] for change in report.changed] == [
         "00001.tar"

@@ -99,11 +99,12 @@ def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(
             ),
             8,
         ),
+        # There, but not readable: that is the sample's fault.
         (
             [[("1.txt", b"\xff")]],
             Recipe(where=WORDS),
             0,
-        ),  # there, but not readable: that is the sample's fault
+        ),
         ([[("1.json", b"{")]], Recipe(where=WORDS, caption="json:description"), 0),
     ],
 )

@@ -206,9 +206,8 @@ def test_other_captions_are_scored_without_decoding_an_image(
     counted = Counted(monkeypatch)
     measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
     assert counted.images == 2  # those that cannot be decoded: nothing is known of them
-    assert (
-        counted.ran == ["open_clip text"] * 2 * SAMPLES
-    )  # one of 12 has no image, one of them two captions
+    # One of 12 has no image, one of them two captions.
+    assert counted.ran == ["open_clip text"] * 2 * SAMPLES
     assert close(tmp_path / "out", tmp_path / "anew", COSINE)
 
 
@@ -694,11 +693,12 @@ def test_a_decoder_finds_embeddings_without_importing_what_models_need(
     done = subprocess.run(
         words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True
     )
+    # Those of labels are computed.
     assert json.loads(done.stdout) == [
         [True, True, False, True],
         8,
         [],
-    ]  # those of labels are computed
+    ]
 
 
 @pytest.mark.deep
@@ -775,9 +775,8 @@ def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip
     ):
         measure_shards(source, out, plain, HERE)
     assert measure_shards(source, out, half, HERE).resumed == 2
-    more = replace(
-        half, scores=("caption_words",), precision="bf16"
-    )  # without a model nothing depends on it
+    # Without a model nothing depends on it.
+    more = replace(half, scores=("caption_words",), precision="bf16")
     assert measure_shards(source, out, more, HERE).resumed == 0
     cut = filter_shards(
         source, tmp_path / "cut", Recipe(where=f"{column} > -2", image="jpg"), HERE, ledger=out

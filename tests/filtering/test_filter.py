@@ -68,9 +68,8 @@ def test_members_are_the_very_bytes_of_the_input_headers_included(tmp_path: Path
     assert after.read_bytes() == b"".join(parts) + bytes(1024)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # webdataset leaves its file open
+# Webdataset leaves its file open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_gnu_tar_and_webdataset_read_the_output(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1)
     filter_shards(source, tmp_path / "out", LARGE, HERE)
@@ -436,9 +435,8 @@ def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     write_tar(tmp_path / "in" / "00001.tar", entries(1, 20))
     measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE)
     (tmp_path / "scores" / ".wdsflow" / "ledger" / "00001.parquet").unlink()
-    with pytest.raises(
-        LedgerError, match=r"scores has no ledger of 00001\.tar: measure"
-    ):  # it may hold the first of two
+    # It may hold the first of two.
+    with pytest.raises(LedgerError, match=r"scores has no ledger of 00001\.tar: measure"):
         filter_shards(
             source,
             tmp_path / "cut3",

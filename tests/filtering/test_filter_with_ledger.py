@@ -72,9 +72,8 @@ def test_with_a_filters_ledger_the_scores_that_were_not_needed_are_computed(
     filter_shards(
         source, tmp_path / "some", Recipe(where="min_side >= 200 and caption_words >= 3"), HERE
     )
-    where = Recipe(
-        where="caption_words > 1 and has('json')"
-    )  # of small pictures the words were not counted
+    # Of small pictures the words were not counted.
+    where = Recipe(where="caption_words > 1 and has('json')")
     cut = filter_shards(source, tmp_path / "cut", where, HERE, ledger=tmp_path / "some")
     filtered = filter_shards(source, tmp_path / "kept", where, HERE)
     assert (cut.total("kept"), cut.failures) == (filtered.total("kept"), []) == (32, [])
@@ -154,9 +153,8 @@ def test_a_bare_name_is_the_only_column_of_that_name(
     assert done.status == 2
     assert "the ledgers have 2 columns of the name caption_words" in done.err
     assert f"name one of them: {tag}, {text}" in done.err
-    assert (
-        run("measure", "in", "-o", "scored", "--scores", "caption_words").status == 0
-    )  # a column of just this name
+    # A column of just this name.
+    assert run("measure", "in", "-o", "scored", "--scores", "caption_words").status == 0
     assert (
         run(
             "filter", "in", "-o", "three", "--ledger", "scored", "--where", "caption_words >= 3"
@@ -173,9 +171,8 @@ def test_a_name_is_found_anywhere_in_a_predicate():
     ]
     where = "not any(blur > 1) or width in (1, 2) or blur is None or 2 <= mean(-blur + 1) <= 3"
     assert with_columns(where, there).count('blur(image="png")') == 3
-    assert (
-        with_columns("near_duplicate", there) == "near_duplicate"
-    )  # any distance can be had from what was gathered
+    # Any distance can be had from what was gathered.
+    assert with_columns("near_duplicate", there) == "near_duplicate"
     assert with_columns("blur(image='jpg') > 1", there) == "blur(image='jpg') > 1"
     with pytest.raises(ExpressionError, match="2 columns of the name blur"):
         with_columns("blur > 1", [*there, ScoreCall("blur", (("image", "jpg"),))])

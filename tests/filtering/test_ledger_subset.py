@@ -71,9 +71,8 @@ def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed
         path = tmp_path / "00000.tar.gz"
         data = (scored / "in" / "00000.tar").read_bytes()
         middle = len(data) // 2
-        path.write_bytes(
-            gzip.compress(data[:middle]) + gzip.compress(data[middle:])
-        )  # as pigz and others write
+        # As pigz and others write.
+        path.write_bytes(gzip.compress(data[:middle]) + gzip.compress(data[middle:]))
     assert (kept.samples, kept.kept) == (20, 12)
     for step in (1000, 512, 1 << 20):
         with view_of(open_source(named(str(path))), kept.ranges) as view:

@@ -82,9 +82,8 @@ def test_our_own_judge_finds_nothing_in_the_output(filtered: Path):
         level="full",
     )
     assert [verdict.outcome for verdict in report.verdicts] == ["trains", "trains"]
-    of_the_shards = [
-        finding for finding in report.findings if finding.code != "P311"
-    ]  # that is of what is installed
+    # That is of what is installed.
+    of_the_shards = [finding for finding in report.findings if finding.code != "P311"]
     assert [finding for finding in of_the_shards if finding.severity != "info"] == []
     whole = check(str(filtered), readers=["open-clip-3.3"], level="full")
     assert [verdict.usable for verdict in whole.verdicts] == [28]

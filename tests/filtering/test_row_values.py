@@ -51,11 +51,12 @@ def judge(text: str, **values: Any) -> tuple[bool | None, str | None]:
         ("not width > 1", {"width": FAILED}, (None, "truncated")),
         ("2 < width < height", {"width": 1}, (False, None)),
         ("2 < width < height", {"width": 3}, (None, None)),
+        # Waits for the height, then knows the reason.
         (
             "width * height > 1",
             {"width": FAILED},
             (None, None),
-        ),  # waits for the height, then knows the reason
+        ),
         ("width > 1", {"width": None}, (None, "null")),
         ("width > 1", {"width": math.nan}, (None, "not-finite")),
         ("width > 1", {"width": math.inf}, (None, "not-finite")),
@@ -93,11 +94,12 @@ def test_null_is_what_could_not_be_computed(text, values, expected):
     [
         ("width > 2", {"width": [3, 4]}, (True, None)),
         ("width > 2", {"width": [3, 1]}, (False, None)),
+        # As above: a condition is tested for each image.
         (
             "not width <= 2",
             {"width": [3, 1]},
             (False, None),
-        ),  # as above: a condition is tested for each image
+        ),
         ("width > 2 or height > 2", {"width": [3, 1], "height": [1, 3]}, (True, None)),
         ("any(width > 2)", {"width": [3, 1]}, (True, None)),
         ("any(width > 2 and height > 2)", {"width": [3, 1], "height": [1, 3]}, (False, None)),

@@ -85,12 +85,13 @@ samples = st.tuples(
     st.sampled_from(CAPTIONS),
     st.sampled_from(TREES),
 )
+# A set without any caption, or name in json, is refused.
 FIRST = (
     "a",
     picture(30, 30),
     b"a caption",
     b'{"n": 1, "t": "x"}',
-)  # a set without any caption, or name in json, is refused
+)
 shard_sets = st.lists(st.lists(samples, max_size=8), min_size=1, max_size=3).map(
     lambda sets: [[FIRST], *sets]
 )

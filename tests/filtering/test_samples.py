@@ -120,9 +120,8 @@ def test_a_cut_at_a_border_of_samples_hurts_none():
     assert samples.damage == ["at byte 15,360 the end mark is missing"]
 
 
-@pytest.mark.parametrize(
-    "end", [5 * 2560, 4 * 2560 + 512 + 2000]
-)  # after the last block, inside its padding
+# After the last block, inside its padding.
+@pytest.mark.parametrize("end", [5 * 2560, 4 * 2560 + 512 + 2000])
 def test_where_a_cut_between_members_may_have_cost_a_sample_some_the_damage_names_it(end):
     members = [(f"{n}.{field}", b"x" * 2000) for n in range(4) for field in ("jpg", "txt")]
     found, samples = read(tar_bytes(members)[:end])
@@ -175,9 +174,8 @@ def test_damage_far_before_it_does_not_mark_the_last_sample_of_a_shard():
     found, _ = read(bytes(data))
     troubles = {"0": "", "1": "", "2": "beside-damage", "3": "beside-damage"}
     assert {sample.key: sample.trouble for sample in found} == troubles
-    found, _ = read(
-        bytes(data[: 2560 * 7]) + b"?" * 512 + bytes(10240)
-    )  # of the last sample nothing but the jpg
+    # Of the last sample nothing but the jpg.
+    found, _ = read(bytes(data[: 2560 * 7]) + b"?" * 512 + bytes(10240))
     assert {sample.key: sample.trouble for sample in found}["3"] == "beside-damage"
 
 

@@ -120,11 +120,12 @@ def test_twins_whose_neighbours_are_dropped_are_not_counted_as_kept():
     keys, values = ["a", "b", "a", "a", "c", "a"], np.array([3.0, 1, 3, 3, 5, 3])
     found = column(values.tolist())
     found.twins.append((keys, values))
+    # At 2, both that follow the first "a" are put aside.
     assert [found.kept(least) for least in (0, 2, 4)] == [
         6,
         3,
         1,
-    ]  # at 2, both that follow the first "a" are put aside
+    ]
 
 
 @pytest.mark.parametrize(

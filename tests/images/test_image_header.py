@@ -206,9 +206,8 @@ def test_a_jpeg_2000_is_read_up_to_its_codestream(boxed, profile):
 
 @pytest.mark.parametrize("turned", [None, 3, 6])
 @pytest.mark.parametrize("mode", ["L", "I;16", "RGB", "RGBA"])
-@pytest.mark.parametrize(
-    "compression", [None, "tiff_lzw"]
-)  # libtiff writes the directory at the end
+# Libtiff writes the directory at the end.
+@pytest.mark.parametrize("compression", [None, "tiff_lzw"])
 def test_a_tiff_is_what_pillow_reads_of_it(mode, compression, turned):
     options = {"compression": compression} if compression else {}
     data = encoded(

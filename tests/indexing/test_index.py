@@ -82,9 +82,8 @@ def test_an_index_has_the_same_bytes_in_whatever_order_shards_are_read(
             [(f"{number}{n}.{kind}", b"1") for n in range(40) for kind in ("jpg", "txt")],
         )
     write_tar(pair / "0003.tar", [("cut.jpg", bytes(5000))])
-    (pair / "0003.tar").write_bytes(
-        (pair / "0003.tar").read_bytes()[:2000]
-    )  # it has no place in the index
+    # It has no place in the index.
+    (pair / "0003.tar").write_bytes((pair / "0003.tar").read_bytes()[:2000])
 
     def backwards(work: Any, do: Any, note: Any, jobs: int, begin: Any) -> None:
         done = [(job, do(job, Event())) for job in work]

@@ -13,9 +13,8 @@ from tests.cli import shards
 from wdsflow.indexing import index_shards
 from wdsflow.indexing.index_options import KINDS
 
-PYTHON = os.environ.get(
-    "WDSFLOW_INDEX_READERS", sys.executable
-)  # of an environment that has Energon
+# Of an environment that has Energon.
+PYTHON = os.environ.get("WDSFLOW_INDEX_READERS", sys.executable)
 SAMPLES, KEYS = 16, [f"{shard:02d}{sample:04d}" for shard in range(2) for sample in range(8)]
 
 _ENERGON = """
@@ -66,9 +65,8 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # it leaves files open
+# It leaves files open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_openclip_takes_the_number_of_samples(indexed: Path) -> None:
     data = pytest.importorskip("open_clip_train.data", reason="OpenCLIP is not installed")

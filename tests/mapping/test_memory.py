@@ -20,10 +20,11 @@ pytestmark = pytest.mark.usefixtures("new_interpreters")
 
 ROOT = Path(__file__).resolve().parents[2]
 CAP = 640 << 20
+# 2.8 MB a row, 1 GB together: 1.6 times the cap, as datasets.map holds it all at once.
 ROWS, SIDE = (
     360,
     480,
-)  # 2.8 MB a row, 1 GB together: 1.6 times the cap, as datasets.map holds it all at once
+)
 
 PROGRAM = """
 import json, resource, sys
@@ -164,11 +165,12 @@ def test_the_busy_worker_that_takes_most_is_killed_where_all_take_too_much() -> 
         Taking(1 << 39, "c"),
     ]
     with contextlib.closing(MemoryWatch(1 << 20, lambda: cast("list[MapWorker]", workers))):
+        # One that is killed takes its memory until it has ended.
         for worker in (
             workers[2],
             workers[1],
             workers[3],
-        ):  # one that is killed takes its memory until it has ended
+        ):
             worker.ended.wait()
     assert [worker.killed for worker in workers] == [
         "",

@@ -182,10 +182,11 @@ LARGE = b"\0\0\0\x01mdat" + (24).to_bytes(8, "big") + bytes(8)
         (box(b"moov") + box(b"mdat", 30), False),
         (box(b"moov") + bytes(7), False),
         (box(b"ftyp") + bytes(7), True),
+        # A box without a name that goes on to the end, and no index before it.
         (
             box(b"ftyp") + bytes(8),
             True,
-        ),  # a box without a name that goes on to the end, and no index before it
+        ),
         (box(b"ftyp") + box(b"moov", told=0), False),
         (box(b"ftyp") + box(b"mdat", told=0), True),
         (box(b"moov") + box(b"mdat", told=0), False),

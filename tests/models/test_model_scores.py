@@ -68,9 +68,8 @@ def test_a_score_of_ones_own_decides_beside_others(tmp_path):
     for row in rows:
         words = row["sample"] % 5 + 1
         assert row["outcome"] == ("kept" if words >= 3 else "dropped")
-        assert row["letters(times=3)"] == (
-            12 * words if words >= 2 else None
-        )  # one word was put out before
+        # One word was put out before.
+        assert row["letters(times=3)"] == (12 * words if words >= 2 else None)
         assert (row["brightest"] is None) == (words < 3)
     assert report.total("kept") == 12
 

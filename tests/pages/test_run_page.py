@@ -282,10 +282,11 @@ def test_it_begins_with_the_predicate_of_the_run_and_says_what_was_not_computed(
     [
         ("min_side > 100 and not duplicate", {"False"}),
         ("duplicate != True and min_side > 100", {"False"}),
+        # Of a value that no sample has too.
         (
             "format in ('jpeg', 'bmp') and min_side > 100",
             {"jpeg", "bmp"},
-        ),  # of a value that no sample has too
+        ),
     ],
 )
 def test_a_term_about_values_is_the_boxes_that_are_ticked(

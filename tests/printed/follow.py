@@ -45,9 +45,8 @@ def follow(
             )
     for command in commands(report.out):
         if not any(command in step for step in _steps(report.out)):
-            told = (
-                report.out.partition(command)[0].rstrip().rpartition("\n")[2]
-            )  # a fix, with what it brings
+            # A fix, with what it brings.
+            told = report.out.partition(command)[0].rstrip().rpartition("\n")[2]
             yield from _follow_command(folder, command, told, readers)
 
 

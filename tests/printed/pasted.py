@@ -23,9 +23,8 @@ _INSTALL = r"(?:\S*python[\d.]* -m pip|uv pip|pip) install\b"
 # Anywhere in a line: a command that is followed by words of the message is none, and shows when it
 # is run.
 _COMMAND = re.compile(rf"(?:{_OURS}|{_INSTALL}).*$", re.MULTILINE)
-_ROOMS = frozenset(
-    {"help", "fullDescription", "shortDescription", "fields"}
-)  # of SARIF: manual pages; of JSON: names
+# Of SARIF: manual pages; of JSON: names.
+_ROOMS = frozenset({"help", "fullDescription", "shortDescription", "fields"})
 
 
 class Done(NamedTuple):

@@ -46,9 +46,8 @@ def test_samples_and_rows_are_counted_and_the_next_command_works(place: Path):
     assert "samples: 3 matched + 1 unmatched + 0 ambiguous + 0 without field = 4" in done.out
     assert "rows of the table: 3 used + 1 unmatched = 4" in done.out
     assert texts(place / "out") == ["caption of 0a", "caption of 0b", "caption of 1a"]
-    assert [paste(command, place).status for command in commands(done.out)] == [
-        1
-    ]  # a sample has no caption
+    # A sample has no caption.
+    assert [paste(command, place).status for command in commands(done.out)] == [1]
 
 
 def test_keys_of_another_download_are_refused_with_the_command_that_joins_on_the_url(place: Path):

@@ -41,9 +41,8 @@ def readers(real_readers: RealReaders) -> Iterator[Mapping[str, RealReader]]:
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(
-        "COLUMNS", "100000"
-    )  # sentences stay whole; commands are not wrapped at any width
+    # Sentences stay whole; commands are not wrapped at any width.
+    monkeypatch.setenv("COLUMNS", "100000")
 
 
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.deep)])
@@ -66,9 +65,8 @@ def test_all_that_is_advised_works_and_brings_what_it_promises(tmp_path, readers
     assert wrong == []
 
 
-Set = tuple[
-    str, str, Callable[[Path], list[str]]
-]  # name, level, what writes it into a folder and returns its urls
+# Name, level, what writes it into a folder and returns its urls.
+Set = tuple[str, str, Callable[[Path], list[str]]]
 
 
 def crafted() -> Iterator[Set]:
@@ -156,8 +154,7 @@ def test_repeated_images_and_captions_that_are_file_names_come_with_filters_that
         if each.startswith("wdsflow filter")
     }
     assert list(found) == ["'not is_filename_like'", "'not duplicate'"]
-    assert (
-        len({each.split(" -o ")[1].split()[0] for each in found.values()} | {"filtered"}) == 3
-    )  # none is in use
+    # None is in use.
+    assert len({each.split(" -o ")[1].split()[0] for each in found.values()} | {"filtered"}) == 3
     for where, left in (("'not is_filename_like'", 30), ("'not duplicate'", 1)):
         assert f"    {left:2}  kept" in paste(found[where], tmp_path).out

@@ -16,9 +16,8 @@ HERE = {  # a name that only this room uses -> where else, and why
     "wdsflow.records.unfinished.end_shards": set(),
     "wdsflow.records.shard_counts.write_counts": set(),
     "wdsflow.records.shard_counts.remove_counts": set(),
-    "wdsflow.records.folder_lock.Lock": {
-        "wdsflow.filtering.run_record"
-    },  # workers on other machines
+    # Workers on other machines.
+    "wdsflow.records.folder_lock.Lock": {"wdsflow.filtering.run_record"},
     "wdsflow.shards.atomic.remove_stale": {  # folders of one file
         "wdsflow.indexing.energon_database",
         "wdsflow.filtering.ledger.export",

@@ -129,9 +129,8 @@ def test_a_second_run_keeps_what_is_done_and_leaves_the_same_bytes(source: Path,
     "change",
     [
         lambda line: line.replace('"written":3', '"written":2'),  # its counts do not add up
-        lambda line: re.sub(
-            r'"(samples|written)":3', r'"\1":-3', line
-        ),  # they do, but are negative
+        # They do, but are negative.
+        lambda line: re.sub(r'"(samples|written)":3', r'"\1":-3', line),
         lambda line: line[:-9],  # cut by a full disk
         lambda line: line.replace('"url"', '"later"'),  # of another version
     ],

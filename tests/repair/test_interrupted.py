@@ -24,10 +24,11 @@ def samples(shard: int, count: int = 100) -> list[tuple[str, bytes]]:
     pictures = [
         (f"{shard}{n:03}.jpg", JPEG * random.Random(n).randrange(100, 3000)) for n in range(count)
     ]
+    # Apart: to be brought together.
     return [
         *pictures,
         *((f"{shard}{n:03}.txt", b"a caption") for n in range(count)),
-    ]  # apart: to be brought together
+    ]
 
 
 @pytest.fixture

@@ -34,9 +34,8 @@ def messy_shards(folder: Path) -> str:
         ]
         twins = [(f"./._{key}.JPG", b"twin") for key in keys]
         data = tar_bytes([member for pair in zip(twins, images, strict=True) for member in pair])
-        (folder / f"{number}.tar").write_bytes(
-            data + tar_bytes(captions)
-        )  # the second archive is seen by nobody
+        # The second archive is seen by nobody.
+        (folder / f"{number}.tar").write_bytes(data + tar_bytes(captions))
     return str(folder / "{0..1}.tar")
 
 

@@ -260,9 +260,8 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
     shutil.copytree(urls, tmp_path / "moved")
     assert scores(str(tmp_path / "moved"), "moved-out") == [3.0] * 4 + [6.0] * 4
     Path(urls, "0.tar").rename(tmp_path / "0.tar")
-    shutil.copy(
-        tmp_path / "in/1.tar", tmp_path / "moved/0.tar"
-    )  # same name, same keys, other images
+    # Same name, same keys, other images.
+    shutil.copy(tmp_path / "in/1.tar", tmp_path / "moved/0.tar")
     with pytest.raises(ContradictedJoin, match="another image_xxh3"):
         scores(str(tmp_path / "moved"), "other-out")
     options = {"table": tmp_path / "scored", "fields": ["json:n=caption_length"]}
@@ -504,9 +503,8 @@ def test_members_that_are_replaced_keep_their_place_and_name_and_others_their_by
         fields=["txt=c", "json:c=c"],
     )
     assert report.merged("impossible") == {"its json is not an object": 1}
-    assert (
-        dict(read_tar(tmp_path / "p/0.tar"))["a.TXT"] == b"old"
-    )  # all that was to be set in a sample, or nothing
+    # All that was to be set in a sample, or nothing.
+    assert dict(read_tar(tmp_path / "p/0.tar"))["a.TXT"] == b"old"
     assert (report.total("matched"), report.refused) == (1, True)
 
 

@@ -228,16 +228,16 @@ def test_a_damaged_extended_header_between_samples_that_holds_only_a_time_costs_
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for number, field in [(number, field) for number in range(4) for field in ("jpg", "txt")]:
             member = tarfile.TarInfo(f"{number:04}.{field}")
+            # Webdataset's own writer stores such times.
             member.size, member.mtime = (
                 900,
                 1_700_000_000.5,
-            )  # webdataset's own writer stores such times
+            )
             tar.addfile(member, io.BytesIO(b"x" * 900))
     data = stream.getvalue()
     headers = [at for at in range(0, len(data), 512) if data[at + 257 : at + 262] == b"ustar"]
-    for at in headers[
-        4::4
-    ]:  # before each picture: within a sample nothing proves that both parts are of one
+    # Before each picture: within a sample nothing proves that both parts are of one.
+    for at in headers[4::4]:
         hurt = bytearray(data)
         hurt[at + 3] ^= 1
         samples = Samples(MemorySource(bytes(hurt)), contents=False)

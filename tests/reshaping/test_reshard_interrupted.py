@@ -65,9 +65,8 @@ def test_a_full_disk_ends_with_status_2_in_two_lines_and_leaves_no_part_of_a_sha
     tmp_path: Path, order
 ):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"
-    limit = (
-        90_000 if order else 60_000
-    )  # bytes of a file: the system says that there is no space beyond
+    # Bytes of a file: the system says that there is no space beyond.
+    limit = 90_000 if order else 60_000
 
     def no_space() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -94,9 +94,8 @@ def test_a_sample_without_tokens_differs_only_where_others_have_them(scanned):
     assert told(scanned(samples(4, jpg=IMAGE, json=talk(0)))) == {}
     members = [*samples(4, jpg=IMAGE, json=talk(1)), *samples(1, 900, jpg=IMAGE, json=talk(0))]
     assert told(scanned(members)) == {IMAGES: 1}
-    assert (
-        told(scanned([*members[:8], *samples(2, 900, json=talk(0))])) == {}
-    )  # text only, as LLaVA mixes in
+    # Text only, as LLaVA mixes in.
+    assert told(scanned([*members[:8], *samples(2, 900, json=talk(0))])) == {}
 
 
 def test_sets_whose_images_are_elsewhere_are_not_accused(scanned):

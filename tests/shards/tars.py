@@ -163,9 +163,8 @@ def _member(r: Random, form: int, number: int, odd: bool) -> tuple[tarfile.TarIn
         info.type = r.choice([b"7", b"\0", b"V", b"M"])
     if info.type in (b"0", b"7", b"\0", b"V", b"M"):
         info.size = r.choice(_SIZES)
-    info.mtime = r.choice(
-        [0, 5, 1700000000, 5 if plain else r.random() * 2e9]
-    )  # a fraction needs a PAX header
+    # A fraction needs a PAX header.
+    info.mtime = r.choice([0, 5, 1700000000, 5 if plain else r.random() * 2e9])
     if form == tarfile.PAX_FORMAT and r.random() < 0.1:
         info.pax_headers = {
             "comment": "x" * r.choice([3, 600, 2000]),
@@ -207,9 +206,8 @@ def _field(r: Random, data: bytes, at: int) -> bytes:
     start, end = r.choice(_FIELDS)
     width = end - start
     number = r.choice([0, 1, 511, 512, 513, 1000, 5000, 10**6])
-    big = r.choice(
-        [5, 512, 2000, 2**31]
-    )  # tarfile walks through more than that for hours, reading nothing
+    # Tarfile walks through more than that for hours, reading nothing.
+    big = r.choice([5, 512, 2000, 2**31])
     value = r.choice(
         [
             r.randbytes(width),

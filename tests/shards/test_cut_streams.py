@@ -114,9 +114,8 @@ def test_what_is_whole_is_never_called_cut(kind, opened):
 
 def test_frames_to_skip_are_no_end_of_a_zstd_stream(opened):
     frame = PACKERS["zst"](TAR)
-    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00" + len(frame).to_bytes(
-        4, "little"
-    )  # as pzstd writes them
+    # As pzstd writes them.
+    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00" + len(frame).to_bytes(4, "little")
     with opened(skipped + frame) as source:
         assert len(by_walk(source)[0].members) == 120
         assert not source.cut

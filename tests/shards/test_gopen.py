@@ -92,6 +92,9 @@ def test_a_second_call_changes_nothing_and_other_schemes_stay() -> None:
 def test_writing_is_left_to_the_handler_that_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"wdsflow only reads them: s3://bucket/0\.tar"):
         gopen_module.gopen("s3://bucket/0.tar", "wb")
+    with pytest.raises(ValueError, match="only reads them") as refused:
+        gopen_module.gopen("s3://user:word@bucket/0.tar", "wb")
+    assert "word" not in str(refused.value)
     written: list[str] = []
 
     def write(url: str, mode: str, bufsize: int) -> None:

@@ -149,9 +149,8 @@ def test_a_connection_that_breaks_again_and_again_is_told(ranges, level):
         log.cut = cut
         shard = scan_shard(named(f"{base}/a.tar"), ScanOptions(level=level))
         assert shard.error == "io" or shard.stop.kind == "error"
-        assert (
-            shard.stop.detail
-        )  # which of several names the fault has depends on when it is noticed
+        # Which of several names the fault has depends on when it is noticed.
+        assert shard.stop.detail
         assert len(log.asked) < 24
 
 

@@ -60,7 +60,8 @@ def test_there_is_one_quick_way_through_headers():
         for path in (ROOT / "wdsflow/shards").rglob("*.py")
         if "adler32(" in path.read_text("utf-8")
     ]
+    # The quick way, the careful way.
     assert sorted(path.name for path in loops) == [
         "plain_entries.py",
         "tar_header.py",
-    ]  # the quick way, the careful way
+    ]

@@ -245,9 +245,8 @@ def test_damage_without_bytes_of_its_own_does_not_part_a_sample(tmp_path: Path) 
         for name in ("0.jpg", "0.txt", "1.jpg", "1.txt"):
             _add(tar, name, b"")
     data = bytearray(path.read_bytes())
-    data[124:136] = (-1024 % 256**12).to_bytes(
-        12, "big"
-    )  # tarfile ends at a size that leads backwards
+    # Tarfile ends at a size that leads backwards.
+    data[124:136] = (-1024 % 256**12).to_bytes(12, "big")
     data[148:156] = b" " * 8
     data[148:156] = b"%06o\0 " % sum(data[:512])
     path.write_bytes(data)

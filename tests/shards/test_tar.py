@@ -194,11 +194,12 @@ def test_links_folders_and_devices_are_delivered_with_their_kind():
         "special",
         "file",
     ]
+    # A contiguous file.
     assert counts(walk) == {
         "tar.link": 2,
         "tar.directory": 1,
         "tar.special": 1,
-    }  # a contiguous file
+    }
 
 
 def test_a_global_record_that_renames_all_is_obeyed():

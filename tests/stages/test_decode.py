@@ -187,9 +187,8 @@ def test_pixels_are_counted_before_they_are_decoded():
     )
     assert ours(Decode(), png) == "too-many-pixels"
     assert ours(Decode(max_pixels=None, mode="reference", budget=1 << 29), png) == "over-budget"
-    assert (
-        ours(Decode(max_pixels=None, budget=None), png) == "too-many-pixels"
-    )  # Pillow's own limit
+    # Pillow's own limit.
+    assert ours(Decode(max_pixels=None, budget=None), png) == "too-many-pixels"
     assert ours(Decode(max_pixels=96 * 72), encoded(photo(), "WEBP")).shape == (72, 96, 3)
     assert ours(Decode(max_pixels=96 * 72 - 1), encoded(photo(), "WEBP")) == "too-many-pixels"
 

@@ -181,9 +181,8 @@ def test_a_tokenizer_of_transformers_is_taken_once_it_pads():
     with pytest.raises(TokenizerError, match="different lengths") as caught:
         TokenizerContract(tokenizer)(TEXTS)
     [advice] = re.findall(r"functools\.partial\(.*\)", str(caught.value))
-    padded = eval(
-        advice, {"functools": __import__("functools"), "tokenizer": tokenizer}
-    )  # as the message prints it
+    # As the message prints it.
+    padded = eval(advice, {"functools": __import__("functools"), "tokenizer": tokenizer})
     rows: list[Any] = TokenizerContract(padded)(TEXTS)
     assert [len(row) for row in rows] == [77] * len(TEXTS)
     assert rows[0].tolist()[:4] == [2, 0, 3, 1]

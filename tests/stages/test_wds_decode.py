@@ -13,9 +13,8 @@ from wdsflow.stages import CleanText, Decode, JsonText, Pipeline, Rename, Tokeni
 wds = pytest.importorskip("webdataset")
 pytestmark = [
     pytest.mark.webdataset,
-    pytest.mark.filterwarnings(
-        "ignore::pytest.PytestUnraisableExceptionWarning"
-    ),  # webdataset leaves shards open
+    # Webdataset leaves shards open.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 CAPTIONS = ["a cat", "une  flèche &amp; un arc"]  # the second one is cleaned

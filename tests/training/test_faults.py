@@ -237,9 +237,8 @@ def test_other_results_of_a_transform_are_fine():
 def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(
     tmp_path, monkeypatch, decode_in
 ):
-    monkeypatch.setattr(
-        decoder_position, "_PATIENCE", 600.0
-    )  # however slow this machine is, the stack is written
+    # However slow this machine is, the stack is written.
+    monkeypatch.setattr(decoder_position, "_PATIENCE", 600.0)
 
     def tokenizer(text):
         return hang() if text == "marked" else [text]
@@ -365,9 +364,8 @@ def remove(folder):
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("when", ["before", "while it is read", "between epochs"])
 def test_a_shard_that_is_gone_is_missing_and_cannot_be_repaired(tmp_path, when):
-    data = write_shards(
-        tmp_path, [40] * (30 if when == "while it is read" else 2)
-    )  # more than are opened ahead
+    # More than are opened ahead.
+    data = write_shards(tmp_path, [40] * (30 if when == "while it is read" else 2))
     loading = loader(data, decoders=1)
     if when == "between epochs":
         list(loading)
@@ -428,9 +426,8 @@ def test_a_preflight_is_idle_unless_something_is_read_or_computed(tmp_path):
     computing = threading.Thread(target=compute, args=(0.1,))
     computing.start()
     computing.join()
-    assert life.works(
-        0.5
-    )  # a fifth of the time, and a tenth is enough; what this thread does is no work
+    # A fifth of the time, and a tenth is enough; what this thread does is no work.
+    assert life.works(0.5)
     reading = "open('/dev/zero', 'rb').read(1 << 20); print(flush=True); input()"
     words = [sys.executable, "-S", "-c", "print(flush=True); input();" + reading]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

@@ -174,9 +174,8 @@ def test_sources_end_an_epoch_or_repeat_their_samples():
         return BalancedOrder(mixed, job_rank=JobRank(0, 1), batch_size=4, seed=0).length
 
     assert length(("a", 30, 1, False)) == 30
-    assert length(("a", 30, 3, False), ("b", 1000, 1, False)) == pytest.approx(
-        4000, abs=2
-    )  # until b has been given
+    # Until b has been given.
+    assert length(("a", 30, 3, False), ("b", 1000, 1, False)) == pytest.approx(4000, abs=2)
     assert length(("a", 30, 3, True), ("b", 1000, 1, False)) == pytest.approx(40, abs=2)
     assert length(("a", 30, 3, True), ("b", 5, 1, True)) == pytest.approx(20, abs=3)
 

@@ -60,12 +60,13 @@ def test_counts_next_to_the_shards_save_reading_them(tmp_path):
 
 
 def test_counts_do_not_depend_on_the_ranks(tmp_path, monkeypatch):
+    # Wrong about the second one.
     sizes = {
         "0000.tar": 4,
         "0001.tar": 5,
         "0002.tar": 4,
         "0003.tar": 4,
-    }  # wrong about the second one
+    }
     found = []
     with served(tmp_path, [4, 4, 4, 4], 900, **{"sizes.json": sizes}) as (url, _):
         for ranks in (1, 2):

@@ -58,9 +58,8 @@ def test_what_cannot_be_called_is_refused_before_any_sample_is_read(tmp_path):
         get_data(args, None, tokenizer=as_text)
     with pytest.raises(TypeError, match="the tokenizer is 'RN50'; it must be a callable"):
         get_data(args, BOTH, tokenizer="RN50")
-    assert (
-        get_data(args, (EVAL, None), options=QUIET)["train"].dataloader.num_batches == 1
-    )  # nothing to evaluate on
+    # Nothing to evaluate on.
+    assert get_data(args, (EVAL, None), options=QUIET)["train"].dataloader.num_batches == 1
 
 
 def test_a_fault_of_our_own_is_not_blamed_on_a_sample(tmp_path, monkeypatch):

@@ -356,9 +356,8 @@ def test_very_long_pictures_take_no_more_than_their_middle(mode):
         pixels = work.run(line, 0)
         assert pixels.shape == work.shape
         assert np.unique(pixels.reshape(3, -1), axis=1).tolist() == [[9], [99], [200]]
-    with pytest.raises(
-        Dropped, match="too-long"
-    ):  # of which torchvision would make an image of no height
+    # Of which torchvision would make an image of no height.
+    with pytest.raises(Dropped, match="too-long"):
         image_work(KNOWN["longest"], mode=mode).run(line, 0)
 
 
@@ -386,9 +385,8 @@ def test_memory_is_held_while_an_image_is_large(preprocess, mode):
     assert held[2] == -held[3] > 3 * 300 * 200
     held.clear()
     larger = b"\0\0\0\x1cfreeispe" + bytes(4) + (200).to_bytes(4, "big") + (100).to_bytes(4, "big")
-    work.run(
-        encoded(photo(64, 48), "AVIF") + larger, 0, hold
-    )  # whose header is mistaken about its size
+    # Whose header is mistaken about its size.
+    work.run(encoded(photo(64, 48), "AVIF") + larger, 0, hold)
     assert [peak > 0 for peak in held] == [True, False, True, False]
 
 

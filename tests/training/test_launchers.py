@@ -42,14 +42,16 @@ def machine(tmp_path, monkeypatch):
         (SLURM | {"SLURM_NODEID": "1"}, 8),
         (SLURM | {"SLURM_NODEID": "2"}, 4),
         (SLURM | {"SLURM_NODEID": "3"}, 1),  # there is no such node
+        # Torchrun, by srun.
         (
             SLURM | {"SLURM_STEP_TASKS_PER_NODE": "1", "LOCAL_WORLD_SIZE": "8"},
             8,
-        ),  # torchrun, by srun
+        ),
+        # A batch script's own process is no step of 8.
         (
             {"SLURM_NTASKS": "8", "SLURM_TASKS_PER_NODE": "8"},
             1,
-        ),  # a batch script's own process is no step of 8
+        ),
     ],
 )
 def test_each_launcher_says_how_many_ranks_are_here(machine, variables, ranks):

@@ -343,9 +343,8 @@ def test_giants_are_refused_by_their_headers_within_the_memory(tmp_path):
 
     shard = tmp_path / "0000.tar"
     write_tar(shard, samples(0, 6))
-    rows = zlib.compress(
-        b"\0" * ((15_300 // 8 + 1) * 15_300), 1
-    )  # 234 million pixels, black or white
+    # 234 million pixels, black or white.
+    rows = zlib.compress(b"\0" * ((15_300 // 8 + 1) * 15_300), 1)
 
     def chunk(name, data):
         return (
@@ -401,9 +400,8 @@ def test_samples_that_fill_no_batch_are_not_lost_and_none_is_counted_twice(tmp_p
     caplog.set_level("INFO", logger="wdsflow.training")
     write_tar(tmp_path / "0000.tar", [*samples(0, 30), ("x.jpg", jpeg(1))])
     loading = loader(str(tmp_path / "0000.tar"), workers=1, batch_size=8, status_every=1e6)
-    assert (
-        sum(len(texts(batch)) for batch in loading) == 64
-    )  # 60 asked for: 24 of 30 in each of three passes
+    # 60 asked for: 24 of 30 in each of three passes.
+    assert sum(len(texts(batch)) for batch in loading) == 64
     tally = loading.tally
     assert (tally.seen, tally.kept, tally.lost) == (31, 24, 1)
     assert tally.noted == {"left-over": 6, "repeated": 40}
@@ -416,9 +414,8 @@ def test_samples_that_fill_no_batch_are_not_lost_and_none_is_counted_twice(tmp_p
         ("lost", "1", "3.2"),
         ("left-over", "6", "19.4"),
     ]
-    assert re.search(
-        r"noted: repeated +40$", table, re.MULTILINE
-    )  # of more than were seen: no share
+    # Of more than were seen: no share.
+    assert re.search(r"noted: repeated +40$", table, re.MULTILINE)
     assert [
         record.levelname for record in caplog.records if "epoch 0 done" in record.getMessage()
     ] == ["WARNING"]
@@ -439,9 +436,8 @@ def test_damage_is_reported_of_shards_that_were_counted_and_read_before_the_firs
     data = write_shards(tmp_path, [20, 20])
     cut = tmp_path / "0001.tar"
     cut.write_bytes(cut.read_bytes()[:-12_000])
-    loading = loader(
-        data, schedule="balanced", status_every=1e6
-    )  # counts the samples, and keeps what it has listed
+    # Counts the samples, and keeps what it has listed.
+    loading = loader(data, schedule="balanced", status_every=1e6)
     running = iter(loading)
     while not loading.tally.damage:
         time.sleep(0.01)

@@ -181,9 +181,8 @@ def test_an_unknown_transform_gets_a_pil_image(tmp_path):
     assert all(torch.equal(images[:, :2], torch.tensor([[40.0, 32.0]] * 3)) for images in seen)
     dataset.set_epoch(0)
     again = [images.clone() for images, _ in dataset.dataloader]
-    assert torch.equal(
-        torch.cat(seen), torch.cat(again)
-    )  # what it draws depends on the sample's seed alone
+    # What it draws depends on the sample's seed alone.
+    assert torch.equal(torch.cat(seen), torch.cat(again))
 
 
 def test_an_error_of_the_users_transform_names_the_sample(tmp_path):

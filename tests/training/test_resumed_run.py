@@ -292,9 +292,8 @@ def test_a_checkpoint_of_other_data_or_ranks_and_wishes_that_cannot_be_are_refus
 ):
     shards, csv = saved(tmp_path / "shards", 4, every=4), saved(tmp_path / "csv", 7, Shuffled)
     caplog.clear()
-    assert (
-        trained(arguments(tmp_path / "csv", resume=csv), Loader())[0][0] == 1
-    )  # between epochs that does no harm
+    # Between epochs that does no harm.
+    assert trained(arguments(tmp_path / "csv", resume=csv), Loader())[0][0] == 1
     lines = [f"csv, now shards: {record.getMessage()}" for record in caplog.records]
     for name, loader, every, more in (
         ("shards, now csv", Shuffled(), None, {"resume": shards}),
@@ -308,9 +307,10 @@ def test_a_checkpoint_of_other_data_or_ranks_and_wishes_that_cannot_be_are_refus
             trained(arguments(tmp_path / "refused", **more), loader, every)
         lines.append(f"{name}: {raised.value}")
     check_text(GOLDEN, "refusals", "\n".join(lines))
+    # Another rank.
     assert (
         len(trained(arguments(tmp_path / "no logs", save_logs=False), Loader(), 3)) == 3 * BATCHES
-    )  # another rank
+    )
     torch.save({"epoch": 2, "name": "run"}, tmp_path / "others.pt")  # written without wdsflow
     assert [
         each[0]

@@ -131,9 +131,8 @@ def test_an_abandoned_iterator_may_be_closed_in_the_midst_of_any_call(tmp_path):
 
     def note(frame, event, _):
         here = threading.get_ident() == main
-        files = (
-            (queue.__file__, threading.__file__) if here else (queue.__file__,)
-        )  # a future waits by threading's
+        # A future waits by threading's.
+        files = (queue.__file__, threading.__file__) if here else (queue.__file__,)
         if event == "call" and frame.f_code.co_filename in files:
             called.add(frame.f_code.co_name)
 

@@ -479,9 +479,8 @@ def test_a_dataloader_that_would_make_batches_of_batches_is_refused(tmp_path, ki
 @pytest.mark.parametrize("kind", ["torch", "torchdata"])
 def test_one_worker_of_a_dataloader_gives_all_samples(tmp_path, kind):
     shards = write_shards(tmp_path, [9, 8])
-    one = feed(
-        shards, fields=("txt", "__key__"), options=FeedOptions(status_every=0.0)
-    )  # forks in the main process
+    # Forks in the main process.
+    one = feed(shards, fields=("txt", "__key__"), options=FeedOptions(status_every=0.0))
     loader = torch.utils.data.DataLoader if kind == "torch" else StatefulDataLoader
     assert sum(len(keys) for _, keys in loader(one, batch_size=None, num_workers=1)) == 17
 
@@ -555,14 +554,12 @@ def test_headspace_says_what_bounds_training(tmp_path):
     assert one.headroom.batches == 8
     assert one.headroom.waits > 0.5
     assert one.headroom.cpu >= 0.02
-    assert (
-        len(list(one.headspace())) == 40
-    )  # a whole epoch: its decoders have ended before its last batch is given
+    # A whole epoch: its decoders have ended before its last batch is given.
+    assert len(list(one.headspace())) == 40
     assert one.headroom.batches == 18
     assert one.headroom.cpu >= 0.02
-    assert (
-        "Decoding is the bound" in str(one.headroom) or one.headroom.cpu < 0.7 * one.headroom.fed
-    )  # a busy machine
+    # A busy machine.
+    assert "Decoding is the bound" in str(one.headroom) or one.headroom.cpu < 0.7 * one.headroom.fed
     assert Headspace(9, 0.1, 0.099, 0.09, 1, 4).waits == pytest.approx(0.01)
     assert "The feed is fast enough" in str(Headspace(9, 0.1, 0.099, 0.09, 1, 4))
     assert str(Headspace(9, 0.1, 0.03, 0.09, 1, 4)).endswith(

@@ -188,9 +188,8 @@ def test_both_ranks_end_and_say_why(ends, case, rank):
     code, said = ends[f"{case}-{rank}"]
     assert code == 1, said
     assert MESSAGE in said
-    assert (
-        "\x1b" not in said or case == "other-error"
-    )  # Python itself prints the rank's own error as it is
+    # Python itself prints the rank's own error as it is.
+    assert "\x1b" not in said or case == "other-error"
 
 
 def test_a_rank_that_waits_for_data_raises_what_the_other_said(ends):
@@ -206,10 +205,11 @@ def test_an_error_of_the_collective_is_explained(ends):
 
 
 def test_ranks_that_cannot_end_by_themselves_are_ended(ends):
+    # Gloo's words, if the other rank ends first.
     killed, gone = (
         "its process is killed now",
         "a remote worker crashing",
-    )  # gloo's words, if the other rank ends first
+    )
     said = [ends[name][1] for name in ("caught-0", "caught-1", "hanging-0")]
     assert all(killed in text or gone in text for text in said)
     assert any(killed in text for text in said)

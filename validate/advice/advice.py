@@ -45,7 +45,8 @@ def is_text(data):
 def with_caption(sample):
     try:
         caption = json.loads(sample["json"])[{name!r}].strip().encode()
-    except (AttributeError, KeyError, TypeError, ValueError):  # no json, or no text under that name
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # No json, or no text under that name.
         return sample
     return {{**sample, "txt": caption}} if caption and not is_text(sample.get("txt", b"")) else sample
 

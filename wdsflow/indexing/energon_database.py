@@ -88,19 +88,19 @@ class EnergonDatabase:
                 self._run("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", samples)
                 self._run("INSERT INTO sample_parts VALUES (?, ?, ?, ?, ?)", parts)
             except sqlite3.IntegrityError:
-                twice = self._first_twice(chunk)
-                raise CannotIndex(f"Energon takes no key twice: {twice}") from None
+                key = self._repeated_key(chunk)
+                raise CannotIndex(f"Energon takes no key twice: {key}") from None
             except UnicodeEncodeError:
                 raise CannotIndex("a name is not UTF-8") from None
 
     def commit(self, order: Sequence[int]) -> None:
-        """Number the shards by their place in ``order``, and rename the file. Raises OSError."""
-        for place, number in enumerate(order):
-            if place != number:
+        """Number the shards by their position in ``order``, and rename the file. Raises OSError."""
+        for position, number in enumerate(order):
+            if position != number:
                 for table in ("samples", "sample_parts"):
                     self._run(
                         f"UPDATE {table} SET tar_file_id = ? WHERE tar_file_id = ?",
-                        [(place, number)],
+                        [(position, number)],
                     )
         with _full_disk(self._path):
             self._connection.execute("COMMIT")
@@ -138,8 +138,8 @@ class EnergonDatabase:
         with _full_disk(self._path):
             self._connection.executemany(statement, rows)
 
-    def _first_twice(self, chunk: RowChunk) -> str:
-        """Return the first key of a chunk that there is already: of these rows, none or some are inserted."""
+    def _repeated_key(self, chunk: RowChunk) -> str:
+        """Return the first key of a chunk that is in the database already. Some rows of the chunk may be inserted."""
         seen: set[str] = set()
         for key, sample, _, _ in chunk.samples:
             if key in seen:

@@ -16,7 +16,6 @@ from wdsflow.shards.atomic import naming
 # Samples: some 500 KB.
 _CHUNK = 4096
 
-
 # Key, number of the sample in its shard, offset, size in the tar.
 SampleRow = tuple[str, int, int, int]
 # Number of the sample, field, offset of the contents, size.

@@ -124,9 +124,8 @@ class Device(HostDevice):
     """A device that fails in its own time, and a model that notes its batches."""
 
     def __init__(self, **settings: Any) -> None:
-        self.errors: dict[int, BaseException] = settings.get(
-            "errors", {}
-        )  # of a batch that has such an item
+        # Of a batch that has such an item.
+        self.errors: dict[int, BaseException] = settings.get("errors", {})
         self.late: dict[str, BaseException] = settings.get("late", {})  # of release and check
         self.batches: list[list[int]] = []
         self.asked: list[str] = []

@@ -118,8 +118,7 @@ def test_values_that_are_nested_too_deep_or_have_too_many_names_are_unknown() ->
     with pytest.raises(UnknownColumns, match="nested too deep"):
         infer("a.tar", [{"json": nested(65)}])
     names = {f"n{number}": 1 for number in range(4_998)}
-    assert (
-        infer("a.tar", [{"json": names, "cls": 1}]).error == ""
-    )  # 4,998 names, an object and a number
+    # 4,998 names, an object and a number.
+    assert infer("a.tar", [{"json": names, "cls": 1}]).error == ""
     with pytest.raises(UnknownColumns, match="too many names"):
         infer("a.tar", [{"json": names, "cls": 1, "more": 1}])

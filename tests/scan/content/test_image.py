@@ -160,9 +160,8 @@ def test_a_whole_image_with_bytes_after_its_end_is_not_cut_and_a_cut_one_with_th
     tmp_path, kind, appended
 ):
     data = encoded(photo(), kind, **({"exif": exif(6, 300)} if kind == "JPEG" else {}))
-    preview = encoded(
-        photo(), "JPEG"
-    )  # has an end mark of its own, before the picture's first scan
+    # Has an end mark of its own, before the picture's first scan.
+    preview = encoded(photo(), "JPEG")
     if kind == "JPEG":
         data = data[:2] + b"\xff\xe5" + (len(preview) + 2).to_bytes(2, "big") + preview + data[2:]
     assert ends_early((data + appended)[-32:], read_header(data))

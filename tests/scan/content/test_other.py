@@ -123,11 +123,12 @@ def test_tensors_of_webdataset_are_sound_and_damaged_ones_as_bad_as_there():
     assert decode_other("tenbin", "ten", data) == OK
     differ = 0
     for place in range(len(data)):
+        # Numpy takes a negative size for "the rest"; we do not.
         for value in (
             0,
             127,
             data[place] ^ 1,
-        ):  # numpy takes a negative size for "the rest"; we do not
+        ):
             broken = data[:place] + bytes([value]) + data[place + 1 :]
             try:
                 tenbin.decode_buffer(broken)
@@ -168,9 +169,8 @@ def test_a_gzip_bomb_is_left_alone():
 
 @pytest.mark.parametrize("kind", ["msgpack", "cbor"])
 def test_a_missing_library_is_named_as_the_reason(kind, monkeypatch):
-    monkeypatch.setitem(
-        sys.modules, kind, None
-    )  # as Python has it where a module may not be imported
+    # As Python has it where a module may not be imported.
+    monkeypatch.setitem(sys.modules, kind, None)
     assert decode_other(kind, kind, b"\x80") == ("no-library", ("field.needs-library",))
 
 

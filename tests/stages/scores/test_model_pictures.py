@@ -82,9 +82,8 @@ def test_a_flipped_picture_is_that_of_the_flipped_image(flip, size):
     for geometry in (MODES[0][1], MODES[3][1], MODES[4][1]):
         made = Prepare(geometry=geometry, flip=flip)(encoded(image, "PNG"), BUDGET)
         plain = Prepare(geometry=geometry)(encoded(turned, "PNG"), BUDGET)
-        assert (
-            np.abs(made.astype(int) - plain).mean() < 0.7
-        )  # decoded smaller, blocks begin at another edge
+        # Decoded smaller, blocks begin at another edge.
+        assert np.abs(made.astype(int) - plain).mean() < 0.7
         assert (
             np.abs(
                 made.astype(int) - Prepare(geometry=geometry)(encoded(image, "PNG"), BUDGET)

@@ -35,9 +35,8 @@ def pictures():
 def test_the_perceptual_hash_is_imagehashs():
     imagehash = pytest.importorskip("imagehash")
     for image in pictures():
-        if (
-            len(set(image.convert("L").tobytes())) > 1
-        ):  # in that of one colour theirs is rounding noise
+        # In that of one colour theirs is rounding noise.
+        if len(set(image.convert("L").tobytes())) > 1:
             assert score("phash", png(image)) == str(imagehash.phash(image))
 
 

@@ -30,9 +30,8 @@ def test_pieces_have_from_one_to_fifty_parts(name):
         with pytest.raises(ValueError, match=rf"{name}: n={n} must be from 1 to 50"):
             make_score(name, n=n)
     assert of_text(name, parts * 25, n=50) == 0  # one piece
-    assert of_text(name, parts * 26, n=50) == pytest.approx(
-        2 / 3
-    )  # three pieces, of which the first and the last are alike
+    # Three pieces, of which the first and the last are alike.
+    assert of_text(name, parts * 26, n=50) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(
@@ -225,9 +224,8 @@ def test_a_field_is_read_within_its_budget_and_counted():
     small = View(fields, ViewOptions(budget=99))
     with pytest.raises(ScoreError, match="over-budget: it has 100 bytes; the budget is 99"):
         small.read("bin")
-    assert small.read("bin", 0, 100) == bytes(
-        range(100)
-    )  # a part is asked for: it is paid elsewhere
+    # A part is asked for: it is paid elsewhere.
+    assert small.read("bin", 0, 100) == bytes(range(100))
     with pytest.raises(ScoreError, match="no-json: no field 'json'; it has 'bin'"):
         view.json()
 

@@ -15,11 +15,12 @@ from wdsflow.text.install import install_packages
 from wdsflow.validate import Report
 
 GOLDEN = Path(__file__).parent / "golden"
+# The sizes of their images depend on the version of the encoder.
 UNSTABLE = {
     "I207",
     "I208",
     "I218",
-}  # the sizes of their images depend on the version of the encoder
+}
 
 
 def shown(report: Report) -> str:
@@ -53,9 +54,8 @@ def test_advice_is_what_the_golden_file_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names = CASES[code].write(tmp_path)
-    installer = install_packages("*").removesuffix(
-        "'*'"
-    )  # differs from one installation to the next
+    # Differs from one installation to the next.
+    installer = install_packages("*").removesuffix("'*'")
     text = shown(check(names, tuple(READERS), level="full", jobs=1)).replace(
         installer, "pip install "
     )

@@ -64,9 +64,8 @@ def test_each_fix_holds_what_the_fixes_of_the_other_errors_need():
 
 
 def test_a_fix_behind_which_another_error_waits_holds_the_fix_of_that_one_too():
-    context = context_of(
-        [50] * 4, workers=4, batch_size=64
-    )  # ends at the number of samples, before it would starve
+    # Ends at the number of samples, before it would starve.
+    context = context_of([50] * 4, workers=4, batch_size=64)
     assert errors(context) == {"P322"}
     assert paired_flags(fixes(context)["P322"].flags) == [
         ("--train-num-samples", "200"),

@@ -145,9 +145,8 @@ def test_resampling_stalls_only_where_nothing_is_usable():
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_resampling_crashes_at_any_shard_that_may_be_drawn(at):
-    reader = OpenClip4(
-        Options(text_key="txt; caption")
-    )  # webdataset raises at the first sample that is complete
+    # Webdataset raises at the first sample that is complete.
+    reader = OpenClip4(Options(text_key="txt; caption"))
     evidence = shards(*(9 if number == at else 0 for number in range(3)), others=5)
     given = command(dataset_resampled=True, workers=1, train_data="s/0.tar::s/1.tar::s/2.tar")
     assert "txt; caption" in forecast(evidence, reader, given).crash
@@ -313,9 +312,8 @@ def test_needs_grow_with_workers_batches_and_ranks():
     )
     needs = forecast(evidence, OpenClip33(), given).resources
     assert needs.shm_bytes == 2 * 4 * 2 * 256 * (3 * 224 * 224 * 4 + 77 * 8)
-    assert (
-        needs.shuffle_bytes == 8 * 2000 * 200
-    )  # buffers hold 2,000 of 3,000 at the most; 200 bytes a sample
+    # Buffers hold 2,000 of 3,000 at the most; 200 bytes a sample.
+    assert needs.shuffle_bytes == 8 * 2000 * 200
     assert needs.raw_before_first == 1000 + 2 * 256
     half = forecast(evidence, OpenClip33(), replace(given, local_world_size=1)).resources
     assert half.shuffle_bytes * 2 == needs.shuffle_bytes

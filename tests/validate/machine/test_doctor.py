@@ -290,9 +290,8 @@ def test_what_is_said_of_a_machine_is_what_the_golden_file_says():
         found = [
             " | ".join(map(str, each.to_dict().values())) for each in examine(Machine(**facts))
         ]
-        new = [
-            line for line in found if not facts or f"  {line}" not in lines
-        ]  # the others are said of every machine
+        # The others are said of every machine.
+        new = [line for line in found if not facts or f"  {line}" not in lines]
         lines += [name, *(f"  {line}" for line in new)]
     text = "\n".join(line.rstrip() for line in lines) + "\n"
     text = text.replace(extras, "EXTRAS").replace(installer, "INSTALL ")

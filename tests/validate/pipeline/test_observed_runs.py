@@ -75,9 +75,8 @@ EXPECTED = {
 QUICK = ("raises", "hangs", "web_loader")
 
 
-if not webdataset.__version__.startswith(
-    "0."
-):  # it ends a pipeline that repeats after a pass without output
+# It ends a pipeline that repeats after a pass without output.
+if not webdataset.__version__.startswith("0."):
     EXPECTED["repeats_nothing"] = Expected(
         "loses", "itself", 0, 40, 40, "40 of 40 samples: stage select(<lambda>) leaves"
     )
@@ -89,9 +88,8 @@ def check(name: str, folder: Path, limits: RunLimits = SOON) -> Verdict:
     run = verdict.run
     assert run is not None
     reasons = " | ".join(reason.message for reason in verdict.reasons)
-    reasons = re.sub(
-        r"stage \d+ ", "stage ", reasons
-    )  # the versions of webdataset have other stages before
+    # The versions of webdataset have other stages before.
+    reasons = re.sub(r"stage \d+ ", "stage ", reasons)
     assert (verdict.outcome, run.ended_by) == (expected.outcome, expected.ended_by), reasons
     assert expected.said in reasons.replace("tests/validate/pipeline/", "")
     if name != "hangs_in_a_worker":  # how far the other worker came is chance

@@ -161,9 +161,8 @@ def as_element(report: Report) -> str:
 def as_sarif(report: Report) -> str:
     tree = json.loads(render(report, "sarif"))
     driver = tree["runs"][0]["tool"]["driver"]
-    driver["rules"] = [
-        rule["id"] for rule in driver["rules"]
-    ]  # their texts are pages of the manual
+    # Their texts are pages of the manual.
+    driver["rules"] = [rule["id"] for rule in driver["rules"]]
     del driver["version"], driver["semanticVersion"]
     return json.dumps(tree, indent=1) + "\n"
 
@@ -194,9 +193,8 @@ def test_a_report_is_what_the_golden_file_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(folder(name))
-    installer = install_packages("*").removesuffix(
-        "'*'"
-    )  # differs from one installation to the next
+    # Differs from one installation to the next.
+    installer = install_packages("*").removesuffix("'*'")
     text = (
         FORMATS[form](report(name))
         .replace(installer, "pip install ")

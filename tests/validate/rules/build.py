@@ -37,9 +37,8 @@ class Case:
     readers: tuple[str, ...] = ("open-clip-3.3",)
     level: Level = "headers"
     options: Options = field(default_factory=Options)
-    facts: dict[str, Any] = field(
-        default_factory=dict
-    )  # of the first shard, where real bytes would be too many
+    # Of the first shard, where real bytes would be too many.
+    facts: dict[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> list[str]:
         """Write the shards into a folder; return their names, those of shards that are missing among them."""
@@ -187,9 +186,8 @@ def fifo(name: str) -> tarfile.TarInfo:
 def shown(findings: Iterable[Finding], folder: Path) -> str:
     """Return findings as text for a golden file, without the folder of the shards."""
     lines = []
-    installer = install_packages("*").removesuffix(
-        "'*'"
-    )  # differs from one installation to the next
+    # Differs from one installation to the next.
+    installer = install_packages("*").removesuffix("'*'")
     for finding in findings:
         rate = "" if finding.rate is None else f" ({finding.rate:.1%})"
         place = f"{finding.shard} {finding.key!a} {finding.offset}"

@@ -145,11 +145,12 @@ def test_a_code_cannot_be_taken_twice(
     refusal = r"the code W001 is that of wdsflow\.validate\.rules\.archive_damage\.Truncated"
     with pytest.raises(BadRule, match=refusal):
         catalog()
+    # Before any shard is read.
     for words in (
         ["validate", "nowhere.tar"],
         ["explain"],
         ["explain", "W001"],
-    ):  # before any shard is read
+    ):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2

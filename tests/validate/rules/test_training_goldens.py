@@ -38,9 +38,8 @@ class Command:
     gaps: tuple[Gap, ...] = ()
     urls: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    machine: Needs = field(
-        default_factory=dict
-    )  # of forecast.Resources, where the truth differs between machines
+    # Of forecast.Resources, where the truth differs between machines.
+    machine: Needs = field(default_factory=dict)
     adapt: Callable[[ShardEvidence], object] = lambda shard: None
     validation: Evidence | None = None
 

@@ -227,9 +227,8 @@ def test_a_handler_of_everything_cannot_keep_the_run_alive(
 
     def deaf(source: Samples) -> Samples:
         for asked in itertools.count():
-            if (
-                asked == 10_000
-            ):  # once: an interrupt in the middle of `set` would leave its lock taken
+            # Once: an interrupt in the middle of `set` would leave its lock taken.
+            if asked == 10_000:
                 up.set()
             try:
                 next(source)

@@ -26,6 +26,7 @@ GOLDEN = Path(__file__).parent / "golden" / "whole_traces.txt"
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
+# Each time others.
 DRAWN = {
     "random_drops",
     "mixed",
@@ -34,7 +35,7 @@ DRAWN = {
     "shuffled",
     "shuffled_apart",
     "shuffled_alike",
-}  # each time others
+}
 calm = wds.ignore_and_continue
 
 

@@ -24,11 +24,12 @@ from wdsflow.shards.source.base import named
 from wdsflow.validate.verdicts.judge import judge
 
 GOLDEN = Path(__file__).parent / "golden"
+# The sizes of their images depend on the version of the encoder.
 UNSTABLE = {
     "I207",
     "I208",
     "I218",
-}  # the sizes of their images depend on the version of the encoder
+}
 
 
 def bmp(data: Any) -> bytes:

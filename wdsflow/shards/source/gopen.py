@@ -60,11 +60,13 @@ class UrlHandler:
 
     def __call__(self, url: str, mode: str = "rb", bufsize: int = 8192, **settings: Any) -> Any:
         """Return a file that can be read forward. Raises OSError if the url cannot be read."""
+        shard = Shard.url(url)
         if mode == "rb":
-            return io.BufferedReader(UrlFile(open_stored(Shard.url(url))), _BUFFER)
+            return io.BufferedReader(UrlFile(open_stored(shard)), _BUFFER)
         if self._writer is None:
+            # The text of a shard shows no secret of its url.
             raise ValueError(
-                f"webdataset cannot write {self._scheme}: urls, and wdsflow only reads them: {url}"
+                f"webdataset cannot write {self._scheme}: urls, and wdsflow only reads them: {shard}"
             )
         return self._writer(url, mode, bufsize, **settings)
 

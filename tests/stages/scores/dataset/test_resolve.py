@@ -126,9 +126,8 @@ def peak(name, count, folder):
         for number in range(count)
     )
     score = made(name)
-    sum(
-        1 for _ in score.resolve([(0, 0, bytes(width))], folder, memory=1 << 19)
-    )  # what is imported only once
+    # What is imported only once.
+    sum(1 for _ in score.resolve([(0, 0, bytes(width))], folder, memory=1 << 19))
     tracemalloc.start()
     total = sum(1 for _ in score.resolve(given, folder, memory=1 << 19))
     most = tracemalloc.get_traced_memory()[1]

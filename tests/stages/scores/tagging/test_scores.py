@@ -115,9 +115,8 @@ def test_a_batch_says_of_each_caption_what_stanza_says_of_it_alone(
 ):
     model, networks = loaded(folder, kind)
     for text, counts in zip(captions, model.run(networks, captions), strict=True):
-        if (
-            "<PAD>" in text or "x" * 1_001 in text
-        ):  # Stanza itself takes it for padding; takes long for it
+        # Stanza itself takes it for padding; takes long for it.
+        if "<PAD>" in text or "x" * 1_001 in text:
             assert counts.words
             continue
         words, tags = by_stanza(pipeline, text)

@@ -40,9 +40,8 @@ def made(pictures, kind, *, codec="mpeg4", keys=12, edit=None, out=None, **optio
             2_000_000,
             keys,
         )
-        track.codec_context.options = {
-            "sc_threshold": "1000000000"
-        }  # key frames where they are asked for, and no others
+        # Key frames where they are asked for, and no others.
+        track.codec_context.options = {"sc_threshold": "1000000000"}
         packets = [
             packet
             for number in range(pictures)
