@@ -26,7 +26,7 @@ from tests.programs import Program
 from tests.skips import SkipWatch, expected_skips
 
 # The same cases each time, and no clock: what fails here was changed here. `scripts/test deep`
-# draws new ones, and more.
+# draws new ones, and 1,000 of them: here they are few, because all have to end within minutes.
 settings.register_profile(
     "gate",
     max_examples=20,
@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--record-seconds",
         type=Path,
         metavar="FILE",
-        help="add a line to a file for each test: its processor time, and its id",
+        help="add a line to a file for each test: its processor time, its unit and its id, with tabs in between",
     )
 
 

@@ -183,9 +183,13 @@ def _field(node: ast.AnnAssign) -> str:
     # A name that is imported only for types.
     if isinstance(node.annotation, ast.Constant):
         node.annotation = ast.parse(str(node.annotation.value), mode="eval").body
-    # How a dataclass makes a default is of no use to its users.
     if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "field":
-        return f"{ast.unparse(node.target)}: {_source(node.annotation)}"
+        typed = f"{ast.unparse(node.target)}: {_source(node.annotation)}"
+        for keyword in node.value.keywords:
+            if keyword.arg == "default":
+                return f"{typed} = {_source(keyword.value)}"
+        # How a dataclass makes an empty list is of no use to its users.
+        return typed
     if made is None:
         return _source(node)
     default = f" = {_source(made.args[0])}" if ast.unparse(made.func) == "option" else ""

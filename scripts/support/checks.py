@@ -26,7 +26,7 @@ LIMIT = 3 * 3600.0
 MARK = "mark.webdataset"
 # All tests: those in modules of the package are doctests.
 ALL = "tests,wdsflow"
-# Others run beside it in the same folder.
+# Several processes of pytest share the checkout: without a cache.
 ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")
 # Processes that share cores: threads of one operation would wait for each other, and memory go back
 # and forth to the system.
@@ -36,7 +36,7 @@ SHARING = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
 }
 SHM = Path("/dev/shm")  # noqa: S108 - memory, on Linux
-# Bytes.
+# Free bytes of SHM below which temporary files go to the disk.
 ROOM = 4 << 30
 # webdataset 1.x makes this folder when it is imported, and uses it for nothing here.
 WIDS_CACHE = Path("/tmp/_wids_cache")  # noqa: S108
@@ -75,12 +75,17 @@ def _temporary_files() -> Iterator[None]:
     # would wait for it.
     memory = SHM if SHM.is_dir() and shutil.disk_usage(SHM).free >= ROOM else None
     # A short name: sockets below it have paths of at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="wt-", dir=memory) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="wt-", dir=memory, ignore_cleanup_errors=True
+    ) as folder:
+        before = dict(os.environ)
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/inductor"
         try:
             yield
         finally:
+            os.environ.clear()
+            os.environ.update(before)
             tempfile.tempdir = None
             # Not if another program has put something into it.
             with contextlib.suppress(OSError):

@@ -87,6 +87,8 @@ def main() -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     os.chdir(FOLDER)
+    # torch would leave a folder in /tmp.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.abspath("inductor")
     # Takes its time to import, and can do so while we draw.
     open_clip = OpenClip()
     drawn = example_shards.draw(SAMPLES)

@@ -37,7 +37,7 @@ LARGE = (
     "psutil",
 )
 TESTED = "wdsflow"
-# Whose version differs between the processes.
+# Imports webdataset, whose version differs between groups: not imported before the fork.
 WITH_WEBDATASET = "wdsflow.training"
 
 

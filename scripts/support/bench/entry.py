@@ -21,8 +21,9 @@ class Entry:
     peer: str
     shards: str
     goal: float
-    at_most: bool = False  # the goal is an upper bound, and the ratio ours / peer; else the ratio is by how much ours
-    # is better
+    # The goal is an upper bound for ours / peer. Otherwise the ratio is how many times better ours
+    # is.
+    at_most: bool = False
     # Of one process; not moved by what else the machine does.
     measure: str = "cpu_seconds"
     unit: str = "CPU s"

@@ -21,7 +21,7 @@ class StartedEpoch(NamedTuple):
 
 
 class EpochPass(Iterator[Any]):
-    """Iterates over the batches of one pass. It ends with an error, or with the last reference to it.
+    """Iterates over the batches of one pass. It ends with an error, or with the last reference to it, even before the first batch.
 
     Its own state is for torchdata's StatefulDataLoader, which stores it next to that of the feed.
     The feed's state after the last batch of an epoch continues with the next epoch: only the state

@@ -74,12 +74,15 @@ class Feed:
         return {"shuffle_bytes": self.shuffle_bytes, "largest": self.largest}
 
     def set_limits(self, state: Mapping[str, Any]) -> None:
-        """Take over the limits of a state, with whatever memory and decoders it was made."""
+        """Use the limits of a state.
+
+        With another amount of memory the order of samples would differ, and with other decoders
+        other samples would be refused.
+        """
         if self.recipe.order.global_order:
             self.shuffle_bytes = int(state["stream_bytes"])
             return
         self.shuffle_bytes = int(state.get("shuffle_bytes", self.shuffle_bytes))
-        # With other decoders, other samples would be refused.
         self._limit_images(int(state.get("largest", self.largest)))
 
     def start(self, epoch: int, begin: EpochPosition) -> EpochRun:

@@ -141,10 +141,11 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         Raises ValueError if this is no state, or, with the differences, if shards or other settings
         of the state differ, OtherSubset if a ledger keeps other samples.
         """
-        self._feed.set_limits(self._position.load(state))
+        loaded = self._position.load(state)
         if self._feed.run is not None:
             # A batch of its position would replace that of the state.
             self._feed.run.close()
+        self._feed.set_limits(loaded)
 
     def headspace(self, batches: int = 50) -> Iterator[Any]:
         """Yield batches of the next epoch, then a few of them again as often, and log how much training waits for data.

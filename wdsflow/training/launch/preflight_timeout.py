@@ -15,10 +15,9 @@ from wdsflow.training.stalls.field_fixes import command
 
 # Checks in the time that a preflight may be idle.
 _TICKS = 4
-# Less than this in one tick counts as idle.
-# Of a processor's time; a progress bar takes some.
+# Share of a processor's time below which a tick is idle; a progress bar takes some.
 _WORK = 0.1
-# Read.
+# Bytes read below which a tick is idle.
 _BYTES = 16 << 10
 
 # Called with a number of shards, and their name.

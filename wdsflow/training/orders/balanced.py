@@ -258,7 +258,7 @@ class BalancedOrder(Order):
         """Return the shards of each stream in one pass over a source, and the length of each stream in samples.
 
         The order of shards is decided here alone. If it changes, states of the order before must be
-        refused: give the identity of the feed another value (``torch_feed.py``, ``openclip.py``).
+        refused: give the identity of the feed another value (``wdsflow/training/torch_feed.py`` and ``openclip.py`` next to it).
         """
         order = list(self.sources[source].shards)
         if self.shuffled:

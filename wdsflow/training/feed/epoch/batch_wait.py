@@ -77,7 +77,7 @@ class BatchWait:
         return error
 
     def _check(self, run: EpochRun, waited: float) -> None:
-        """Look after the other ranks and the user during a wait."""
+        """Check for errors of other ranks, and report a long wait."""
         if run.planner is None:
             # It is still skipping the samples that were yielded before the state was saved.
             self._watchdog.again()

@@ -76,7 +76,7 @@ class PlannedRun:
 class StreamInUse:
     """A stream, and the runs that its samples are for.
 
-    ``runs``: those that miss samples of it, in the order of batches. ``in_progress``: tasks without
+    ``runs``: those that still need samples, in the order of batches. ``in_progress``: tasks without
     results. ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``:
     its position after the last sample that is in a batch.
 
@@ -96,7 +96,7 @@ class StreamInUse:
         self.from_beginning = position.number == 0
 
     def add(self, task: Task | None) -> None:
-        """Add the next sample to the first run that misses one."""
+        """Add the next sample to the first run that needs one."""
         run = self.runs[0]
         run.add(task)
         if not run.missing:

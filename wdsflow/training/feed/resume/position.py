@@ -104,10 +104,11 @@ class FeedPosition:
             error.fixes = resume_fixes(self._options, error)
             raise
         loaded = dict(state)
+        # What may fail comes first.
+        done = self._order.is_over(self._order.position(loaded))
         seed = loaded.get("base_seed")
         if seed is not None:
             self._base_seed = int(seed)
-        done = self._order.is_over(self._order.position(loaded))
         self._epochs.resume(int(loaded["epoch"]), done=done)
         self._state = loaded
         self._resumed = None if done else loaded

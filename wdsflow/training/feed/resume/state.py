@@ -7,8 +7,8 @@ A state is the position of a feed in an epoch, as JSON values:
 * Of a balanced schedule ``samples``, given so far by all ranks, and ``stream_bytes``: the same on all
   ranks.
 * Of other schedules ``batch``, and ``streams``, the round and the position of each stream, which is
-  empty at the beginning of an epoch; ``base_seed``, ``shuffle_bytes`` and ``largest``: on what the
-  samples of a batch depend besides.
+  empty at the beginning of an epoch; ``base_seed``, ``shuffle_bytes`` and ``largest``: which also
+  determine the samples of a batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,6 +78,9 @@ def check_state(state: object, identity: Mapping[str, Any], advice: str = "") ->
         raise _no_state(state)
     if state.get("batch") and not _are_positions(state.get("streams")):
         raise _no_state(state)
+    for name in ("shuffle_bytes", "largest"):
+        if name in state and not _is_count(state[name]):
+            raise _no_state(state)
 
 
 def _check_identity(then: Mapping[str, Any], now: Mapping[str, Any], advice: str) -> None:
