@@ -241,19 +241,6 @@ def test_an_error_in_a_long_expression_stays_short() -> None:
     assert all(len(line) < 400 for line in str(error).splitlines())
 
 
-def test_a_fact_about_the_samples_is_shown_at_its_score() -> None:
-    expression = parse("width > 3 and json_number('similarty') > 0.3", CATALOG)
-    (call,) = [call for call in expression.scores if call.name == "json_number"]
-    lines = str(
-        expression.error_at(call, "no sample has it", "did you mean similarity?")
-    ).splitlines()
-    assert lines[1:] == [
-        "    width > 3 and json_number('similarty') > 0.3",
-        "                  ^^^^^^^^^^^^^^^^^^^^^^^^",
-        "  did you mean similarity?",
-    ]
-
-
 def test_a_score_alone_and_a_number_alone_are_read_too() -> None:
     assert (
         str(parse_score(" near_duplicate( distance = 4 )", CATALOG)) == "near_duplicate(distance=4)"

@@ -37,6 +37,8 @@ def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
             picture = sample.images.get(name)
             if draw is not None and picture is not None and not isinstance(picture, str):
                 draw(picture)
+        if sample.outcome:
+            writer.line(("outcome ", "dim"), escape(sample.outcome, 500), hang=2)
         for name, value in sample.scores.items():
             writer.line((f"{escape(name, 200)} ", "dim"), escape(brief(value), 500), hang=2)
     return count

@@ -37,6 +37,8 @@ def _article(sample: ShownSample) -> dict[str, object]:
         else:
             images.append({"name": name, "size": picture.size, "data": _jpeg(picture)})
     facts = list(sample.texts.items())
+    if sample.outcome:
+        facts.append(("outcome", sample.outcome))
     facts += [(name, brief(value)) for name, value in sample.scores.items()]
     return {
         "key": sample.listed.key,

@@ -38,7 +38,7 @@ _MOST_SAMPLES = 100
 
 @dataclass
 class ShownSample:
-    """A sample: its members, its texts, thumbnails of its images, and its scores.
+    """A sample: its members, its texts, thumbnails of its images, and what a ledger says of it.
 
     ``images`` has a picture, or the reason why there is none, for each image; ``scores`` are texts
     by name.
@@ -48,6 +48,8 @@ class ShownSample:
     listed: ListedSample
     texts: dict[str, str] = field(default_factory=dict)
     images: dict[str, "Image | str"] = field(default_factory=dict)
+    # What a filter decided, and why.
+    outcome: str = ""
     scores: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
@@ -56,6 +58,7 @@ class ShownSample:
             "shard": self.url,
             **self.listed.to_dict(),
             "texts": self.texts,
+            "outcome": self.outcome,
             "scores": self.scores,
         }
 

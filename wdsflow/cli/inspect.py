@@ -144,7 +144,9 @@ def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSa
 
     scores = SampleScores(ledger)
     for sample in samples:
-        sample.scores = scores.of(sample.url, sample.listed.key, sample.listed.offset)
+        entry = scores.of(sample.url, sample.listed.key, sample.listed.offset)
+        if entry is not None:
+            sample.outcome, sample.scores = entry
         yield sample
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .errors import ExpressionError
 from .score_call import Kind, ScoreCall, ScoreFacts
 from .tree import Node, Operation, ScoreValue, Span, calls_of, nodes_of, printed, printed_term
 
@@ -84,21 +83,3 @@ class Expression:
             if isinstance(node, Operation) and node.name == "is None"
         )
         return frozenset(call for test in tests for call in calls_of(test))
-
-    @property
-    def is_monotone(self) -> bool:
-        """Whether no term tests for None."""
-        return not self.may_be_missing
-
-    def error_at(self, call: ScoreCall, detail: str, hint: str = "") -> ExpressionError:
-        """Return an error that points at a score in the text, for facts that are known only from the samples.
-
-        For example: no sample has the name of a ``json_number``.
-        """
-        spans = (
-            node.span
-            for term in self.terms
-            for node in nodes_of(term.node)
-            if isinstance(node, ScoreValue) and node.call == call
-        )
-        return ExpressionError(self.text, *next(spans), detail, hint)

@@ -20,7 +20,7 @@ SIZES = {
     "TiB": 1 << 40,
 }
 
-# Names that Python or DuckDB have for these functions.
+# Other names of the functions in ``FUNCTIONS``, in Python or DuckDB -> our name.
 OTHER_NAMES = {
     "len": "length",
     "char_length": "length",

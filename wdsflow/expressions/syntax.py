@@ -36,9 +36,9 @@ class ExpressionText:
         """Return where a node starts and ends in the text."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
-        return self._position(node.lineno, node.col_offset), self._position(
-            node.end_lineno, node.end_col_offset
-        )
+        start = self._position(node.lineno, node.col_offset)
+        end = self._position(node.end_lineno, node.end_col_offset)
+        return start, end
 
     def _position(self, line: int, offset: int) -> int:
         """Return the index in the text; ``offset`` counts the bytes of UTF-8 in the line."""

@@ -29,11 +29,11 @@ class PassResults:
     def add(self, task: ShardTask, answer: object) -> ShardRecord | ShardFailure:
         """Add the answer to a task. Return the result of the shard.
 
-        Raises OutputError if an output could not be written, BrokenRunError if a score fails for
-        all samples.
+        Raises OutputError if an output could not be written, BrokenRunError if a worker failed
+        because of a score that no shard has proven.
         """
         if isinstance(answer, WorkerFailure):
-            return self._add_trouble(task, answer)
+            return self._add_worker_failure(task, answer)
         if isinstance(answer, ShardFailure):
             self._report.failures.append(answer)
             return answer
@@ -42,7 +42,10 @@ class PassResults:
         return answer
 
     def record(self, result: ShardRecord | ShardFailure) -> None:
-        """Record the shards that are done, now that a result is known. Raises as ``add``."""
+        """Record the shards that are done, now that a result has come.
+
+        Raises OutputError; BrokenRunError if a score fails for all samples of the shards held back.
+        """
         if isinstance(result, ShardRecord):
             self._write(self._guard.take(result))
 
@@ -50,13 +53,13 @@ class PassResults:
         """Record the shards that were held back. Raises OutputError."""
         self._write(self._guard.rest())
 
-    def _add_trouble(self, task: ShardTask, trouble: WorkerFailure) -> ShardFailure:
+    def _add_worker_failure(self, task: ShardTask, error: WorkerFailure) -> ShardFailure:
         # A fault of the output: all others would fail too.
-        if trouble.errno and trouble.errno not in UNREADABLE:
-            raise OutputError(trouble.errno, trouble.text)
-        failure = ShardFailure(task.shard, task.url, task.name, trouble.text)
+        if error.errno and error.errno not in UNREADABLE:
+            raise OutputError(error.errno, error.text)
+        failure = ShardFailure(task.shard, task.url, task.name, error.text)
         self._report.failures.append(failure)
-        self._guard.failed(failure, trouble.blames)
+        self._guard.failed(failure, error.blames)
         return failure
 
     def _write(self, done: Sequence[ShardRecord]) -> None:

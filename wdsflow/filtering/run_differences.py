@@ -1,4 +1,7 @@
-"""How the run in a folder differs from the one that is requested, and whether its ledgers can get more scores."""
+"""How the run in a folder differs from the one that is requested, and whether its ledgers can get more scores.
+
+Requests are those of ``Pass.request``, as JSON: "kind", "recipe", "scores", "urls" ...
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,10 +10,10 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical, differences
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
-# Requests are those of ``Pass.request``, as JSON: "kind", "recipe", "scores", "urls" ...
+# Kinds of runs, in words.
 _KINDS = {"filter": "a filter", "measure": "a measurement"}
-# Settings that differ in words of their own, or not at all.
-_NOT_COMPARED = frozenset({"wdsflow", "recipe", "urls", "names"})
+# Parts of a request that are reported as options or as shards, or do not count.
+_REPORTED_SEPARATELY = frozenset({"wdsflow", "recipe", "urls", "names"})
 
 
 class Differs(ValueError):
@@ -148,7 +151,7 @@ def _input(name: str, value: object, other: object) -> str:
 
 
 def _others(run: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in run.items() if name not in _NOT_COMPARED}
+    return {name: value for name, value in run.items() if name not in _REPORTED_SEPARATELY}
 
 
 def _version_change(change: str) -> tuple[str, str]:

@@ -179,15 +179,15 @@ def _filter_scored(
     _refuse_slices(options, compares=compares)
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
 
-    def prepare(pass_: Pass, report: RunReport) -> bool:
+    def prepare(second: Pass, report: RunReport) -> bool:
         try:
-            _use_ledgers(pass_, scored)
+            _use_ledgers(second, scored)
         except NotCompared:
             # Its samples were not scored for this comparison: a first pass computes the missing
             # values.
-            first = _first_pass(pass_, options)
+            first = _first_pass(second, options)
             first.reused = scored
-            return _run_first(pass_, first, report)
+            return _run_first(second, first, report)
         return True
 
     pass_ = Pass("filter", shards, names, layout, recipe, options, scored=scored, embedded=embedded)
@@ -230,10 +230,10 @@ def _scored_first(
         return run_pass(pass_)
     _refuse_slices(options, compares=True)
 
-    def prepare(pass_: Pass, report: RunReport) -> bool:
-        first = _first_pass(pass_, options)
-        first.main = pass_.layout if kind == "measure" else None
-        return _run_first(pass_, first, report)
+    def prepare(second: Pass, report: RunReport) -> bool:
+        first = _first_pass(second, options)
+        first.main = second.layout if kind == "measure" else None
+        return _run_first(second, first, report)
 
     pass_.prepare = prepare
     pass_.compares = True
@@ -290,9 +290,8 @@ def with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
         return recipe, ""
     if options.engine != "local" or not computes_bf16(options.device):
         return replace(recipe, precision="fp32"), ""
-    return replace(
-        recipe, precision="bf16"
-    ), "models run in bf16 on this GPU; --precision fp32 is exact, and slower"
+    line = "models run in bf16 on this GPU; --precision fp32 is exact, and slower"
+    return replace(recipe, precision="bf16"), line
 
 
 def _reuse(

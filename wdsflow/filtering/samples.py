@@ -18,11 +18,11 @@ from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captio
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 
 # Bytes of an image; nearly all headers fit.
-_HEAD = 4096
+_HEADER_BYTES = 4096
 # Formats for which one read of the first bytes is enough.
 _PLAIN = frozenset(("jpeg", "png", "webp"))
 # Bytes of a caption; longer ones take the general path.
-_CAPTION = 4096
+_SHORT_CAPTION = 4096
 
 # The only image and the only caption of a sample; None: use the general path.
 Chosen = tuple[str | None, str | None]
@@ -32,7 +32,7 @@ _MOST_CACHED = 10_000
 # Prefix of the trouble of a sample that a stage dropped.
 DROPPED = "dropped by "
 # Bytes of a text; the stages' own limits are lower.
-_LARGEST = 17 << 20
+_LARGEST_TEXT = 17 << 20
 
 
 class RejectedSample(Exception):
@@ -109,7 +109,7 @@ class Staging:
             if not isinstance(value, StoredMember):
                 continue
             size = value.row[1]
-            if size > _LARGEST:
+            if size > _LARGEST_TEXT:
                 raise StageError("large-text", f"{name!r} has {size:,} bytes")
             data = self._samples.read(value.row)
             fields[name] = data
@@ -224,7 +224,7 @@ class ShardView(View):
         header = self._header
         if header is None and (name := self._chosen[0]) is not None:
             _, size, data, _, _ = self.members[name]
-            most = min(size, _HEAD)
+            most = min(size, _HEADER_BYTES)
             head = self._samples.glance(data, most)
             header = read_header(head)
             if len(head) < most and (header is None or not header.width or header.format != "jpeg"):
@@ -247,7 +247,7 @@ class ShardView(View):
         text = self._caption
         if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self.members[name]
-            if size <= _CAPTION:
+            if size <= _SHORT_CAPTION:
                 data = (
                     self._samples.glance(start, size)
                     if in_memory

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.score_call import ScoreCall
@@ -53,12 +54,18 @@ def _kept_by_others(plan: FilterPlan, table: SampleTable, rows: Sequence[Row]) -
     numbers = {row.number for row in rows}
     if plan.recipe.unknown == "keep" or not rows:
         return numbers
+    evaluator = _evaluator_of_others(plan)
+    if evaluator is None:
+        return numbers
+    computed = [call for call in plan.scores if call not in plan.compared_among_kept]
+    decisions = evaluate(evaluator, table, rows, computed)
+    return {row.number for row, keep in zip(rows, decisions.keep.tolist(), strict=True) if keep}
+
+
+@lru_cache(maxsize=4)
+def _evaluator_of_others(plan: FilterPlan) -> Evaluator | None:
+    """Return the evaluator of the terms without comparisons of kept samples; None if there is no such term."""
     assert plan.expression is not None
     among_kept = set(plan.compared_among_kept)
     others = tuple(term for term in plan.terms if among_kept.isdisjoint(term.scores))
-    if not others:
-        return numbers
-    evaluator = Evaluator(replace(plan.expression, terms=others))
-    computed = [call for call in plan.scores if call not in among_kept]
-    decisions = evaluate(evaluator, table, rows, computed)
-    return {row.number for row, keep in zip(rows, decisions.keep.tolist(), strict=True) if keep}
+    return Evaluator(replace(plan.expression, terms=others)) if others else None

@@ -31,6 +31,7 @@ from wdsflow.stages.scores.score_catalog import SCORES
 V = TypeVar("V")
 R = TypeVar("R")
 W = TypeVar("W", bound=View)
+P = TypeVar("P", Scalar, Scalar | None)
 
 # SystemExit: from libraries that behave like programs.
 RAISED = Exception, SystemExit
@@ -119,13 +120,12 @@ def is_builtin(score: Score) -> bool:
     return type(score).__module__.startswith("wdsflow.")
 
 
-def _encodable(value: Scalar | None) -> Scalar | None:
+def _encodable(value: P) -> P:
     return in_utf8(value) if isinstance(value, str) else value
 
 
 def _plain_scalar(score: Score, value: object, method: str) -> Scalar:
-    plain = scalar(value, score.kind, method)
-    return in_utf8(plain) if isinstance(plain, str) else plain
+    return _encodable(scalar(value, score.kind, method))
 
 
 def _method_name(score: Score) -> str:

@@ -35,7 +35,8 @@ _TEXTS = ("url", "caption", "status", "error_message", "exif", "sha256", "uid")
 _NUMBERS = ("width", "height", "original_width", "original_height")
 _UID = re.compile("[0-9a-f]{32}")
 
-ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
+# Ending of a file of embeddings -> what they are of.
+_EMBEDDING_ENDINGS = {"image_embeddings.npy": "image", "caption_embeddings.npy": "caption"}
 
 
 def check_export(path: Path) -> Callable[[Layout, Sequence[ShardRecord], Path], int]:
@@ -189,7 +190,9 @@ def _hashes(ledger: Path) -> Iterator[str]:
 
 def embedding_kind(path: Path) -> str | None:
     """Return the kind of embeddings, image or caption, for a file of this name; None for other files."""
-    return next((kind for ending, kind in ENDINGS.items() if path.name.endswith(ending)), None)
+    return next(
+        (kind for ending, kind in _EMBEDDING_ENDINGS.items() if path.name.endswith(ending)), None
+    )
 
 
 def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:

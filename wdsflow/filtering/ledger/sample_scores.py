@@ -3,18 +3,26 @@
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from wdsflow.expressions.score_call import spelled
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import Layout, records_in_order
 from wdsflow.shards.shard_names import output_names
-from wdsflow.table_files.parquet_file import ParquetFile, as_list
+from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 
 from .ledger import read_ledger
-from .ledger_metadata import LedgerMetadata, no_ledgers
+from .ledger_metadata import LedgerError, LedgerMetadata, no_ledgers
 from .sample_table import Row, SampleTable
 
 _OUTCOME = ("outcome", "term", "error", "detail")
+
+
+class LedgerEntry(NamedTuple):
+    """What the ledgers of a run say of a sample. ``outcome``: "" if the run only measured. ``scores``: by name."""
+
+    outcome: str
+    scores: dict[str, str]
 
 
 class SampleScores:
@@ -30,10 +38,8 @@ class SampleScores:
         }
         self._names = {record.name: layout.ledger(record.name) for record in records}
 
-    def of(self, url: str, key: str, offset: int) -> dict[str, str]:
-        """Return the scores of the sample with a member header at ``offset``; empty if the ledgers do not have it.
-
-        First, under "outcome", what a filter decided about it, and why.
+    def of(self, url: str, key: str, offset: int) -> LedgerEntry | None:
+        """Return the entry of the sample with a member header at ``offset``; None if the ledgers do not have it.
 
         A shard is that of its path, otherwise that of its name: also in the output of the run,
         where offsets differ and a key that occurs once decides. Raises LedgerError.
@@ -41,21 +47,23 @@ class SampleScores:
         path = self._paths.get(os.path.realpath(url))
         samples, metadata = _read_samples(path or self._names.get(output_names([url])[0]))
         rows = [row for row in samples.rows if row.key == key]
-        at_offset = []
+        matches = []
         if path is not None:
-            at_offset = [row for row in rows if row.start <= offset < row.end]
-        matches = at_offset or rows
-        if not at_offset and len(rows) != 1:
-            return {}
+            matches = [row for row in rows if row.start <= offset < row.end]
+        if not matches and len(rows) == 1:
+            matches = rows
+        if not matches:
+            return None
         row = matches[0]
-        scores = {}
+        outcome = ""
         # A run that only measured keeps what it can read, which says nothing.
         if row.outcome != "kept" or metadata["recipe"]["where"]:
-            scores["outcome"] = _outcome_text(row)
+            outcome = _outcome_text(row)
+        scores = {}
         for call, column in samples.columns.items():
             if row.number in column:
                 scores[str(call)] = _shown(column[row.number])
-        return scores
+        return LedgerEntry(outcome, scores)
 
 
 @lru_cache(maxsize=1)
@@ -64,7 +72,10 @@ def _read_samples(path: Path | None) -> tuple[SampleTable, LedgerMetadata]:
     if path is None:
         return SampleTable(), {}
     samples, metadata = read_ledger(path)
-    arrays = ParquetFile(path).arrays(_OUTCOME)
+    try:
+        arrays = ParquetFile(path).arrays(_OUTCOME)
+    except (ParquetError, OSError) as error:
+        raise LedgerError(f"{path} cannot be read: {error}") from None
     columns = [as_list(arrays[name]) for name in _OUTCOME]
     for row, outcome in zip(samples.rows, zip(*columns, strict=True), strict=True):
         row.outcome, row.term, row.error, row.detail = outcome

@@ -70,7 +70,7 @@ def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
 
 def far_predicate(path: str, names: Mapping[str, type[Score]]) -> str:
     """Return the predicate for images that are not near those of a list: see ``reference_lists``. Raises ValueError."""
-    # The names of scores are fixed: distances to lists are in the catalog.
+    # Unused: the callers pass it to each function that makes a predicate.
     del names
     reference = read_list("--near", path)
     name, nearest_kept = _NEAR[reference.kind]

@@ -19,8 +19,9 @@ from .recipe_stages import StagesError, read_stages, schema_of_stages
 _LARGEST = 64 << 20
 # Levels of a recipe whose lines are noted.
 _DEEPEST = 4
+# Settings that are lists of texts.
 _LISTS = ("keep", "near", "scores")
-_STAGES = "Stages that run on each sample before it is scored; members that they change are written again."
+_STAGES_DESCRIPTION = "Stages that run on each sample before it is scored; members that they change are written again."
 
 if TYPE_CHECKING:
     import yaml
@@ -193,7 +194,9 @@ def _model() -> "type[BaseModel]":
             kind = list[object]
         elif item.name in _LISTS:
             kind = list[str]
-        description = item.metadata["option"].help if "option" in item.metadata else _STAGES
+        description = (
+            item.metadata["option"].help if "option" in item.metadata else _STAGES_DESCRIPTION
+        )
         parts[item.name] = (kind, Field(default=plain.get(item.name, []), description=description))
     model: type[BaseModel] = create_model(
         "Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts

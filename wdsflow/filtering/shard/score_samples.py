@@ -26,7 +26,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
     """Scores samples of one shard. Use as a context manager; ``finish`` follows the last sample.
 
     Args:
-        plan: the recipe.
+        plan: the plan of the recipe.
         table: gets the values. Those that it has are not computed.
         calls: the scores to compute.
         mark: gets the number of the current sample, for the case that the process dies.
