@@ -33,8 +33,8 @@ class StageError(ValueError):
         self.slug = slug
 
     def __reduce__(self) -> tuple[type["StageError"], tuple[str, str]]:
-        # By default only the message is pickled: an error without slug would break the process
-        # pool.
+        # By default only the message is pickled: an error
+        # without slug would break the process pool.
         return type(self), (self.slug, str(self))
 
 
@@ -69,8 +69,8 @@ def check_choice(owner: str, setting: str, value: object, kind: object) -> None:
 
 
 class _FactsMeta(ABCMeta):
-    # Not ``__init_subclass__``: ABCMeta of Python 3.10 takes the keyword ``name`` for its own
-    # parameter.
+    # Not ``__init_subclass__``: ABCMeta of Python 3.10
+    # takes the keyword ``name`` for its own parameter.
     def __new__(
         mcls,
         class_name: str,

@@ -23,8 +23,8 @@ _BOMS = {
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-# Byte order marks, zero-width spaces and word joiners. Joiners that emoji and Indic scripts need
-# are kept.
+# Byte order marks, zero-width spaces and word joiners.
+# Joiners that emoji and Indic scripts need are kept.
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
 
 
@@ -256,8 +256,8 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         names, weights = self.json_text_key, self.json_text_key_probs
         if weights is None:
             return names
-        # Sorting by log(u)/w draws without replacement in proportion to w: Efraimidis and Spirakis,
-        # 2006.
+        # Sorting by log(u)/w draws without replacement in
+        # proportion to w: Efraimidis and Spirakis, 2006.
         drawn = {
             name: -math.log(1 - uniform(self.seed, key, f"{self.epoch} {name}")) / weight
             for name, weight in zip(names, weights, strict=True)

@@ -38,9 +38,9 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
 
     If ``size`` is a text such as "512" (the long side), "short:224" or "pixels:1MP" (see
     ``SizeRule``), images are bytes, as in a tar, and stay bytes: larger ones are decoded, made
-    smaller and encoded again, smaller ones are not touched. This is what ``wdsflow filter
-    --resize`` does; ``image_format``, ``quality``, ``orientation`` and ``mode`` are for this, see
-    ``Shrinker``. If the format changes, so does the name of the field.
+    smaller and encoded again, smaller ones are not touched. This is what
+    ``wdsflow filter --resize`` does; ``image_format``, ``quality``, ``orientation`` and ``mode``
+    are for this, see ``Shrinker``. If the format changes, so does the name of the field.
 
     >>> Resize("512", image_format="webp").shrinker.rule
     SizeRule(kind='long', most=512)

@@ -55,7 +55,7 @@ class Select(SampleStage, name="select", read_by="fields"):
         try:
             wanted = bool(self.predicate(sample))
         except Exception as error:
-            # Any error of a user's function gets a place and a name.
+            # An error of the user's function names the predicate and the kind of error.
             called = getattr(self.predicate, "__qualname__", None) or type(self.predicate).__name__
             text = f"the predicate {called} raised {type(error).__name__}: {escape(str(error))}"
             raise StageError(type(error).__name__, text) from error
@@ -117,8 +117,8 @@ class Shuffle(Stage, name="shuffle"):
     ("too-large-to-shuffle"). Shuffle encoded images, not decoded ones: they are about twenty times
     smaller, so a buffer of the same size mixes that many more.
 
-    The order depends on ``seed``, ``epoch`` and the samples; ``dataclasses.replace(stage,
-    epoch=1)`` gives the next epoch.
+    The order depends on ``seed``, ``epoch`` and the samples;
+    ``dataclasses.replace(stage, epoch=1)`` gives the next epoch.
     """
 
     size: int = 5000

@@ -90,8 +90,8 @@ def start_server() -> None:
         return
     if not hasattr(subprocess, "_fork_exec"):
         return
-    # Pipelines whose process has loaded Ray start a cluster: no file of tests may import it at its
-    # top.
+    # Pipelines whose process has loaded Ray start a
+    # cluster: no file of tests may import it at its top.
     if "ray" in sys.modules:
         return
     server = _ForkServer()
@@ -411,8 +411,8 @@ def _show(arguments: Sequence[str], environment: Mapping[bytes, bytes]) -> bool:
     start = ctypes.addressof(memory)
     middle = start + len(words)
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    # start_code, end_code, start_data, end_data and start_brk: the first field here is the third of
-    # proc(5).
+    # start_code, end_code, start_data, end_data and
+    # start_brk: the first field here is the third of proc(5).
     layout = [int(fields[number - 3]) for number in (26, 27, 45, 46, 47)]
     _PYTHON.sbrk.restype = ctypes.c_void_p
     layout += [_PYTHON.sbrk(0), int(fields[28 - 3]), start, middle, middle, middle + len(variables)]

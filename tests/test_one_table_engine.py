@@ -11,8 +11,8 @@ pytestmark = pytest.mark.xdist_group("syntax trees")
 
 DATABASES = {"duckdb", "sqlite3", "dbm", "shelve", "lmdb", "polars"}
 ALLOWED = {
-    # A window of samples in memory, in a database that is sealed; Parquet files. It joins and sorts
-    # nothing.
+    # A window of samples in memory, in a database that is
+    # sealed; Parquet files. It joins and sorts nothing.
     ("wdsflow.process_database", "duckdb"),
     # Errors of its statements.
     ("wdsflow.expressions.database", "duckdb"),

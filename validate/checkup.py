@@ -29,7 +29,7 @@ _SHOWN = ("python", "open_clip_torch", "webdataset", "torch", "torchvision", "pi
 # Open files of a process: too few for loaders with many workers, enough, and what a fix asks for.
 _FEW_FILES, _ENOUGH_FILES, _MANY_FILES = 1024, 4096, 65_536
 _OTHER_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
-# Of glibc, with a tunable for them.
+# The first glibc with a tunable for huge pages (glibc.malloc.hugetlb).
 _HUGE_PAGES_SINCE = (2, 35)
 
 
@@ -202,8 +202,8 @@ def _gpu_allocator(machine: Machine) -> Iterator[CheckOutput]:
         )
     if why:
         yield "warning", why, Command('export PYTORCH_CUDA_ALLOC_CONF="$PYTORCH_ALLOC_CONF"')
-    elif old or new:
-        yield "ok", old or new or ""
+    elif setting := old or new:
+        yield "ok", setting
 
 
 def _tensorflow(machine: Machine) -> Iterator[CheckOutput]:

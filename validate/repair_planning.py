@@ -36,7 +36,7 @@ def plan_repair(
     scan = replace(scan, allow_pipe=allow_pipe)
     evidence = Evidence(level, scan_shards(shards, scan))
     repair = choose_repair(RepairForecast(evidence, chosen, scan, scan_shards))
-    # Structure alone may cost a reader samples: a field that it did not decode as PNG, it decodes as
-    # png.
+    # Lower-case names of fields alone may cost a reader samples: it ignores ``PNG``, but decodes
+    # ``png``, and fails on bad data.
     before = [judge(evidence, reader) for reader in chosen]
     return replace(repair.plan, readers=named, costs=cost_text(before, repair.after))

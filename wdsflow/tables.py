@@ -97,8 +97,8 @@ class Tables:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        # Statements run in a thread of their own: DuckDB looks at signals too rarely, and hides
-        # their exceptions.
+        # Statements run in a thread of their own: DuckDB looks
+        # at signals too rarely, and hides their exceptions.
         self._thread = ThreadPoolExecutor(1, "wdsflow-tables")
         self._connection = duckdb.connect(":memory:", config=settings)
         # In notebooks and `python -c` it is on.

@@ -57,8 +57,8 @@ def enter(purpose: str) -> None:
         return
     ensure(purpose)
     os.environ["_WDSFLOW_SCRIPT"] = purpose
-    # By file name, so that sys.path[0] is scripts/ again; not through PYTHONPATH, which children
-    # would inherit.
+    # By file name, so that sys.path[0] is scripts/ again;
+    # not through PYTHONPATH, which children would inherit.
     sys.stdout.flush()
     os.execv(python(), [str(python()), str(Path(sys.argv[0]).resolve()), *sys.argv[1:]])  # noqa: S606
 

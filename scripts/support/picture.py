@@ -97,8 +97,8 @@ def _printed(picture: Picture) -> str:
     """Return what the command prints on a terminal, without the time that it took."""
     with tempfile.TemporaryDirectory() as folder:
         drawn = example_shards.draw(SAMPLES)
-        # All of one length: offsets and sizes in the report do not depend on the version of the
-        # JPEG encoder.
+        # All of one length: offsets and sizes in the report
+        # do not depend on the version of the JPEG encoder.
         padded = [scene._replace(jpeg=scene.jpeg.ljust(BYTES, b"\0")) for scene in drawn]
         picture.make(Path(folder, "shards"), padded)
         run = [sys.executable, "-m", "wdsflow", *shlex.split(picture.command), *picture.options]

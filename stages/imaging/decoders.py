@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Gate = Callable[[Image], Target]
 
-# That libjpeg-turbo decodes to RGB.
+# Modes that libjpeg-turbo decodes to RGB.
 _MODES = frozenset(("RGB", "L"))
 _MOST_REDUCED_JPEG = 8
 _MOST_REDUCED = 1 << 16

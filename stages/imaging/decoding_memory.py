@@ -11,8 +11,8 @@ _CONVERTED = 4
 _ALPHA = 8
 # 16 bits and more, scaled: copies in numpy.
 _DEEP = 12
-# Bytes a pixel that decoders keep next to the image: planes, canvas, earlier frames. Measured,
-# rounded up.
+# Bytes a pixel that decoders keep next to the image:
+# planes, canvas, earlier frames. Measured, rounded up.
 _DECODER = {"webp": 13, "gif": 5, "avif": 16, "jp2": 28, "tiff": 8, "png": 0, "bmp": 0, "jpeg": 0}
 _ANY_DECODER = 8
 # Formats whose RGB images Pillow decodes into place.

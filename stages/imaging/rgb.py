@@ -22,9 +22,9 @@ def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
     """Return an RGB image, the same object if it is already RGB.
 
     ``alpha`` "drop" keeps the colours of transparent pixels, as ``convert("RGB")`` does; a colour
-    replaces them; "keep" returns RGBA if any pixel may be transparent.
-    ``high_depth`` "clip" is ``convert("RGB")``; "scale" maps the range of values to 0..255: see
-    ``scaled``; their transparency is ignored.
+    replaces them; "keep" returns RGBA if any pixel may be transparent. ``high_depth`` "clip" is
+    ``convert("RGB")``; "scale" maps the range of values to 0..255: see ``scaled``; their
+    transparency is ignored.
     """
     from PIL import Image as Images
 

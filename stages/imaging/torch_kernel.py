@@ -42,16 +42,16 @@ def run_kernel(
         # torch warns about read-only arrays.
         pixels = _copied(pixels)
     height, width = pixels.shape[:2]
-    # The kernel skips a pass if the sizes are equal, whatever the scale: compute one more row or
-    # column then.
+    # The kernel skips a pass if the sizes are equal, whatever
+    # the scale: compute one more row or column then.
     rows, columns = size
     if rows == height and scales[0] != 1:
         rows += 1
     if columns == width and scales[1] != 1:
         columns += 1
-    # Channels-last strides, of the first axis too: then the result has them, and is not rearranged.
-    # Reordered by numpy: each call of torch releases the GIL, which other threads may be waiting
-    # for.
+    # Channels-last strides, of the first axis too: then the result has
+    # them, and is not rearranged. Reordered by numpy: each call of
+    # torch releases the GIL, which other threads may be waiting for.
     images = pixels.view(np.ndarray).reshape(1, height, width, 3)
     tensor = torch.from_numpy(images.transpose(0, 3, 1, 2))
     aten = torch.ops.aten

@@ -62,11 +62,11 @@ class Duplicate(SameScore, name="duplicate", kind="boolean", subject="image"):
 
     The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes;
     captions do not matter. ``among="all"``: all samples of the shards are compared, even those that
-    other terms drop. The value is the same in measure and filter. ``caption_words >= 4 and not
-    duplicate`` loses an image whose first copy has a short caption. ``among="kept"``: only samples
-    that all other terms keep are compared. One copy of each stays, and images of samples that other
-    terms drop are not read. Source: xxHash; Data-Juicer's image_deduplicator compares perceptual
-    hashes instead, see near_duplicate.
+    other terms drop. The value is the same in measure and filter.
+    ``caption_words >= 4 and not duplicate`` loses an image whose first copy has a short caption.
+    ``among="kept"``: only samples that all other terms keep are compared. One copy of each stays,
+    and images of samples that other terms drop are not read. Source: xxHash; Data-Juicer's
+    image_deduplicator compares perceptual hashes instead, see near_duplicate.
     """
 
     # Reads all images, but decodes none.

@@ -20,12 +20,12 @@ _ROWS = 16
 def blur(picture: Picture) -> float:
     """Variance of the Laplacian of the luma (levels 0 to 255): low is blurred or empty, high is sharp or noisy.
 
-    Kernel [[0, 1, 0], [1, -4, 1], [0, 1, 0]], borders mirrored, as OpenCV's ``Laplacian(grey,
-    CV_64F).var()``, on the luma of at most 512 pixels per side: thresholds for full-size images do
-    not apply. From 0 on. Images that are more than twice as large are decoded at a reduced scale,
-    which leaves more detail: on photographs the value is 20 % higher on average, and at most 32 %,
-    than without. Source: Pech-Pacheco et al., Diatom autofocusing in brightfield microscopy, ICPR
-    2000.
+    Kernel [[0, 1, 0], [1, -4, 1], [0, 1, 0]], borders mirrored, as OpenCV's
+    ``Laplacian(grey, CV_64F).var()``, on the luma of at most 512 pixels per side: thresholds for
+    full-size images do not apply. From 0 on. Images that are more than twice as large are decoded
+    at a reduced scale, which leaves more detail: on photographs the value is 20 % higher on
+    average, and at most 32 %, than without. Source: Pech-Pacheco et al., Diatom autofocusing in
+    brightfield microscopy, ICPR 2000.
     """
     import numpy as np
 
@@ -90,8 +90,8 @@ def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> b
     width, height = picture.size
     size = width * height
     rows = picture.rows(_ROWS)
-    # Not blank if these rows alone have more pixels far from any median than a blank image may
-    # have.
+    # Not blank if these rows alone have more pixels far
+    # from any median than a blank image may have.
     for channel in range(3):
         counts = np.bincount(rows[..., channel].ravel(), minlength=256)
         if size - _least_off(counts, tolerance) < share * width * height:

@@ -58,8 +58,8 @@ class ScoreError(Exception):
         self.slug, self.detail = slug, detail
 
     def __reduce__(self) -> tuple[type["ScoreError"], tuple[str, str]]:
-        # By default only the message is pickled: an error without slug would break the process
-        # pool.
+        # By default only the message is pickled: an error
+        # without slug would break the process pool.
         return type(self), (self.slug, self.detail)
 
 

@@ -260,8 +260,8 @@ class View:
                 value = ScoreError(error.slug, f"field {name!r}: {error.detail}")
             self._cache[kind, name] = value
         if isinstance(value, ScoreError):
-            # A copy: the traceback of an exception that is raised again grows, and keeps its frames
-            # alive.
+            # A copy: the traceback of an exception that is
+            # raised again grows, and keeps its frames alive.
             raise ScoreError(value.slug, value.detail)
         return value
 

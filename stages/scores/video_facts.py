@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # PyAV's types allow None for times that an open video has.
 VideoStream = Any
 
-# No playlists, manifests and the like: they make FFmpeg open the files and addresses that they
-# name.
+# No playlists, manifests and the like: they make FFmpeg
+# open the files and addresses that they name.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 # Types of boxes with which an MP4 or MOV begins.
 _MP4_BOXES = {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"}

@@ -75,8 +75,8 @@ def open_clip() -> Reader:
         data = get_wds_dataset(
             args, preprocess, is_train=True, epoch=args.epoch, tokenizer=tokenizer
         )
-        # The workers are played one after the other in this process; all else is OpenCLIP's own
-        # loader.
+        # The workers are played one after the other in this
+        # process; all else is OpenCLIP's own loader.
         loader = data.dataloader.pipeline[0]
         watch = Watch()
         stages = loader.dataset.pipeline

@@ -16,8 +16,8 @@ from wdsflow.validate import Report
 READER = "open-clip-3.3"
 SETS = 300
 MAX_LOSSES = (0.0, 0.05, 0.05, 0.3)
-# Sets in which a name has taken a sample's place, or the end of a shard has: once each was counted
-# wrongly.
+# Sets in which a name has taken a sample's place, or the
+# end of a shard has: once each was counted wrongly.
 KNOWN = (3, 7, 42, 57, 96, 145)
 
 

@@ -100,8 +100,8 @@ def number(random: Random, depth: int) -> str:
     match random.randrange(8):
         case 0 | 1 | 2:
             sign = random.choice(["+", "-", "*", "/", "//", "%"])
-            # A constant alone could be a division by zero, which is refused, and so are two
-            # constants.
+            # A constant alone could be a division by zero,
+            # which is refused, and so are two constants.
             return f"({random.choice(NUMBERS)} {sign} {number(random, again)})".replace(
                 "/ 0)", "/ 3)"
             ).replace("% 0)", "% -3)")

@@ -211,8 +211,8 @@ def test_several_images_are_tested_one_by_one(
     assert results(text, **columns) is expected
 
 
-# Widths, heights and bytes of three of Data-Juicer's test images, and what its unit tests say is
-# kept.
+# Widths, heights and bytes of three of Data-Juicer's test
+# images, and what its unit tests say is kept.
 IMAGES = {1: (336, 336, 171427), 2: (640, 480, 189406), 3: (342, 500, 113695)}
 
 

@@ -102,8 +102,8 @@ def test_each_of_several_images_is_compared_and_the_worst_is_ranked(tmp_path):
         "last": True,
     }
     assert column(tmp_path / "out", "duplicate") == expected
-    # The smaller of two images counts where large ones are best, and the larger one where small
-    # ones are.
+    # The smaller of two images counts where large ones are
+    # best, and the larger one where small ones are.
     ranks = column(tmp_path / "out", 'rank_percent(of="width")')
     assert ranks == {
         "one": pytest.approx(200 / 3),

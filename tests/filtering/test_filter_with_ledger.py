@@ -113,8 +113,8 @@ def test_what_a_ledger_lacks_is_computed_for_the_samples_that_need_it(
     tars = {name: kept[name] for name in kept if name.endswith(".tar")}
     with_ledger = digests(tmp_path / "with")
     assert {name: with_ledger[name] for name in tars} == tars
-    # The ledger has the blur: images are decoded for other scores only, and only where these may
-    # decide.
+    # The ledger has the blur: images are decoded for other
+    # scores only, and only where these may decide.
     assert len(decoded) <= (40 if "near" in where else 30)
     assert bool(decoded) == ("entropy" in where or "near" in where)
 

@@ -13,8 +13,8 @@ from tests.servers import http_server
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 
-# A thread of the server may end with its socket open if the client closes a connection at the wrong
-# moment.
+# A thread of the server may end with its socket open if the
+# client closes a connection at the wrong moment.
 @pytest.mark.sample(1)
 @pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"

@@ -20,8 +20,8 @@ from wdsflow.cli.main import COMMANDS, main
 
 _OURS = rf"wdsflow (?:{'|'.join(COMMANDS)})\b"
 _INSTALL = r"(?:\S*python[\d.]* -m pip|uv pip|pip) install\b"
-# Anywhere in a line: a command that is followed by words of the message is none, and shows when it
-# is run.
+# Anywhere in a line: a command that is followed by words of
+# the message is none, and shows when it is run.
 _COMMAND = re.compile(rf"(?:{_OURS}|{_INSTALL}).*$", re.MULTILINE)
 # Of SARIF: manual pages; of JSON: names.
 _ROOMS = frozenset({"help", "fullDescription", "shortDescription", "fields"})

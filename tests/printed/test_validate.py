@@ -54,8 +54,8 @@ def test_all_that_is_advised_works_and_brings_what_it_promises(tmp_path, readers
         folder = tmp_path / str(number)
         folder.mkdir()
         urls = make(folder)
-        # What generated json holds decides whether datasets can make a table of it, which is not
-        # predicted.
+        # What generated json holds decides whether datasets
+        # can make a table of it, which is not predicted.
         some = {
             each: reader
             for each, reader in readers.items()

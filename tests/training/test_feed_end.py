@@ -124,8 +124,8 @@ class Job:
             batches.append(keys(batch for _, batch in zip(range(self.stop), own, strict=False)))
             states.add(json.dumps(one.state_dict()))
             one.close()
-        # Without torch.distributed, the epoch of ranks for which no sample is left has ended one
-        # batch before.
+        # Without torch.distributed, the epoch of ranks for
+        # which no sample is left has ended one batch before.
         assert len(states) == 1 or self.stop > min(map(len, batches))
         return batches, states.pop()
 

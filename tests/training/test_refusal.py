@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-# torch's own process group for tests: it talks to nobody, so that one process can be the second of
-# two ranks.
+# torch's own process group for tests: it talks to nobody,
+# so that one process can be the second of two ranks.
 GONE = """
 from argparse import Namespace
 from datetime import timedelta

@@ -30,8 +30,8 @@ from .repair_advice import advise_repair, promise, why_no_repair
 from .repair_forecast import RepairForecast
 from .training_advice import advise_defaults, advise_training
 
-# Takes captions from json in a webdataset pipeline, without wdsflow; to be put before
-# ``wds.decode``.
+# Takes captions from json in a webdataset pipeline, without
+# wdsflow; to be put before ``wds.decode``.
 _CAPTION_STAGES = """\
 import json
 import webdataset as wds

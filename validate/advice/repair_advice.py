@@ -35,7 +35,7 @@ _FIXES = {
     "keys numbered to be unique": "number keys that are not unique",
     "links replaced by their targets": "replace links by their targets",
 }
-# What else it does, by the tallies of the shards as they are.
+# What a repair changes in the structure, by the tallies of the unrepaired shards.
 _STRUCTURE = {
     ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
     (

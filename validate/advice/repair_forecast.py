@@ -112,7 +112,7 @@ class RepairForecast:
         ]
         urls = [shard.url for shard in self._shards]
         self._moved = borders(urls) if continued_shards(self._shards) else {}
-        # Of the shards that a repair without steps changes.
+        # Indices of the shards whose structure a repair changes even without steps.
         self._restructured = set(self._moved)
         for index, shard in enumerate(self._shards):
             if not keeps_structure(shard):
@@ -218,8 +218,8 @@ class RepairForecast:
     def _needs_preview(self, index: int, plan: RepairPlan) -> bool:
         if index in self._restructured or index in self._compared:
             return True
-        # Such readers look at the first samples in their order, which an edit of evidence does not
-        # keep.
+        # Such readers look at the first samples in their
+        # order, which an edit of evidence does not keep.
         if index == 0 and plan.steps() and any(reader.same_fields for reader in self.readers):
             return True
         return _needs_contents(self._shards[index], plan, is_read=self._options.level != "names")
@@ -279,16 +279,21 @@ def _needs_contents(shard: ShardEvidence, plan: RepairPlan, *, is_read: bool) ->
 
 def _edited(shard: ShardEvidence, edits: ShapeEdits) -> ShardEvidence:
     """Return the evidence of a shard after edits that need no more than its shapes."""
-    is_changed = False
-    for shape in shard.runs.shapes():
-        with_caption = edits(shape, has_caption=True)
-        without_caption = edits(shape, has_caption=False)
-        is_changed = is_changed or with_caption != shape or without_caption != shape
-    if not is_changed:
+    if not _changes_any(shard, edits):
         # The order of the samples stays known.
         return shard
     edited = changed([shard], edits, edits.caption)
     return edited[0] if edited else replace(shard, runs=Runs())
+
+
+def _changes_any(shard: ShardEvidence, edits: ShapeEdits) -> bool:
+    """Return whether edits change a sample of a shard."""
+    for shape in shard.runs.shapes():
+        if edits(shape, has_caption=True) != shape:
+            return True
+        if edits(shape, has_caption=False) != shape:
+            return True
+    return False
 
 
 def _as_written(shard: ShardEvidence) -> ShardEvidence:

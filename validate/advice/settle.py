@@ -14,9 +14,9 @@ def settle(
 ) -> tuple[list[Finding], list[Advice]]:
     """Write the commands of findings and advice: each can be pasted, alone or after the others, into a new folder."""
     commands = _Commands(invocation)
-    return [commands.of_finding(each) for each in findings], [
-        commands.of_advice(each) for each in advice
-    ]
+    settled_findings = [commands.of_finding(finding) for finding in findings]
+    settled_advice = [commands.of_advice(item) for item in advice]
+    return settled_findings, settled_advice
 
 
 class _Commands:

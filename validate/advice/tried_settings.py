@@ -12,7 +12,7 @@ from ..forecast.forecast import Forecast, forecast
 from ..rules.kit.base import Context
 from .training_flags import merged_flags, paired_flags
 
-# The flags of a forecast, by their values.
+# Flags that change a forecast, by the kind of their value.
 _NUMBERS = {"--workers", "--batch-size", "--train-num-samples", "--accum-freq", "--warmup"}
 _SWITCHES = {"--dataset-resampled"}
 _WORDS = {"--dataset-type", "--train-data", "--val-data"}

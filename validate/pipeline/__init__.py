@@ -1,7 +1,7 @@
 """The user's own pipeline: one run of it over the shards, and checks whether it resumes, forks and splits.
 
-``judge_pipeline`` runs it once and returns the verdict; ``check_loader`` runs it several times and answers questions. Both
-are read from the top of this list to the bottom::
+``judge_pipeline`` runs it once and returns the verdict; ``check_loader`` runs it several times and answers questions. The
+folders, from a verdict down to the user's code::
 
     observed     what one run has shown: its numbers, and the reasons for its losses
     run          one run: a process is started and watched, and runs the pipeline with a meter after each stage
@@ -13,4 +13,6 @@ are read from the top of this list to the bottom::
 
     user_code    finds and builds what the user has named
     values       what one element of the output holds, and marks of its values
+
+``sample_copies.py`` makes small tars with copies of samples.
 """

@@ -11,7 +11,9 @@ from ..finding import Finding, Repair, Severity
 from .kit.base import Context, TallyRule
 from .kit.missing_fields import missing_at_end
 
+# Names of compressions, for messages.
 _COMPRESSIONS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
+# Those that Python's tarfile reads in all versions.
 _BY_TARFILE = ("gz", "bz2", "xz")
 _READ_ERRORS = {
     "missing": "no such shard",
@@ -134,14 +136,14 @@ def never_reached(shard: ShardEvidence) -> str:
 class SecondArchive(TallyRule):
     """A second archive follows the end mark.
 
-    What: two blocks of zeros end a tar; more members follow them, as after ``cat a.tar b.tar >
-    ab.tar``.
+    What: two blocks of zeros end a tar; more members follow them, as after
+    ``cat a.tar b.tar > ab.tar``.
 
     Why it matters: all readers stop at the first end mark. The second part of the shard is never
     read, without an exception or a warning, but its bytes are still downloaded and stored.
 
-    In practice: shards merged with cat, a ``pipe:`` url over several files such as ``pipe:cat
-    *.tar``, tars that a job appended to after a restart.
+    In practice: shards merged with cat, a ``pipe:`` url over several files such as
+    ``pipe:cat *.tar``, tars that a job appended to after a restart.
 
     Fix: ``wdsflow repair SHARD -o repaired`` writes all members into one archive. GNU tar can read
     them too: ``tar --ignore-zeros -tf SHARD``.
@@ -163,14 +165,14 @@ class Compressed(TallyRule):
     Why it matters: images are compressed already, so compression saves hardly a byte. But one core
     has to unpack the whole stream in each epoch, and nothing can be read from the middle. Python's
     tarfile, and therefore OpenCLIP and webdataset, reads gzip, bzip2 and xz. It reads Zstandard
-    only from Python 3.14 on; before that the shard is skipped as "not a tar". ``--dataset-type
-    auto`` refuses names that do not end in .tar.
+    only from Python 3.14 on; before that the shard is skipped as "not a tar".
+    ``--dataset-type auto`` refuses names that do not end in .tar.
 
     In practice: low GPU use with busy loader processes (webdataset#217); "ValueError: Tried to
     figure out dataset type, but failed for extension gz".
 
-    Fix: ``wdsflow repair SHARD -o repaired`` writes a plain tar; so do ``gunzip SHARD`` and ``zstd
-    -d SHARD``.
+    Fix: ``wdsflow repair SHARD -o repaired`` writes a plain tar; so do ``gunzip SHARD`` and
+    ``zstd -d SHARD``.
     """
 
     code = "W004"
@@ -206,8 +208,8 @@ class NotATar(TallyRule):
     end with an exception. A worker that has only such shards never yields a batch, and the whole
     run hangs.
 
-    In practice: ``curl`` without ``--fail`` saves the 404 page under the shard's name; ``git
-    clone`` without ``git lfs pull`` leaves 130-byte pointers; 1 KiB shards (webdataset#2,
+    In practice: ``curl`` without ``--fail`` saves the 404 page under the shard's name;
+    ``git clone`` without ``git lfs pull`` leaves 130-byte pointers; 1 KiB shards (webdataset#2,
     bop_toolkit#97).
 
     Fix: fetch the file again: ``curl --fail --location --remote-name URL``, or ``git lfs pull`` in
@@ -340,9 +342,9 @@ class Unreadable(TallyRule):
     In practice: ``{000000..000324}`` for 324 shards (open_clip#480), img2dataset runs with failed
     shards (img2dataset#174), expired credentials.
 
-    Fix: correct the range or fetch the shard. ``ls FOLDER`` lists the files, ``wdsflow inspect
-    URL...`` the shards that can be read. A missing library is reported once for all shards, with
-    the command that installs it.
+    Fix: correct the range or fetch the shard. ``ls FOLDER`` lists the files,
+    ``wdsflow inspect URL...`` the shards that can be read. A missing library is reported once for
+    all shards, with the command that installs it.
     """
 
     code = "W020"

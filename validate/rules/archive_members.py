@@ -41,8 +41,8 @@ class Links(TallyRule):
     to a common store.
 
     Fix: ``wdsflow repair SHARD -o repaired`` replaces them with their targets, if these are in the
-    shard. When packing: ``tar --sort=name --format=ustar --dereference --hard-dereference -cf SHARD
-    -C FOLDER .``
+    shard. When packing:
+    ``tar --sort=name --format=ustar --dereference --hard-dereference -cf SHARD -C FOLDER .``
     """
 
     code = "W024"

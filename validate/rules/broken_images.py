@@ -28,10 +28,10 @@ _MODEL_PIXELS = 224 * 224
 class Undecodable(ImageLossRule):
     """Pillow cannot decode the image.
 
-    What: the data begin like an image, but Pillow raises an error while decoding it. At ``--level
-    headers`` only images in rare formats, and those that seem to be cut, are decoded. I216, I202,
-    I210 and I217 report images that are empty, cut, or not images at all. EPS is never decoded
-    here, since Pillow hands it to Ghostscript, a program.
+    What: the data begin like an image, but Pillow raises an error while decoding it. At
+    ``--level headers`` only images in rare formats, and those that seem to be cut, are decoded.
+    I216, I202, I210 and I217 report images that are empty, cut, or not images at all. EPS is never
+    decoded here, since Pillow hands it to Ghostscript, a program.
 
     Why it matters: OpenCLIP logs one warning without a name and drops the sample, in each epoch
     again. webdataset 1.x, Hugging Face datasets and Ray Data end with an exception.
@@ -69,8 +69,8 @@ class CutImage(ImageLossRule):
     In practice: downloads that were cut off but stored (webdataset#206; clip-retrieval#257, #13;
     datasets#6470).
 
-    Fix: download these images again, or leave the samples out: ``wdsflow repair SHARD -o repaired
-    --drop-bad``
+    Fix: download these images again, or leave the samples out:
+    ``wdsflow repair SHARD -o repaired --drop-bad``
     """
 
     code = "I202"
@@ -269,8 +269,8 @@ class SlowImages(Rule):
     per image).
 
     Fix: shrink them once, before packing: ``mogrify -resize '512x512^>' FOLDER/*.jpg``, or when
-    downloading: ``img2dataset --image_size 512 --resize_mode keep_ratio --resize_only_if_bigger
-    True``
+    downloading:
+    ``img2dataset --image_size 512 --resize_mode keep_ratio --resize_only_if_bigger True``
     """
 
     code = "I219"

@@ -43,8 +43,8 @@ class NoJsonCaption(LossRule):
     In practice: ``--json-text-key captions`` where the field is called ``caption``; lists of
     captions; null if the captioner failed.
 
-    Fix: name the right field, or several in order of preference: ``--json-text-key
-    "caption;text"``. ``wdsflow inspect SHARD`` lists all names with an example.
+    Fix: name the right field, or several in order of preference:
+    ``--json-text-key "caption;text"``. ``wdsflow inspect SHARD`` lists all names with an example.
     """
 
     code = "F108"
@@ -90,8 +90,8 @@ class CaptionNotUtf8(LossRule):
 
     Fix: ``wdsflow repair SHARD -o repaired`` decodes them, if one encoding makes sense for all;
     ``--caption-encoding cp1252`` names it. To read them in their encoding: the stage
-    ``CleanText(fallback="cp1252")`` in a pipeline, or ``stages: [{clean_text: {fallback:
-    cp1252}}]`` in a recipe of ``wdsflow filter``.
+    ``CleanText(fallback="cp1252")`` in a pipeline, or
+    ``stages: [{clean_text: {fallback: cp1252}}]`` in a recipe of ``wdsflow filter``.
     """
 
     code = "F109"

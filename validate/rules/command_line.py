@@ -17,9 +17,9 @@ from .kit.base import Context, Rule
 from .kit.families import TrainingRule, clips, flag
 from .kit.pipes import CURL, how_failures_hide, without_pipe
 
-# Times the intended length.
+# An epoch is long from this multiple of the requested length on.
 _LONG_EPOCH = 1.2
-# Share of the samples.
+# Share of the samples by which a stated number may differ from the counted one.
 _TOLERANCE = 0.1
 
 
@@ -47,8 +47,8 @@ class Versions(Rule):
         if not names:
             return
         for conflict in conflicts(context.environment):
-            # Shards are often validated on machines that never train: it is an error only with a
-            # training command.
+            # Shards are often validated on machines that never
+            # train: it is an error only with a training command.
             severity = conflict.severity if context.arguments is not None else "warning"
             fix = Repair(conflict.fix) if isinstance(conflict.fix, Command) else None
             yield self.finding(
@@ -73,9 +73,9 @@ class LossyPipe(Rule):
     ``aws s3 cp``), #308 (curl without a time limit hangs a worker).
 
     Fix: the url without a pipe, where the finding has it: ``wdsflow validate``, ``filter`` and
-    ``train`` read it in parts, and repeat a part that fails. Otherwise ``pipe:curl -sSfL --retry 5
-    --connect-timeout 10 --max-time 600 URL``; before joined commands, ``set -o pipefail;`` under
-    bash.
+    ``train`` read it in parts, and repeat a part that fails. Otherwise
+    ``pipe:curl -sSfL --retry 5 --connect-timeout 10 --max-time 600 URL``; before joined commands,
+    ``set -o pipefail;`` under bash.
     """
 
     code = "P312"

@@ -196,8 +196,8 @@ class ReplacedKey(LossRule):
     In practice: samples that a pipeline gave were written field by field, with the fields that it
     had set.
 
-    Fix: ``wdsflow repair URL... -o repaired`` gives the field another name, as ``--rename
-    __key__=key_field`` does.
+    Fix: ``wdsflow repair URL... -o repaired`` gives the field another name, as
+    ``--rename __key__=key_field`` does.
     """
 
     code = "F128"
@@ -268,8 +268,8 @@ class TypesDiffer(TallyRule):
     In practice: sizes that are null or "unknown" after a failed download, tags that are one string
     or a list of strings, metadata of several sources in one set.
 
-    Fix: write the values with one type, or keep the field as bytes, which fit any column: ``wdsflow
-    repair URL... -o repaired --rename json=json_raw``
+    Fix: write the values with one type, or keep the field as bytes, which fit any column:
+    ``wdsflow repair URL... -o repaired --rename json=json_raw``
     """
 
     code = "F126"

@@ -288,8 +288,9 @@ class TwoImages(Rule):
     In practice: an image with its mask, depth map or low-resolution copy, each with a usual
     extension.
 
-    Fix: give the second picture another name: ``wdsflow repair URL... -o repaired --rename
-    png=mask.png``. OpenCLIP 4 can choose: ``--image-key png``.
+    Fix: give the second picture another name:
+    ``wdsflow repair URL... -o repaired --rename png=mask.png``. OpenCLIP 4 can choose:
+    ``--image-key png``.
     """
 
     code = "F123"

@@ -104,8 +104,8 @@ class Uniform(QualityRule):
     In practice: placeholders, broken renderings, pictures with all their content in the alpha
     channel.
 
-    Fix: leave them out before packing: ``if len(set(image.resize((8, 8)).getdata())) == 1:
-    continue``
+    Fix: leave them out before packing:
+    ``if len(set(image.resize((8, 8)).getdata())) == 1: continue``
     """
 
     code = "I208"

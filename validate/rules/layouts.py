@@ -139,8 +139,8 @@ class CutMedia(TallyRule):
     In practice: downloads with a limit on time or size, a full disk, a recorder that was killed
     before it wrote the index.
 
-    Fix: download the files again, or leave such samples out when packing: ``ffmpeg -v error -i FILE
-    -f null -`` prints an error for each.
+    Fix: download the files again, or leave such samples out when packing:
+    ``ffmpeg -v error -i FILE -f null -`` prints an error for each.
     """
 
     code = "L405"

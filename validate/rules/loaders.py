@@ -69,8 +69,8 @@ class WrongStart(LoaderRule):
     threads may hang.
 
     In practice: a lambda in ``.map``; a function inside a function as ``collate_fn``; a file that
-    is opened in ``__init__``; a global that is set before the workers start; a script without ``if
-    __name__ == "__main__"``.
+    is opened in ``__init__``; a global that is set before the workers start; a script without
+    ``if __name__ == "__main__"``.
 
     Fix: functions at the top of a module; files and locks opened in ``__iter__``; settings passed
     as arguments. Without workers (``num_workers=0``) it is a warning.

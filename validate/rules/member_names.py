@@ -200,8 +200,8 @@ class HiddenFiles(TallyRule):
 
     In practice: tars made in Finder or of a home directory.
 
-    Fix: none is needed. To leave them out when packing: ``tar --sort=name --format=ustar --exclude
-    '.[!.]*' -cf SHARD -C FOLDER .``
+    Fix: none is needed. To leave them out when packing:
+    ``tar --sort=name --format=ustar --exclude '.[!.]*' -cf SHARD -C FOLDER .``
     """
 
     code = "W023"
@@ -241,8 +241,8 @@ class MetaMembers(TallyRule):
 
     In practice: notes about a shard stored inside it.
 
-    Fix: keep such files next to the shards, not in them: ``tar --sort=name --format=ustar --exclude
-    '__*__' -cf SHARD -C FOLDER .``
+    Fix: keep such files next to the shards, not in them:
+    ``tar --sort=name --format=ustar --exclude '__*__' -cf SHARD -C FOLDER .``
     """
 
     code = "W032"

@@ -45,9 +45,9 @@ class MissingEverywhere(Rule):
     .tif.
 
     Fix: ``wdsflow repair URL... -o repaired`` finds images and captions that have another name, or
-    are in json. To name them: ``--caption json:FIELD`` writes txt members from json, ``--rename
-    OLD=NEW`` renames fields. OpenCLIP 4 can also read them as they are: ``--json-text-key FIELD``,
-    ``--text-key NAME``, ``--image-key NAME``.
+    are in json. To name them: ``--caption json:FIELD`` writes txt members from json,
+    ``--rename OLD=NEW`` renames fields. OpenCLIP 4 can also read them as they are:
+    ``--json-text-key FIELD``, ``--text-key NAME``, ``--image-key NAME``.
     """
 
     code = "F101"

@@ -35,12 +35,12 @@ class Interleaved(TallyRule):
     OpenCLIP's filter silently drops both; if the whole set is like that, no sample is left and
     training hangs at epoch 0. webdataset and Ray Data yield the parts.
 
-    In practice: tars made by ``tar cf shard.tar folder`` in the order of the directory, by ``find |
-    tar -T -``, or by adding all images first and all captions after them (webdataset#407, #140,
-    #11; ray#44068).
+    In practice: tars made by ``tar cf shard.tar folder`` in the order of the directory, by
+    ``find | tar -T -``, or by adding all images first and all captions after them (webdataset#407,
+    #140, #11; ray#44068).
 
-    Fix: ``wdsflow repair SHARD -o repaired`` regroups the members. To pack again: ``tar --sort=name
-    --format=ustar -cf SHARD -C FOLDER .``
+    Fix: ``wdsflow repair SHARD -o repaired`` regroups the members. To pack again:
+    ``tar --sort=name --format=ustar -cf SHARD -C FOLDER .``
     """
 
     code = "W006"
@@ -122,18 +122,18 @@ class SharedKeys(Rule):
     Why it matters: readers that mark the end of a shard accept this. webdataset up to 0.2.88, which
     OpenCLIP pins, continues an open sample in the next shard: after a cut shard, an image of one
     sample can get the caption of another (W021). Tools that look samples up by key (embeddings,
-    filter lists) confuse them. Energon takes no key twice: neither ``wdsflow index URL...
-    --energon`` nor ``energon prepare`` indexes such a set. Equal keys may also mean that old and
-    new shards are in one folder.
+    filter lists) confuse them. Energon takes no key twice: neither
+    ``wdsflow index URL... --energon`` nor ``energon prepare`` indexes such a set. Equal keys may
+    also mean that old and new shards are in one folder.
 
     In practice: shards made by independent jobs, LAION-400M's tails (see the FIXME in OpenCLIP's
     group_by_keys), webdataset#327.
 
     Fix: put the number of the shard into the key when packing, as img2dataset does: ``000420017``
-    for sample 17 of shard 42. Look for stale files first: ``ls -lt FOLDER``. For Energon,
-    ``energon prepare --fix-duplicates --non-interactive --split-ratio 1,0,0 --skip-dataset-yaml
-    FOLDER`` puts the name of its shard before each key, in the shards themselves, and ``wdsflow
-    index URL... --energon`` adds what else is needed.
+    for sample 17 of shard 42. Look for stale files first: ``ls -lt FOLDER``. For Energon, ``energon
+    prepare --fix-duplicates --non-interactive --split-ratio 1,0,0 --skip-dataset-yaml FOLDER`` puts
+    the name of its shard before each key, in the shards themselves, and
+    ``wdsflow index URL... --energon`` adds what else is needed.
     """
 
     code = "W008"
@@ -145,8 +145,10 @@ class SharedKeys(Rule):
         first, second = pairs[0]
         ending = []
         for reader in context.readers:
+            if not reader.keys_once:
+                continue
             opened = [shard for shard in context.evidence.shards if reader.opens(shard)]
-            if reader.keys_once and share_keys(opened):
+            if share_keys(opened):
                 ending.append(reader.name)
         if not ending and all(_cut_short(one) and _cut_short(other) for one, other in pairs):
             # W010 reports it.

@@ -52,9 +52,9 @@ class WrongSidecar(Rule):
     hand; ``--train-num-samples`` pasted from another set (open_clip#1016, #899); open_flamingo#206;
     two folders with equal base names, of which OpenCLIP counts the first twice.
 
-    Fix: if a shard is missing by mistake, copy it back. Otherwise write the files again: ``wdsflow
-    index URL... --sizes --len --restart``, with an option for each kind of file. Or delete them and
-    give ``--train-num-samples``.
+    Fix: if a shard is missing by mistake, copy it back. Otherwise write the files again:
+    ``wdsflow index URL... --sizes --len --restart``, with an option for each kind of file. Or
+    delete them and give ``--train-num-samples``.
     """
 
     code = "P305"
@@ -88,7 +88,7 @@ def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
     for (folder, method), group in groups.items():
         for fact in group:
             if method == "remove":
-                fixes[fact] = _removal(folder, group[0].files)
+                fixes[fact] = _removal(folder, fact.files)
             else:
                 fixes[fact] = _writing(folder, group, restart=method == "restart")
     return fixes
@@ -245,8 +245,8 @@ class SharedMemory(TrainingRule):
 
     In practice: pytorch#5040; streaming#493; Protenix#2.
 
-    Fix: ``docker run --shm-size=16g`` or ``--ipc=host``; in Kubernetes an emptyDir with ``medium:
-    Memory`` at /dev/shm; or fewer workers.
+    Fix: ``docker run --shm-size=16g`` or ``--ipc=host``; in Kubernetes an emptyDir with
+    ``medium: Memory`` at /dev/shm; or fewer workers.
     """
 
     code = "P316"

@@ -20,11 +20,12 @@ _WORKS = {
 }
 # The largest share of a worker over the smallest.
 _RATIO = 1.5
-# Of the shards.
+# Share of the shards that is not drawn in an epoch, from which on that is reported.
 _UNSEEN_SHARE = 0.1
-# Seconds, at the slow end of the range.
-_SLOW = 300.0
-_ENDS = {
+# Seconds until the first batch that are reported, at the slow end of the estimate.
+_SLOW_FIRST_BATCH = 300.0
+# What a training does, by the outcome of its verdict.
+_OUTCOME_VERBS = {
     "crashes": "crashes",
     "stalls": "hangs",
     "loses": "loses too many samples",
@@ -140,8 +141,10 @@ class TooFewShards(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        # P319 reports these.
-        if arguments.dataset_resampled or not forecast.shards or forecast.not_expanded:
+        if arguments.dataset_resampled or not forecast.shards:
+            return
+        if forecast.not_expanded:
+            # P319 reports these.
             return
         total = arguments.world_size * max(1, arguments.workers)
         if forecast.shards >= total:
@@ -298,7 +301,7 @@ class SlowStart(TrainingRule):
         if needs is None or needs.first_batch is None or forecast.stalled:
             return
         fast, slow = needs.first_batch
-        if slow < _SLOW:
+        if slow < _SLOW_FIRST_BATCH:
             return
         members = sum(shard.member_bytes for shard in context.evidence.shards)
         mean = members / max(1, context.evidence.samples)
@@ -331,7 +334,7 @@ class OwnPipeline(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         for verdict in context.verdicts:
-            if verdict.reader != PIPELINE or verdict.outcome not in _ENDS:
+            if verdict.reader != PIPELINE or verdict.outcome not in _OUTCOME_VERBS:
                 continue
             if not verdict.usable and verdict.outcome != "crashes":
                 # P301 reports it.
@@ -339,7 +342,7 @@ class OwnPipeline(Rule):
             first = verdict.reasons[0] if verdict.reasons else None
             why = f": {first.message}" if first else ""
             count = max(1, verdict.samples - verdict.usable)
-            message = f"{verdict.title} {_ENDS[verdict.outcome]}{why}"
+            message = f"{verdict.title} {_OUTCOME_VERBS[verdict.outcome]}{why}"
             yield self.finding(
                 message, [PIPELINE], first.shard if first else None, first, count=count
             )

@@ -10,8 +10,8 @@ from .stage_trace import RunningStage
 
 InputEnd = Literal["", "samples", "time", "asks-ended-source", "pass"]
 
-# How often a stage may ask its ended input, or swallow the end of a run, before it counts as
-# endless.
+# How often a stage may ask its ended input, or swallow the
+# end of a run, before it counts as endless.
 MAX_POLLS = 1000
 # Of the time limit, after which the input ends.
 _INPUT_SHARE = 0.75

@@ -11,7 +11,7 @@ from wdsflow.cli.shared.next_commands import new_shards_lines
 from wdsflow.cli.shared.output_url import shown_as
 from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.progress_bars import progress
-from wdsflow.cli.shared.refuse import refuse
+from wdsflow.cli.shared.refuse import refuse_in_lines
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.packing.pack_options import PackRequest
 from wdsflow.records.working_folder import store_of, working_folder
@@ -72,7 +72,7 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
         except SourceError as error:
             # A hint of the command line says that finished shards are kept.
             if store_of(folder) is None and next(folder.glob("*.tar"), None) is None:
-                refuse(str(error))
+                refuse_in_lines(str(error))
             raise
         print_lines(*str(report).splitlines())
         root = _other_root(report) if request.root is None else None

@@ -21,11 +21,10 @@ End
     A keeper (see ``keeper``) stands between both sides. It kills the process and all processes that it started,
     in any session, on ``end``, when the process ends, and when this side of the line is closed, even by ``kill -9``.
 
-Users: shard workers (``worker``), Ray's driver (``cluster``, without a keeper: it leaves the cluster
-first), model servers, map workers, runs of pipelines, and checks of loaders (in forks of such
-processes).
-Decoders are forks with shared memory, started by multiprocessing; they use ``Note`` and
-``exit_status``, too.
+Users: shard workers (``worker``), Ray's driver (``cluster``, without a keeper: it leaves the
+cluster first), model servers, map workers, runs of pipelines, and checks of loaders (in forks of
+such processes). Decoders are forks with shared memory, started by multiprocessing; they use
+``Note`` and ``exit_status``, too.
 """
 
 import contextlib

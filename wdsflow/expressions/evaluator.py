@@ -106,8 +106,8 @@ class Evaluator:
 
     def _statement(self, layout: "_Layout", session: "Session") -> str:
         """Return the query for tables of a layout: a column for each term, then one for each score of ``missing``."""
-        # By position: DuckDB does not distinguish upper and lower case in names, and keys in json
-        # do.
+        # By position: DuckDB does not distinguish upper and
+        # lower case in names, and keys in json do.
         positions = {name: f"c{number}" for number, name in enumerate(layout.names)}
         columns = {
             call: positions[str(call)] for call in self.expression.scores if call in layout.computed

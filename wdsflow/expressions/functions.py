@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from .score_call import Kind
 
-# White space as Python's str.split() and str.strip() understand it, as a class of RE2 without
-# brackets.
+# White space as Python's str.split() and str.strip()
+# understand it, as a class of RE2 without brackets.
 _WHITE_SPACE = r"\s\x0b\x1c-\x1f\x85\pZ"
 
 # Bytes: ``120 * KiB``.

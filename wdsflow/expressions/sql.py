@@ -149,8 +149,8 @@ class SqlWriter:
         if call not in calls_of(node):
             return None
         is_unknown = f"({self.term(node)}) IS NULL"
-        # Over several items, the parts of a condition are combined item by item: none is decided on
-        # its own.
+        # Over several items, the parts of a condition are
+        # combined item by item: none is decided on its own.
         is_logic = isinstance(node, Operation) and node.name in {"and", "or", "not"}
         if is_logic and not self._lists_of(node):
             conditions = [self.needs_value(item, call) for item in node.items]
@@ -271,9 +271,9 @@ class SqlWriter:
         if self._computed is not None and any(
             call not in self._computed for call in calls_of(node)
         ):
-            # How many items a score has that is not computed yet is not known, and so it is not
-            # known which belong together. Only a sample of which all has one item can be decided by
-            # now.
+            # How many items a score has that is not computed yet is not
+            # known, and so it is not known which belong together. Only
+            # a sample of which all has one item can be decided by now.
             is_single = " AND ".join(f"len({column}) = 1" for column in columns)
             return f"CASE WHEN {is_single} THEN {text} END"
         return text

@@ -55,6 +55,6 @@ def _rank(expression: Expression, call: ScoreCall) -> int:
     score = expression.facts[call.name]
     if score.compares_samples:
         return len(TIERS)
-    # The tier of a custom score may be one that this version does not know: it counts as the most
-    # expensive.
+    # The tier of a custom score may be one that this version
+    # does not know: it counts as the most expensive.
     return TIERS.index(score.tier) if score.tier in TIERS else len(TIERS) - 1

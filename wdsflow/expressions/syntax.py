@@ -12,8 +12,8 @@ from .tree import DEEPEST, Span
 
 # Characters of an expression: a list of keys can be long.
 LONGEST = 1_000_000
-# Python 3.10 ends with a segmentation fault if some 20,000 operators are nested, which a long sum
-# is.
+# Python 3.10 ends with a segmentation fault if some 20,000
+# operators are nested, which a long sum is.
 _MOST_OPERATORS = 2_000
 
 _STRING = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""", re.DOTALL)
@@ -85,8 +85,8 @@ def syntax_tree(source: ExpressionText) -> ast.expr:
         raise _too_deep(source)
     try:
         with warnings.catch_warnings():
-            # Python warns about backslashes in texts that are not raw: regular expressions are full
-            # of them.
+            # Python warns about backslashes in texts that are
+            # not raw: regular expressions are full of them.
             warnings.simplefilter("ignore")
             # In parentheses, an expression may have several lines.
             tree = ast.parse(f"({text}\n)", mode="eval").body

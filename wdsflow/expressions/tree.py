@@ -9,8 +9,8 @@ from .score_call import Constant, Kind, ScoreCall, spelled
 # Start and end in the text of the user.
 Span: TypeAlias = tuple[int, int]
 
-# Levels of a tree. Each costs a few frames of Python's stack where the tree is built and
-# translated.
+# Levels of a tree. Each costs a few frames of Python's
+# stack where the tree is built and translated.
 DEEPEST = 50
 
 ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})

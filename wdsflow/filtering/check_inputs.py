@@ -21,8 +21,8 @@ from .json_names import NoJsonValue, similar_names
 from .samples import ShardView
 
 AUTO = "auto"
-# Most samples that are read of all checked shards together: a rare name must not cause a search of
-# all shards.
+# Most samples that are read of all checked shards together:
+# a rare name must not cause a search of all shards.
 _CHECKED = 20_000
 # Reasons of a score that say that its input is missing.
 _NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})

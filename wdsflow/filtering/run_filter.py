@@ -183,8 +183,8 @@ def _filter_scored(
         try:
             _use_ledgers(second, scored)
         except NotCompared:
-            # Its samples were not scored for this comparison: a first pass computes the missing
-            # values.
+            # Its samples were not scored for this comparison:
+            # a first pass computes the missing values.
             first = _first_pass(second, options)
             first.reused = scored
             return _run_first(second, first, report)

@@ -58,8 +58,8 @@ class ShardRecord(Line):
     ledger: dict[str, object] = field(default_factory=dict)
     # Identity.
     quarantine: dict[str, object] | None = None
-    # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample,
-    # and details.
+    # "dropped TERM", "quarantined ERROR", "failed SCORE:
+    # ERROR" -> key of the first such sample, and details.
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Scores that failed for all samples: how often, error and detail. Not in the manifest.
     failing: dict[str, tuple[int, str, str]] = field(default_factory=dict)

@@ -25,8 +25,8 @@ class ImageHeader(NamedTuple):
     progressive: bool = False
     alpha: bool = False
     icc: bool = False
-    # > 0: size and mode are unknown as yet; call again with so many of the first bytes, if that is
-    # more.
+    # > 0: size and mode are unknown as yet; call again with
+    # so many of the first bytes, if that is more.
     needs: int = 0
     # A file of fewer bytes is cut; 0 if the header does not say.
     length: int = 0

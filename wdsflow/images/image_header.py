@@ -41,8 +41,8 @@ _SVG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-# Formats that Pillow has no decoder for, or only names; and eps, for which it would run another
-# program.
+# Formats that Pillow has no decoder for, or only names; and
+# eps, for which it would run another program.
 UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic jxl mp4 mpeg pdf svg wmf".split())
 # Bytes.
 _SEARCHED = 1 << 16

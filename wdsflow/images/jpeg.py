@@ -23,8 +23,8 @@ _BLOCK = 128
 _ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
 _EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
-# Markers before the frame that carry a length. Others outside of _ALL_FRAMES have none, or end the
-# header.
+# Markers before the frame that carry a length. Others
+# outside of _ALL_FRAMES have none, or end the header.
 _PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {
     0xE1,
     0xE2,
@@ -117,6 +117,8 @@ def read_jpeg(data: bytes) -> ImageHeader:
                     orientation = xmp_orientation(packet) if packet else 1
                 orientation = 1 if orientation is None else orientation
                 progressive = marker in _PROGRESSIVE
+                # In the order of ``ImageHeader``; the last two: it
+                # needs no more bytes, and its length is unknown.
                 facts = (
                     "jpeg",
                     width,

@@ -6,8 +6,8 @@ from typing import IO, Any
 from .header import ImageHeader, more_bytes
 from .pillow import quiet
 
-# Formats whose magic bytes are proof, also where Pillow does not open the rest, and our names for
-# them.
+# Formats whose magic bytes are proof, also where Pillow
+# does not open the rest, and our names for them.
 _CERTAIN = {"BMP": "bmp", "TIFF": "tiff", "JPEG2000": "jp2", "ICO": "ico", "ICNS": "icns"}
 # To open an icon is to decode it.
 _MORE_HELPS = frozenset(("BMP", "TIFF", "JPEG2000"))

@@ -31,9 +31,9 @@ _MOST_PNG_CHUNKS = 1000
 def read_png(data: bytes) -> ImageHeader:
     """Return the header of PNG bytes that start with its signature.
 
-    ``alpha``, ``animated``, ``icc`` and ``orientation`` are of chunks within ``data``. ``mode`` is
-    ""
-    where Pillow refuses: a wrong checksum, an unknown colour type, no header before the image data.
+    ``alpha``, ``animated``, ``icc`` and ``orientation`` are of chunks within ``data``. ``mode``
+    is empty where Pillow refuses: a wrong checksum, an unknown colour type, no header before the
+    image data.
     """
     position = 8
     try:
@@ -66,6 +66,7 @@ def read_png(data: bytes) -> ImageHeader:
             alpha = alpha or transparent
     except error:
         pass
+    # In the order of ``ImageHeader``; the last two: it needs no more bytes, and its length is unknown.
     facts = (
         "png",
         width,

@@ -104,8 +104,8 @@ class EnergonFiles:
         # Changes with the shards.
         record.put(_NV_UUID, str(uuid5(NAMESPACE_URL, str(of["shards"]))).encode(), of)
         for name, data in _settings(shards).items():
-            # Users edit these files: they are written only if they do not exist, or are as they
-            # were written.
+            # Users edit these files: they are written only if
+            # they do not exist, or are as they were written.
             if record.may_replace(name):
                 record.put(name, data, of)
             elif (record.folder / name).read_bytes() != data:

@@ -13,8 +13,8 @@ from .messages import Failed, FailureKind
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 # Characters of an exception's text that are searched.
 _SEARCHED = 10_000
-# is_out_of_memory does not trust these texts in any exception; here, a wrong guess only costs a
-# retry.
+# is_out_of_memory does not trust these texts in any
+# exception; here, a wrong guess only costs a retry.
 _MEMORY_TEXTS = (
     "out of memory",
     "can't allocate memory",

@@ -23,8 +23,8 @@ from .worker_pool import WorkerPool
 
 log = logging.getLogger("wdsflow.mapping")
 
-# The share of a worker's room beyond which a failure counts as out of memory, regardless of its
-# message.
+# The share of a worker's room beyond which a failure counts
+# as out of memory, regardless of its message.
 _NEARLY_FULL = 0.8
 # Seconds until workers are checked: other processes may keep a dead worker's line open.
 _SILENCE = 1.0

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-# Why a batch is not mapped: too little memory, a full disk, an error of ``fn``, a dead process, a
-# bad setup.
+# Why a batch is not mapped: too little memory, a full disk,
+# an error of ``fn``, a dead process, a bad setup.
 FailureKind: TypeAlias = Literal["memory", "full", "error", "died", "refused"]
 
 

@@ -27,8 +27,8 @@ class Budget:
         with self._changed:
             self._waiting.append(ticket)
             try:
-                # First come, first served: otherwise small requests could block a large one
-                # forever.
+                # First come, first served: otherwise small
+                # requests could block a large one forever.
                 self._changed.wait_for(
                     lambda: (
                         self._waiting[0] is ticket

@@ -8,11 +8,6 @@ _BINARY = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "pib"
 _UNITS = _DECIMAL | _BINARY
 _FORM = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII)
 
-# This part of the budget is taken without a request.
-_SMALL = 8
-# Seconds between two attempts.
-_POLL = 0.003
-
 
 def parse_size(text: str | int) -> int:
     """Return bytes: "2GiB" is 2 * 1024**3, "1.5 GB" is 1,500,000,000; a number without unit is bytes.

@@ -16,14 +16,6 @@ _STATUS = Path("/proc/self/status")
 # Of ru_maxrss.
 _UNIT = 1 if sys.platform == "darwin" else 1024
 
-# Bound, use, and the reclaimable cache within the use; of versions 2 and 1.
-_FILES = {
-    "": ("memory.max", "memory.current", "inactive_file"),
-    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-}
-# Bytes; without a bound, version 1 reports nearly 2**63.
-_NONE = 1 << 60
-
 
 def resident(pid: int) -> int:
     """Return the resident bytes of a process, 0 if it has ended. Pages shared with others count in full."""

@@ -135,8 +135,8 @@ class LoadedModels:
             raise ModelError(f"{model.called()}: {type(error).__name__}: {error}") from error
         if result.fits and result.free is not None and runner.ceiling.limit is None:
             limit = result.ceiling(int(result.free * _FIRST_BATCH_SHARE))
-            # A GPU reports that it is full; the system kills a process that takes all of the host's
-            # memory.
+            # A GPU reports that it is full; the system kills
+            # a process that takes all of the host's memory.
             most = limit if self.device == "cpu" else None
             runner.ceiling = Ceiling(CeilingState(limit), most=most)
         return result

@@ -45,5 +45,5 @@ def window_of(*devices: str) -> int:
 
 
 def begins_small(window: int) -> bool:
-    """Return whether the first windows of a shard are small, for a ``window_of`` some devices: on a CPU."""
+    """Return whether the first windows of a shard are small: they are on a CPU. ``window``: see ``window_of``."""
     return window < GPU_WINDOW

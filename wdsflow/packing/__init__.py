@@ -1,10 +1,10 @@
 """Shards from a table, or from a folder of files: one sample for each row.
 
 ``rows`` is the first pass. It reads tables, and asks for the size of each local file. It leaves out
-rows without a usable value, and those whose file is missing, before shards are cut. ``shard`` is the
-second pass. It reads each file once: if it is not an image, its row is left out there, and the shard
-has one sample less. ``files`` has the files that rows name. ``run_pack`` runs both passes, in a
-folder with a record.
+rows without a usable value, and those whose file is missing, before shards are cut. ``shard`` is
+the second pass. It reads each file once: if it is not an image, its row is left out there, and the
+shard has one sample less. ``files`` has the files that rows name. ``run_pack`` runs both passes, in
+a folder with a record.
 """
 
 from typing import TYPE_CHECKING

@@ -7,7 +7,7 @@ from wdsflow.images.image_header import read_header
 from .page_samples import PageSample, image_field
 from .thumbnails import thumbnail
 
-# Of one member.
+# Bytes of an image that are read.
 _IMAGE_BYTES = 64 << 20
 # Characters that are shown.
 _TEXT = 500

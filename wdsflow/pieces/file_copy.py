@@ -10,8 +10,8 @@ from wdsflow.shards.source.base import Source, SourceChangedError, local_path
 from .sink import Sink
 from .writer import copy_range
 
-# Bytes that the kernel copies in one call: a run that is interrupted need not wait for a large
-# file.
+# Bytes that the kernel copies in one call: a run that is
+# interrupted need not wait for a large file.
 _STEP = 64 << 20
 # Errors of systems and file systems without such copies.
 _NO_COPY = frozenset((errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM))

@@ -41,8 +41,8 @@ class Sink:
         # Whether writes are direct; None before the first attempt.
         self._direct: bool | None = None
         self._thread: ThreadPoolExecutor | None = None
-        # The thread's descriptor: if Ctrl-C keeps ``close`` from waiting, it writes to no other
-        # file.
+        # The thread's descriptor: if Ctrl-C keeps ``close``
+        # from waiting, it writes to no other file.
         self._thread_file = -1
         self._writing: Future[None] | None = None
 

@@ -11,7 +11,7 @@ from wdsflow.shards.tar.tar_header import BLOCK
 _LARGEST = 0o77777777777
 # As webdataset's own writer.
 _OWNER = b"bigdata"
-# And user and group.
+# Mode, user and group, as webdataset's writer.
 _MODE = b"0000444\x000000000\x000000000\0"
 _TIME = b"\x0000000000000\0"
 _REST = b"0".ljust(101, b"\0") + b"ustar\x0000" + _OWNER.ljust(32, b"\0") * 2 + b"0000000\0" * 2
@@ -41,8 +41,8 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
         )
     prefix, base = split
     digits = b"%011o" % size
-    # Of so few bytes the low half of Adler-32 is their sum and 1, in a fraction of the time of
-    # sum().
+    # Of so few bytes the low half of Adler-32 is their sum
+    # and 1, in a fraction of the time of sum().
     checksum = _FIXED + sum(prefix) + (adler32(base + digits) & 0xFFFF) - 1
     fixed = (
         base.ljust(100, b"\0"),

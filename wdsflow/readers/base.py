@@ -104,8 +104,8 @@ class Reader(ABC):
     unopened: ClassVar[str] = "it does not open"
     # Needed in addition to the image.
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"
-    # Other names of fields that this reader requires, but does not accept: the name -> the required
-    # name.
+    # Other names of fields that this reader requires, but
+    # does not accept: the name -> the required name.
     aliases: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, options: Options | None = None) -> None:

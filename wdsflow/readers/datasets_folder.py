@@ -2,8 +2,8 @@
 
 It passes over hidden files and folders, and folders that begin with two underscores. It divides the
 others into splits by their names, and takes the format of each split from the most frequent
-extension, where parquet, json and csv win a draw against tar. With ``load_dataset("webdataset",
-data_dir=FOLDER)`` every visible file is read as a tar.
+extension, where parquet, json and csv win a draw against tar. With
+``load_dataset("webdataset", data_dir=FOLDER)`` every visible file is read as a tar.
 
 Source: datasets 5.2, data_files.py, load.py, packaged_modules/__init__.py.
 """

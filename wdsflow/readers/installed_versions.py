@@ -12,6 +12,10 @@ from typing import Literal
 
 from wdsflow.text.install import install_packages
 
+# webdataset marks the end of a shard with {} from this version on; OpenCLIP's grouping expects it
+# from that one on.
+_MARKS_ENDS = (0, 2, 95)
+_GROUPS_WITH_MARKS = (4, 3)
 _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 
 # Distributions whose versions change how shards are read, or that doctor reports.
@@ -71,11 +75,9 @@ def _webdataset(versions: Mapping[str, str]) -> Conflict | None:
     # 4.2, asks it for "fname".
     if not ("open_clip_torch" in versions and "webdataset" in versions):
         return None
-    if release(versions["open_clip_torch"]) >= (4, 3) or release(versions["webdataset"]) < (
-        0,
-        2,
-        95,
-    ):
+    if release(versions["open_clip_torch"]) >= _GROUPS_WITH_MARKS:
+        return None
+    if release(versions["webdataset"]) < _MARKS_ENDS:
         return None
     return Conflict(
         _pair(versions, "open_clip_torch", "webdataset"),

@@ -70,8 +70,8 @@ def refused(part: Part, decoded: frozenset[str], *, loads_arrays: bool = False) 
             return True
         if extension not in decoded:
             return False
-        # Its contents were judged by the decoder of the name without .gz; an empty text is none of
-        # its faults.
+        # Its contents were judged by the decoder of the name
+        # without .gz; an empty text is none of its faults.
         trouble = TEXT_TROUBLE | IMAGE_TROUBLE | OTHER_TROUBLE
         return part.status in (trouble - {EMPTY}) or (loads_arrays and part.status == PARTLY)
     if extension not in decoded:

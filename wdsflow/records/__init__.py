@@ -1,7 +1,8 @@
 """The output folder of a run: its options, finished outputs, and counts that add up.
 
-Seven commands write into a folder: ``filter``, ``measure``, ``repair``, ``reshard``, ``graft``, ``pack`` and ``index``. All of
-them use ``OutputRecord``; one that writes each shard again needs no more than this::
+Seven commands write into a folder: ``filter``, ``measure``, ``repair``, ``reshard``, ``graft``,
+``pack`` and ``index``. All of them use ``OutputRecord``; one that writes each shard again needs no
+more than this::
 
     with (
         working_folder(out) as folder,  # that of a url is temporary

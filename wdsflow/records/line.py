@@ -18,8 +18,8 @@ from .counts import Counts
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# In names that are not UTF-8; pydantic's parser, which takes half of the time of the module json,
-# refuses it.
+# In names that are not UTF-8; pydantic's parser, which
+# takes half of the time of the module json, refuses it.
 _SURROGATE = re.compile(rb"\\ud[c-f]", re.IGNORECASE)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 

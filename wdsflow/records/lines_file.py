@@ -68,8 +68,8 @@ def read_lines(
                 try:
                     line = kind.from_line(text)
                 except ValueError:
-                    # The partial line of a killed run, or one of another version: the output is
-                    # written again.
+                    # The partial line of a killed run, or one of
+                    # another version: the output is written again.
                     continue
                 earlier = lines.get(line.name)
                 if earlier is None or is_current(line) or not is_current(earlier):

@@ -19,11 +19,11 @@ _log = logging.getLogger(__name__)
 BEAT = 10.0
 # Seconds without a write after which another run takes over.
 STALE = 60.0
-# Seconds until a lock that was taken over is read again: another run may have done so at the same
-# time.
+# Seconds until a lock that was taken over is read again:
+# another run may have done so at the same time.
 TAKEOVER_WAIT = 1.0
-# Where each write is a commit, of which few are allowed in an hour, both times are as many times as
-# long.
+# Where each write is a commit, of which few are allowed in
+# an hour, both times are as many times as long.
 _COMMIT_FACTOR = 30
 # Tokens of the locks of this process.
 _held: set[str] = set()

@@ -57,8 +57,8 @@ class StoreObjects:
         """Release the lock."""
         if self._lock is None:
             return
-        # A connection that failed would fail again, after many tries: the lock becomes stale
-        # instead.
+        # A connection that failed would fail again, after
+        # many tries: the lock becomes stale instead.
         self._lock.close(remove=self.fault != "io")
 
     def lock_holder(self) -> dict[str, Any] | None:
@@ -154,8 +154,8 @@ class StoreObjects:
 
     def _change(self, change: Callable[[], object], name: str, size: int = 0) -> None:
         """Change the object ``name``, while the lock is held. ``size``: bytes that are sent."""
-        if self._lock is not None:
-            self._lock.check()
+        assert self._lock is not None
+        self._lock.check()
         self._request(change, name, size)
 
     def _request(self, send: Callable[[], T], name: str = "", size: int = 0) -> T:

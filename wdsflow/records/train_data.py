@@ -12,8 +12,8 @@ from wdsflow.text.words import how_many
 
 from .shard_counts import COUNTS
 
-# Characters of a pattern: longer ones are hard to paste, and systems limit the length of an
-# argument.
+# Characters of a pattern: longer ones are hard to paste,
+# and systems limit the length of an argument.
 _LONGEST = 8_000
 _NAMED = 8
 

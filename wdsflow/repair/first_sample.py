@@ -4,8 +4,8 @@ from wdsflow.scan.content.other import IMAGE_EXTENSIONS
 
 from .same_key import Segment
 
-# Ray Data makes tensors of these, and ends where a sample lacks one that the first sample of its
-# block has.
+# Ray Data makes tensors of these, and ends where a sample
+# lacks one that the first sample of its block has.
 _TENSORS = IMAGE_EXTENSIONS | {"npy"}
 
 

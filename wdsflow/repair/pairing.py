@@ -12,7 +12,7 @@ gives more members a new name is right.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -90,10 +90,6 @@ class ShardNames(NamedTuple):
 
     members: list[Named]
     unpaired: list[Named]
-
-
-# Returns the samples of some members, by their index.
-Scheme = Callable[[ShardNames], dict[int, Target]]
 
 
 def pair_names(names: Sequence[str]) -> list[str]:

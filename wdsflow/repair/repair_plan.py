@@ -182,8 +182,8 @@ def _encoding(name: str) -> str:
     if not name:
         return ""
     try:
-        # Codecs that make no text, such as base64, raise, too; those of text raise nothing for a
-        # letter.
+        # Codecs that make no text, such as base64, raise,
+        # too; those of text raise nothing for a letter.
         b"a".decode(name, "replace")
         return codecs.lookup(name).name
     except (LookupError, ValueError):

@@ -138,8 +138,8 @@ def _without_fields_given_away(
     """Give the first complete sample of a run the fields that it lacks and a part of the same run has.
 
     For OpenCLIP a repeated field begins a sample. Other readers take the whole run for one sample,
-    and may train on a field that OpenCLIP would leave in the part: on ``cls`` of ``1.cls 1.txt
-    1.txt 1.jpg``.
+    and may train on a field that OpenCLIP would leave in the part: on ``cls`` of
+    ``1.cls 1.txt 1.txt 1.jpg``.
     """
     first_of_run: dict[int, int] = {}
     for index, sample in enumerate(complete):

@@ -1,8 +1,7 @@
 """The results of one pass over the shards. Rules and readers look here, never at a tar.
 
 Its size grows with the number of shards, not of samples: samples are counted by *shape*, and of
-each
-kind of trouble only the first place and the number of places are kept.
+each kind of problem only the first location and the number of locations are kept.
 """
 
 from collections import Counter
@@ -75,8 +74,8 @@ class Part(NamedTuple):
 
     suffix: str
     status: str
-    # False: Hugging Face datasets cannot convert the value to the type of the first samples'
-    # values.
+    # False: Hugging Face datasets cannot convert the value
+    # to the type of the first samples' values.
     fits: bool = True
 
 
@@ -280,8 +279,8 @@ class ShardEvidence:
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     # Json of texts with images, see interleaved.py.
     interleaved: dict[str, int] = field(default_factory=dict)
-    # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base
-    # names.
+    # Files of one sample have numbers (0.jpg, 1.jpg), next
+    # to a field without: no dots in base names.
     numbered: bool = False
     images: ImageFacts = field(default_factory=ImageFacts)
     captions: CaptionFacts = field(default_factory=CaptionFacts)

@@ -145,8 +145,8 @@ class InterleavedCount:
         self.pictured = 0
         # Runs that have a file that their json lists.
         self.named = 0
-        # Runs that have more or fewer images than their texts refer to; the same if these refer to
-        # none.
+        # Runs that have more or fewer images than their
+        # texts refer to; the same if these refer to none.
         self.differ = Tally()
         self.unplaced = Tally()
         # Runs without a file that their json lists.

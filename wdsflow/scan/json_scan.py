@@ -60,8 +60,8 @@ class JsonScanner:
 
     def _note_order(self, value: dict[str, object]) -> None:
         """Take the order of texts and images, if the object has one."""
-        # One look-up each, as most objects have none of these names: this is the hot loop of sets
-        # with json.
+        # One look-up each, as most objects have none of these
+        # names: this is the hot loop of sets with json.
         if not (
             "conversations" in value
             or "messages" in value

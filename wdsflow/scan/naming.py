@@ -176,8 +176,8 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
     elif is_keyed_by_folder(name):
         note("name.keyed-by-folder").add(key, offset, name)
     elif base.startswith("."):
-        # Inside a folder the key becomes "folder/", which separates the members before from those
-        # after.
+        # Inside a folder the key becomes "folder/", which
+        # separates the members before from those after.
         note("name.appledouble" if key is not None else "name.hidden").add(key, offset, name)
     elif key is None:
         note("name.no-field").add(None, offset, name)

@@ -117,8 +117,8 @@ def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:
     samples.
     """
     names = {part.suffix.lower() for part in shape}
-    # Next to plain fields an odd one, such as thumb.jpg in one sample of many, is a field like
-    # others.
+    # Next to plain fields an odd one, such as thumb.jpg in
+    # one sample of many, is a field like others.
     if not names or not all(map(is_wild, names)):
         return 0
     stems = {name.rpartition(".")[0] for name in names}

@@ -289,8 +289,8 @@ class Scanner:
         if read is None:
             return part
         contents = self.contents
-        # Readers decode it, but it is no image or caption of the set: its facts go to a shard that
-        # nobody reads.
+        # Readers decode it, but it is no image or caption of
+        # the set: its facts go to a shard that nobody reads.
         if is_junk(key, suffix):
             if self.junk_contents is None:
                 unread = ShardEvidence(self.shard.url)

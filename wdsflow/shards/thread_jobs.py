@@ -36,16 +36,17 @@ def run_in_threads(
     step = begin(len(work)) if begin else None
     stop = threading.Event()
     threads: list[threading.Thread] = []
+    at_once = max(1, min(jobs, len(work)))
     remember = lambda: threads.append(threading.current_thread())  # noqa: E731
     with (
         old_objects_kept(),
-        ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-shard", remember) as pool,
+        ThreadPoolExecutor(at_once, "wdsflow-shard", remember) as pool,
     ):
         futures: dict[Future[Result], Job] = {}
         try:
             # Results that wait for ``note`` are held in memory: few jobs are ahead of it.
             waiting = iter(work)
-            for job in islice(waiting, 2 * jobs):
+            for job in islice(waiting, 2 * at_once):
                 futures[pool.submit(do, job, stop)] = job
             while futures:
                 # Ctrl-C in the moment before a wait is noticed after it: no wait is long.

@@ -20,8 +20,8 @@ _SETTINGS = (
     # All values of an object array decide its type, not a sample of them.
     ("pandas_analyze_sample", "1000000000"),
     ("TimeZone", "'UTC'"),
-    # Otherwise all of a column of a group is read at once, and kept: of 6,000 images that is twice
-    # the memory.
+    # Otherwise all of a column of a group is read at once,
+    # and kept: of 6,000 images that is twice the memory.
     ("disable_parquet_prefetching", "true"),
     ("enable_external_file_cache", "false"),
 )

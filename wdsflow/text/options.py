@@ -73,8 +73,8 @@ def required(
     return field(metadata={"option": Option(text, flags, metavar, parse=parse)})
 
 
-# Options that several commands have. Each is one call, which scripts/support/api_reference.py
-# reads.
+# Options that several commands have. Each is one call,
+# which scripts/support/api_reference.py reads.
 
 
 def allow_pipe_option(panel: str = MAIN) -> bool:

@@ -41,8 +41,8 @@ _VARIABLE = re.compile(
 _CURL_USER = re.compile(
     r"(?<=\s)(?P<name>(?:-u|--user|-U|--proxy-user)(?:=|\s*)['\"]?)(?P<secret>[^\s:'\"]+:[^\s'\"]+)"
 )
-# Names that mostly have other values: these are hidden where they are written, and not wherever
-# they occur.
+# Names that mostly have other values: these are hidden
+# where they are written, and not wherever they occur.
 _COMMON = re.compile(r"(^|[-_.])(key|code|Policy)(=|%3D)$", re.IGNORECASE)
 # A value of ``key`` and the like that names a file gives no access.
 _FILE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|tzst|zip|parquet|jsonl?|csv)$", re.IGNORECASE)

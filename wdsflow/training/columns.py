@@ -79,8 +79,8 @@ class FeedColumns:
 
     ``image``: alternatives of the image's member, none if there is no image. ``more``: the other
     columns. ``order``: IMAGE, TEXT and numbers of ``more``. ``names``: of the columns, for batches
-    that are dicts.
-    ``map``: makes the whole sample instead; ``order`` is then (0,), and a batch that one column.
+    that are dicts. ``map``: makes the whole sample instead; ``order`` is then (0,), and a batch
+    that one column.
     """
 
     image: tuple[str, ...]

@@ -66,8 +66,8 @@ class StreamKey(NamedTuple):
 class MadeSample(NamedTuple):
     """A sample that has been decoded: its values in a batch."""
 
-    # From ``ImageWork.run``; of a decoding process, its parent has a view of shared memory, or a
-    # copy.
+    # From ``ImageWork.run``; of a decoding process, its
+    # parent has a view of shared memory, or a copy.
     image: object
     # From the tokenizer, without its first dimension; before that, the caption.
     text: object

@@ -16,13 +16,13 @@ class Entry:
     title: str
     # A job of jobs.py, "wdsflow" for our loader, "bounded_map", or "fidelity".
     ours: str
-    # A job of jobs.py, "tar" for GNU tar, "open_clip" for its loader, "map", or "bound" for a fixed
-    # number.
+    # A job of jobs.py, "tar" for GNU tar, "open_clip" for
+    # its loader, "map", or "bound" for a fixed number.
     peer: str
     shards: str
     goal: float
-    # The goal is an upper bound for ours / peer. Otherwise the ratio is how many times better ours
-    # is.
+    # The goal is an upper bound for ours / peer. Otherwise
+    # the ratio is how many times better ours is.
     at_most: bool = False
     # Of one process; not moved by what else the machine does.
     measure: str = "cpu_seconds"

@@ -47,8 +47,8 @@ def _photograph(size: tuple[int, int], rng: np.random.Generator, *, progressive:
     colour = np.zeros((2, height, width), np.float32)
     cells, octave = 2, 0
     while cells < width:
-        # The amplitude halves less than the size does: 1 / f^0.9, near what pictures of nature
-        # have.
+        # The amplitude halves less than the size does: 1 /
+        # f^0.9, near what pictures of nature have.
         light += _noise(size, cells, rng) * 70 / cells**0.5
         if octave < 5:
             colour += np.stack([_noise(size, cells, rng) for _ in range(2)]) * 30 / cells**0.8

@@ -34,8 +34,8 @@ def main(argv: Sequence[str]) -> int:
         "--keep-going",
         "--quiet",
     ]
-    # All settings and intermediate files are outside of the site: what is in the folder can be
-    # published.
+    # All settings and intermediate files are outside of the
+    # site: what is in the folder can be published.
     run += [
         "--fresh-env",
         "--jobs",

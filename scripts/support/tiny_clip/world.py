@@ -155,8 +155,8 @@ ARRANGEMENTS = {
 }
 # From the centre of any object to its furthest corner, in radii.
 LONGEST = 1.1
-# Corners of a form: distance from its centre in radii, and direction in radians, clockwise from
-# above.
+# Corners of a form: distance from its centre in radii, and
+# direction in radians, clockwise from above.
 OUTLINES = {
     "square": [(LONGEST, math.pi * (k / 2 + 0.25)) for k in range(4)],
     "triangle": [(LONGEST, math.tau * k / 3) for k in range(3)],

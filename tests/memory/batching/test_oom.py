@@ -146,8 +146,8 @@ def test_other_errors_are_neither(error):
     assert not is_poisoned(error)
 
 
-# What cudaGetErrorString says of each error after which CUDA's manual asks for a new process, and
-# three more.
+# What cudaGetErrorString says of each error after which
+# CUDA's manual asks for a new process, and three more.
 LOST = {
     214: "uncorrectable ECC error encountered",
     220: "uncorrectable NVLink error detected during the execution",

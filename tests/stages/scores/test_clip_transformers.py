@@ -28,8 +28,8 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from tests.stages.scores import tiny_models
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-# OpenCLIP's tokenizer repairs these first (ftfy, entities of HTML), or has other special tokens
-# than transformers'.
+# OpenCLIP's tokenizer repairs these first (ftfy, entities
+# of HTML), or has other special tokens than transformers'.
 REPAIRED = [
     "it\u2019s a \u201cred\u201d cat",
     "cats &amp; dogs",

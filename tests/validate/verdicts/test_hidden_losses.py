@@ -185,8 +185,8 @@ def test_rare_formats_are_what_pillow_makes_of_them_everywhere(kind, real, tmp_p
         usable = real(urls)
         for level in (None, "headers", "full"):
             _, verdict = judged(urls, level)
-            # Headers alone do not tell whether such an image decodes: only an upper limit is
-            # stated.
+            # Headers alone do not tell whether such an
+            # image decodes: only an upper limit is stated.
             if level == "headers" and not verdict.exact:
                 assert verdict.word in ("may train", "loses")
                 assert verdict.usable >= usable

@@ -199,8 +199,8 @@ class WorkersCheck:
         """Compare how often each sample comes out."""
         expected = Counter(identity(row, columns) for row in alone.rows)
         counts = Counter(identity(row, columns) for row in shared.rows)
-        # What the last batch of one process leaves out may come out elsewhere, once: that is no
-        # repeat.
+        # What the last batch of one process leaves out may
+        # come out elsewhere, once: that is no repeat.
         once = Counter(dict.fromkeys(counts, 1))
         repeated = counts - (expected | once)
         missing = expected - counts

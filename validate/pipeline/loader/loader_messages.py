@@ -11,8 +11,8 @@ EPOCH_END = -1
 # Ranks of a run on several.
 RANKS = 2
 
-# What the process does, in this order; those about the state only if the request has one or asks
-# for some.
+# What the process does, in this order; those about the
+# state only if the request has one or asks for some.
 Step = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
 # "begun": it has not ended yet.
 RunStatus = Literal["begun", "ended", "raised", "hung"]
@@ -73,8 +73,8 @@ class LoaderFacts:
     repeats: bool = False
     # It draws shards with replacement.
     resampled: bool = False
-    # "reads", "saves", "loads", "seeds", "sets" -> the line of the user that does it; "" if
-    # unknown.
+    # "reads", "saves", "loads", "seeds", "sets" -> the line
+    # of the user that does it; "" if unknown.
     lines: dict[str, str] = field(default_factory=dict)
     # Globals that the function set which makes the loader.
     set_globals: tuple[str, ...] = ()

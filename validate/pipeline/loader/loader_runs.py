@@ -23,8 +23,8 @@ _LEAST_THREADS, _MOST_THREADS = 2, 4
 _SLOWER_IMPORTS = 10
 # Seconds that a process has to end with its own status after its line was closed.
 _DEATH = 1.0
-# What multiprocessing writes in a worker that imports a script without ``if __name__ ==
-# "__main__"``.
+# What multiprocessing writes in a worker that imports a script
+# without ``if __name__ == "__main__"``.
 _NO_MAIN_GUARD = b"An attempt has been made to start a new process before"
 
 

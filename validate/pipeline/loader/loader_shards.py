@@ -13,8 +13,8 @@ from .loader_messages import LoaderRequest
 
 # A set of this size at most is read as it is.
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000
-# Shards with copies otherwise, and samples in each of them; MORE_SAMPLES, if fewer make few
-# batches.
+# Shards with copies otherwise, and samples in each of them;
+# MORE_SAMPLES, if fewer make few batches.
 _MOST_SHARDS = 8
 FEWEST_SAMPLES, MORE_SAMPLES = 32, 256
 # An epoch is ended after the shards were read so often, but not before so many samples.

@@ -15,8 +15,8 @@ _LEAST_LENGTH = 16
 class _Input(NamedTuple):
     """An input of a stage."""
 
-    # By their identity. The values are kept as well: otherwise another object could get their
-    # identity.
+    # By their identity. The values are kept as well:
+    # otherwise another object could get their identity.
     values: dict[int, object]
     key: str
     shard: str

@@ -9,8 +9,8 @@ from .followed_keys import FollowedKeys
 from .followed_stages import passes_on
 from .reported_stage import BLANK, COMBINED, SILENT, LostSamples, ReportedStage
 
-# Stages of webdataset that take a sample only after they have yielded the one before, or left it
-# out.
+# Stages of webdataset that take a sample only after they
+# have yielded the one before, or left it out.
 _ONE_BY_ONE = frozenset(
     "select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split()
 )

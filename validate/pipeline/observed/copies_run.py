@@ -143,8 +143,8 @@ def _write_tars(
     order: list[int] = []
     for number, count in enumerate(copies):
         order += [number] * count
-    # Neighbours are mixed, so that a pipeline which makes one element of two samples gives many
-    # values.
+    # Neighbours are mixed, so that a pipeline which makes
+    # one element of two samples gives many values.
     random.Random(0).shuffle(order)
     pieces = []
     for copy_key, number in zip(numbered_keys(key, len(order)), order, strict=True):

@@ -61,8 +61,8 @@ class Observation:
             return max(0, min(came_out, different))
         if self.has_keys or came_out >= total:
             return came_out
-        # An element may hold several samples, such as those of two datasets that are read side by
-        # side.
+        # An element may hold several samples, such as those
+        # of two datasets that are read side by side.
         return min(total, max(came_out, self.content.proven()))
 
     @cached_property

@@ -29,8 +29,8 @@ from .output_column import OutputColumn, sorted_counts
 
 # Content that hardly two samples have by chance.
 _RICH = (TEXT, BYTES, PICTURE)
-# Content that shows enough of a sample to be compared at all: single numbers are equal in many
-# samples.
+# Content that shows enough of a sample to be compared at
+# all: single numbers are equal in many samples.
 _COMPARED = (TEXT, BYTES, PICTURE, ARRAY, OTHER, SHORT)
 _NOT_CONTENT = (KEY, OPAQUE)
 # A column is a field of the shards if so many of its values are in that field.
@@ -70,21 +70,21 @@ class OutputContent:
         ``tolerance``: the share of rows, 0 to 1, that may repeat.
         """
         compared = self._compared_columns
-        # Others, such as random crops, are different each time, and would hide what these show
-        # together.
+        # Others, such as random crops, are different each
+        # time, and would hide what these show together.
         most_distinct = (1 - tolerance) * len(self.rows)
         repeating = [column for column in compared if len(column.values) < most_distinct]
         if not repeating:
             return False
         if not self._input.samples:
-            # Without the shards it is not known that captions repeat there: only what is equal as a
-            # whole counts.
+            # Without the shards it is not known that captions
+            # repeat there: only what is equal as a whole counts.
             repeating = compared
         names = [column.name for column in repeating]
         together = OutputColumn("", Counter("|".join(identity(row, names)) for row in self.rows))
         if not together.is_varied:
-            # They are labels, if anything else varies. Otherwise all output is the same few
-            # samples.
+            # They are labels, if anything else varies.
+            # Otherwise all output is the same few samples.
             only_these = len(repeating) == len(compared)
             if not only_these or not any(column.is_mostly(_RICH) for column in repeating):
                 return False
@@ -219,8 +219,8 @@ class OutputContent:
         proven = 0
         counted = set[int]()
         candidates = self._rows_of_candidates()
-        # Several values may lead to one sample, such as two captions of it. So no sample is counted
-        # twice.
+        # Several values may lead to one sample, such as two
+        # captions of it. So no sample is counted twice.
         for numbers, rows in sorted(candidates.items(), key=lambda item: len(item[0])):
             if counted.isdisjoint(numbers):
                 counted |= numbers

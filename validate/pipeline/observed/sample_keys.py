@@ -21,8 +21,8 @@ class SampleKeys:
     def __init__(self, folder: Path, in_shards: Sequence[ShardAndKey]) -> None:
         self.in_shards = in_shards
         self.entered = Counter(read_keys(folder, "entered"))
-        # The numbers of the items of a map-style dataset, of which it is not visible which samples
-        # they are.
+        # The numbers of the items of a map-style dataset,
+        # of which it is not visible which samples they are.
         self.items = Counter(key for _, key in read_keys(folder, "items"))
         self.delivered = [key for _, key in read_keys(folder, "delivered")]
         # Of equal keys, the last one.

@@ -1,7 +1,8 @@
 """The stages of a pipeline in one process, with a meter after each, and a report of what they do.
 
-A ``ReportedRun`` is the state that the meters of a process share. What runs the stages calls the
-first half of its methods, and meters call the second half, at each item.
+A ``ReportedRun`` is the state that the meters of a process share. The code that
+runs the stages calls its methods ``assemble`` to ``report``; the meters call those below, at each
+item.
 """
 
 import os
@@ -184,8 +185,8 @@ class ReportedRun(TraceRun):
         self.passes += 1
         if not self._limit and self.passes > _EMPTY_PASSES and not self.reported_stages[-1].out:
             self._limit = "empty-passes"
-        # The workers of a loader may have read enough, although this process did not get as many
-        # samples.
+        # The workers of a loader may have read enough,
+        # although this process did not get as many samples.
         self._limit = self._limit or self._limits.reached_by(DATASET)
         if not self._limit and not self.reason:
             return

@@ -105,8 +105,8 @@ def identifying(
         return ()
 
     def order(name: str) -> tuple[bool, bool, int]:
-        # A number is perhaps a counter in each process: the others come first, and it must agree
-        # with them.
+        # A number is perhaps a counter in each process: the
+        # others come first, and it must agree with them.
         is_number = rows[0][name].startswith(NUMBER)
         return name not in keys, is_number, -len(values[name])
 

@@ -27,7 +27,7 @@ def next_steps(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif report.warning:
         yield from _after_warning(report, out, typed)
         if report.tars and report.whole and not report.dry_run:
-            # Some samples were kept nevertheless.
+            # Nothing is printed if no sample was kept: sizes.json is empty then.
             yield from train_data_lines(out, as_folder(out), _not_written(report))
     elif report.dry_run:
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wdsflow.cli.shared.advice_on_scores import measure_again
 from wdsflow.cli.shared.nearest_paths import nearest_shards
-from wdsflow.cli.shared.refuse import refuse
+from wdsflow.cli.shared.refuse import refuse_in_lines
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.decompress import UNPACK
@@ -54,7 +54,7 @@ def _refuse_unread(report: "RunReport", typed: Typed) -> NoReturn:
     if len(reasons) > _REASONS:
         lines.append(f"and {how_many(len(reasons) - _REASONS, 'other reason')}")
     action = "filtered" if typed.name == "filter" else "measured"
-    refuse(
+    refuse_in_lines(
         f"nothing could be {action}: " + "\n".join(lines), *_advice_on_first_failure(report, typed)
     )
 

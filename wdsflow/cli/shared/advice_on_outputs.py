@@ -9,7 +9,7 @@ from wdsflow.shards.written_names import spelled
 
 from .nearest_paths import existing
 from .output_files import is_misplaced, refuse_write
-from .refuse import refuse, refuse_unreadable
+from .refuse import refuse_in_lines, refuse_unreadable
 from .typed import Typed, free
 
 # Commands with more shards than these name them in a file.
@@ -52,10 +52,10 @@ def refuse_run_output(error: OSError, typed: Typed) -> NoReturn:
     is_export = error.filename in [str(path) for path in exports]
     if is_export and is_misplaced(error, Path(error.filename)):
         new_exports = [free(path) if str(path) == error.filename else path for path in exports]
-        refuse(message, f"elsewhere: {typed.again(export=new_exports)}")
+        refuse_in_lines(message, f"elsewhere: {typed.again(export=new_exports)}")
     if "out" in typed.given and is_misplaced(error, Path(typed.given["out"])):
-        refuse(message, f"elsewhere: {typed.elsewhere()}")
-    refuse(
+        refuse_in_lines(message, f"elsewhere: {typed.elsewhere()}")
+    refuse_in_lines(
         message,
         f"finished shards are kept, partial ones removed; to resume when that is fixed: {typed.again(restart=None)}",
     )

@@ -154,8 +154,8 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
     handled = sys.exc_info()[1]
     while handled is not None and not isinstance(handled, Terminated):
         handled = handled.__context__
-    # A second signal must not interrupt the cleanup after the first: shell and system may both send
-    # SIGHUP.
+    # A second signal must not interrupt the cleanup after
+    # the first: shell and system may both send SIGHUP.
     if handled is None:
         _came.append(number)
         raise Terminated(number)

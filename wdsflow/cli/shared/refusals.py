@@ -30,7 +30,7 @@ from .advice_on_tables import (
     advise_on_tables_of_folder,
     report_no_match,
 )
-from .refuse import refuse
+from .refuse import refuse_in_lines
 from .typed import Typed, free
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def explained(typed: Typed) -> Iterator[None]:
         for kind in type(error).__mro__:
             advise = _ADVICE.get(kind.__name__)
             if advise is not None:
-                refuse(str(error), *advise(error, typed))
+                refuse_in_lines(str(error), *advise(error, typed))
         raise
 
 
@@ -107,7 +107,7 @@ def _advise_on_engine(_: Exception, typed: Typed) -> Iterable[str]:
 
 def _advise_on_source(error: Exception, typed: Typed) -> Iterable[str]:
     if not _copies_shards(typed):
-        refuse(f"cannot read: {error}")
+        refuse_in_lines(f"cannot read: {error}")
     yield "finished shards are kept, and the same command writes the others again"
 
 

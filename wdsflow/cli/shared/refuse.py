@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 from wdsflow.text.shell import escape, quote_path
@@ -14,9 +15,21 @@ _HINT = 100_000
 
 
 def refuse(message: str, *hints: str) -> NoReturn:
-    """Report the problem, then fixes, one line each; exit with status 2. Empty hints are left out."""
-    lines = [escape(line, _LINE) for line in message.split("\n")]
-    print("wdsflow: " + "\n".join(lines), file=sys.stderr)
+    """Report the problem, then fixes, one line each; exit with status 2. Empty hints are left out.
+
+    A newline in the message, as a path may have one, is spelled out: what follows it would look like
+    a line of ours.
+    """
+    _end([message], hints)
+
+
+def refuse_in_lines(message: str, *hints: str) -> NoReturn:
+    """Report a problem that wdsflow itself has put into several lines, as ``refuse`` does."""
+    _end(message.split("\n"), hints)
+
+
+def _end(lines: Sequence[str], hints: Sequence[str]) -> NoReturn:
+    print("wdsflow: " + "\n".join(escape(line, _LINE) for line in lines), file=sys.stderr)
     for hint in hints:
         if hint:
             print(f"  {escape(hint, _HINT)}", file=sys.stderr)

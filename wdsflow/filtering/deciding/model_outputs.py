@@ -81,8 +81,8 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._open: dict[int, _OpenSample] = {}
         self._window = _Window()
         self._running: tuple[_Window, Future[None] | None] | None = None
-        # Not if models run in this process: if one killed it, the sample being read would be
-        # quarantined.
+        # Not if models run in this process: if one killed
+        # it, the sample being read would be quarantined.
         self._thread = ThreadPoolExecutor(1, "wdsflow-request") if models.apart else None
 
     def __exit__(self, *_: object) -> None:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Columns that img2dataset writes for each sample, as text or integers; the sample's json has the
-# same.
+# Columns that img2dataset writes for each sample, as text
+# or integers; the sample's json has the same.
 _TEXTS = ("url", "caption", "status", "error_message", "exif", "sha256", "uid")
 _NUMBERS = ("width", "height", "original_width", "original_height")
 _UID = re.compile("[0-9a-f]{32}")

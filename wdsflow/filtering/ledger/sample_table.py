@@ -49,8 +49,8 @@ class ResizedImage(TypedDict):
 class Row:
     """One sample: its place, and its outcome. Its values are in the columns of its table."""
 
-    # No list and no dict of its own: the garbage collector would look at those of all samples again
-    # and again.
+    # No list and no dict of its own: the garbage collector
+    # would look at those of all samples again and again.
     __slots__ = (
         "detail", "digest", "end", "error", "fields", "judgement", "key", "number", "outcome", "resized", "start", "term", "trouble", "trouble_detail",
     )  # fmt: skip

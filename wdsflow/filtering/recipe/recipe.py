@@ -106,8 +106,8 @@ class Recipe:
         "With --resize: fast decodes a JPEG at a half, a quarter or an eighth, while that is one and a half times the size wanted. exact: at full size.",
         panel=OUTPUT,
     )
-    # In the recipe because outcomes must not depend on the machine: "auto" is replaced before a run
-    # is recorded.
+    # In the recipe because outcomes must not depend on the
+    # machine: "auto" is replaced before a run is recorded.
     precision: Precision = option(
         "auto",
         "Precision of CLIPs and models of transformers, unless a score sets its own. auto: bf16 on GPUs of compute capability 8.0 or more, otherwise fp32.",

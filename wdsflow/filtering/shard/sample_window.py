@@ -85,8 +85,8 @@ class SampleWindow:
         if self._decodes:
             self._bytes += sum(row.end - row.start for row, _ in samples)
             return
-        # Of images only the header is read; what else a score reads, such as captions and json, is
-        # held.
+        # Of images only the header is read; what else a
+        # score reads, such as captions and json, is held.
         for row, view in samples:
             for name in _text_fields(row.fields):
                 self._bytes += view.members[name][1]

@@ -20,8 +20,8 @@ from .open_shard import OpenShard
 from .resized_images import ResizedImages
 from .same_sample import same_sample
 
-# Mean bytes of a member: if they are smaller, reading all of them is faster than reading a few bytes
-# of each.
+# Mean bytes of a member: if they are smaller, reading all
+# of them is faster than reading a few bytes of each.
 _SMALL = 12 << 10
 
 

@@ -4,7 +4,6 @@ import traceback
 from collections.abc import Iterator
 
 # Characters of an exception's text.
-# Characters of an exception's text.
 _KEPT = 500
 
 

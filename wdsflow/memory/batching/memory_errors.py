@@ -6,11 +6,10 @@ from decimal import Decimal
 
 from .exceptions import chain, describe
 
-# Characters of an exception's text.
 # Characters of an exception's text that are searched.
 _SEARCHED = 10_000
-# In lower case; of PyTorch and its backends, cuBLAS and its kin, cuDNN, OpenCV, ONNX Runtime, CuPy,
-# XLA, C++.
+# In lower case; of PyTorch and its backends, cuBLAS and its
+# kin, cuDNN, OpenCV, ONNX Runtime, CuPy, XLA, C++.
 _SHORT = re.compile(
     r"\b(?:cuda|hip|xpu|backend|gpu)[^\n]{0,40}\bout of memory|resource_exhausted"
     r"|cu[a-z]+_(?:status_)?[a-z_]*(?:alloc_failed|allocation_failed)"

@@ -1,4 +1,7 @@
-"""Runs a function on bounded batches of items; batches that do not fit are halved, and no item costs another its result."""
+"""Runs a function on bounded batches of items.
+
+Batches that do not fit are halved; no item costs another its result.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -200,8 +203,8 @@ class BatchRunner(Generic[Item, Output]):
         if result.kind == "raised":
             self._fail(window, position, Failure(result.slug, result.text, {"cost": cost}))
             return
-        # The batches with this item failed because of it; they say nothing about batches without
-        # it.
+        # The batches with this item failed because of it;
+        # they say nothing about batches without it.
         self.ceiling.restore(before)
         numbers: dict[str, int] = {}
         lost(lambda: numbers.update(self.device.memory()))

@@ -23,7 +23,7 @@ from .table import starts_with_bracket
 _TEXTS = {"txt": 1, "json": 2}
 # Files of JSON without an image that are looked at.
 _MOST_JSON = 100
-# Bytes of them.
+# Bytes of a file of JSON that are read.
 _HEAD = 1 << 16
 # Tables in a message.
 _SHOWN = 5

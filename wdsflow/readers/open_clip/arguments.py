@@ -1,4 +1,8 @@
-"""The training command: the arguments after ``--`` on the command line, as open_clip_train would understand them."""
+"""The training command: the arguments after ``--`` on the command line, as open_clip_train would understand them.
+
+They are read by open_clip_train's own parser if that is installed and fits the requested version,
+otherwise by a small one that knows the flags that decide about data.
+"""
 
 import argparse
 import contextlib
@@ -107,8 +111,8 @@ def own_parser(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _data_parser() -> argparse.ArgumentParser:
-    # Without abbreviations: "--lr" must not be taken for the beginning of a flag that is known
-    # here.
+    # Without abbreviations: "--lr" must not be taken for
+    # the beginning of a flag that is known here.
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     for each in fields(Arguments):
         name, default = each.name, each.default
@@ -123,10 +127,6 @@ def _data_parser() -> argparse.ArgumentParser:
         else:
             parser.add_argument(flag, type=kind, default=default, choices=_CHOICES.get(name))
     return parser
-
-
-# The arguments are read by open_clip_train's own parser if that is installed and fits the requested
-# version, otherwise by a small one that knows the flags that decide about data.
 
 
 class ArgumentsError(ValueError):
@@ -246,13 +246,11 @@ def parse_arguments(
     }
     for name in _SEVERAL:
         value = values.get(name)
-        values[name] = (
-            tuple(value)
-            if isinstance(value, (list, tuple))
-            else value
-            if value is None
-            else (value,)
-        )
+        if isinstance(value, list):
+            value = tuple(value)
+        elif value is not None and not isinstance(value, tuple):
+            value = (value,)
+        values[name] = value
     arguments = Arguments(
         **values,
         world_size=world_size,

@@ -237,8 +237,8 @@ class Loop:
         found = {
             "epoch": self.epoch,
             "name": args.name,
-            # The names in the state of a compiled model have a prefix; OpenCLIP saves the one
-            # inside.
+            # The names in the state of a compiled model
+            # have a prefix; OpenCLIP saves the one inside.
             "state_dict": getattr(model, "_orig_mod", model).state_dict(),
             "optimizer": self.arguments["optimizer"].state_dict(),
         }
@@ -360,8 +360,8 @@ class OpenClip4(OpenClip33):
             return Fate(
                 "crash", "filter", "spaced-key", image_key if " " in image_key else text_key
             )
-        # The filter overlooks an empty name such as the middle one of "txt;;caption"; the renaming
-        # does not.
+        # The filter overlooks an empty name such as the
+        # middle one of "txt;;caption"; the renaming does not.
         image, caption = (
             first_of(image_key.split(";"), sample),
             first_of(text_key.split(";"), sample),

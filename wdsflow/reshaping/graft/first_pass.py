@@ -33,8 +33,9 @@ class FirstPass:
         begin: for a display of progress.
 
     Attributes:
-        identity, matches, jobs: those of the table; of samples and rows; and the work of the second pass, known
-            after ``joined``.
+        identity: of the table.
+        matches: of samples and rows.
+        jobs: of the second pass. All are known after ``joined``.
 
     Raises NoColumn if the table lacks a column.
     """

@@ -31,7 +31,7 @@ _WINDOW = 4 << 20
 Pieces = list[Piece]
 Values = Sequence[StoredValue]
 NewMember = tuple[Row | None, bytes]
-"""A member, and the one that it replaces, None if it is added."""
+"""The member that is replaced, None if the new one is added; and the bytes of the new one."""
 
 
 class GraftPieces:

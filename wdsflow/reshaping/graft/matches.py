@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-# In place of a row: none has the value, no value to join on, a sample next to damage, see
-# Ambiguous.
+# In place of a row: none has the value, no value to join
+# on, a sample next to damage, see Ambiguous.
 ABSENT, WITHOUT, DAMAGED, AMBIGUOUS = -1, -2, -3, -4
 # Endings of the files of a shard: the row of each sample, 8 bytes each, and the values of those
 # that have one, in Parquet.

@@ -16,8 +16,8 @@ from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 from wdsflow.table_files.parquet_file import ParquetFile
 from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
 
-# Modules of filtering are loaded for ledgers only: they take longer to load than all others
-# together.
+# Modules of filtering are loaded for ledgers only: they
+# take longer to load than all others together.
 if TYPE_CHECKING:
     from wdsflow.filtering.run_folder import ShardRecord
 

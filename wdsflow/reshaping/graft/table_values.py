@@ -50,8 +50,8 @@ def _json(value: object) -> str:
     text = _ENCODER.encode(value)
     if "NaN" not in text and "Infinity" not in text:
         return text
-    # JSON has no such numbers: inside lists and objects they become null, like a value of their
-    # own.
+    # JSON has no such numbers: inside lists and objects
+    # they become null, like a value of their own.
     return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)
 
 

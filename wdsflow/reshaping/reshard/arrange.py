@@ -16,8 +16,8 @@ from .reshard_options import HASHES, ReshardOptions, SplitPart
 from .row_file import KEY, PIECE, RowFile, Rows
 
 _OUTSIDE = "in no part of the split"
-# Bytes of a key by which it is sorted: DuckDB cannot sort many rows of several KiB in little
-# memory.
+# Bytes of a key by which it is sorted: DuckDB cannot sort
+# many rows of several KiB in little memory.
 _SORTED_PREFIX = 1000
 
 # Values by which rows are sorted, and the rows.

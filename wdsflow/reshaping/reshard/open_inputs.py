@@ -15,8 +15,8 @@ from .reshard_report import InputReport
 
 # Shards that a thread keeps unpacked on the disk.
 _COPIES_PER_THREAD = 2
-# The most files that all threads keep open together, and the descriptors that are left for
-# everything else.
+# The most files that all threads keep open together, and
+# the descriptors that are left for everything else.
 _MOST_FILES = 1024
 _OTHER_DESCRIPTORS = 256
 _FEWEST_FILES_PER_THREAD = 8

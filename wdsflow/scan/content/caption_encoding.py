@@ -14,8 +14,8 @@ _CONTROL = re.compile(rb"[\x80-\x9f]")
 # Languages that are written in cp1252 do not put three accented letters in a row. Cyrillic, Greek
 # and Chinese in encodings of their own look like that, if they are taken for cp1252.
 _FOREIGN = re.compile(r"[\u00c0-\u024f]{3}")
-# Of all characters of the captions; accented letters and signs are at most a fifth of such a
-# language.
+# Of all characters of the captions; accented letters and
+# signs are at most a fifth of such a language.
 _MOST_ACCENTED = 0.3
 # Characters that no caption has: bytes of UTF-16 taken for single letters have many.
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

@@ -33,8 +33,9 @@ def decode_image(data: bytes, max_image_pixels: int) -> tuple[str, tuple[str, ..
 
     Status is the verdict of Pillow's ``open``, ``load`` and ``convert("RGB")`` under its default
     settings: OK or BAD; BOMB for more than twice its limit of pixels; BIG or BIG_BAD for more than
-    ``max_image_pixels``, if that is over
-    0. Bytes that are no image at all get BAD without a note: ``image_notes`` has a better one.
+    ``max_image_pixels``, unless that is 0.
+
+    Bytes that are no image at all get BAD without a note: ``image_notes`` has a better one.
 
     A JPEG is decoded strictly at 1/8 size first: where that succeeds Pillow's decoder does too, as
     both are libjpeg. Pillow itself decodes only where it fails, or where simplejpeg is not
@@ -58,7 +59,7 @@ def _decode_jpeg(
 ) -> tuple[str, tuple[str, ...]]:
     pixels = header.width * header.height
     big = 0 < max_image_pixels < pixels
-    # Of an image with too many pixels for the reader.
+    # The statuses say, too, whether the image has more pixels than the reader allows.
     ok, bad = (BIG, BIG_BAD) if big else (OK, BAD)
     if header.progressive and keeps_busy(data, pixels):
         return bad, ("image.undecodable",)

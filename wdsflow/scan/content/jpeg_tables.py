@@ -14,8 +14,8 @@ _SKIPPED = frozenset((0xC4, 0xDD, 0xFE)) | frozenset(range(0xE3, 0xF0))
 _MOST_SEGMENTS = 10_000
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _JFIF, _ADOBE, _MULTI_PICTURE = b"JFIF\0", b"Adobe", b"MPF\0"
-# Pillow reads into these segments without asking for their length, and gives up where they are
-# shorter.
+# Pillow reads into these segments without asking for their
+# length, and gives up where they are shorter.
 _SHORTEST = {_APP0: 14, _APP2: 16, _APP14: 14}
 
 # Place in the file, stored in two bytes?, value.
@@ -27,8 +27,8 @@ class JpegTables(NamedTuple):
 
     # Nothing at which Pillow's ``open`` could fail, but not libjpeg.
     plain: bool
-    # Quantization step of the mean of a luminance block; its place is 0 where there is no
-    # luminance.
+    # Quantization step of the mean of a luminance block;
+    # its place is 0 where there is no luminance.
     mean: Step
 
 

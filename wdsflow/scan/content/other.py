@@ -54,8 +54,8 @@ EXTENSIONS: dict[str, frozenset[str]] = {
 }
 _KINDS = {extension: kind for kind, extensions in EXTENSIONS.items() for extension in extensions}
 
-# webdataset's own expression: the dot stops at a newline, so "a.jpg\nb" is not a jpg, and neither
-# is ".jpg\n".
+# webdataset's own expression: the dot stops at a newline,
+# so "a.jpg\nb" is not a jpg, and neither is ".jpg\n".
 _BEFORE_EXTENSION = re.compile(r".*[.]")
 
 _NPY_MAGIC, _ZIP_MAGIC = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
@@ -70,6 +70,7 @@ _TENSORS = "biufUmM"
 # Bytes that hold the header of any array: numpy takes none beyond 10,000 bytes.
 NPY_START = 1 << 14
 
+# CBOR (RFC 8949): deepest nesting, lengths by additional information, major types.
 _DEEPEST = 512
 _LENGTHS = {24: Struct(">B"), 25: Struct(">H"), 26: Struct(">I"), 27: Struct(">Q")}
 _BYTES, _TEXT, _ARRAY, _MAP, _TAG = 2, 3, 4, 5, 6

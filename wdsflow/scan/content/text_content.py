@@ -10,9 +10,9 @@ import orjson
 from wdsflow.scan.evidence import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK
 from wdsflow.shards.caption_field import caption_in
 
-# orjson accepts, but Python's json refuses: numbers beyond Python's limit of digits, and nesting
-# close to Python's recursion limit. Both need some length, so short documents are not searched for
-# them.
+# orjson accepts, but Python's json refuses: numbers beyond Python's
+# limit of digits, and nesting close to Python's recursion limit. Both
+# need some length, so short documents are not searched for them.
 _LONG = 1000
 _MANY_DIGITS = re.compile(rb"[0-9]{600}")
 _DEEP = 200
@@ -47,14 +47,14 @@ _FILE_NAME = re.compile(
 )
 _LONGEST_NAME = 300
 _NONE = frozenset(("nan", "none", "null"))
-# Every caption that gets a note for its characters has at least one of these; most captions have
-# none.
+# Every caption that gets a note for its characters has at
+# least one of these; most captions have none.
 _SUSPICIOUS = re.compile(
     r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f<&\ufeff\u00c2\u00c3\u00ce-\u00d1\u00e2\u00ef\u00f0]"
 )
-# UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with accents, the next bytes as
-# signs that never follow such a letter. Cyrillic and Greek need two pairs, for one could be a
-# coincidence.
+# UTF-8 read as Latin-1 or Windows-1252: lead bytes show as letters with
+# accents, the next bytes as signs that never follow such a letter.
+# Cyrillic and Greek need two pairs, for one could be a coincidence.
 _AFTER = "\x80-\xbf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018-\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178"
 _MOJIBAKE = re.compile(
     rf"[\u00c2\u00c3][\x80-\xbf]|\u00c3[{_AFTER}]|\u00e2\u20ac[{_AFTER}]|\u00e2[\x80-\x9f][\x80-\xbf]"

@@ -159,8 +159,8 @@ class Samples:
                             break
                 name, size, data, header, kind = row = rows[at]
                 at += 1
-                # Most members have the key of the one before: this saves a fifth of the time where
-                # fields vary.
+                # Most members have the key of the one before: this
+                # saves a fifth of the time where fields vary.
                 if (
                     current is not None
                     and header == self._end
@@ -322,7 +322,7 @@ class Samples:
         self.left_out += self._waiting
 
     def _finish(self, *, before_damage: bool = False) -> TarSample:
-        """Return the current sample, which is complete; ``before_damage``: damage follows."""
+        """End the current sample and return it; ``before_damage``: damage follows."""
         sample = self._current
         assert sample is not None
         is_near_damage = before_damage

@@ -1,4 +1,11 @@
-"""Compressions, and decompression in small, bounded steps, ending where Python's tarfile would end."""
+"""Compressions, and decompression in small, bounded steps, ending where Python's tarfile would end.
+
+Python's tarfile reads 512 and then 10,240 compressed bytes at a time. Its readers lose the contents
+of a damaged buffer; so they are lost here, too, or members would be counted that no reader gets.
+
+Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a frame.
+Bytes unpacked since the last checksum may be wrong. ``proven`` is how far the checksums reach.
+"""
 
 import bz2
 import lzma
@@ -80,15 +87,6 @@ def _kind(start: bytes, least: int) -> str | None:
         ):
             return kind
     return None
-
-
-# Python's tarfile reads 512 and then 10,240 compressed bytes at a time. Its readers lose the
-# contents of a damaged buffer; so they are lost here, too, or members would be counted that no
-# reader gets.
-#
-# Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a
-# frame. Bytes unpacked since the last checksum may be wrong. ``proven`` is how far the checksums
-# reach.
 
 
 class Damaged(Exception):

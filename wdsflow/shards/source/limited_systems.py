@@ -7,8 +7,8 @@ from typing import Any
 
 from .limits import silence_limit
 
-# File systems of the web: fsspec gives the same one to all who ask for it, also after the limit has
-# changed.
+# File systems of the web: fsspec gives the same one to all
+# who ask for it, also after the limit has changed.
 _limited_by_us: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 

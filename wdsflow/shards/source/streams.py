@@ -31,7 +31,8 @@ from .decompress import (
 # Bytes.
 _TAIL = 8
 
-# By number, with the thread that started it.
+# Commands that run, by the number of their process; with the number of the process that started
+# them, and its thread.
 _running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}
 # Runs before the command, in its group, and kills all of it when the other end of its input is
 # closed, however this process ends.

@@ -111,8 +111,8 @@ def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
         if member.extended and 0 <= member.size <= LONGEST:
             body = read(at + BLOCK, member.size)
             member = member._replace(next_name=_next_name(block[156:157], body))
-        # Its name may be in the extended header before it; then the one in its header is a
-        # placeholder.
+        # Its name may be in the extended header before it;
+        # then the one in its header is a placeholder.
         if lost and lost[-1].extended and lost[-1].next_name != _SAME:
             name = lost[-1].next_name
             if name is None:

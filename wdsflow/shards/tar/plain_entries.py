@@ -104,8 +104,8 @@ class Skimmer:
         self.times, self.tails, self.owners = {}, {}, set()
         self.latest = _NOTHING
 
-    # One loop without calls of our own, on purpose: a call a member, or even a window, would cost a
-    # tenth.
+    # One loop without calls of our own, on purpose: a call
+    # a member, or even a window, would cost a tenth.
     def run(  # noqa: C901, PLR0912, PLR0915
         self, rows: list[Row], refill: Callable[[int], bytes] | None, full: int, length: int
     ) -> bool:

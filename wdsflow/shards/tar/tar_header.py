@@ -22,7 +22,8 @@ _CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
 # Since 2026 tarfile accepts no old-style directory after an extended header.
 _KEEPS_TYPE = hasattr(tarfile.TarInfo, "_frombuf")
 
-_TEXTS = (
+# Starts of files that are no tars, and what these are.
+_TEXT_STARTS = (
     (b"version https://git-lfs", "Git LFS pointer"),
     (b"<!doctype html", "HTML page"),
     (b"<html", "HTML page"),
@@ -34,7 +35,7 @@ _TEXTS = (
     (b"%pdf", "PDF document"),
     (b"-----begin", "PEM text"),
 )
-_MAGIC = (
+_FORMAT_MAGIC = (
     (b"PK\x03\x04", "zip archive"),
     (b"PK\x05\x06", "empty zip archive"),
     (b"\x89PNG", "PNG image"),
@@ -175,7 +176,7 @@ def is_header(block: bytes, *, old: bool = False) -> bool:
 
 def looks_like(start: bytes) -> str:
     """Return what the first block of a file that is not a tar looks like; "" if that is unknown."""
-    for magic, what in _MAGIC:
+    for magic, what in _FORMAT_MAGIC:
         if start.startswith(magic):
             return what
     if start[4:8] == b"ftyp":
@@ -183,7 +184,7 @@ def looks_like(start: bytes) -> str:
     if not start or any(byte < 32 and byte not in b"\t\n\f\r" for byte in start):
         return ""
     head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    return next((what for magic, what in _TEXTS if head.startswith(magic)), "text")
+    return next((what for magic, what in _TEXT_STARTS if head.startswith(magic)), "text")
 
 
 class RefusedRecord(Exception):

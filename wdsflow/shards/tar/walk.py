@@ -179,8 +179,8 @@ class Walk:
         reaches = self._windows.reaches
         end = entry.next
         self._learn(entry)
-        # webdataset reads files only: nothing of other kinds can be lost, but sparse ones must be
-        # complete.
+        # webdataset reads files only: nothing of other kinds
+        # can be lost, but sparse ones must be complete.
         position = entry.tell
         if entry.kind == "sparse":
             is_complete = reaches(end)

@@ -67,7 +67,8 @@ class FeedRecipe:
 
     ``trains``: not for evaluation. ``shuffle``: None keeps the order of shards. ``processes``: for
     code of the user that must run in processes. ``data``: the shards as the user named them.
-    ``rank_detected``: whether ``job_rank`` was read from the environment, instead of given by the user.
+    ``rank_detected``: whether ``job_rank`` was read from the environment, instead of given by the
+    user.
     """
 
     order: Order

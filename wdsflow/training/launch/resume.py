@@ -305,8 +305,8 @@ class Steps:
         number = self._first
         while True:
             try:
-                # Not in a variable: a reference would keep the loader from reusing the memory of
-                # the batch.
+                # Not in a variable: a reference would keep the
+                # loader from reusing the memory of the batch.
                 yield number, self._take(batches, number)
             except StopIteration:
                 return

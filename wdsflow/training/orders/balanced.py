@@ -244,8 +244,8 @@ class BalancedOrder(Order):
         lengths = []
         for number in ending or range(len(self.sources)):
             rate, samples = int(self._rates[number]), self._samples[number]
-            # The last sample comes at (samples - 1/2) / rate; each source has given what comes
-            # until then.
+            # The last sample comes at (samples - 1/2) / rate;
+            # each source has given what comes until then.
             length = 0
             for other_rate in self._rates.tolist():
                 length += (other_rate * (2 * samples - 1) + rate) // (2 * rate)

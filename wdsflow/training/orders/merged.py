@@ -25,8 +25,8 @@ def shares_of(rates: Counts, first: int) -> Counts:
     """
     # Python's own numbers: the products exceed 64 bits.
     streams: list[int] = rates.tolist()
-    # Each stream is at most 1/2 ahead of its rate then, so that no more than ``first`` items have
-    # come.
+    # Each stream is at most 1/2 ahead of its rate then, so
+    # that no more than ``first`` items have come.
     time = max(0, (2 * first - len(streams)) * _QUANTA // (2 * sum(streams)))
     shares = [(2 * rate * time + _QUANTA) // (2 * _QUANTA) for rate in streams]
     # The others one by one: about one for each stream.

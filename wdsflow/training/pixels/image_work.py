@@ -80,10 +80,10 @@ def as_rgb(image: Any) -> NDArray[np.uint8]:
 class ImageWork:
     """Decodes and preprocesses images individually, and joins them into batches. Picklable.
 
-    ``recognised``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, with
-    its own random generator for each image. ``shape``: (3, height, width) of the results, None if
-    unknown in advance. ``keeps_size``: the user gave no preprocessing, and images stay as large as
-    they are.
+    ``recognised``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once,
+    with its own random generator for each image. ``shape``: (3, height, width) of the results, None
+    if unknown in advance. ``keeps_size``: the user gave no preprocessing, and images stay as large
+    as they are.
     """
 
     def __init__(
@@ -231,8 +231,8 @@ def as_tensor(item: object) -> Any:
     import torch
 
     if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
-        # A tensor of memory that cannot be written, such as that of a PIL image, would make torch
-        # warn.
+        # A tensor of memory that cannot be written, such as
+        # that of a PIL image, would make torch warn.
         return torch.as_tensor(item if item.flags.writeable else item.copy())
     return item
 

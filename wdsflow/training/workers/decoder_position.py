@@ -47,8 +47,8 @@ class SharedPosition:
         self._fd = nameless_file(_TEXT)
         self._cell = Note(_CELL, self._fd)
         self._end = weakref.finalize(self, _close, self._fd, self._cell)
-        # Held while the stack is read: closed meanwhile, the number of the file might be that of
-        # another file.
+        # Held while the stack is read: closed meanwhile, the
+        # number of the file might be that of another file.
         self._in_use = threading.RLock()
         self.write(0, 0)
 

@@ -62,8 +62,8 @@ class DecoderProcess:
         # Processor time, and since when it has not changed.
         self._cpu, self._cpu_since = -1.0, inf
         collects = gc.isenabled()
-        # In the child, too: a finalizer would wait there for a lock that a thread of the parent
-        # holds.
+        # In the child, too: a finalizer would wait there
+        # for a lock that a thread of the parent holds.
         gc.disable()
         try:
             self.process.start()

@@ -56,8 +56,8 @@ class DecodingThreads(Decoders):
     def wait(self, seconds: float) -> None:
         """Wait until some chunk is done."""
         self._progress.wait(seconds)
-        # A chunk may be done before this line, but never without being seen: who waits looks at it
-        # afterwards.
+        # A chunk may be done before this line, but never
+        # without being seen: who waits looks at it afterwards.
         self._progress.clear()
 
     def busy(self, seconds: float) -> list[BusyWith]:

@@ -30,8 +30,8 @@ class OcrArea(
     mean, max or min over a video's frames. ``decode`` "fast" decodes images of more than twice the
     canvas at a reduced scale, "exact" at their full size. Rounded to 6 places; other items of a
     batch change nothing on a CPU, and at most 0.002 on a GPU. Source: EasyOCR's CRAFT; Baek et al.,
-    2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text. A megapixel takes
-    about 10 seconds of a CPU core; a smaller ``canvas`` takes less, and misses small text.
+    2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text. A megapixel takes about
+    10 seconds of a CPU core; a smaller ``canvas`` takes less, and misses small text.
     """
 
     area: Literal["union", "sum"] = "union"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from ..pictures.prepare import Pixels
 
-# EasyOCR's defaults: the least likelihood of text, of a link between characters, and of the pixels
-# around text.
+# EasyOCR's defaults: the least likelihood of text, of a
+# link between characters, and of the pixels around text.
 _TEXT, _LINK, _LOW = 0.7, 0.4, 0.4
 # EasyOCR's defaults for boxes that become one line.
 _GROUPING = {

@@ -60,8 +60,8 @@ def cut_lines(pixels: "Pixels", boxes: Boxes) -> list[TextLine]:
 
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
-    # Each box alone, as an upright or as a tilted one: EasyOCR pads lines that are cut together to
-    # one width.
+    # Each box alone, as an upright or as a tilted one:
+    # EasyOCR pads lines that are cut together to one width.
     selections: list[tuple[list[list[int]], list[list[Point]]]] = []
     for left, right, top, bottom in boxes.upright:
         is_inside = min(right, width) > max(left, 0) and min(bottom, height) > max(top, 0)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Flip = Literal["", "horizontal", "vertical", "both"]
 # Decoding of a large image, at a reduced scale or at its full size.
 Scale = Literal["fast", "exact"]
-# A picture that is longer than so many crops is not resized as a whole: a line of pixels would take
-# a GB.
+# A picture that is longer than so many crops is not resized
+# as a whole: a line of pixels would take a GB.
 _MOST_CROPS = 64
 # EXIF's orientations.
 _MIRRORS: dict[Flip, int] = {"horizontal": 2, "both": 3, "vertical": 4}

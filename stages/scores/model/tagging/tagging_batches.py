@@ -55,8 +55,8 @@ def batches(shapes: Sequence[Shape], budget: TaggingBudget) -> list[list[int]]:
         key=lambda position: (-shapes[position].words, -shapes[position].longest, position),
     )
     finished: list[list[int]] = []
-    # Of the last batch: its words, the characters of its longest word, and those of its longest
-    # sentence.
+    # Of the last batch: its words, the characters of its
+    # longest word, and those of its longest sentence.
     words = longest = characters = 0
     for position in order:
         shape = shapes[position]

@@ -32,8 +32,10 @@ def resize_geometry(name: str) -> Geometry | None:
     if not _is_plain(processor):
         return None
     size = _resized_size(processor)
+    if size is None:
+        return None
     kernel = _KERNELS.get(processor.resample)
-    if size is None or kernel is None:
+    if kernel is None:
         return None
     return Geometry(size=size, fit="both", kernel=kernel)
 

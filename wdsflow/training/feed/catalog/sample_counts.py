@@ -86,8 +86,8 @@ class _Counting:
         self._catalog, self._urls, self._numbers = catalog, urls, numbers
         # The part of a shard that a ledger keeps has other numbers than sizes.json.
         self._first = {} if catalog.view is not None else _first_of_folders(urls)
-        # Shards of this rank that sizes.json may know, by folder. The first of each folder is
-        # always read.
+        # Shards of this rank that sizes.json may know, by
+        # folder. The first of each folder is always read.
         self._others: dict[str, list[int]] = {}
         for number in numbers:
             folder = _folder(urls[number])

@@ -20,8 +20,8 @@ from .planner import Planner
 
 # Seconds between two checks of the other ranks.
 _LOOK = 0.5
-# Seconds without an answer of a decoder, after which it is checked whether the run has been
-# stopped.
+# Seconds without an answer of a decoder, after which it is
+# checked whether the run has been stopped.
 _ANSWER = 0.2
 # Seconds that a thread has to end when Python does.
 _AT_EXIT = 3.0
@@ -79,8 +79,8 @@ class EpochRun:
         for run in list(_living):
             if run.stopped:
                 run.close(_AT_EXIT)
-        # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its
-        # own.
+        # Processes are forked here, in the thread that asks
+        # for an epoch, as a DataLoader forks its own.
         self.decoders = begin_decoding()
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
         try:
@@ -161,15 +161,15 @@ class EpochRun:
             contextlib.closing(self._plan(self._look)) as planner,
         ):
             self.planner = planner
-            # Results are taken in the order of their chunks: batches do not depend on who is done
-            # first.
+            # Results are taken in the order of their chunks:
+            # batches do not depend on who is done first.
             pending: deque[Chunk] = deque()
             while not planner.finished:
                 self._look()
                 sent = self._send_next(planner, pending)
                 if pending and not pending[0].done:
-                    # After a chunk was sent there may be work for others: drawing it goes before
-                    # waiting.
+                    # After a chunk was sent there may be work
+                    # for others: drawing it goes before waiting.
                     self.decoders.wait(0 if sent else _ANSWER)
                 # Also without results: lost samples may need others, which are drawn next.
                 given = self._give_ready(planner)

@@ -81,8 +81,8 @@ class StreamInUse:
     its position after the last sample that is in a batch.
 
     Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round
-    so far, whether it is ``from_beginning``, rather than from the position of a loaded state, and whether the stream has ``starved``: a whole round has fewer samples than a
-    batch.
+    so far, whether it is ``from_beginning``, rather than from the position of a loaded state, and
+    whether the stream has ``starved``: a whole round has fewer samples than a batch.
     """
 
     def __init__(self, stream: Stream, position: StreamPosition) -> None:
