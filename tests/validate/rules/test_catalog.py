@@ -65,6 +65,13 @@ def test_every_manual_page_has_its_parts_in_order(rule: type[Rule]):
     ] == [True] * 4
 
 
+@pytest.mark.parametrize("rule", builtin_rules().values(), ids=builtin_rules())
+def test_commands_of_a_manual_page_can_be_pasted(rule: type[Rule]):
+    for code in re.findall(r"``(.+?)``", rule.__doc__ or "", re.DOTALL):
+        # Longer ones fit on no line.
+        assert "\n" not in code or len(code) > 90
+
+
 def test_every_tally_is_used_by_a_rule():
     used = {
         name
