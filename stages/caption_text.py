@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from wdsflow.shards.byte_order_marks import encoding_of
 from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_json
 from wdsflow.shards.shard_names import alternatives
 
@@ -16,13 +17,6 @@ from .select import uniform
 if TYPE_CHECKING:
     import ftfy
 
-# UTF-32 before UTF-16: its little-endian mark begins with the other's.
-_BOMS = {
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-}
 # Byte order marks, zero-width spaces and word joiners.
 # Joiners that emoji and Indic scripts need are kept.
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
@@ -109,9 +103,7 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
         if isinstance(value, str):
             return value, False
         data = bytes(value)
-        encoding = next(
-            (encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8"
-        )
+        encoding = encoding_of(data)
         try:
             return data.decode(encoding), False
         except UnicodeDecodeError as error:

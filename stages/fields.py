@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from wdsflow.shards.shard_names import alternatives, is_meta
+from wdsflow.shards.shard_names import alternatives, is_reserved
 
 from .base import Dropped, Sample, SampleStage, StageError
 
@@ -39,7 +39,7 @@ def note_or_raise(slug: str, choice: str, text: str) -> str:
 
 def listed(sample: Sample) -> str:
     """Return the fields of a sample for a message, at most a dozen."""
-    return named(str(name) for name in sample if not is_meta(str(name)))
+    return named(str(name) for name in sample if not is_reserved(str(name)))
 
 
 def named(fields: Iterable[str]) -> str:
@@ -179,7 +179,7 @@ class Rename(SampleStage, name="rename"):
                 "Rename needs at least one field, for instance Rename({'image': 'jpg;png'})"
             )
         for new, _ in pairs:
-            if not new or ";" in new or is_meta(new):
+            if not new or ";" in new or is_reserved(new):
                 raise ValueError(f"{new!r} cannot be the new name of a field")
         if len({new for new, _ in pairs}) < len(pairs):
             raise ValueError(
@@ -242,7 +242,7 @@ class Rename(SampleStage, name="rename"):
         rest = {
             name: value
             for name, value in sample.items()
-            if is_meta(name) or (self.keep and name not in replaced)
+            if is_reserved(name) or (self.keep and name not in replaced)
         }
         return {**rest, **found}
 

@@ -383,9 +383,9 @@ class NoSampleCount(TrainingRule):
             # P305 names the file.
             return
         fix: Repair | None = None
-        for verdict in context.verdicts:
-            if verdict.reader == forecast.reader and verdict.usable:
-                fix = flag("--train-num-samples", str(verdict.usable))
+        usable = context.usable_samples(forecast.reader)
+        if usable:
+            fix = flag("--train-num-samples", str(usable))
         yield self.finding(forecast.crash, fix=fix)
 
 

@@ -39,8 +39,6 @@ from .member_contents import MemberNotes, Read, read_all
 _LONG_TEXT = 1 << 20
 # Fields that are told apart; more than that only with malicious names.
 _MOST_FIELDS = 4096
-# Field names that are counted; of more, only their extensions.
-_MOST_NAMES = 256
 # A field that readers use as a flag: if it has a byte they drop the sample.
 _BAD_MARK = "__bad__"
 
@@ -109,10 +107,7 @@ class ContentScanner:
 
     def _add_field(self, suffix: str) -> _Field:
         lower = suffix.lower()
-        name = lower
-        if len(self.shard.fields) >= _MOST_NAMES:
-            name = "*." + lower.rpartition(".")[2][:16]
-        totals = self.shard.fields.setdefault(name, FieldCount())
+        totals = self.shard.field_count(lower)
         kind = kind_of(lower)
         if kind == "opaque":
             kind = self.kinds.get(lower) or ("media" if media_kind(lower) else kind)

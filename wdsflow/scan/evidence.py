@@ -45,6 +45,9 @@ UNSAFE = "unsafe"
 # Follows any status: the value does not fit the type of its column, see ``Part.fits``.
 MISFIT = "!"
 
+# Field names that are counted; of more, only their extensions.
+_MOST_FIELDS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
@@ -320,6 +323,13 @@ class ShardEvidence:
         """Set why nothing can be read."""
         self.error, self.error_detail, self.error_fix = error, detail, fix
         self.stop = Stop("unreadable", offset, detail)
+
+    def field_count(self, name: str) -> FieldCount:
+        """Return the counts of a field, by its name in lower case; a new one if it was not counted."""
+        if name not in self.fields and len(self.fields) >= _MOST_FIELDS:
+            extension = name.rpartition(".")[2]
+            name = f"*.{extension[:16]}"
+        return self.fields.setdefault(name, FieldCount())
 
     def tally(self, name: str) -> Tally:
         """Return the tally of that name, an empty one if nothing was counted."""

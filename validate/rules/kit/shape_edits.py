@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from wdsflow.readers.wanted_fields import IMAGE_TROUBLE
+from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, extension_of
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import (
@@ -59,7 +59,7 @@ def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
 
 def _usual_name(name: str) -> str:
     """Return the name that readers know for a field of captions or images; "" if it is neither."""
-    extension = name.removesuffix(".gz").rpartition(".")[2]
+    extension = extension_of(name)
     if extension in CAPTIONS and extension not in _LABELS:
         return CAPTION
     if extension in IMAGES and extension not in _UNOPENED and not is_side_image(name):

@@ -77,7 +77,7 @@ class FilterPlan:
         self.terms: tuple[Term, ...] = ()
         self.steps: list[ScoreStep] = []
         if self.expression is not None:
-            self.terms = tuple(terms_by_cost(self.expression))
+            self.terms = terms_by_cost(self.expression)
             self.steps = steps_of(self.expression, self.compared_among_kept)
 
     def _add_scores(self, calls: Collection[ScoreCall]) -> None:
