@@ -56,10 +56,13 @@ class DirectScores:
         if method is None:
             return
         column = self._table.columns[call]
+        is_last_by_pixels = call == self._plan.last_pixel_call
         for row, view in samples:
             if row.number not in column:
                 self._mark.set(row.number)
                 column[row.number] = guarded(method, view)
+            if is_last_by_pixels:
+                view.release_pictures()
 
     def compute_requested(self, sample: ViewedSample) -> None:
         """Compute what is needed in addition to the predicate: other scores, data to compare samples, and hashes."""

@@ -149,6 +149,25 @@ class FilterPlan:
         total = sum(score.gpus for score in self.scores.values())
         return total if total <= 1 else math.ceil(total)
 
+    @cached_property
+    def last_pixel_call(self) -> ScoreCall | None:
+        """The score of the predicate after which no decoded image is needed; None if there is none, or images stay needed."""
+        by_pixels = [call for call, score in self.scores.items() if score.tier == "pixels"]
+        is_needed_later = self.model_calls or self.shrinker is not None
+        if len(by_pixels) != 1 or is_needed_later:
+            return None
+        call = by_pixels[0]
+        is_of_predicate = any(call in step.scores for step in self.steps)
+        return call if is_of_predicate else None
+
+    @cached_property
+    def holds_images(self) -> bool:
+        """Whether decoded images are held until all samples of a window are decided: those of a window are bounded."""
+        if self.model_calls:
+            return True
+        decides_by_pixels = any(step.tier == "pixels" for step in self.steps)
+        return decides_by_pixels and self.last_pixel_call is None
+
     @property
     def computes_more(self) -> bool:
         """Whether more is computed than the predicate needs."""
