@@ -11,11 +11,11 @@ from wdsflow.text.shell import escape
 from .typed import Typed, free
 
 if TYPE_CHECKING:
+    from wdsflow.joining.join_on import WrongJoin
     from wdsflow.packing.folder_names import PatternName
     from wdsflow.packing.rows.folder_rows import HoldsTables
     from wdsflow.packing.rows.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
-    from wdsflow.reshaping.graft.join_on import WrongJoin
     from wdsflow.table_files.errors import NoColumn, NoTable
 
 # The values of --ambiguous, and what they do.
@@ -81,7 +81,7 @@ def _pack_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
 
 def _graft_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
     """Yield the command with existing columns, if each column that is named has one."""
-    from wdsflow.reshaping.graft.join_on import parse_on, parse_set
+    from wdsflow.joining.join_on import parse_on, parse_set
 
     on, fields = typed.given["on"], typed.given["fields"]
     join_column = parse_on(on).column

@@ -3,12 +3,12 @@
 import os
 from dataclasses import dataclass
 
+from wdsflow.joining.join_on import FieldToSet, JoinOn, parse_on, parse_set
+from wdsflow.joining.table_files import TableFiles, locate_table
 from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.table_files.errors import NoColumn
 
-from .join_on import FieldToSet, JoinOn, parse_on, parse_set
 from .join_values import CHECKED, CHECKED_IMAGE
-from .table_files import TableFiles, locate_table
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
+from wdsflow.joining.set_json import BrokenJson, set_in_json
+from wdsflow.joining.table_values import BYTES, UNUSABLE, StoredValue, json_of
 from wdsflow.pieces.tar_members import member, members
 from wdsflow.shards.samples.tar_samples import TarSample
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
@@ -14,8 +16,6 @@ from .graft_job import GraftJob
 from .graft_report import NULL, ShardGraft
 from .matches import ABSENT, AMBIGUOUS, WITHOUT
 from .sample_notes import NotedSamples
-from .set_json import BrokenJson, set_in_json
-from .table_values import BYTES, UNUSABLE, StoredValue, json_of
 
 if TYPE_CHECKING:
     import numpy as np

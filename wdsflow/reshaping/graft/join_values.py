@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from wdsflow.filtering.ledger.sample_table import in_utf8
+from wdsflow.joining.join_on import JoinOn
+from wdsflow.joining.join_text import join_text
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.plain_entries import Row
-
-from .join_on import JoinOn
-from .join_text import join_text
 
 # Ending of the file of a shard.
 JOINS = ".joins"
