@@ -1,12 +1,14 @@
 """Options of a feed in addition to OpenCLIP's arguments, errors that end training, and checks of a custom loop's arguments."""
 
 import difflib
+import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import index
 from typing import Any, Literal, get_args, get_origin
 
+from wdsflow.joining.join_on import parse_on, parse_set
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
 from wdsflow.text.options import CHECKS, OTHER, SAMPLES, allow_pipe_option, option
@@ -79,8 +81,16 @@ class SubsetError(FeedStopped, ValueError):
     """The samples that a ledger keeps cannot be trained on; the message has the command that helps."""
 
 
+class UnpairedJoin(ValueError):
+    """A table to join is given without fields to set, or the fields without a table."""
+
+
 class UnpairedSubset(ValueError):
     """A ledger is given without a predicate, or a predicate without a ledger."""
+
+
+class JoinError(FeedStopped, ValueError):
+    """Samples and the table that is joined do not match; the message has the reason and what helps."""
 
 
 class NothingKept(SubsetError):
@@ -121,6 +131,39 @@ class FeedOptions:
         'Train only on samples that this keeps, by the scores in --ledger: "clip_similarity > 0.28".',
         metavar="PREDICATE",
         panel=SAMPLES,
+    )
+    join: str | os.PathLike[str] | None = option(
+        None,
+        "Table whose values become fields of samples while they are read: .parquet, .csv or .jsonl, a folder of such files, or one that measure or filter wrote. Data for evaluation stay as they are.",
+        metavar="TABLE",
+        panel=SAMPLES,
+    )
+    join_on: str = option(
+        "key",
+        "What samples and rows are joined on: key, or key=COLUMN if the column of the table has another name.",
+        metavar="WHAT",
+        panel=SAMPLES,
+    )
+    join_set: Sequence[str] | Mapping[str, str] = option(
+        (),
+        "With --join: txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
+        metavar="FIELD=COLUMN",
+        panel=SAMPLES,
+    )
+    join_ambiguous: Literal["refuse", "each"] = option(
+        "refuse",
+        "With --join: samples with several rows, or with the row of another sample. refuse: do not train, for which all shards are listed first; each: each sample gets the first row.",
+        metavar="HOW",
+        panel=SAMPLES,
+    )
+    join_drop_unmatched: bool = option(
+        False, "With --join: leave out samples without a row.", panel=SAMPLES
+    )
+    join_cache: str | None = option(
+        None,
+        "Folder for indexes of joined tables, by default ~/.cache/wdsflow/joins. All ranks of a machine share it.",
+        metavar="DIR",
+        panel=OTHER,
     )
     decode: Literal["fast", "exact", "reference"] = option(
         "fast",
@@ -204,10 +247,32 @@ class FeedOptions:
             raise UnpairedSubset(
                 f"{given} is given without {missing}: both together name the samples to train on"
             )
+        self._check_join()
         for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} is {value!r}; it must be more than 0")
+
+    def _check_join(self) -> None:
+        """Bring the options of a join into one form. Raises ValueError."""
+        if self.join is not None:
+            object.__setattr__(self, "join", os.fspath(self.join))
+        given = self.join_set
+        if isinstance(given, Mapping):
+            given = [f"{target}={column}" for target, column in given.items()]
+        object.__setattr__(self, "join_set", tuple(given))
+        if (self.join is None) != (not given):
+            missing = "join_set" if self.join is not None else "join"
+            raise UnpairedJoin(
+                f"{missing} is missing: a join needs a table, and what to set from it, such as "
+                'join="captions.parquet" and join_set={"txt": "caption"}'
+            )
+        if self.join is not None:
+            parse_set(given)
+            if parse_on(self.join_on).kind != "key":
+                raise ValueError(
+                    f"join_on is {self.join_on!r}: the feed joins on the key; for another value write new shards: wdsflow graft --help"
+                )
 
 
 def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:

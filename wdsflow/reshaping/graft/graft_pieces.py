@@ -3,17 +3,26 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Event
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from wdsflow.joining.row_contents import (
+    BROKEN_JSON,
+    LARGEST_JSON,
+    NO_NAME,
+    TOO_LARGE,
+    Values,
+    row_contents,
+    values_to_set,
+)
 from wdsflow.joining.set_json import BrokenJson, set_in_json
-from wdsflow.joining.table_values import BYTES, UNUSABLE, StoredValue, json_of
+from wdsflow.joining.table_values import UNUSABLE
 from wdsflow.pieces.tar_members import member, members
 from wdsflow.shards.samples.tar_samples import TarSample
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.plain_entries import Row
 
 from .graft_job import GraftJob
-from .graft_report import NULL, ShardGraft
+from .graft_report import ShardGraft
 from .matches import ABSENT, AMBIGUOUS, WITHOUT
 from .sample_notes import NotedSamples
 
@@ -21,15 +30,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-BROKEN_JSON = "its json is not an object"
-NO_NAME = "its key holds a zero byte"
-TOO_LARGE = "its json is larger than 64 MiB"
-_LARGEST_JSON = 64 << 20
 # Bytes of values that are held at once.
 _WINDOW = 4 << 20
 
 Pieces = list[Piece]
-Values = Sequence[StoredValue]
 NewMember = tuple[Row | None, bytes]
 """The member that is replaced, None if the new one is added; and the bytes of the new one."""
 
@@ -46,10 +50,7 @@ class GraftPieces:
         self._source = source
         self._report = report
         self.unset: Counter[str] = Counter()
-        self._values: list[_ValueToSet] = []
-        for field in job.fields:
-            column = job.columns.index(field.column)
-            self._values.append(_ValueToSet(field.field, field.name, str(field), column))
+        self._values = values_to_set(job.fields, job.columns)
         # Then new members need extended headers.
         self._extended = job.look.renaming
         # If only whole fields are set, members of many samples are made at once.
@@ -171,18 +172,7 @@ class GraftPieces:
         Members that are not set are ranges of the tar. A replaced member keeps its position and
         name; a new one follows the last. A null sets nothing.
         """
-        contents: dict[str, bytes] = {}
-        inside: list[tuple[str, str]] = []
-        unset: list[tuple[str, str]] = []
-        for value in self._values:
-            stored = values[value.column]
-            reason = _why_unset(stored, inside=bool(value.name))
-            if reason:
-                unset.append((value.label, reason))
-            elif value.name:
-                inside.append((value.name, json_of(stored)))
-            else:
-                contents[value.field] = stored[1] or b""
+        contents, inside, unset = row_contents(self._values, values)
         problem = NO_NAME if "\0" in sample.key else ""
         if inside and not problem:
             problem = self._set_inside(sample, inside, contents)
@@ -207,7 +197,7 @@ class GraftPieces:
         row = sample.fields.get("json")
         old = b""
         if row is not None:
-            if row[1] > _LARGEST_JSON:
+            if row[1] > LARGEST_JSON:
                 return TOO_LARGE
             old = self._source.read_at(row[2], row[1])
         try:
@@ -215,16 +205,6 @@ class GraftPieces:
         except BrokenJson:
             return BROKEN_JSON
         return ""
-
-
-class _ValueToSet(NamedTuple):
-    field: str
-    # Of the value in the field; "" for the whole field.
-    name: str
-    # As given by --set.
-    label: str
-    # Of the value in a row.
-    column: int
 
 
 def _member_name(row: Row | None, key: str, field: str) -> str:
@@ -274,15 +254,3 @@ def _windows(outcomes: Sequence[int], rows: Iterator[Values]) -> Iterator[list[V
             values, size = [], 0
     if values:
         yield values
-
-
-def _why_unset(value: StoredValue, *, inside: bool) -> str:
-    """Return the reason why a value cannot be set, "" if it can."""
-    kind, data = value
-    if data is None:
-        return NULL
-    if kind == UNUSABLE:
-        return data.decode()
-    if inside and kind == BYTES:
-        return "bytes, which JSON cannot hold"
-    return ""

@@ -5,13 +5,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.joining.join_on import JoinOn
 from wdsflow.joining.join_text import join_text
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.plain_entries import Row
+from wdsflow.text.utf8 import in_utf8
 
 # Ending of the file of a shard.
 JOINS = ".joins"

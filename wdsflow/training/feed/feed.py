@@ -165,6 +165,7 @@ class Feed:
                 tokens,
                 self.largest,
                 processes_named(recipe.options, recognised=recipe.recognised),
+                source.join,
                 shards=shards,
                 hold=None if budget is None else budget.hold,
             )

@@ -1,0 +1,55 @@
+"""Opens the table that a feed joins: its index, made once on a machine, and the keys of its shards."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wdsflow.joining.index_cache import default_cache, row_index
+from wdsflow.joining.join_on import parse_on, parse_set
+from wdsflow.joining.ledger_keys import key_prefixes
+from wdsflow.joining.table_files import TableFiles, locate_table
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import SourceError
+from wdsflow.table_files.errors import NoColumn, TableError
+from wdsflow.training.feed_options import FeedOptions, JoinError
+from wdsflow.training.joined_fields import JoinedFields, RowUse
+
+
+class OpenedJoin:
+    """The join of a feed. Raises JoinError if the table cannot be read."""
+
+    def __init__(self, options: FeedOptions) -> None:
+        assert options.join is not None
+        name = str(options.join)
+        fields = tuple(parse_set(options.join_set))
+        columns = tuple(dict.fromkeys(field.column for field in fields))
+        on = parse_on(options.join_on)
+        cache = default_cache() if options.join_cache is None else Path(options.join_cache)
+        try:
+            self._table = locate_table(name)
+            _check_columns(self._table, name, (on.column, *columns))
+            index = row_index(self._table, name, on, columns, cache)
+        except TableError as error:
+            raise JoinError("\n  ".join([str(error), *error.advice])) from None
+        except OSError as error:
+            raise JoinError(
+                f"the index of {name} cannot be made: {error}; name another folder for it with join_cache"
+            ) from error
+        self.fields = JoinedFields(
+            index, name, on, fields, columns, options.join_drop_unmatched, use=RowUse(index)
+        )
+
+    def begin(self, urls: Sequence[Shard]) -> None:
+        """Learn how the keys of shards are named in a ledger. Raises JoinError."""
+        try:
+            prefixes = key_prefixes(self._table, urls)
+        except (TableError, SourceError) as error:
+            raise JoinError(str(error)) from None
+        if any(prefixes):
+            self.fields.prefixes = dict(zip(urls, prefixes, strict=True))
+
+
+def _check_columns(table: TableFiles, name: str, columns: Sequence[str]) -> None:
+    names = table.columns()
+    for column in columns:
+        if column not in names:
+            raise NoColumn(name, column, names, table.text_with_header(table.files[0]))

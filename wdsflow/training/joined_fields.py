@@ -1,0 +1,171 @@
+"""Fields of samples that come from the rows of a table: which row a sample has, and what its members become."""
+
+import threading
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from wdsflow.joining.join_on import FieldToSet, JoinOn
+from wdsflow.joining.row_contents import LARGEST_JSON, row_contents, values_to_set
+from wdsflow.joining.row_index import RowIndex
+from wdsflow.joining.set_json import BrokenJson, set_in_json
+from wdsflow.shards.shard import Shard
+from wdsflow.text.utf8 import in_utf8
+from wdsflow.training.sample_tasks import Blob
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# In place of a row: the sample has one, but nothing can be set in it.
+NOTHING_SET = -2
+JSON = "json"
+
+Members = dict[str, bytes | int]
+
+
+@dataclass
+class JoinedFields:
+    """The join of samples with a table. Picklable, without ``use``.
+
+    Attributes:
+        index: of the table.
+        table: as the user named it.
+        on: the value of the join.
+        fields: that samples get.
+        columns: of the values in a row.
+        drop_unmatched: leave out samples without a row.
+        prefixes: what precedes the keys of a shard in a ledger.
+        use: notes which rows samples have, while all of them are listed for the first time.
+    """
+
+    index: RowIndex
+    table: str
+    on: JoinOn
+    fields: tuple[FieldToSet, ...]
+    columns: tuple[str, ...]
+    drop_unmatched: bool = False
+    prefixes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    use: "RowUse | None" = None
+
+    def __post_init__(self) -> None:
+        self._to_set = values_to_set(self.fields, self.columns)
+        inside = any(value.name for value in self._to_set)
+        whole = {value.field for value in self._to_set if not value.name}
+        self.sets_inside = inside
+        self.sets = frozenset(value.field for value in self._to_set)
+        # If its json cannot be changed, a sample keeps all of its own members.
+        self.keeps_originals = inside and bool(whole)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        rest = self.table, self.on, self.fields, self.columns, self.drop_unmatched
+        return JoinedFields, (self.index, *rest, dict(self.prefixes))
+
+    def row_of(self, shard: Shard, key: str) -> int:
+        """Return the entry of the row of a sample, NO_ROW if it has none."""
+        row = self.index.find(self.prefixes.get(shard, "") + in_utf8(key))
+        if self.use is not None:
+            self.use.note(shard, row)
+        return NOTHING_SET if row >= 0 and "\0" in key else row
+
+    def names_set(self, row: int, fields: Mapping[str, Blob]) -> frozenset[str] | None:
+        """Return the fields that a row sets in a sample with these members; None if it can set nothing."""
+        contents = row_contents(self._to_set, self.index.values(row))
+        names = frozenset(contents.whole)
+        if not contents.inside:
+            return names
+        json = fields.get(JSON)
+        if json is not None and json.size > LARGEST_JSON:
+            return None
+        return names | {JSON}
+
+    def members(self, row: int, members: Members, most: Callable[[Blob], int]) -> Members:
+        """Return the members of a sample with the values of its row.
+
+        Args:
+            row: its entry in the index.
+            members: those that were read from the shard.
+            most: returns the most bytes of a member. Of a larger one its size is returned instead of its bytes.
+        """
+        contents = row_contents(self._to_set, self.index.values(row))
+        joined = dict(members)
+        whole = contents.whole
+        if contents.inside:
+            old = members.get(JSON, b"")
+            # One that is too large to be read stays so.
+            if not isinstance(old, int):
+                try:
+                    whole[JSON] = set_in_json(old, contents.inside)
+                except BrokenJson:
+                    return members
+        for name, data in whole.items():
+            size = len(data)
+            joined[name] = data if size <= most(Blob(name, size, -1)) else size
+        return joined
+
+    def identity(self) -> dict[str, object]:
+        """Return what determines the values that samples get, for states of the feed."""
+        return {
+            "table": self.index.digest,
+            "on": str(self.on),
+            "set": list(map(str, self.fields)),
+            "drop unmatched": self.drop_unmatched,
+        }
+
+
+class RowUse:
+    """Which rows samples have: of all samples that a rank lists, each shard once. Thread-safe.
+
+    Attributes:
+        samples: that have been listed.
+        matched: those with a row.
+        several: those whose value is in several rows.
+        shared: rows that several samples of this rank have.
+        rows: a bit for each entry of the index: whether a sample has it.
+        examples: values of rows that are ambiguous.
+    """
+
+    def __init__(self, index: RowIndex) -> None:
+        import numpy as np
+
+        self.samples = self.matched = self.several = self.shared = 0
+        self.rows: NDArray[np.uint8] = np.zeros(-(-index.entries // 8), np.uint8)
+        self.examples: list[str] = []
+        self._index = index
+        self._noted: dict[Shard, array[int]] = {}
+        self._done: set[Shard] = set()
+        self._lock = threading.Lock()
+
+    def note(self, shard: Shard, row: int) -> None:
+        """Note the row of the next sample of a shard."""
+        self._noted.setdefault(shard, array("q")).append(row)
+
+    def add(self, shard: Shard) -> None:
+        """Add the samples of a shard, all of which have been noted."""
+        noted = self._noted.pop(shard, array("q"))
+        with self._lock:
+            # A shard that is named twice has the same samples.
+            if shard not in self._done:
+                self._done.add(shard)
+                self._add(noted)
+
+    def _add(self, noted: "Sequence[int]") -> None:
+        import numpy as np
+
+        self.samples += len(noted)
+        all_rows = np.asarray(noted, np.int64)
+        matched = all_rows[all_rows >= 0]
+        self.matched += len(matched)
+        rows, counts = np.unique(matched, return_counts=True)
+        masks = np.left_shift(1, rows & 7).astype(np.uint8)
+        is_shared = (counts > 1) | ((self.rows[rows >> 3] & masks) != 0)
+        np.bitwise_or.at(self.rows, rows >> 3, masks)
+        shared = rows[is_shared].tolist()
+        self.shared += len(shared)
+        several: list[int] = []
+        if self._index.repeated:
+            several = [row for row in matched.tolist() if self._index.has_several_rows(row)]
+        self.several += len(several)
+        for row in (shared + several)[: 3 - len(self.examples)]:
+            self.examples.append(self._index.value(row))
