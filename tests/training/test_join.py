@@ -2,7 +2,6 @@
 
 import csv
 import json
-import logging
 import tarfile
 from pathlib import Path
 
@@ -50,7 +49,9 @@ def feed(shards, **given):
     options = FeedOptions(
         status_every=0.0, decode_in="threads", decoders=1, **given.pop("more", {})
     )
-    return make(shards, **{"batch_size": 3, "options": options, "rank": 0, "world_size": 1, **given})
+    return make(
+        shards, **{"batch_size": 3, "options": options, "rank": 0, "world_size": 1, **given}
+    )
 
 
 def outcome(shards, fields, epochs=2, **given):
@@ -75,8 +76,8 @@ def write_table(folder: Path, kind: str, rows) -> Path:
         table = table.append_column("any", pa.array(values, pa.binary()))
         pq.write_table(table, path, row_group_size=3)
     elif kind == "jsonl":
-        values = [[None if isinstance(cell, bytes) else cell for cell in row] for row in rows]
-        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in values]
+        cells = [[None if isinstance(cell, bytes) else cell for cell in row] for row in rows]
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in cells]
         path.write_text("".join(f"{line}\n" for line in lines))
     else:
         with open(path, "w", newline="", encoding="utf-8") as file:

@@ -72,8 +72,8 @@ class ResumeError(FeedStopped, ValueError):
 
     The checkpoint has no state of a feed, or one of a newer version; the job has another number of
     ranks; or the feed differs: other shards or other samples in them, another schedule, seed, batch
-    size, caption, image, decoding or size limit, another ledger or predicate. At the end of an epoch
-    only the last two matter.
+    size, caption, image, decoding or size limit, another ledger, predicate or joined table. At the end of an
+    epoch only the last three matter.
     """
 
 

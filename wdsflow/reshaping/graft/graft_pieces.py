@@ -14,12 +14,12 @@ from wdsflow.joining.row_contents import (
     row_contents,
     values_to_set,
 )
+from wdsflow.joining.sample_pieces import NewMember, Pieces, member_name, merged_pieces
 from wdsflow.joining.set_json import BrokenJson, set_in_json
 from wdsflow.joining.table_values import UNUSABLE
 from wdsflow.pieces.tar_members import member, members
 from wdsflow.shards.samples.tar_samples import TarSample
-from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
-from wdsflow.shards.tar.plain_entries import Row
+from wdsflow.shards.source.base import Range, Source, SourceChangedError
 
 from .graft_job import GraftJob
 from .graft_report import ShardGraft
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 # Bytes of values that are held at once.
 _WINDOW = 4 << 20
-
-Pieces = list[Piece]
-NewMember = tuple[Row | None, bytes]
-"""The member that is replaced, None if the new one is added; and the bytes of the new one."""
 
 
 class GraftPieces:
@@ -131,13 +127,13 @@ class GraftPieces:
             contents += sample_contents
             for value in self._values:
                 row = notes.fields[value.field][index]
-                name = _member_name(row, notes.keys[index], value.field)
+                name = member_name(row, notes.keys[index], value.field)
                 names.append(name.encode("utf-8", "surrogateescape"))
         made = iter(members(names, contents))
         for index in chosen:
             replaced = [notes.fields[value.field][index] for value in self._values]
             new_members = [(row, next(made)) for row in replaced]
-            pieces[index - first] = _merge(notes.start[index], notes.end[index], new_members)
+            pieces[index - first] = merged_pieces(notes.start[index], notes.end[index], new_members)
         return pieces
 
     def _whole_contents(self, values: Values) -> list[bytes] | None:
@@ -186,9 +182,9 @@ class GraftPieces:
         new_members: list[NewMember] = []
         for field, data in contents.items():
             row = sample.fields.get(field)
-            name = _member_name(row, sample.key, field)
+            name = member_name(row, sample.key, field)
             new_members.append((row, member(name, data, extended=self._extended)))
-        return _merge(sample.start, sample.end, new_members)
+        return merged_pieces(sample.start, sample.end, new_members)
 
     def _set_inside(
         self, sample: TarSample, inside: Sequence[tuple[str, str]], contents: dict[str, bytes]
@@ -205,34 +201,6 @@ class GraftPieces:
         except BrokenJson:
             return BROKEN_JSON
         return ""
-
-
-def _member_name(row: Row | None, key: str, field: str) -> str:
-    """Return the name of a member: that of the one that it replaces, otherwise a new one."""
-    return f"{key}.{field}" if row is None else row[0]
-
-
-def _merge(start: int, end: int, new_members: Sequence[NewMember]) -> Pieces:
-    """Return the pieces of a sample with new members, from its first byte to its last."""
-    replaced: list[tuple[int, int, bytes]] = []
-    added: list[bytes] = []
-    for row, data in new_members:
-        if row is None:
-            added.append(data)
-        else:
-            _, size, offset, header, _ = row
-            # The contents fill blocks of 512 bytes.
-            replaced.append((header, offset + (size + 511 & -512), data))
-    replaced.sort()
-    pieces: Pieces = []
-    for begin, stop, data in replaced:
-        if begin > start:
-            pieces.append((start, begin))
-        pieces.append(data)
-        start = stop
-    if end > start:
-        pieces.append((start, end))
-    return pieces + added
 
 
 def _windows(outcomes: Sequence[int], rows: Iterator[Values]) -> Iterator[list[Values | None]]:

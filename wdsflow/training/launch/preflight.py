@@ -17,16 +17,20 @@ from wdsflow.readers.open_clip.startup import has_size, start
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
-from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.scan_pool import Progress, ScanOne, scan_shards
 from wdsflow.shards.short_look import some_of
 from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
+from wdsflow.training.feed.join.join_scan import JoinedScan, joined_text, scan_joined
+from wdsflow.training.feed.join.open_join import opened_join
 from wdsflow.training.feed.subset.subset_advice import to_see_terms
 from wdsflow.training.feed.subset.subset_scan import scan_kept
-from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
+from wdsflow.training.feed_options import FeedOptions, JoinError, NothingKept, SubsetError
+from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.stalls.field_fixes import (
     caption_fixes,
     command,
@@ -177,16 +181,30 @@ def _look(
     what = "training shards" if trains else "shards of --val-data"
     report = progress(len(urls), what) if progress is not None else None
     scan_options, subset = ScanOptions("names", allow_pipe=options.allow_pipe), ""
-    if options.ledger is None or not trains:
-        shards = scan_shards(urls, scan_options, progress=report)
-    else:
-        try:
+    join, joined = None, ""
+    try:
+        if options.join is not None and trains:
+            join = opened_join(options, urls)
+        if options.ledger is not None and trains:
             data = arguments.train_data
-            shards, subset = scan_kept(expansion.urls, urls, scan_options, options, data, report)
-        except SubsetError as error:
-            return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
+            shards, subset = scan_kept(
+                expansion.urls, urls, scan_options, options, data, report, join
+            )
+        elif join is not None:
+            shards = scan_joined(urls, scan_options, join, report)
+        else:
+            shards = scan_shards(urls, scan_options, progress=report)
+    except SubsetError as error:
+        return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
+    except JoinError as error:
+        return refusal(str(error))
     if text := no_verdict_text(shards):
         return refusal(text, nothing_read=all(shard.error is not None for shard in shards))
+    if join is not None:
+        try:
+            joined = joined_text(shards, join, options)
+        except JoinError as error:
+            return refusal(str(error), nothing_read=False)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     all_scanned = len(urls) == len(expansion.urls)
     evidence = Evidence("names", shards, gaps)
@@ -196,8 +214,10 @@ def _look(
         evidence, arguments, options, captions, all_scanned=whole_run, sidecars=not subset
     )
     head = f"{title}: {how_many(len(shards), 'shard')}{'' if all_scanned else f' of {len(expansion.urls):,}'}"
-    result = _result(context, options, captions, head, time.perf_counter() - started, subset)
-    return replace(result, lines=(f"{title}: {subset}", *result.lines)) if subset else result
+    seconds = time.perf_counter() - started
+    result = _result(context, options, captions, head, seconds, subset, join)
+    notes = [f"{title}: {text}" for text in (subset, joined) if text]
+    return replace(result, lines=(*notes, *result.lines)) if notes else result
 
 
 def _reads_shards(arguments: Arguments) -> bool:
@@ -278,6 +298,7 @@ def _result(
     head: str,
     seconds: float,
     subset: str,
+    join: JoinedFields | None,
 ) -> Preflight:
     verdict = context.verdicts[0]
     invocation = _RunCommand(context.urls, allow_pipe=options.allow_pipe, options=options)
@@ -292,7 +313,7 @@ def _result(
     findings, repairs = settle(findings, repairs, invocation)
     shown = Report(context.urls, context.evidence, context.verdicts, findings, advice=repairs)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
-    peeked = _peek(context, options, captions, [finding.code for finding in fatal])
+    peeked = _peek(context, options, captions, [finding.code for finding in fatal], join)
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
     if wrong:
         funnel = None if verdict.funnel is None else replace(verdict.funnel, decoded=0, usable=0)
@@ -354,7 +375,11 @@ def _unreached(evidence: Evidence) -> bool:
 
 
 def _peek(
-    context: Context, options: FeedOptions, captions: Captions, codes: Sequence[str]
+    context: Context,
+    options: FeedOptions,
+    captions: Captions,
+    codes: Sequence[str],
+    join: JoinedFields | None,
 ) -> list[ShardEvidence]:
     """Read the JSON of a few shards if it should or may have captions."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
@@ -369,8 +394,12 @@ def _peek(
     )
     if few and "://" in few[0].url:
         few = few[:1]
+    scan: ScanOne = scan_shard if join is None else JoinedScan(join)
     return scan_shards(
-        [shard.url for shard in few], ScanOptions("headers", allow_pipe=options.allow_pipe), jobs=1
+        [shard.url for shard in few],
+        ScanOptions("headers", allow_pipe=options.allow_pipe),
+        jobs=1,
+        how=[scan] * len(few),
     )
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.shards.shard import Shard
-from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import how_many
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.training.feed_options import FeedOptions, JoinError
+from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.joined_fields import JoinedFields, RowUse
 from wdsflow.training.ranks import JobRank, gathered, talks
-from wdsflow.training.stalls.field_fixes import command
+
+from .join_errors import ambiguous_join, no_match
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,9 +57,10 @@ def check_listed_join(join: JoinedFields, job_rank: JobRank, options: FeedOption
     assert use is not None
     matches = _Matches(use, connected=job_rank.world_size > 1 and talks())
     if not matches.matched:
-        raise _no_match(join, matches.samples, options)
+        raise no_match(join, matches.samples, options)
     if options.join_ambiguous == "refuse" and matches.several + matches.shared:
-        raise _ambiguous(join, matches, options)
+        examples = matches.examples
+        raise ambiguous_join(join, matches.several, matches.shared, examples, options)
     index = join.index
     _log.info(
         "join: %s of %s have a row of %s; %s of %s used",
@@ -83,36 +84,8 @@ def check_some_match(
             samples += 1
             if join.row_of(url, item.key) >= 0:
                 return
-    raise _no_match(join, samples, options)
+    raise no_match(join, samples, options)
 
 
 def _alone(value: Any) -> list[Any]:
     return [value]
-
-
-def _no_match(join: JoinedFields, samples: int, options: FeedOptions) -> JoinError:
-    """Return the error, with examples of both sides."""
-    if not join.index.rows:
-        return JoinError(f"{join.table} has no rows")
-    in_table = ", ".join(escape(value, 100) for value in join.index.examples)
-    has = f"it has {in_table} in column {join.on.column}" if in_table else "its column is empty"
-    column = command(options, join_on="key=COLUMN")
-    return JoinError(
-        f"none of {how_many(samples, 'sample')} has a row in {join.table}: {has}\n"
-        f"To fix it, name the column with the keys of samples: {column}"
-    )
-
-
-def _ambiguous(join: JoinedFields, matches: _Matches, options: FeedOptions) -> JoinError:
-    parts = []
-    if matches.several:
-        parts.append(f"{how_many(matches.several, 'sample')} with several rows of the table each")
-    if matches.shared:
-        parts.append(f"{how_many(matches.shared, 'row')} with several samples each")
-    such = ", ".join(escape(value, 80) for value in matches.examples[:3])
-    shown = f", such as {such}" if such else ""
-    each = command(options, join_ambiguous="each")
-    return JoinError(
-        f"{join.on} does not identify samples of {join.table}: {listed(parts)}{shown}\n"
-        f"To give each of the samples the first row: {each}"
-    )

@@ -48,6 +48,14 @@ class OpenedJoin:
             self.fields.prefixes = dict(zip(urls, prefixes, strict=True))
 
 
+def opened_join(options: FeedOptions, urls: Sequence[Shard]) -> JoinedFields:
+    """Return the join of some shards, whose samples are not noted. Raises JoinError."""
+    join = OpenedJoin(options)
+    join.begin(urls)
+    join.fields.use = None
+    return join.fields
+
+
 def _check_columns(table: TableFiles, name: str, columns: Sequence[str]) -> None:
     names = table.columns()
     for column in columns:
