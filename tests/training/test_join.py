@@ -2,6 +2,8 @@
 
 import csv
 import json
+import logging
+import pickle
 import tarfile
 from pathlib import Path
 
@@ -11,17 +13,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
+
+import open_clip
+
 from tests.depth import cases
 from tests.reshaping.test_graft_properties import KEYS, SHARDS, TEXTS, samples_of
-from tests.shards.archives import write_tar
-from wdsflow import FeedOptions
+from tests.shards.archives import write_tar as write_members
+from tests.training.shards import arguments, as_text, jpeg, texts, write_shards, write_tar
+from wdsflow import FeedOptions, get_data
 from wdsflow import feed as make
+from wdsflow.joining.index_cache import row_index
+from wdsflow.joining.join_on import parse_on
+from wdsflow.joining.table_files import locate_table
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.table_files.errors import NoColumn
 from wdsflow.training import StallError
-from wdsflow.training.feed_options import JoinError, ShardsError
+from wdsflow.training.feed.resume.resume_fixes import resume_fixes
+from wdsflow.training.feed.resume.state import OtherJoin, check_state
+from wdsflow.training.feed_options import FeedError, JoinError, ShardsError
 
+TRANSFORM = open_clip.image_transform(32, is_train=True)
 ROWS = st.lists(
     st.tuples(
         st.one_of(st.none(), KEYS),
@@ -95,7 +108,7 @@ def shards_of(folder: Path, shards) -> list[str]:
             for key, fields in samples_of(shard, number)
             for field, data in fields.items()
         ]
-        urls.append(str(write_tar(folder / f"{number}.tar", members, tarfile.PAX_FORMAT)))
+        urls.append(str(write_members(folder / f"{number}.tar", members, tarfile.PAX_FORMAT)))
     return urls
 
 
@@ -138,3 +151,189 @@ def test_a_joined_feed_is_the_feed_of_grafted_shards(
     assert sum(joined_losses.values()) - joined_losses.get(("select", "no-row"), 0) <= sum(
         losses.values()
     )
+
+
+def captions(folder: Path, shards: int, samples: int, text: str = "new {}") -> Path:
+    """A table of new captions for the shards of ``write_shards``."""
+    path = folder / "captions.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["key", "caption"])
+        for shard in range(shards):
+            for number in range(samples):
+                key = f"{shard:03d}{number:04d}"
+                writer.writerow([key, text.format(key)])
+    return path
+
+
+def openclip(data, epochs=2, **more):
+    """The captions and pixels of OpenCLIP's batches."""
+    given = {"workers": 2, "batch_size": 4, "train_num_samples": 24, "seed": 3}
+    options = FeedOptions(status_every=0.0, decode_in="threads", decoders=2, **more)
+    loader = get_data(
+        arguments(train_data=data, **given),
+        (TRANSFORM, TRANSFORM),
+        tokenizer=as_text,
+        options=options,
+    )["train"].dataloader
+    batches = [batch for _ in range(epochs) for batch in loader]
+    loader.close()
+    return [(texts(batch), pixels(batch).sum().item()) for batch in batches]
+
+
+def pixels(batch):
+    return batch["image"] if isinstance(batch, dict) else batch[0]
+
+
+@pytest.mark.parametrize("more", [{}, {"join_ambiguous": "each"}, {"schedule": "balanced"}])
+def test_openclip_orders_of_a_join_are_those_of_grafted_shards(tmp_path, more):
+    data = write_shards(tmp_path / "shards", [9, 9, 9, 9])
+    table = captions(tmp_path, 4, 8)
+    graft_shards(data, tmp_path / "out", table=table, on="key", fields=["txt=caption"])
+    ours = openclip(data, join=str(table), join_set={"txt": "caption"}, **more)
+    schedule = {name: value for name, value in more.items() if name == "schedule"}
+    assert ours == openclip(data.replace("/shards/", "/out/"), **schedule)
+    assert any(text.startswith("new") for batch, _ in ours for text in batch)
+
+
+def test_a_run_resumes_only_with_the_same_table(tmp_path):
+    data = write_shards(tmp_path / "shards", [9, 9])
+    table = captions(tmp_path, 2, 9)
+    given = {"join": table, "join_set": {"txt": "caption"}, "fields": ("__key__", "txt")}
+    one = feed(data, **given)
+    passing = iter(one)
+    seen = [next(passing)[1] for _ in range(2)]
+    state = json.loads(json.dumps(one.state_dict()))
+    rest = [batch[1] for batch in passing]
+    one.close()
+
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    again = feed(data, **{**given, "join": captions(moved, 2, 9)})
+    again.load_state_dict(state)
+    assert [batch[1] for batch in again] == rest
+    assert len(seen + rest) == 6
+    again.close()
+
+    other = feed(data, **{**given, "join": captions(tmp_path, 2, 9, "other {}")})
+    with pytest.raises(ValueError, match=r"source 0, join, table: '\w+' then, '\w+' now"):
+        other.load_state_dict(state)
+    other.close()
+
+
+def test_a_resume_of_a_run_names_the_table():
+    table = {"table": "a", "on": "key", "set": ["txt=caption"], "drop unmatched": False}
+    options = FeedOptions(
+        join="t.csv", join_set=("txt=caption",), argv=("--resume", "latest", "--name", "run")
+    )
+    now = {"schedule": "openclip", "join": table}
+    with pytest.raises(OtherJoin, match="join, table: 'b' then, 'a' now") as other:
+        check_state({"version": 1, "identity": {**now, "join": {**table, "table": "b"}}}, now)
+    new = "wdsflow train --join t.csv --join-set txt=caption -- --name run-2"
+    fixes = resume_fixes(options, other.value)
+    assert fixes == [f"to begin a new run with these samples: {new}"]
+    with pytest.raises(OtherJoin) as without:
+        check_state({"version": 1, "identity": {"schedule": "openclip"}}, now)
+    assert resume_fixes(options, without.value)[0] == (
+        "to resume without the table, as that run read its samples: "
+        "wdsflow train -- --resume latest --name run"
+    )
+
+
+def test_a_join_that_does_not_match_is_refused_before_training(tmp_path):
+    data = write_shards(tmp_path / "shards", [4, 4])
+    table = tmp_path / "t.csv"
+    sets = {"join": str(table), "join_set": {"txt": "caption"}}
+
+    def refused(rows: str, match: str, **more):
+        table.write_text("key,caption,id\n" + rows)
+        with pytest.raises(JoinError, match=match):
+            openclip(data, **{**sets, **more})
+
+    refused(
+        "0,a,0000000\n",
+        r"(?s)none of 8 .* the samples have 0000000, .* the table has 0 in.*=\"key=id\"",
+    )
+    refused("0,a,1\n", r"none of 8 samples has a row", join_ambiguous="each")
+    refused("0000001,a,\n0000001,b,\n", r"1 sample with several rows .* such as 0000001")
+    refused("", "t.csv has no rows")
+    refused("0000001,a,\n", "has no column 'text'.*\n.*it has", join_set={"txt": "text"})
+    copy = tmp_path / "shards/0002.tar"
+    copy.write_bytes((tmp_path / "shards/0001.tar").read_bytes())
+    data = data.replace("0001}", "0002}")
+    refused("0010001,a,\n0000001,a,\n", r"1 row with several samples each, such as 0010001")
+    with pytest.raises(ValueError, match="the feed joins on the key"):
+        FeedOptions(**sets, join_on="json:url")
+    with pytest.raises(ValueError, match="the join lacks fields to set"):
+        FeedOptions(join="t.csv")
+    with pytest.raises(FeedError, match=r"wdsflow\.feed takes join= for that"):
+        feed(data, more=sets)
+
+
+def test_samples_without_a_row_are_lost_with_that_reason(tmp_path):
+    members = [(f"{number}.jpg", jpeg(number)) for number in range(6)]
+    write_tar(tmp_path / "0.tar", members)
+    table = captions(tmp_path, 0, 0)
+    table.write_text("key,caption\n1,one\n2,two\n3,\n")
+    one = feed(
+        str(tmp_path / "0.tar"),
+        fields=("__key__", "txt"),
+        join=table,
+        join_set={"txt": "caption"},
+        shuffle=0,
+    )
+    assert [list(column) for batch in one for column in batch] == [["1", "2"], ["one", "two"]]
+    losses = {reason.first[:2]: reason.count for reason in one.tally.losses.values()}
+    assert losses == {("select", "no-row"): 3, ("select", "no-caption"): 1}
+    one.close()
+
+
+def test_decoders_in_other_processes_read_the_table(tmp_path):
+    data = write_shards(tmp_path / "shards", [9])
+    one = make(
+        data,
+        batch_size=3,
+        map=just_text,
+        shuffle=0,
+        join=captions(tmp_path, 1, 8),
+        join_set=["txt=caption", "json:recaption=caption"],
+        options=FeedOptions(status_every=0.0, decoders=1),
+    )
+    batch = next(iter(one))
+    one.close()
+    assert batch[0] == ["jpg txt json", "jpg txt json", "jpg txt json"]
+    assert batch[1][0] == "new 0000000"
+    assert json.loads(batch[2][0]) == {"recaption": "new 0000000"}
+
+
+def just_text(sample):
+    fields = " ".join(name for name in sample if not name.startswith("__"))
+    return fields, sample["txt"].decode(), sample["json"].decode()
+
+
+def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "wdsflow.training")
+    rows = {f"k{number}": f"caption {number} " + "x" * (number % 7 * 900) for number in range(3000)}
+    table = tmp_path / "t.jsonl"
+    lines = [json.dumps({"key": key, "caption": text}) for key, text in rows.items()]
+    table.write_text("\n".join([*lines, json.dumps({"key": "k5", "caption": "again"})]))
+
+    def index():
+        given = (locate_table(table), "t.jsonl", parse_on("key"), ("caption",))
+        return row_index(*given, tmp_path / "cache")
+
+    first = index()
+    second = pickle.loads(pickle.dumps(index()))
+    assert caplog.text.count("join: indexed 3,001 rows of t.jsonl") == 1
+    assert (second.rows, second.valued, second.entries, second.repeated) == (3001, 3001, 3000, 1)
+    for key, text in rows.items():
+        entry = second.find(key)
+        assert second.value(entry) == key
+        assert second.values(entry) == [("text", text.encode())]
+        assert second.has_several_rows(entry) == (key == "k5")
+    assert second.find("k3000") == second.find("") == -1
+    table.write_text("\n".join(lines))
+    third = index()
+    assert third.repeated == 0
+    assert third.digest != first.digest
+    assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == ["", ""]

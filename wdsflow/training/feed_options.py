@@ -262,10 +262,9 @@ class FeedOptions:
             given = [f"{target}={column}" for target, column in given.items()]
         object.__setattr__(self, "join_set", tuple(given))
         if (self.join is None) != (not given):
-            missing = "join_set" if self.join is not None else "join"
+            missing = "fields to set (join_set)" if self.join is not None else "a table (join)"
             raise UnpairedJoin(
-                f"{missing} is missing: a join needs a table, and what to set from it, such as "
-                'join="captions.parquet" and join_set={"txt": "caption"}'
+                f"the join lacks {missing}: it needs a table, and what to set from it, such as txt=caption"
             )
         if self.join is not None:
             parse_set(given)

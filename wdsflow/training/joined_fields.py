@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # In place of a row: the sample has one, but nothing can be set in it.
 NOTHING_SET = -2
+_EXAMPLES = 3
 JSON = "json"
 
 Members = dict[str, bytes | int]
@@ -36,6 +37,7 @@ class JoinedFields:
         fields: that samples get.
         columns: of the values in a row.
         drop_unmatched: leave out samples without a row.
+        other_columns: of the table, besides those that are used.
         prefixes: what precedes the keys of a shard in a ledger.
         use: notes which rows samples have, while all of them are listed for the first time.
     """
@@ -46,6 +48,7 @@ class JoinedFields:
     fields: tuple[FieldToSet, ...]
     columns: tuple[str, ...]
     drop_unmatched: bool = False
+    other_columns: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     use: "RowUse | None" = None
 
@@ -59,14 +62,14 @@ class JoinedFields:
         self.keeps_originals = inside and bool(whole)
 
     def __reduce__(self) -> tuple[object, ...]:
-        rest = self.table, self.on, self.fields, self.columns, self.drop_unmatched
+        rest = self.table, self.on, self.fields, self.columns, self.drop_unmatched, ()
         return JoinedFields, (self.index, *rest, dict(self.prefixes))
 
     def row_of(self, shard: Shard, key: str) -> int:
         """Return the entry of the row of a sample, NO_ROW if it has none."""
         row = self.index.find(self.prefixes.get(shard, "") + in_utf8(key))
         if self.use is not None:
-            self.use.note(shard, row)
+            self.use.note(shard, key, row)
         return NOTHING_SET if row >= 0 and "\0" in key else row
 
     def names_set(self, row: int, fields: Mapping[str, Blob]) -> frozenset[str] | None:
@@ -123,6 +126,7 @@ class RowUse:
         several: those whose value is in several rows.
         shared: rows that several samples of this rank have.
         rows: a bit for each entry of the index: whether a sample has it.
+        keys: of the first samples.
         examples: values of rows that are ambiguous.
     """
 
@@ -131,14 +135,17 @@ class RowUse:
 
         self.samples = self.matched = self.several = self.shared = 0
         self.rows: NDArray[np.uint8] = np.zeros(-(-index.entries // 8), np.uint8)
+        self.keys: list[str] = []
         self.examples: list[str] = []
         self._index = index
         self._noted: dict[Shard, array[int]] = {}
         self._done: set[Shard] = set()
         self._lock = threading.Lock()
 
-    def note(self, shard: Shard, row: int) -> None:
+    def note(self, shard: Shard, key: str, row: int) -> None:
         """Note the row of the next sample of a shard."""
+        if len(self.keys) < _EXAMPLES:
+            self.keys.append(key)
         self._noted.setdefault(shard, array("q")).append(row)
 
     def add(self, shard: Shard) -> None:
@@ -167,5 +174,5 @@ class RowUse:
         if self._index.repeated:
             several = [row for row in matched.tolist() if self._index.has_several_rows(row)]
         self.several += len(several)
-        for row in (shared + several)[: 3 - len(self.examples)]:
+        for row in (shared + several)[: _EXAMPLES - len(self.examples)]:
             self.examples.append(self._index.value(row))

@@ -35,7 +35,9 @@ _MOST = 8
 _SHOWN = 3
 
 
-def command(options: FeedOptions, *flags: str, **changed: str | bool | tuple[()] | None) -> str:
+def command(
+    options: FeedOptions, *flags: str, **changed: str | bool | tuple[str, ...] | None
+) -> str:
     """Return the command of this run with all options that differ from their defaults, some of them changed.
 
     For a custom loop, which has no command line, it is a Python expression.

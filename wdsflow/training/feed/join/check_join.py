@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Bytes of the rows that ranks exchange at a time.
 _SLICE = 1 << 20
+_EXAMPLES = 3
 _log = logging.getLogger("wdsflow.training")
 
 
@@ -35,8 +36,10 @@ class _Matches:
         for start in range(0, len(use.rows), _SLICE):
             self._add(everyone(use.rows[start : start + _SLICE]))
         self.examples: list[str] = []
-        for examples in everyone(use.examples):
+        self.keys: list[str] = []
+        for examples, keys in everyone((use.examples, use.keys)):
             self.examples += examples
+            self.keys += keys
 
     def _add(self, rows_of_ranks: "list[NDArray[np.uint8]]") -> None:
         """Count the rows that samples have, and those that samples of several ranks have."""
@@ -57,7 +60,7 @@ def check_listed_join(join: JoinedFields, job_rank: JobRank, options: FeedOption
     assert use is not None
     matches = _Matches(use, connected=job_rank.world_size > 1 and talks())
     if not matches.matched:
-        raise no_match(join, matches.samples, options)
+        raise no_match(join, matches.samples, matches.keys, options)
     if options.join_ambiguous == "refuse" and matches.several + matches.shared:
         examples = matches.examples
         raise ambiguous_join(join, matches.several, matches.shared, examples, options)
@@ -79,12 +82,15 @@ def check_some_match(
     use, join.use = join.use, None
     assert use is not None
     samples = 0
+    keys: list[str] = []
     for url in urls:
         for item in catalog.outline(url):
             samples += 1
+            if len(keys) < _EXAMPLES:
+                keys.append(item.key)
             if join.row_of(url, item.key) >= 0:
                 return
-    raise no_match(join, samples, options)
+    raise no_match(join, samples, keys, options)
 
 
 def _alone(value: Any) -> list[Any]:

@@ -12,17 +12,24 @@ from wdsflow.training.stalls.field_fixes import command
 _SHOWN = 3
 
 
-def no_match(join: JoinedFields, samples: int, options: FeedOptions) -> JoinError:
-    """Return the error, with examples of both sides."""
+def no_match(
+    join: JoinedFields, samples: int, keys: Sequence[str], options: FeedOptions
+) -> JoinError:
+    """Return the error for samples without any row, with examples of both sides. ``keys``: of some samples."""
     if not join.index.rows:
         return JoinError(f"{join.table} has no rows")
-    in_table = ", ".join(escape(value, 100) for value in join.index.examples)
-    has = f"it has {in_table} in column {join.on.column}" if in_table else "its column is empty"
-    column = command(options, join_on="key=COLUMN")
-    return JoinError(
-        f"none of {how_many(samples, 'sample')} has a row in {join.table}: {has}\n"
-        f"To fix it, name the column with the keys of samples: {column}"
-    )
+    lines = [f"none of {how_many(samples, 'sample')} has a row in {join.table}"]
+    if keys:
+        lines.append(f"  the samples have {_such(keys)}")
+    if join.index.examples:
+        lines.append(f"  the table has {_such(join.index.examples)} in column {join.on.column}")
+    else:
+        lines.append(f"  column {join.on.column} has no values")
+    others = join.other_columns[:_SHOWN]
+    fixes = [f"  {command(options, join_on=f'key={column}')}" for column in others]
+    if fixes:
+        lines += ["To fix it, if another column has the keys:", *fixes]
+    return JoinError("\n".join(lines))
 
 
 def ambiguous_join(
@@ -34,10 +41,13 @@ def ambiguous_join(
         parts.append(f"{how_many(several, 'sample')} with several rows of the table each")
     if shared:
         parts.append(f"{how_many(shared, 'row')} with several samples each")
-    such = ", ".join(escape(value, 80) for value in examples[:_SHOWN])
-    shown = f", such as {such}" if such else ""
+    shown = f", such as {_such(examples)}" if examples else ""
     each = command(options, join_ambiguous="each")
     return JoinError(
         f"{join.on} does not identify samples of {join.table}: {listed(parts)}{shown}\n"
         f"To give each of the samples the first row: {each}"
     )
+
+
+def _such(values: Sequence[str]) -> str:
+    return ", ".join(escape(value, 100) for value in values[:_SHOWN])

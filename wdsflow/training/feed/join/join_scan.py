@@ -1,7 +1,7 @@
 """Scans shards with the values of a table that is joined, for the check before a training."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from wdsflow.joining.sample_pieces import NewMember, Pieces, member_name, merged_pieces
 from wdsflow.pieces.tar_members import member
@@ -21,19 +21,26 @@ from wdsflow.training.sample_tasks import Blob
 
 from .join_errors import ambiguous_join, no_match
 
+# Keys of samples.
+_EXAMPLES = 3
 View = Callable[[Source], Source]
 
 
 @dataclass
+class JoinCounts:
+    """The samples of a shard, those with a row and with several rows, and the first keys."""
+
+    listed: int
+    matched: int
+    several: int
+    keys: list[str]
+
+
+@dataclass
 class JoinedEvidence(ShardEvidence):
-    """The evidence of a shard with the values of a table.
+    """The evidence of a shard with the values of a table."""
 
-    ``matched``: samples with a row; ``several``: those with several rows.
-    """
-
-    listed: int = 0
-    matched: int = 0
-    several: int = 0
+    join: JoinCounts = field(default_factory=lambda: JoinCounts(0, 0, 0, []))
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class JoinedScan:
 
     def __call__(self, url: Shard, options: ScanOptions) -> JoinedEvidence:
         """Return the evidence of a shard."""
-        counts = _Counts()
+        counts = JoinCounts(0, 0, 0, [])
 
         def view(source: Source) -> Source:
             part = source if self.kept is None else self.kept(source)
@@ -60,17 +67,17 @@ class JoinedScan:
 
         evidence = scan_shard(url, options, view=view)
         values = {item.name: getattr(evidence, item.name) for item in fields(evidence)}
-        return JoinedEvidence(
-            **values, listed=counts.listed, matched=counts.matched, several=counts.several
-        )
+        return JoinedEvidence(**values, join=counts)
 
-    def _pieces(self, url: Shard, source: Source, counts: "_Counts") -> Pieces:
+    def _pieces(self, url: Shard, source: Source, counts: JoinCounts) -> Pieces:
         """Return all bytes of a shard, with the members that rows set."""
         samples = Samples(source, contents=not source.random)
         pieces: Pieces = []
         end = 0
         for sample in samples:
             counts.listed += 1
+            if len(counts.keys) < _EXAMPLES:
+                counts.keys.append(sample.key)
             row = self.join.row_of(url, sample.key)
             if row >= 0:
                 counts.matched += 1
@@ -114,19 +121,12 @@ def scan_joined(
 
 def joined_text(shards: Sequence[ShardEvidence], join: JoinedFields, options: FeedOptions) -> str:
     """Return a line on the samples with a row. Raises JoinError, as the feed would."""
-    joined = [shard for shard in shards if isinstance(shard, JoinedEvidence)]
-    listed = sum(shard.listed for shard in joined)
-    matched = sum(shard.matched for shard in joined)
-    several = sum(shard.several for shard in joined)
+    counts = [shard.join for shard in shards if isinstance(shard, JoinedEvidence)]
+    listed = sum(count.listed for count in counts)
+    matched = sum(count.matched for count in counts)
+    several = sum(count.several for count in counts)
     if not matched:
-        raise no_match(join, listed, options)
+        raise no_match(join, listed, counts[0].keys if counts else (), options)
     if several and options.join_ambiguous == "refuse":
         raise ambiguous_join(join, several, 0, (), options)
     return f"{matched:,} of {how_many(listed, 'sample')} have a row of {join.table}"
-
-
-@dataclass
-class _Counts:
-    listed: int = 0
-    matched: int = 0
-    several: int = 0

@@ -1,6 +1,6 @@
 """Opens the table that a feed joins: its index, made once on a machine, and the keys of its shards."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wdsflow.joining.index_cache import default_cache, row_index
@@ -9,9 +9,10 @@ from wdsflow.joining.ledger_keys import key_prefixes
 from wdsflow.joining.table_files import TableFiles, locate_table
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
-from wdsflow.table_files.errors import NoColumn, TableError
+from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 from wdsflow.training.feed_options import FeedOptions, JoinError
 from wdsflow.training.joined_fields import JoinedFields, RowUse
+from wdsflow.training.stalls.field_fixes import command
 
 
 class OpenedJoin:
@@ -26,16 +27,24 @@ class OpenedJoin:
         cache = default_cache() if options.join_cache is None else Path(options.join_cache)
         try:
             self._table = locate_table(name)
-            _check_columns(self._table, name, (on.column, *columns))
+            others = _other_columns(self._table, name, (on.column, *columns))
             index = row_index(self._table, name, on, columns, cache)
         except TableError as error:
-            raise JoinError("\n  ".join([str(error), *error.advice])) from None
+            fixes = [*error.advice, *_similar(error, options)]
+            raise JoinError("\n  ".join([str(error), *fixes])) from None
         except OSError as error:
             raise JoinError(
                 f"the index of {name} cannot be made: {error}; name another folder for it with join_cache"
             ) from error
         self.fields = JoinedFields(
-            index, name, on, fields, columns, options.join_drop_unmatched, use=RowUse(index)
+            index,
+            name,
+            on,
+            fields,
+            columns,
+            options.join_drop_unmatched,
+            others,
+            use=RowUse(index),
         )
 
     def begin(self, urls: Sequence[Shard]) -> None:
@@ -56,8 +65,29 @@ def opened_join(options: FeedOptions, urls: Sequence[Shard]) -> JoinedFields:
     return join.fields
 
 
-def _check_columns(table: TableFiles, name: str, columns: Sequence[str]) -> None:
+def _other_columns(table: TableFiles, name: str, used: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a table besides those that are used. Raises NoColumn if it lacks one of these."""
     names = table.columns()
-    for column in columns:
+    for column in used:
         if column not in names:
             raise NoColumn(name, column, names, table.text_with_header(table.files[0]))
+    return tuple(column for column in names if column not in used)
+
+
+def _similar(error: TableError, options: FeedOptions) -> Iterator[str]:
+    """Yield the command with a table, or a column, of a similar name."""
+    if isinstance(error, NoTable) and error.near:
+        yield f"such as: {command(options, join=error.near)}"
+    if not isinstance(error, NoColumn):
+        return
+    near = error.near(error.column)
+    if not near or near == error.column:
+        return
+    if parse_on(options.join_on).column == error.column:
+        yield f"such as: {command(options, join_on=f'key={near}')}"
+        return
+    sets = []
+    for text in options.join_set:
+        target, _, column = text.partition("=")
+        sets.append(f"{target}={near if column == error.column else column}")
+    yield f"such as: {command(options, join_set=tuple(sets))}"
