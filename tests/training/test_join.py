@@ -18,6 +18,7 @@ pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 import open_clip
 
 from tests.depth import cases
+from tests.filtering.commands import run
 from tests.reshaping.test_graft_properties import KEYS, SHARDS, TEXTS, samples_of
 from tests.shards.archives import write_tar as write_members
 from tests.training.shards import arguments, as_text, jpeg, texts, write_shards, write_tar
@@ -337,3 +338,46 @@ def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):
     assert third.repeated == 0
     assert third.digest != first.digest
     assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == ["", ""]
+
+
+def test_a_sample_of_another_url_or_hash_than_its_row_is_lost(tmp_path):
+    members = []
+    for number, facts in enumerate([{"url": "u0"}, {"url": "u1", "sha256": "AB"}, {}, None]):
+        members.append((f"{number}.jpg", jpeg(number)))
+        if facts is not None:
+            members.append((f"{number}.json", json.dumps(facts).encode()))
+    data = str(write_tar(tmp_path / "0.tar", members))
+    table = tmp_path / "t.csv"
+    table.write_text("key,caption,url,sha256\n0,a,U0,\n1,b,u1,ab\n2,c,u2,\n3,d,u3,\n")
+    one = feed(data, fields=("__key__", "txt"), join=table, join_set={"txt": "caption"}, shuffle=0)
+    captions_of = {key: text for keys, found in one for key, text in zip(keys, found, strict=True)}
+    assert captions_of == {"1": "b", "2": "c", "3": "d"}
+    (loss,) = one.tally.losses.values()
+    assert (loss.count, *loss.first[:3]) == (1, "join", "other-url", "0")
+    assert loss.first.detail == "the table has U0, the sample u0"
+    one.close()
+
+
+def test_a_ledger_is_joined_by_shard_and_key(tmp_path):
+    for name, text in (("a", "one two"), ("b", "three")):
+        members = [
+            ("0.jpg", jpeg(1)),
+            ("0.txt", text.encode()),
+            ("1.jpg", jpeg(2)),
+            ("1.txt", b"x"),
+        ]
+        write_tar(tmp_path / f"{name}.tar", members)
+    shards = [str(tmp_path / "a.tar"), str(tmp_path / "b.tar")]
+    scores = ("measure", *shards, "-o", tmp_path / "scored", "--scores", "caption_words")
+    assert run(*scores, "--jobs", 0).status == 0
+    given = {"join": tmp_path / "scored", "join_set": {"words.bin": "caption_words"}}
+    one = feed(shards, fields=("__key__", "txt", "words.bin"), shuffle=0, **given)
+    samples = sorted(sample for batch in one for sample in zip(*batch, strict=True))
+    words = [
+        ("0", "one two", b"2.0"),
+        ("0", "three", b"1.0"),
+        ("1", "x", b"1.0"),
+        ("1", "x", b"1.0"),
+    ]
+    assert samples == words
+    one.close()

@@ -20,7 +20,7 @@ from .table_files import TableFiles
 from .write_row_index import write_row_index
 
 # Of the files of an index.
-_VERSION = 1
+_VERSION = 2
 _LOCK, _SCRATCH = ".lock", ".tmp"
 # Seconds after which an index that no process has opened is removed.
 _UNUSED = 30 * 24 * 3600.0
@@ -46,7 +46,7 @@ def row_index(
         cache: the folder, which is created if it does not exist.
 
     Raises:
-        TableError: the table cannot be read.
+        TableError: the table cannot be read, or lacks a column.
         OSError: the cache folder cannot be written.
     """
     folder = cache / _key(table, on, columns)
@@ -90,7 +90,7 @@ def _made(
     _remove_unused(folder.parent)
     scratch = folder.with_suffix(_SCRATCH)
     with scratch_folder(scratch):
-        write_row_index(scratch / "index", table, on, columns, scratch)
+        write_row_index(scratch / "index", table, name, on, columns, scratch)
         os.replace(scratch / "index", folder)
     sync_folder(folder.parent)
     index = RowIndex(folder)

@@ -39,6 +39,7 @@ class LoadedRows:
         rows: how many rows there are.
         valued: how many have a value to join on.
         cells: the columns of ``rows`` with the values that samples get: kind and data of each.
+        checks: those with the values of ``checked``, as text.
 
     Raises TablesError if the folder is full.
     """
@@ -57,7 +58,8 @@ class LoadedRows:
         for number in range(len(self._columns)):
             self.cells += [f"kind{number}", f"data{number}"]
             definitions += f", kind{number} kind, data{number} BLOB"
-        checks = "".join(f", check{number} VARCHAR" for number in range(len(self._checked)))
+        self.checks = [f"check{number}" for number in range(len(self._checked))]
+        checks = "".join(f", {check} VARCHAR" for check in self.checks)
         self.tables.run(f"CREATE TYPE kind AS ENUM {KINDS}")
         self.tables.run(
             f"CREATE TABLE rows (row BIGINT, rest INTEGER, value VARCHAR{definitions}{checks})"

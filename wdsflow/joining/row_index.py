@@ -4,7 +4,8 @@ A folder with three files, in the order of a 64-bit hash of the values to join o
 
 * ``hashes``: the hash of each value, 8 bytes;
 * ``offsets``: where its record begins, 8 bytes; one more at the end;
-* ``records``: the value itself, whether several rows have it, and the values of the first of these rows.
+* ``records``: the value itself, whether several rows have it, and the values of the first of these rows:
+  those that samples get, and those that are compared.
 
 ``index.json`` has the counts, and a digest of all records. Processes map the files into memory: the
 pages that they read are shared, and the system drops them when it needs memory.
@@ -44,6 +45,8 @@ class RowIndex:
         repeated: those that several rows have.
         digest: of all values; the same for the same table.
         examples: the first values to join on.
+        names: of all columns of the table.
+        checked: columns that show whether keys still mean the samples of the table.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,7 +58,10 @@ class RowIndex:
         self.repeated: int = facts["repeated"]
         self.digest: str = facts["digest"]
         self.examples: list[str] = facts["examples"]
-        self._head = Struct(f"<IB{CELL * facts['columns']}")
+        self.names: list[str] = facts["names"]
+        self.checked: tuple[str, ...] = tuple(facts["checked"])
+        values = facts["columns"] + len(self.checked)
+        self._head = Struct(f"<IB{CELL * values}")
         # Views of mapped files: an item is read when it is requested.
         self._hashes = _mapped(folder / HASHES).cast("Q")
         self._offsets = _mapped(folder / OFFSETS).cast("Q")
@@ -91,7 +97,7 @@ class RowIndex:
         return bytes(self._records[begin : begin + size]).decode()
 
     def values(self, entry: int) -> list[StoredValue]:
-        """Return the values of the first row of an entry."""
+        """Return the values of the first row of an entry, and then those of ``checked``, as texts."""
         start = self._offsets[entry]
         size, _, *cells = self._head.unpack_from(self._records, start)
         at = start + self._head.size + size

@@ -8,13 +8,14 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from wdsflow.table_files.errors import TableError
+from wdsflow.table_files.errors import NoColumn, TableError
 
+from .checked_columns import checked_columns
 from .join_on import JoinOn
 from .loaded_rows import LoadedRows
 from .row_index import CELL, FILE, HASHES, OFFSETS, RECORDS
 from .table_files import TableFiles
-from .table_values import KINDS, StoredValue
+from .table_values import KINDS, TEXT, StoredValue
 from .value_lines import row_of
 
 if TYPE_CHECKING:
@@ -41,20 +42,29 @@ _IndexRow = tuple[int, str, bool, list[StoredValue]]
 
 
 def write_row_index(
-    target: Path, table: TableFiles, on: JoinOn, columns: Sequence[str], scratch: Path
+    target: Path, table: TableFiles, name: str, on: JoinOn, columns: Sequence[str], scratch: Path
 ) -> None:
     """Write the index of a table into a new folder; ``scratch``, which exists, is for data beyond memory.
 
-    Raises TableError if the table cannot be read, or changes meanwhile; OSError if the disk is full.
+    ``name``: the table as the user named it. Raises TableError if the table cannot be read, or
+    changes meanwhile; NoColumn; OSError if the disk is full.
     """
     identity = table.identity()
+    local = table.on_this_machine(scratch)
+    names = local.columns()
+    for column in (on.column, *columns):
+        if column not in names:
+            raise NoColumn(name, column, names, local.text_with_header(local.files[0]))
+    checked = tuple(column for column in checked_columns(table) if column in names)
     target.mkdir()
-    with LoadedRows(scratch, on, columns) as loaded:
-        loaded.read(table)
+    with LoadedRows(scratch, on, columns, checked) as loaded:
+        loaded.read(local)
         if table.identity() != identity:
             raise TableError("the table changed while it was read")
         facts: dict[str, object] = {
             "columns": len(columns),
+            "checked": checked,
+            "names": names,
             "rows": loaded.rows,
             "valued": loaded.valued,
             "examples": loaded.values_of_rows()[:_EXAMPLES],
@@ -64,18 +74,18 @@ def write_row_index(
         facts["entries"], facts["repeated"] = loaded.tables.one(count)
         # Several threads sort wide rows only in more memory.
         loaded.tables.run("SET threads = 1")
-        facts["digest"] = _write_files(target, loaded, len(columns))
+        facts["digest"] = _write_files(target, loaded, len(columns) + len(checked))
     with open(target / FILE, "xb") as file:
         file.write(json.dumps(facts).encode())
         _sync(file)
 
 
-def _write_files(target: Path, loaded: LoadedRows, columns: int) -> str:
-    """Write hashes, offsets and records; return a digest of the records."""
+def _write_files(target: Path, loaded: LoadedRows, values: int) -> str:
+    """Write hashes, offsets and records, each of so many values; return a digest of the records."""
     from xxhash import xxh3_128
 
     digest = xxh3_128()
-    head = Struct(f"<IB{CELL * columns}")
+    head = Struct(f"<IB{CELL * values}")
     at = 0
     with (
         open(target / HASHES, "xb") as hashes,
@@ -124,7 +134,11 @@ def _write_rows(
 def _rows(loaded: LoadedRows) -> Iterator[list[_IndexRow]]:
     """Yield the rows in the order of the index, some thousand at a time."""
     lines: list[tuple[Any, ...]] = []
-    for batch in loaded.tables.batches(_SORTED.format(cells=", ".join(loaded.cells))):
+    cells = [*loaded.cells]
+    # The values of rows are compared as text.
+    for check in loaded.checks:
+        cells += f"'{TEXT}'", f"encode({check})"
+    for batch in loaded.tables.batches(_SORTED.format(cells=", ".join(cells))):
         rows: list[_IndexRow] = []
         for line in batch:
             lines.append(line)

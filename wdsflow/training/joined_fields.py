@@ -3,15 +3,22 @@
 import threading
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from xxhash import xxh3_128_hexdigest
+
+from wdsflow.joining.checked_columns import CHECKED_IMAGE
 from wdsflow.joining.join_on import FieldToSet, JoinOn
+from wdsflow.joining.join_text import join_text
 from wdsflow.joining.row_contents import LARGEST_JSON, row_contents, values_to_set
 from wdsflow.joining.row_index import RowIndex
 from wdsflow.joining.set_json import BrokenJson, set_in_json
+from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.shard import Shard
+from wdsflow.stages.base import StageError
 from wdsflow.text.utf8 import in_utf8
 from wdsflow.training.sample_tasks import Blob
 
@@ -60,6 +67,9 @@ class JoinedFields:
         self.sets = frozenset(value.field for value in self._to_set)
         # If its json cannot be changed, a sample keeps all of its own members.
         self.keeps_originals = inside and bool(whole)
+        # Of the json, which is read to compare them.
+        self._checked = [name for name in self.index.checked if name != CHECKED_IMAGE]
+        self.needs_json = self.keeps_originals or bool(self._checked)
 
     def __reduce__(self) -> tuple[object, ...]:
         rest = self.table, self.on, self.fields, self.columns, self.drop_unmatched, ()
@@ -106,6 +116,30 @@ class JoinedFields:
             size = len(data)
             joined[name] = data if size <= most(Blob(name, size, -1)) else size
         return joined
+
+    def check(self, row: int, image: bytes, members: Members) -> None:
+        """Raise StageError if a sample is not that of its row: the table has another url or hash.
+
+        Where several rows have the key of a sample, they are not compared.
+        """
+        if not self.index.checked or self.index.has_several_rows(row):
+            return
+        values = self.index.values(row)[len(self.columns) :]
+        tree: object = None
+        json = members.get(JSON, b"")
+        if self._checked and isinstance(json, bytes):
+            with suppress(ValueError):
+                tree = parse_json(json)
+        for name, (_, data) in zip(self.index.checked, values, strict=True):
+            if data is None:
+                continue
+            if name == CHECKED_IMAGE:
+                found = xxh3_128_hexdigest(image) if image else None
+            else:
+                found = join_text(look_up(tree, name), name)
+            expected = data.decode()
+            if found is not None and found != expected:
+                raise StageError(f"other-{name}", f"the table has {expected}, the sample {found}")
 
     def identity(self) -> dict[str, object]:
         """Return what determines the values that samples get, for states of the feed."""

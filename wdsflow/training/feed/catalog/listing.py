@@ -50,7 +50,7 @@ class RequiredMembers:
         # In this order, besides the image.
         self.read = tuple(dict.fromkeys((*texts, *chain.from_iterable(needed))))
         self._join = join
-        if join is not None and join.keeps_originals and JSON not in self.read:
+        if join is not None and join.needs_json and JSON not in self.read:
             self.read = (*self.read, JSON)
         self._contents = frozenset((*images, *self.read))
 

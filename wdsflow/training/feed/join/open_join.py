@@ -6,7 +6,7 @@ from pathlib import Path
 from wdsflow.joining.index_cache import default_cache, row_index
 from wdsflow.joining.join_on import parse_on, parse_set
 from wdsflow.joining.ledger_keys import key_prefixes
-from wdsflow.joining.table_files import TableFiles, locate_table
+from wdsflow.joining.table_files import locate_any_table
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
@@ -26,8 +26,7 @@ class OpenedJoin:
         on = parse_on(options.join_on)
         cache = default_cache() if options.join_cache is None else Path(options.join_cache)
         try:
-            self._table = locate_table(name)
-            others = _other_columns(self._table, name, (on.column, *columns))
+            self._table = locate_any_table(name)
             index = row_index(self._table, name, on, columns, cache)
         except TableError as error:
             fixes = [*error.advice, *_similar(error, options)]
@@ -36,6 +35,8 @@ class OpenedJoin:
             raise JoinError(
                 f"the index of {name} cannot be made: {error}; name another folder for it with join_cache"
             ) from error
+        used = {on.column, *columns}
+        others = tuple(column for column in index.names if column not in used)
         self.fields = JoinedFields(
             index,
             name,
@@ -63,15 +64,6 @@ def opened_join(options: FeedOptions, urls: Sequence[Shard]) -> JoinedFields:
     join.begin(urls)
     join.fields.use = None
     return join.fields
-
-
-def _other_columns(table: TableFiles, name: str, used: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a table besides those that are used. Raises NoColumn if it lacks one of these."""
-    names = table.columns()
-    for column in used:
-        if column not in names:
-            raise NoColumn(name, column, names, table.text_with_header(table.files[0]))
-    return tuple(column for column in names if column not in used)
 
 
 def _similar(error: TableError, options: FeedOptions) -> Iterator[str]:
