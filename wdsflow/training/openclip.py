@@ -276,24 +276,7 @@ def _order(
             raise ValueError(
                 f"the balanced schedule gives each sample once per epoch, {argument(options, 'dataset_resampled')} does not"
             )
-        counts = count_samples(catalog, urls, job_rank, options)
-        if join is not None:
-            check_listed_join(join.fields, job_rank, options)
-        _log.info(
-            "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
-            f"{sum(counts):,}",
-        )
-        source = MixedSource(tuple(zip(urls, counts, strict=True)))
-        # A gathered loss needs batches of equal size.
-        last: Last = "even" if talks() else "exact"
-        return BalancedOrder(
-            [source],
-            job_rank=job_rank,
-            batch_size=args.batch_size,
-            seed=int(args.seed),
-            last=last,
-            memory=options.memory_bytes,
-        ), subset
+        return _balanced(args, urls, catalog, job_rank, options), subset
     work = Workload(
         job_rank=job_rank,
         workers=args.workers,
@@ -312,6 +295,33 @@ def _order(
         raise AssertionError(
             f"{error}\nTo fix it:\n  fewer workers than {args.workers} ({fewer})\n  one share for all workers: {balanced}"
         ) from None
+
+
+def _balanced(
+    args: Namespace,
+    urls: Sequence[Shard],
+    catalog: Catalog,
+    job_rank: JobRank,
+    options: FeedOptions,
+) -> BalancedOrder:
+    counts = count_samples(catalog, urls, job_rank, options)
+    if catalog.join is not None:
+        check_listed_join(catalog.join, job_rank, options)
+    _log.info(
+        "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
+        f"{sum(counts):,}",
+    )
+    source = MixedSource(tuple(zip(urls, counts, strict=True)))
+    # A gathered loss needs batches of equal size.
+    last: Last = "even" if talks() else "exact"
+    return BalancedOrder(
+        [source],
+        job_rank=job_rank,
+        batch_size=args.batch_size,
+        seed=int(args.seed),
+        last=last,
+        memory=options.memory_bytes,
+    )
 
 
 def _samples(

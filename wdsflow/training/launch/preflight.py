@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
@@ -19,6 +20,7 @@ from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, ScanOne, scan_shards
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.short_look import some_of
 from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.stages.caption_text import JsonText
@@ -180,31 +182,19 @@ def _look(
     urls = some_of(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     report = progress(len(urls), what) if progress is not None else None
-    scan_options, subset = ScanOptions("names", allow_pipe=options.allow_pipe), ""
-    join, joined = None, ""
     try:
-        if options.join is not None and trains:
-            join = opened_join(options, urls)
-        if options.ledger is not None and trains:
-            data = arguments.train_data
-            shards, subset = scan_kept(
-                expansion.urls, urls, scan_options, options, data, report, join
-            )
-        elif join is not None:
-            shards = scan_joined(urls, scan_options, join, report)
-        else:
-            shards = scan_shards(urls, scan_options, progress=report)
+        scanned = _scan(expansion.urls, urls, options, arguments.train_data, report, trains=trains)
     except SubsetError as error:
         return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
     except JoinError as error:
         return refusal(str(error))
+    shards, subset = scanned.shards, scanned.subset
     if text := no_verdict_text(shards):
         return refusal(text, nothing_read=all(shard.error is not None for shard in shards))
-    if join is not None:
-        try:
-            joined = joined_text(shards, join, options)
-        except JoinError as error:
-            return refusal(str(error), nothing_read=False)
+    try:
+        joined = scanned.joined_text(options)
+    except JoinError as error:
+        return refusal(str(error), nothing_read=False)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     all_scanned = len(urls) == len(expansion.urls)
     evidence = Evidence("names", shards, gaps)
@@ -215,9 +205,43 @@ def _look(
     )
     head = f"{title}: {how_many(len(shards), 'shard')}{'' if all_scanned else f' of {len(expansion.urls):,}'}"
     seconds = time.perf_counter() - started
-    result = _result(context, options, captions, head, seconds, subset, join)
+    result = _result(context, options, captions, head, seconds, subset, scanned.join)
     notes = [f"{title}: {text}" for text in (subset, joined) if text]
     return replace(result, lines=(*notes, *result.lines)) if notes else result
+
+
+class _Scanned(NamedTuple):
+    """The evidence of shards; a line on the share that a ledger keeps, "" without one; and the table that is joined."""
+
+    shards: list[ShardEvidence]
+    subset: str = ""
+    join: JoinedFields | None = None
+
+    def joined_text(self, options: FeedOptions) -> str:
+        """Return a line on the samples with a row, "" without a table. Raises JoinError."""
+        return "" if self.join is None else joined_text(self.shards, self.join, options)
+
+
+def _scan(
+    every: Sequence[Shard],
+    some: Sequence[Shard],
+    options: FeedOptions,
+    data: str,
+    progress: Progress | None,
+    *,
+    trains: bool,
+) -> _Scanned:
+    """Scan some of all shards, as the feed reads them: ``trains`` with a ledger and a table. Raises SubsetError, JoinError."""
+    scan_options = ScanOptions("names", allow_pipe=options.allow_pipe)
+    if not trains:
+        return _Scanned(scan_shards(some, scan_options, progress=progress))
+    join = None if options.join is None else opened_join(options, some)
+    if options.ledger is not None:
+        shards, subset = scan_kept(every, some, scan_options, options, data, progress, join)
+        return _Scanned(shards, subset, join)
+    if join is not None:
+        return _Scanned(scan_joined(some, scan_options, join, progress), "", join)
+    return _Scanned(scan_shards(some, scan_options, progress=progress))
 
 
 def _reads_shards(arguments: Arguments) -> bool:
