@@ -265,8 +265,8 @@ def test_a_join_that_does_not_match_is_refused_before_training(tmp_path):
     refused("0010001,a,\n0000001,a,\n", r"1 row with several samples each, such as 0010001")
     with pytest.raises(ValueError, match="the feed joins on the key"):
         FeedOptions(**sets, join_on="json:url")
-    with pytest.raises(ValueError, match="the join lacks fields to set"):
-        FeedOptions(join="t.csv")
+    with pytest.raises(ValueError, match="the join lacks a table"):
+        FeedOptions(join_set={"txt": "caption"})
     with pytest.raises(FeedError, match=r"wdsflow\.feed takes join= for that"):
         feed(data, more=sets)
 
@@ -381,3 +381,59 @@ def test_a_ledger_is_joined_by_shard_and_key(tmp_path):
     ]
     assert samples == words
     one.close()
+
+
+def test_several_captions_are_drawn_by_weight_for_each_sample_and_epoch(tmp_path):
+    data = write_shards(tmp_path / "shards", [40, 40])
+    table = captions(tmp_path, 2, 36)
+    given = {
+        "join": table,
+        "fields": ("__key__", "txt|join:caption"),
+        "caption_probs": (0.25, 0.75),
+    }
+
+    def drawn(epoch, ranks=1, batches=None, state=None, **more):
+        found = {}
+        for rank in range(ranks):
+            one = feed(data, **{**given, "rank": rank, "world_size": ranks, **more})
+            one.set_epoch(epoch)
+            if state is not None:
+                one.load_state_dict(state)
+            passing = iter(one)
+            for number, (keys, found_texts) in enumerate(passing, 1):
+                found |= dict(zip(keys, found_texts, strict=True))
+                if number == batches:
+                    break
+            last = one.state_dict()
+            one.close()
+        return found, last
+
+    first, _ = drawn(0)
+    second, _ = drawn(1)
+    assert len(first) == 80
+    new = [key for key, text in first.items() if text.startswith("new")]
+    # Of 72 samples with a row, three in four.
+    assert 42 <= len(new) <= 66
+    assert sum(first[key] != second[key] for key in first) > 15
+    assert drawn(0, ranks=3, batch_size=7)[0] == first
+    part, state = drawn(0, batches=9)
+    rest, _ = drawn(0, state=state)
+    assert {**part, **rest} == first
+    assert drawn(0, seed=1)[0] != first
+    only, _ = drawn(0, caption_probs=(0, 1))
+    assert sum(text.startswith("new") for text in only.values()) == 72
+    with pytest.raises(FeedError, match="the join lacks a table: captions are in its column 'cap'"):
+        feed(data, fields=("jpg", "join:cap"))
+    with pytest.raises(FeedError, match="the join lacks fields to set"):
+        feed(data, join=table)
+    with pytest.raises(FeedError, match="caption_probs has 3 weights for 2 names"):
+        drawn(0, caption_probs=(1, 2, 3))
+
+
+def test_openclip_draws_captions_by_weight(tmp_path):
+    data = write_shards(tmp_path / "shards", [9, 9, 9, 9])
+    more = {"join": str(captions(tmp_path, 4, 9)), "caption": "txt|join:caption"}
+    batches = openclip(data, caption_probs="0.5,0.5", **more)
+    assert batches == openclip(data, caption_probs=(0.5, 0.5), **more)
+    found = [text.startswith("new") for batch, _ in batches for text in batch]
+    assert 0.25 < sum(found) / len(found) < 0.75

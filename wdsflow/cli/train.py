@@ -82,15 +82,19 @@ def _check_fields(options: FeedOptions) -> None:
     """Refuse invalid names of members, and of metrics."""
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.training.caption_sources import parse_captions
+    from wdsflow.training.feed_options import UnpairedJoin
     from wdsflow.training.stalls.progress import Metrics
 
     try:
-        if options.caption is not None:
-            parse_captions(options.caption)
+        captions = parse_captions(options.caption or "txt").weighted(options.weights)
+        if options.join is not None and not (options.join_set or captions.joined_columns):
+            raise UnpairedJoin("the join lacks fields to set: name them with --join-set")
         if options.image is not None:
             alternatives(options.image)
         if options.metrics is not None:
             Metrics(options.metrics)
+    except UnpairedJoin:
+        raise
     except ValueError as error:
         refuse(str(error))
 

@@ -112,13 +112,18 @@ class FeedOptions:
 
     caption: str | None = option(
         None,
-        'Where captions are: "txt|json:description;alt". Members are separated by | and tried in order; for json, name the fields, with dots for nested ones.',
+        'Where captions are: "txt|json:description;alt". Members are separated by | and tried in order; for json, name the fields, with dots for nested ones; join:COLUMN is a column of the table of --join.',
         metavar="FIELDS",
     )
     image: str | None = option(
         None,
         'Members that hold the image; the first that exists is used: "jpg;png;webp".',
         metavar="FIELDS",
+    )
+    caption_probs: str | Sequence[float] | None = option(
+        None,
+        "With several places of captions in --caption: a weight for each, such as 0.5,0.5. One is drawn for each sample and epoch.",
+        metavar="WEIGHTS",
     )
     ledger: str | None = option(
         None,
@@ -227,6 +232,13 @@ class FeedOptions:
     fields: tuple[str, ...] = ()
 
     @property
+    def weights(self) -> tuple[float, ...] | None:
+        """The weights of captions."""
+        if self.caption_probs is None:
+            return None
+        return tuple(map(float, str(self.caption_probs).split(",")))
+
+    @property
     def memory_bytes(self) -> int | None:
         """The memory limit in bytes."""
         assert not isinstance(self.memory, str)
@@ -248,6 +260,8 @@ class FeedOptions:
                 f"{given} is given without {missing}: both together name the samples to train on"
             )
         self._check_join()
+        if self.caption_probs is not None:
+            object.__setattr__(self, "caption_probs", _weights(self.caption_probs))
         for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -261,17 +275,25 @@ class FeedOptions:
         if isinstance(given, Mapping):
             given = [f"{target}={column}" for target, column in given.items()]
         object.__setattr__(self, "join_set", tuple(given))
-        if (self.join is None) != (not given):
-            missing = "fields to set (join_set)" if self.join is not None else "a table (join)"
-            raise UnpairedJoin(
-                f"the join lacks {missing}: it needs a table, and what to set from it, such as txt=caption"
-            )
-        if self.join is not None:
+        if given and self.join is None:
+            raise UnpairedJoin("the join lacks a table: join_set says what to set from it")
+        if given:
             parse_set(given)
-            if parse_on(self.join_on).kind != "key":
-                raise ValueError(
-                    f"join_on is {self.join_on!r}: the feed joins on the key; for another value write new shards: wdsflow graft --help"
-                )
+        if self.join is not None and parse_on(self.join_on).kind != "key":
+            raise ValueError(
+                f"join_on is {self.join_on!r}: the feed joins on the key; for another value write new shards: wdsflow graft --help"
+            )
+
+
+def _weights(given: str | Sequence[float]) -> str:
+    """Return weights as they are typed. Raises ValueError."""
+    parts = given.split(",") if isinstance(given, str) else given
+    try:
+        return ",".join(f"{float(part):g}" for part in parts)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"caption_probs is {given!r}; it must be a number for each place of captions"
+        ) from None
 
 
 def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:

@@ -43,7 +43,7 @@ from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.catalog.sample_counts import count_samples
 from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
 from wdsflow.training.feed.join.check_join import check_listed_join, check_some_match
-from wdsflow.training.feed.join.open_join import OpenedJoin
+from wdsflow.training.feed.join.open_join import OpenedJoin, open_join
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
 from wdsflow.training.feed.subset.subset import Subset
@@ -185,12 +185,13 @@ def get_wds_dataset(
     options = options or FeedOptions()
     job_rank = current_rank(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
+    captions = captions.weighted(options.weights)
     image_key = options.image or getattr(args, "image_key", None) or IMAGES
     fields = tuple(name.lower() for name in alternatives(image_key))
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     columns = FeedColumns(fields, captions, names=("image", "text") if _VERSION_4 else None)
     # Data for evaluation stay as they are.
-    join = OpenedJoin(options) if is_train and options.join is not None else None
+    join = open_join(options, captions) if is_train else None
     joined = None if join is None else join.fields
     source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit, joined)
     order, subset = _order(

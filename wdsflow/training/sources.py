@@ -19,7 +19,7 @@ from .feed.catalog.nothing_usable import nothing_usable
 from .feed.catalog.sample_counts import count_samples
 from .feed.catalog.shard_lists import shard_list
 from .feed.join.check_join import check_listed_join
-from .feed.join.open_join import OpenedJoin
+from .feed.join.open_join import open_join
 from .feed.recipe import FeedSource
 from .feed.subset.subset import Subset
 from .feed_options import FeedError, FeedOptions
@@ -36,7 +36,7 @@ FieldsToSet = Mapping[str, str] | Sequence[str]
 # Times the samples of all sources, from which on an epoch is worth a warning.
 _LONG = 20
 # What sources of a mix have in common, unless they say otherwise.
-_SHARED = "fields map transform tokenizer ledger where join join_on join_set".split()
+_SHARED = "fields map transform tokenizer ledger where join join_on join_set caption_probs".split()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,7 @@ class WeightedSource:
     join: Path | None = None
     join_on: str | None = None
     join_set: FieldsToSet | None = None
+    caption_probs: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         if self.end not in ("repeat", "stop"):
@@ -132,11 +133,12 @@ def open_source(
         join=source.join,
         join_on=source.join_on or options.join_on,
         join_set=source.join_set or (),
+        caption_probs=source.caption_probs,
     )
     columns = (
         FeedColumns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
-    )
-    join = None if options.join is None else OpenedJoin(options)
+    ).weighted(options.weights)
+    join = open_join(options, columns.captions)
     made = FeedSource.of(
         columns,
         source.transform or as_rgb,
@@ -168,6 +170,7 @@ def open_source(
         "weight": float(source.weight),
         "end": source.end,
         "fields": "map" if source.map else list(options.fields),
+        "caption probs": options.caption_probs,
         "where": source.where,
         "kept samples": subset.digest if subset else None,
         "join": join.fields.identity() if join else None,

@@ -47,6 +47,7 @@ def feed(
     join: Path | None = None,
     join_on: str = "key",
     join_set: FieldsToSet = (),
+    caption_probs: Sequence[float] | None = None,
     drop_last: bool = False,
     epoch_samples: int | None = None,
     rank: int | None = None,
@@ -91,6 +92,8 @@ def feed(
             rules are those of ``wdsflow graft``.
         join_on: "key", or "key=COLUMN" if the column with the keys of samples has another name.
         join_set: what to set, from which column: {"txt": "caption", "json:recaption": "text"}.
+        caption_probs: weights of the places of captions in ``fields``, such as (0.5, 0.5) for "txt|join:caption". One is drawn
+            for each sample and epoch; the others follow if the sample lacks it.
         drop_last: leave out the last batches that are smaller. Without it batches of the last step may differ by one sample
             between ranks, which losses that gather tensors of all ranks do not allow.
         epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until each that may repeat
@@ -135,6 +138,7 @@ def feed(
         join=join,
         join_on=join_on,
         join_set=join_set,
+        caption_probs=caption_probs,
     )
     options = replace(
         _checked(FeedOptions() if options is None else options), fields=field_names(fields)
@@ -241,6 +245,7 @@ def _checked(options: FeedOptions) -> FeedOptions:
         ("schedule", "shuffle"),
         ("ledger", "ledger"),
         ("join", "join"),
+        ("caption_probs", "caption_probs"),
     ):
         if getattr(options, name) != getattr(plain, name):
             raise FeedError(

@@ -161,7 +161,7 @@ class Feed:
         works = [
             SampleWork(
                 source.images,
-                source.columns.at_epoch(epoch),
+                source.columns.at_epoch(epoch, recipe.seed),
                 tokens,
                 self.largest,
                 processes_named(recipe.options, recognised=recipe.recognised),

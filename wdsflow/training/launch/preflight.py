@@ -31,7 +31,13 @@ from wdsflow.training.feed.join.join_scan import JoinedScan, joined_text, scan_j
 from wdsflow.training.feed.join.open_join import opened_join
 from wdsflow.training.feed.subset.subset_advice import to_see_terms
 from wdsflow.training.feed.subset.subset_scan import scan_kept
-from wdsflow.training.feed_options import FeedOptions, JoinError, NothingKept, SubsetError
+from wdsflow.training.feed_options import (
+    FeedOptions,
+    JoinError,
+    NothingKept,
+    SubsetError,
+    UnpairedJoin,
+)
 from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.stalls.field_fixes import (
     caption_fixes,
@@ -183,10 +189,11 @@ def _look(
     what = "training shards" if trains else "shards of --val-data"
     report = progress(len(urls), what) if progress is not None else None
     try:
-        scanned = _scan(expansion.urls, urls, options, arguments.train_data, report, trains=trains)
+        join = opened_join(options, captions, urls) if trains else None
+        scanned = _scan(expansion.urls, urls, options, arguments.train_data, report, join, trains)
     except SubsetError as error:
         return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
-    except JoinError as error:
+    except (JoinError, UnpairedJoin) as error:
         return refusal(str(error))
     shards, subset = scanned.shards, scanned.subset
     if text := no_verdict_text(shards):
@@ -228,14 +235,13 @@ def _scan(
     options: FeedOptions,
     data: str,
     progress: Progress | None,
-    *,
+    join: JoinedFields | None,
     trains: bool,
 ) -> _Scanned:
     """Scan some of all shards, as the feed reads them: ``trains`` with a ledger and a table. Raises SubsetError, JoinError."""
     scan_options = ScanOptions("names", allow_pipe=options.allow_pipe)
     if not trains:
         return _Scanned(scan_shards(some, scan_options, progress=progress))
-    join = None if options.join is None else opened_join(options, some)
     if options.ledger is not None:
         shards, subset = scan_kept(every, some, scan_options, options, data, progress, join)
         return _Scanned(shards, subset, join)

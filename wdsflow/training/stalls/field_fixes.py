@@ -23,9 +23,8 @@ from wdsflow.training.sample_tasks import Reading, Task
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
 # Options of the feed that are no flags of the command.
 _NOT_FLAGS = frozenset({"argv", "dry_run"})
-_OF_CALL = frozenset(
-    {"fields", "image", "caption", "ledger", "where", "join", "join_on", "join_set"}
-)
+_ALSO_OF_CALL = ("ledger", "where", "join", "join_on", "join_set", "caption_probs")
+_OF_CALL = frozenset({"fields", "image", "caption", *_ALSO_OF_CALL})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 # Names of json that are listed.
 _MOST_NAMES = 12
@@ -108,11 +107,7 @@ def _call(options: FeedOptions, values: dict[str, object]) -> str:
         words.append(
             f"fields=({', '.join(_literal('fields', field) for field in fields)}{',' * (len(fields) == 1)})"
         )
-    words += [
-        f"{name}={_literal(name, values[name])}"
-        for name in ("ledger", "where", "join", "join_on", "join_set")
-        if name in values
-    ]
+    words += [f"{name}={_literal(name, values[name])}" for name in _ALSO_OF_CALL if name in values]
     rest = {name: value for name, value in values.items() if name not in _OF_CALL}
     return f"wdsflow.feed({', '.join([*words, f'options={_settings(rest)}'] if rest else words)})"
 
@@ -125,6 +120,8 @@ def _literal(name: str, value: object) -> str:
             target, _, column = part.partition("=")
             items.append(f"{_literal('', target)}: {_literal('', column)}")
         return f"{{{', '.join(items)}}}"
+    if name == "caption_probs":
+        return f"({value})"
     if not isinstance(value, str) or name in {"stall_after", "decoders"}:
         return str(value)
     text = repr(value)
