@@ -3,7 +3,10 @@
 import csv
 import json
 import logging
+import os
 import pickle
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -35,6 +38,7 @@ from wdsflow.training.feed.resume.resume_fixes import resume_fixes
 from wdsflow.training.feed.resume.state import OtherJoin, check_state
 from wdsflow.training.feed_options import FeedError, JoinError, ShardsError
 
+ROOT = Path(__file__).resolve().parents[2]
 TRANSFORM = open_clip.image_transform(32, is_train=True)
 ROWS = st.lists(
     st.tuples(
@@ -437,3 +441,36 @@ def test_openclip_draws_captions_by_weight(tmp_path):
     assert batches == openclip(data, caption_probs=(0.5, 0.5), **more)
     found = [text.startswith("new") for batch, _ in batches for text in batch]
     assert 0.25 < sum(found) / len(found) < 0.75
+
+
+def ranks(folder: Path, data: str, table: Path) -> list[str]:
+    """What two connected ranks print."""
+    script = ROOT / "tests/training/joined_rank.py"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = []
+    for rank in range(2):
+        words = [sys.executable, str(script), str(folder / "store"), str(rank), data, str(table)]
+        started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment))
+    return [process.communicate(timeout=300)[0] for process in started]
+
+
+@pytest.mark.deep
+def test_connected_ranks_check_a_join_together_and_index_the_table_once(tmp_path):
+    data = write_shards(tmp_path / "shards", [8, 8])
+    table = captions(tmp_path, 2, 7)
+    (tmp_path / "a").mkdir()
+    printed = ranks(tmp_path / "a", data, table)
+    assert "".join(printed).count("join: indexed 14 rows") == 1
+    for text in printed:
+        assert "14 of 16 samples have a row of" in text
+        assert "14 of 14 rows used" in text
+    found = []
+    for text in printed:
+        found += json.loads(text.partition("given: ")[2])
+    assert len(found) == 16
+    assert sum(caption == f"new {key}" for key, caption in found) == 14
+    # Each rank lists one of two shards with the same keys.
+    (tmp_path / "shards/0001.tar").write_bytes((tmp_path / "shards/0000.tar").read_bytes())
+    (tmp_path / "b").mkdir()
+    printed = ranks(tmp_path / "b", data, table)
+    assert all("refused" in text and "7 rows with several samples each" in text for text in printed)
