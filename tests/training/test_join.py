@@ -1,6 +1,7 @@
 """A feed that joins a table, compared with a feed of the shards that graft writes from it."""
 
 import csv
+import gzip
 import json
 import logging
 import os
@@ -23,6 +24,7 @@ import open_clip
 from tests.depth import cases
 from tests.filtering.commands import run
 from tests.reshaping.test_graft_properties import KEYS, SHARDS, TEXTS, samples_of
+from tests.servers import http_server
 from tests.shards.archives import write_tar as write_members
 from tests.training.shards import arguments, as_text, jpeg, texts, write_shards, write_tar
 from wdsflow import FeedOptions, get_data
@@ -474,3 +476,30 @@ def test_connected_ranks_check_a_join_together_and_index_the_table_once(tmp_path
     (tmp_path / "b").mkdir()
     printed = ranks(tmp_path / "b", data, table)
     assert all("refused" in text and "7 rows with several samples each" in text for text in printed)
+
+
+def test_shards_and_table_may_be_on_a_server(tmp_path):
+    data = write_shards(tmp_path / "shards", [9, 9])
+    table = captions(tmp_path, 2, 8)
+    files = {
+        f"{number}.tar": (tmp_path / f"shards/{number:04d}.tar").read_bytes() for number in (0, 1)
+    }
+    files["captions.csv.gz"] = gzip.compress(table.read_bytes())
+    sets = {"join_set": {"txt": "caption"}}
+    fields = ("__key__", "txt")
+    expected, _ = outcome(data, fields, join=table, **sets)
+    with http_server(files) as (url, log):
+        remote = f"{url}/captions.csv.gz"
+        batches, losses = outcome(f"{url}/{{0..1}}.tar", fields, join=remote, **sets)
+        assert (sorted_samples(batches), losses) == (sorted_samples(expected), {})
+        table_requests = [asked.method for asked in log.asked if "captions" in asked.path]
+        outcome(f"{url}/{{0..1}}.tar", fields, join=remote, **sets)
+        again = [asked.method for asked in log.asked if "captions" in asked.path]
+        # Of the unchanged table only the header is requested.
+        assert len(again) - len(table_requests) < len(table_requests)
+        with pytest.raises(JoinError, match=r"the table cannot be read: .*gone\.csv"):
+            feed(data, join=f"{url}/gone.csv", **sets)
+
+
+def sorted_samples(batches):
+    return sorted(sample for batch in batches for sample in zip(*batch, strict=True))
