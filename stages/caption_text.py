@@ -204,7 +204,12 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         object.__setattr__(self, "json_text_key", names)
         alternatives((self.source, self.target))
         if self.json_text_key_probs is not None:
-            weights = given_weights(self.json_text_key_probs, len(names), "json_text_key_probs")
+            weights = given_weights(
+                self.json_text_key_probs,
+                len(names),
+                "json_text_key_probs",
+                "names in json_text_key",
+            )
             object.__setattr__(self, "json_text_key_probs", weights)
 
     def apply(self, sample: Sample) -> Sample:

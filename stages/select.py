@@ -127,11 +127,11 @@ def weighted_order(
     return sorted(names, key=lambda name: drawn.get(name, math.inf))
 
 
-def given_weights(given: Iterable[float], length: int, what: str) -> tuple[float, ...]:
-    """Return a weight for each of ``length`` names; missing ones are 0. Raises ValueError, with ``what`` was given."""
+def given_weights(given: Iterable[float], length: int, what: str, of: str) -> tuple[float, ...]:
+    """Return ``length`` weights; missing ones are 0. Raises ValueError; ``what`` and ``of`` say what has weights for what."""
     weights = [float(weight) for weight in given]
     if len(weights) > length:
-        raise ValueError(f"{what} has {len(weights)} weights for {length} names")
+        raise ValueError(f"{what} has {len(weights)} weights for {length} {of}")
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
         raise ValueError(f"{what} must be finite and not negative: {weights}")
     return tuple(weights + [0.0] * (length - len(weights)))

@@ -432,7 +432,7 @@ def test_several_captions_are_drawn_by_weight_for_each_sample_and_epoch(tmp_path
         feed(data, fields=("jpg", "join:cap"))
     with pytest.raises(FeedError, match="the join lacks fields to set"):
         feed(data, join=table)
-    with pytest.raises(FeedError, match="caption_probs has 3 weights for 2 names"):
+    with pytest.raises(FeedError, match="caption_probs has 3 weights for 2 places"):
         drawn(0, caption_probs=(1, 2, 3))
 
 

@@ -55,7 +55,9 @@ class Captions:
         """Return a copy that draws the order of trial by weights; the same without weights. Raises ValueError."""
         if probs is None:
             return self
-        return replace(self, probs=given_weights(probs, len(self.sources), "caption_probs"))
+        count = len(self.sources)
+        weights = given_weights(probs, count, "caption_probs", "places of captions")
+        return replace(self, probs=weights)
 
     def at_epoch(self, epoch: int, seed: int) -> "Captions":
         """Return a copy whose random choices are drawn for this epoch."""
