@@ -126,19 +126,20 @@ def shards_of(folder: Path, shards) -> list[str]:
     st.sampled_from(["parquet", "csv", "jsonl"]),
     st.lists(st.sampled_from(SETS), min_size=1, max_size=3, unique_by=lambda text: text[:3]),
     st.sampled_from(["refuse", "each"]),
+    st.sampled_from(["key", "json:place=number"]),
     st.sampled_from(FIELDS),
     st.booleans(),
 )
 def test_a_joined_feed_is_the_feed_of_grafted_shards(
-    tmp_path_factory, shards, rows, kind, sets, ambiguous, fields, drop
+    tmp_path_factory, shards, rows, kind, sets, ambiguous, on, fields, drop
 ):
     folder = tmp_path_factory.mktemp("join")
     urls, table = shards_of(folder, shards), write_table(folder, kind, rows)
     more = {"join_ambiguous": ambiguous, "join_drop_unmatched": drop}
-    request = {"table": table, "on": "key", "fields": sets, "ambiguous": ambiguous}
+    request = {"table": table, "on": on, "fields": sets, "ambiguous": ambiguous}
 
     def joined(**given):
-        return outcome(urls, fields, join=table, join_set=sets, more=more, **given)
+        return outcome(urls, fields, join=table, join_on=on, join_set=sets, more=more, **given)
 
     try:
         graft_shards(urls, folder / "out", **request, drop_unmatched=drop)
@@ -269,8 +270,8 @@ def test_a_join_that_does_not_match_is_refused_before_training(tmp_path):
     copy.write_bytes((tmp_path / "shards/0001.tar").read_bytes())
     data = data.replace("0001}", "0002}")
     refused("0010001,a,\n0000001,a,\n", r"1 row with several samples each, such as 0010001")
-    with pytest.raises(ValueError, match="the feed joins on the key"):
-        FeedOptions(**sets, join_on="json:url")
+    with pytest.raises(ValueError, match="the feed joins on the key, or on json:NAME"):
+        FeedOptions(**sets, join_on="sha256")
     with pytest.raises(ValueError, match="the join lacks a table"):
         FeedOptions(join_set={"txt": "caption"})
     with pytest.raises(FeedError, match=r"wdsflow\.feed takes join= for that"):
@@ -340,6 +341,8 @@ def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):
         assert second.has_several_rows(entry) == (key == "k5")
     assert second.find("k3000") == second.find("") == -1
     table.write_text("\n".join(lines))
+    # Of a killed run.
+    (tmp_path / "cache/dead.tmp").mkdir()
     third = index()
     assert third.repeated == 0
     assert third.digest != first.digest
@@ -503,3 +506,27 @@ def test_shards_and_table_may_be_on_a_server(tmp_path):
 
 def sorted_samples(batches):
     return sorted(sample for batch in batches for sample in zip(*batch, strict=True))
+
+
+def test_samples_are_joined_on_a_value_of_their_json(tmp_path):
+    members = []
+    for number in range(6):
+        members.append((f"{number}.jpg", jpeg(number)))
+        if number < 5:
+            json_of = {"meta": {"url": f"http://a/{number}"}} if number else {"meta": 1}
+            members.append((f"{number}.json", json.dumps(json_of).encode()))
+    data = write_tar(tmp_path / "0.tar", members).read_bytes()
+    (tmp_path / "0.tar.gz").write_bytes(gzip.compress(data))
+    table = tmp_path / "t.csv"
+    rows = [f"http://a/{number},caption {number}\n" for number in range(5)]
+    table.write_text("URL,caption\n" + "".join(rows))
+    given = {"join": table, "join_on": "json:meta.url=URL", "join_set": {"txt": "caption"}}
+    expected = [(str(number), f"caption {number}") for number in range(1, 5)]
+    with http_server({"0.tar": data}) as (url, _):
+        for shard in (tmp_path / "0.tar", tmp_path / "0.tar.gz", f"{url}/0.tar"):
+            batches, losses = outcome(str(shard), ("__key__", "txt"), epochs=1, **given)
+            assert (sorted_samples(batches), losses) == (expected, {("select", "no-row"): 2})
+    table.write_text("URL,caption\nhttp://b,x\n")
+    match = "(?s)the samples have http://a/1, http://a/2, .*the table has http://b in column URL"
+    with pytest.raises(JoinError, match=match):
+        feed(str(tmp_path / "0.tar"), **given)

@@ -55,7 +55,9 @@ def write_row_index(
     for column in (on.column, *columns):
         if column not in names:
             raise NoColumn(name, column, names, local.text_with_header(local.files[0]))
-    checked = tuple(column for column in checked_columns(table) if column in names)
+    checked: tuple[str, ...] = ()
+    if on.kind == "key":
+        checked = tuple(column for column in checked_columns(table) if column in names)
     target.mkdir()
     with LoadedRows(scratch, on, columns, checked) as loaded:
         loaded.read(local)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from operator import index
 from typing import Any, Literal, get_args, get_origin
 
-from wdsflow.joining.join_on import parse_on, parse_set
+from wdsflow.joining.join_on import HASHES, parse_on, parse_set
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
 from wdsflow.text.options import CHECKS, OTHER, SAMPLES, allow_pipe_option, option
@@ -145,7 +145,7 @@ class FeedOptions:
     )
     join_on: str = option(
         "key",
-        "What samples and rows are joined on: key, or key=COLUMN if the column of the table has another name.",
+        "What samples and rows are joined on: key, or json:NAME for a value in the json; WHAT=COLUMN if the column of the table has another name.",
         metavar="WHAT",
         panel=SAMPLES,
     )
@@ -279,9 +279,9 @@ class FeedOptions:
             raise UnpairedJoin("the join lacks a table: join_set says what to set from it")
         if given:
             parse_set(given)
-        if self.join is not None and parse_on(self.join_on).kind != "key":
+        if self.join is not None and parse_on(self.join_on).kind in HASHES:
             raise ValueError(
-                f"join_on is {self.join_on!r}: the feed joins on the key; for another value write new shards: wdsflow graft --help"
+                f"join_on is {self.join_on!r}: the feed joins on the key, or on json:NAME; for hashes of images write new shards: wdsflow graft --help"
             )
 
 

@@ -14,7 +14,7 @@ from wdsflow.joining.checked_columns import CHECKED_IMAGE
 from wdsflow.joining.join_on import FieldToSet, JoinOn
 from wdsflow.joining.join_text import join_text
 from wdsflow.joining.row_contents import LARGEST_JSON, row_contents, values_to_set
-from wdsflow.joining.row_index import RowIndex
+from wdsflow.joining.row_index import NO_ROW, RowIndex
 from wdsflow.joining.set_json import BrokenJson, set_in_json
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.shard import Shard
@@ -75,12 +75,26 @@ class JoinedFields:
         rest = self.table, self.on, self.fields, self.columns, self.drop_unmatched, ()
         return JoinedFields, (self.index, *rest, dict(self.prefixes))
 
-    def row_of(self, shard: Shard, key: str) -> int:
-        """Return the entry of the row of a sample, NO_ROW if it has none."""
-        row = self.index.find(self.prefixes.get(shard, "") + in_utf8(key))
+    @property
+    def on_json(self) -> bool:
+        """Whether samples are joined on a value of their json, which is read to list them."""
+        return self.on.kind == JSON
+
+    def row_of(self, shard: Shard, key: str, json: bytes | None) -> int:
+        """Return the entry of the row of a sample, NO_ROW if it has none. ``json``: its content, if they are joined on it."""
+        value = self.value_of(key, json)
+        row = NO_ROW
+        if value is not None:
+            row = self.index.find(self.prefixes.get(shard, "") + value)
         if self.use is not None:
-            self.use.note(shard, key, row)
+            self.use.note(shard, value, row)
         return NOTHING_SET if row >= 0 and "\0" in key else row
+
+    def value_of(self, key: str, json: bytes | None) -> str | None:
+        """Return the value of a sample to join on, None if it has none."""
+        if not self.on_json:
+            return in_utf8(key)
+        return None if json is None else join_text(look_up(_tree(json), self.on.name), JSON)
 
     def names_set(self, row: int, fields: Mapping[str, Blob]) -> frozenset[str] | None:
         """Return the fields that a row sets in a sample with these members; None if it can set nothing."""
@@ -125,11 +139,8 @@ class JoinedFields:
         if not self.index.checked or self.index.has_several_rows(row):
             return
         values = self.index.values(row)[len(self.columns) :]
-        tree: object = None
-        json = members.get(JSON, b"")
-        if self._checked and isinstance(json, bytes):
-            with suppress(ValueError):
-                tree = parse_json(json)
+        json = members.get(JSON)
+        tree = _tree(json) if self._checked and isinstance(json, bytes) else None
         for name, (_, data) in zip(self.index.checked, values, strict=True):
             if data is None:
                 continue
@@ -151,6 +162,13 @@ class JoinedFields:
         }
 
 
+def _tree(json: bytes) -> object:
+    """Return the content of a json, None if it is not valid."""
+    with suppress(ValueError):
+        return parse_json(json)
+    return None
+
+
 class RowUse:
     """Which rows samples have: of all samples that a rank lists, each shard once. Thread-safe.
 
@@ -160,7 +178,7 @@ class RowUse:
         several: those whose value is in several rows.
         shared: rows that several samples of this rank have.
         rows: a bit for each entry of the index: whether a sample has it.
-        keys: of the first samples.
+        values: to join on, of the first samples.
         examples: values of rows that are ambiguous.
     """
 
@@ -169,17 +187,17 @@ class RowUse:
 
         self.samples = self.matched = self.several = self.shared = 0
         self.rows: NDArray[np.uint8] = np.zeros(-(-index.entries // 8), np.uint8)
-        self.keys: list[str] = []
+        self.values: list[str] = []
         self.examples: list[str] = []
         self._index = index
         self._noted: dict[Shard, array[int]] = {}
         self._done: set[Shard] = set()
         self._lock = threading.Lock()
 
-    def note(self, shard: Shard, key: str, row: int) -> None:
-        """Note the row of the next sample of a shard."""
-        if len(self.keys) < _EXAMPLES:
-            self.keys.append(key)
+    def note(self, shard: Shard, value: str | None, row: int) -> None:
+        """Note the value to join on, and the row, of the next sample of a shard."""
+        if value is not None and len(self.values) < _EXAMPLES:
+            self.values.append(value)
         self._noted.setdefault(shard, array("q")).append(row)
 
     def add(self, shard: Shard) -> None:

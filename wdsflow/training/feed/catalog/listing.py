@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from wdsflow.joining.row_index import NO_ROW
 from wdsflow.pieces.view_source import ViewSource
+from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
@@ -53,10 +54,12 @@ class RequiredMembers:
         if join is not None and join.needs_json and JSON not in self.read:
             self.read = (*self.read, JSON)
         self._contents = frozenset((*images, *self.read))
+        # The json of each sample is read to list it.
+        self.joins_json = join is not None and join.on_json
 
     def reads(self, field: str) -> bool:
         """Return whether a member is read."""
-        return self.everything or field in self._contents
+        return self.everything or field in self._contents or (self.joins_json and field == JSON)
 
     def in_words(self) -> list[str]:
         """Return in words what a sample must have."""
@@ -64,21 +67,23 @@ class RequiredMembers:
         words += [" or ".join(group) for group in self.needed]
         return words or ["a member"]
 
-    def sample(self, shard: Shard, key: str, fields: dict[str, Blob]) -> Listed:
-        """Return the sample with these members, or why it is lost."""
+    def sample(
+        self, shard: Shard, key: str, fields: dict[str, Blob], json: bytes | None = None
+    ) -> Listed:
+        """Return the sample with these members, or why it is lost. ``json``: the content of its json, if that is needed."""
         mark = fields.get("__bad__")
         if mark is not None and mark.size:
             return FeedLoss("select", "marked-bad", key, shard)
         if self._join is not None:
-            return self._joined(self._join, shard, key, fields)
+            row = self._join.row_of(shard, key, json)
+            return self._joined(self._join, shard, key, fields, row)
         loss = self._loss(shard, key, fields, _NOTHING)
         return loss or self._ref(shard, key, fields, fields)
 
     def _joined(
-        self, join: JoinedFields, shard: Shard, key: str, fields: dict[str, Blob]
+        self, join: JoinedFields, shard: Shard, key: str, fields: dict[str, Blob], row: int
     ) -> Listed:
         """Return the sample with the fields that its row sets, or why it is lost."""
-        row = join.row_of(shard, key)
         names = join.names_set(row, fields) if row >= 0 else None
         if row == NO_ROW and join.drop_unmatched:
             return FeedLoss("select", NO_ROW_REASON, key, shard)
@@ -142,21 +147,23 @@ def list_samples(
     walk = Walk(source, contents=contents)
     key: str | None = None
     fields: dict[str, Blob] = {}
+    json: bytes | None = None
     for begins, next_key, suffix, row in grouped(walk, ALL_SAMPLES):
         if begins:
             if key is not None:
-                yield required.sample(shard, key, fields)
-            key, fields = next_key, {}
+                yield required.sample(shard, key, fields, json)
+            key, fields, json = next_key, {}, None
         _, size, data, _, kind = row
         if kind == "sparse":
             continue
         name = suffix.lower()
         read = contents and required.reads(name) and (source.random or size <= _INSIDE_STREAM)
-        fields[name] = Blob(
-            name, size, offset(data) if later else -1, walk.read(row) if read else None
-        )
+        blob = Blob(name, size, offset(data) if later else -1, walk.read(row) if read else None)
+        fields[name] = blob
+        if required.joins_json and name == JSON and size <= LARGEST:
+            json = source.read_at(data, size) if blob.data is None else blob.data
     if key is not None:
-        yield required.sample(shard, key, fields)
+        yield required.sample(shard, key, fields, json)
     damage = _damage(shard, source, walk)
     if damage is not None:
         yield damage

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # Bytes of the rows that ranks exchange at a time.
 _SLICE = 1 << 20
-_EXAMPLES = 3
 _log = logging.getLogger("wdsflow.training")
 
 
@@ -36,10 +35,10 @@ class _Matches:
         for start in range(0, len(use.rows), _SLICE):
             self._add(everyone(use.rows[start : start + _SLICE]))
         self.examples: list[str] = []
-        self.keys: list[str] = []
-        for examples, keys in everyone((use.examples, use.keys)):
+        self.values: list[str] = []
+        for examples, values in everyone((use.examples, use.values)):
             self.examples += examples
-            self.keys += keys
+            self.values += values
 
     def _add(self, rows_of_ranks: "list[NDArray[np.uint8]]") -> None:
         """Count the rows that samples have, and those that samples of several ranks have."""
@@ -60,7 +59,7 @@ def check_listed_join(join: JoinedFields, job_rank: JobRank, options: FeedOption
     assert use is not None
     matches = _Matches(use, connected=job_rank.world_size > 1 and talks())
     if not matches.matched:
-        raise no_match(join, matches.samples, matches.keys, options)
+        raise no_match(join, matches.samples, matches.values, options)
     if options.join_ambiguous == "refuse" and matches.several + matches.shared:
         examples = matches.examples
         raise ambiguous_join(join, matches.several, matches.shared, examples, options)
@@ -79,18 +78,15 @@ def check_some_match(
     join: JoinedFields, catalog: Catalog, urls: Sequence[Shard], options: FeedOptions
 ) -> None:
     """List shards until a sample has a row. Raises JoinError if none has."""
-    use, join.use = join.use, None
+    use = join.use
     assert use is not None
-    samples = 0
-    keys: list[str] = []
     for url in urls:
-        for item in catalog.outline(url):
-            samples += 1
-            if len(keys) < _EXAMPLES:
-                keys.append(item.key)
-            if join.row_of(url, item.key) >= 0:
-                return
-    raise no_match(join, samples, keys, options)
+        catalog.count(url)
+        if use.matched:
+            break
+    join.use = None
+    if not use.matched:
+        raise no_match(join, use.samples, use.values, options)
 
 
 def _alone(value: Any) -> list[Any]:

@@ -13,22 +13,25 @@ _SHOWN = 3
 
 
 def no_match(
-    join: JoinedFields, samples: int, keys: Sequence[str], options: FeedOptions
+    join: JoinedFields, samples: int, values: Sequence[str], options: FeedOptions
 ) -> JoinError:
-    """Return the error for samples without any row, with examples of both sides. ``keys``: of some samples."""
+    """Return the error for samples without any row, with examples of both sides. ``values``: to join on, of some samples."""
     if not join.index.rows:
         return JoinError(f"{join.table} has no rows")
     lines = [f"none of {how_many(samples, 'sample')} has a row in {join.table}"]
-    if keys:
-        lines.append(f"  the samples have {_such(keys)}")
+    if values:
+        lines.append(f"  the samples have {_such(values)}")
+    else:
+        lines.append(f"  no sample has {join.on.kind} {join.on.name}".rstrip())
     if join.index.examples:
         lines.append(f"  the table has {_such(join.index.examples)} in column {join.on.column}")
     else:
         lines.append(f"  column {join.on.column} has no values")
     others = join.other_columns[:_SHOWN]
-    fixes = [f"  {command(options, join_on=f'key={column}')}" for column in others]
+    on = options.join_on.partition("=")[0]
+    fixes = [f"  {command(options, join_on=f'{on}={column}')}" for column in others]
     if fixes:
-        lines += ["To fix it, if another column has the keys:", *fixes]
+        lines += ["To fix it, if another column has these values:", *fixes]
     return JoinError("\n".join(lines))
 
 

@@ -10,6 +10,7 @@ from wdsflow.pieces.view_source import ViewSource, view_of
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
@@ -21,19 +22,19 @@ from wdsflow.training.sample_tasks import Blob
 
 from .join_errors import ambiguous_join, no_match
 
-# Keys of samples.
+# Values to join on.
 _EXAMPLES = 3
 View = Callable[[Source], Source]
 
 
 @dataclass
 class JoinCounts:
-    """The samples of a shard, those with a row and with several rows, and the first keys."""
+    """The samples of a shard, those with a row and with several rows, and the first values to join on."""
 
     listed: int
     matched: int
     several: int
-    keys: list[str]
+    values: list[str]
 
 
 @dataclass
@@ -76,9 +77,11 @@ class JoinedScan:
         end = 0
         for sample in samples:
             counts.listed += 1
-            if len(counts.keys) < _EXAMPLES:
-                counts.keys.append(sample.key)
-            row = self.join.row_of(url, sample.key)
+            json = self._json(samples, sample)
+            value = self.join.value_of(sample.key, json)
+            if value is not None and len(counts.values) < _EXAMPLES:
+                counts.values.append(value)
+            row = self.join.row_of(url, sample.key, json)
             if row >= 0:
                 counts.matched += 1
                 counts.several += self.join.index.has_several_rows(row)
@@ -93,6 +96,11 @@ class JoinedScan:
                 end = sample.end
         pieces.append((end, max(end, source.length or 0)))
         return pieces
+
+    def _json(self, samples: Samples, sample: TarSample) -> bytes | None:
+        """Return the json of a sample, if samples are joined on it."""
+        row = sample.fields.get(JSON) if self.join.on_json else None
+        return None if row is None or row[1] > LARGEST else samples.read(row)
 
     def _new_members(self, samples: Samples, sample: TarSample, row: int) -> list[NewMember]:
         blobs = {name: Blob(name, member[1], -1) for name, member in sample.fields.items()}
@@ -126,7 +134,7 @@ def joined_text(shards: Sequence[ShardEvidence], join: JoinedFields, options: Fe
     matched = sum(count.matched for count in counts)
     several = sum(count.several for count in counts)
     if not matched:
-        raise no_match(join, listed, counts[0].keys if counts else (), options)
+        raise no_match(join, listed, counts[0].values if counts else (), options)
     if several and options.join_ambiguous == "refuse":
         raise ambiguous_join(join, several, 0, (), options)
     return f"{matched:,} of {how_many(listed, 'sample')} have a row of {join.table}"

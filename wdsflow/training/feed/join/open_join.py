@@ -55,6 +55,8 @@ class OpenedJoin:
 
     def begin(self, urls: Sequence[Shard]) -> None:
         """Learn how the keys of shards are named in a ledger. Raises JoinError."""
+        if self.fields.on_json:
+            return
         try:
             prefixes = key_prefixes(self._table, urls)
         except (TableError, SourceError) as error:
