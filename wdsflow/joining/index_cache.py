@@ -55,6 +55,8 @@ def row_index(
     index = _opened(folder)
     if index is not None:
         return index
+    if is_held(folder.with_suffix(_LOCK)):
+        _log.info("join: another process indexes %s; waiting for it", name)
     with naming(cache), Lock(folder.with_suffix(_LOCK), patience=inf) as lock:
         # Another process may have made it meanwhile.
         index = _opened(folder)

@@ -276,7 +276,9 @@ class FeedOptions:
             given = [f"{target}={column}" for target, column in given.items()]
         object.__setattr__(self, "join_set", tuple(given))
         if given and self.join is None:
-            raise UnpairedJoin("the join lacks a table: join_set says what to set from it")
+            raise UnpairedJoin(
+                "the join lacks a table: join_set (--join-set) names columns of one; name it with join (--join)"
+            )
         if given:
             parse_set(given)
         if self.join is not None and parse_on(self.join_on).kind in HASHES:

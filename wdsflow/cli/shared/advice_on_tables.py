@@ -112,22 +112,18 @@ def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
         yield f"such as: {typed.again(table=error.near)}"
 
 
-def advise_on_unpaired_join(_: Exception, typed: Typed) -> Iterator[str]:
-    """Yield the command of a joined table with a column to set."""
+def columns_to_set(typed: Typed) -> Iterator[str]:
+    """Yield the command of a joined table with columns to set."""
     from wdsflow.joining.join_on import parse_on
     from wdsflow.joining.table_files import locate_table
     from wdsflow.table_files.errors import TableError
 
-    table = typed.given.get("join")
-    if table is None:
-        yield "name the table with --join"
-        return
     try:
-        columns = locate_table(table).columns()
-        key = parse_on(typed.given.get("join_on", "key")).column
+        columns = locate_table(typed.given["join"]).columns()
+        on = parse_on(typed.given.get("join_on", "key")).column
     except (TableError, ValueError):
         return
-    for column in [name for name in columns if name != key][:_SUGGESTED]:
+    for column in [name for name in columns if name != on][:_SUGGESTED]:
         yield f"such as: {typed.again(join_set=[f'txt={column}'])}"
 
 

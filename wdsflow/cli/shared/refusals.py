@@ -28,7 +28,6 @@ from .advice_on_tables import (
     advise_on_pattern_name,
     advise_on_table,
     advise_on_tables_of_folder,
-    advise_on_unpaired_join,
     report_no_match,
 )
 from .refuse import refuse_in_lines
@@ -187,7 +186,6 @@ _ADVICE: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
     "RepeatedKeys": _advise_on_repeated_keys,
     "PartOfSet": _advise_on_part_of_set,
     "UnpairedSubset": _refuse_unpaired,
-    "UnpairedJoin": advise_on_unpaired_join,
     "InterleavedMembers": _advise_on_interleaved,
     "NoMatch": report_no_match,
     "AmbiguousJoin": advise_on_ambiguous_join,
