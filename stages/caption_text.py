@@ -1,6 +1,5 @@
 """Stages that clean captions, and take them from a json member."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +11,7 @@ from wdsflow.shards.shard_names import alternatives
 
 from .base import Dropped, Sample, SampleStage, StageError
 from .fields import Output, listed, note_or_raise, present, written
-from .select import uniform
+from .select import given_weights, weighted_order
 
 if TYPE_CHECKING:
     import ftfy
@@ -197,9 +196,13 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         object.__setattr__(self, "json_text_key", names)
         alternatives((self.source, self.target))
         if self.json_text_key_probs is not None:
-            object.__setattr__(
-                self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names))
+            weights = given_weights(
+                self.json_text_key_probs,
+                len(names),
+                "json_text_key_probs",
+                "names in json_text_key",
             )
+            object.__setattr__(self, "json_text_key_probs", weights)
 
     def apply(self, sample: Sample) -> Sample:
         note = ""
@@ -248,15 +251,7 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         names, weights = self.json_text_key, self.json_text_key_probs
         if weights is None:
             return names
-        # Sorting by log(u)/w draws without replacement in
-        # proportion to w: Efraimidis and Spirakis, 2006.
-        drawn = {
-            name: -math.log(1 - uniform(self.seed, key, f"{self.epoch} {name}")) / weight
-            for name, weight in zip(names, weights, strict=True)
-            if weight > 0
-        }
-        # Stable: the others keep their order.
-        return sorted(names, key=lambda name: drawn.get(name, math.inf))
+        return weighted_order(names, weights, self.seed, key, self.epoch)
 
     @property
     def _shown(self) -> str:
@@ -274,17 +269,6 @@ def _names(key: str | Iterable[str]) -> tuple[str, ...]:
             "json_text_key names nothing; give the json's name for captions, such as 'caption;alt'"
         )
     return names
-
-
-def _weights(given: Iterable[float], length: int) -> tuple[float, ...]:
-    weights = [float(weight) for weight in given]
-    if len(weights) > length:
-        raise ValueError(
-            f"json_text_key_probs has {len(weights)} weights for {length} names in json_text_key"
-        )
-    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-        raise ValueError(f"json_text_key_probs must be finite and not negative: {weights}")
-    return tuple(weights + [0.0] * (length - len(weights)))
 
 
 def _decoded(value: object) -> object:

@@ -1,7 +1,8 @@
 """Stages that select samples, by a predicate or at random, and shuffle them in a bounded buffer."""
 
+import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
@@ -105,6 +106,35 @@ def uniform(seed: int, key: str, what: str = "") -> float:
     text = f"{seed}\0{what}\0{key}".encode(errors="surrogatepass")
     # The 53 bits of a float's precision: the quotient is never rounded up to 1.
     return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / (1 << 53)
+
+
+def weighted_order(
+    names: Sequence[str], weights: Sequence[float], seed: int, key: str, epoch: int
+) -> list[str]:
+    """Return names in a random order that depends only on the arguments.
+
+    Those of a positive weight come first, drawn without replacement in proportion to their weights,
+    then the others in the given order.
+    """
+    # Sorting by log(u)/w draws without replacement in
+    # proportion to w: Efraimidis and Spirakis, 2006.
+    drawn = {
+        name: -math.log(1 - uniform(seed, key, f"{epoch} {name}")) / weight
+        for name, weight in zip(names, weights, strict=True)
+        if weight > 0
+    }
+    # Stable: the others keep their order.
+    return sorted(names, key=lambda name: drawn.get(name, math.inf))
+
+
+def given_weights(given: Iterable[float], length: int, what: str, of: str) -> tuple[float, ...]:
+    """Return ``length`` weights; missing ones are 0. Raises ValueError; ``what`` and ``of`` say what has weights for what."""
+    weights = [float(weight) for weight in given]
+    if len(weights) > length:
+        raise ValueError(f"{what} has {len(weights)} weights for {length} {of}")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise ValueError(f"{what} must be finite and not negative: {weights}")
+    return tuple(weights + [0.0] * (length - len(weights)))
 
 
 @dataclass(frozen=True)

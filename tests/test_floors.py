@@ -40,10 +40,11 @@ FLOORS = {
     "wdsflow.indexing": 4,
     "wdsflow.validate": 5,
     "wdsflow.filtering": 5,
-    "wdsflow.training": 6,
-    "wdsflow.packing": 6,
-    "wdsflow.reshaping": 6,
-    "wdsflow.cli": 7,
+    "wdsflow.joining": 6,
+    "wdsflow.training": 7,
+    "wdsflow.packing": 7,
+    "wdsflow.reshaping": 7,
+    "wdsflow.cli": 8,
 }
 # Floors inside the large rooms, lowest first: folders, and modules that stand beside them. "" is
 # every other module there.

@@ -16,6 +16,7 @@ from .orders.balanced import BalancedOrder
 from .ranks import JobRank, current_rank, decoders_for, talks
 from .sources import (
     Fields,
+    FieldsToSet,
     OpenedSource,
     Path,
     Shards,
@@ -43,6 +44,10 @@ def feed(
     seed: int = 0,
     ledger: Path | None = None,
     where: str | None = None,
+    join: Path | None = None,
+    join_on: str = "key",
+    join_set: FieldsToSet = (),
+    caption_probs: Sequence[float] | None = None,
     drop_last: bool = False,
     epoch_samples: int | None = None,
     rank: int | None = None,
@@ -82,6 +87,13 @@ def feed(
         seed: of the order, and of random transforms, which are seeded for each sample.
         ledger: folder that ``wdsflow measure`` or ``filter`` wrote, for ``where``.
         where: give only samples that this predicate keeps: "clip_similarity > 0.28".
+        join: a table whose values become fields of samples while they are read, instead of the members in the shards: a file
+            (.parquet, .csv, .jsonl), a folder of such files, or one that ``wdsflow measure`` or ``filter`` wrote. The
+            rules are those of ``wdsflow graft``.
+        join_on: "key", or "json:NAME" for a value in the json; "key=COLUMN" if the column of the table has another name.
+        join_set: what to set, from which column: {"txt": "caption", "json:recaption": "text"}.
+        caption_probs: weights of the places of captions in ``fields``, such as (0.5, 0.5) for "txt|join:caption". One is drawn
+            for each sample and epoch; the others follow if the sample lacks it.
         drop_last: leave out the last batches that are smaller. Without it batches of the last step may differ by one sample
             between ranks, which losses that gather tensors of all ranks do not allow.
         epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until each that may repeat
@@ -99,6 +111,7 @@ def feed(
         FeedError: an argument is wrong, the memory is too little, or nothing is left for a rank.
         ShardsError: a ValueError; the shards do not exist, or no sample has all fields.
         SubsetError: a ValueError; a ledger does not fit its shards.
+        JoinError: a ValueError; the table cannot be read, no sample has a row, or several rows or samples have one key.
 
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """
@@ -116,7 +129,16 @@ def feed(
     if drop_last not in (True, False):
         raise FeedError(f"drop_last is {drop_last!r}; it must be True or False")
     usual = WeightedSource(
-        fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where
+        fields=fields,
+        map=map,
+        transform=transform,
+        tokenizer=tokenizer,
+        ledger=ledger,
+        where=where,
+        join=join,
+        join_on=join_on,
+        join_set=join_set,
+        caption_probs=caption_probs,
     )
     options = replace(
         _checked(FeedOptions() if options is None else options), fields=field_names(fields)
@@ -222,6 +244,8 @@ def _checked(options: FeedOptions) -> FeedOptions:
         ("image", "fields"),
         ("schedule", "shuffle"),
         ("ledger", "ledger"),
+        ("join", "join"),
+        ("caption_probs", "caption_probs"),
     ):
         if getattr(options, name) != getattr(plain, name):
             raise FeedError(

@@ -7,6 +7,7 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.training.caption_sources import Tokenizer, no_tokenizer
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.orders.order import Order
 from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
 from wdsflow.training.ranks import JobRank
@@ -16,12 +17,13 @@ from .catalog.sample_catalog import Catalog
 
 @dataclass(frozen=True, kw_only=True)
 class FeedSource:
-    """How samples of one source are made. ``images``: None if they have none."""
+    """How samples of one source are made. ``images``: None if they have none; ``join``: None without a table."""
 
     images: ImageWork | None
     columns: FeedColumns
     catalog: Catalog
     tokenizer: Tokenizer
+    join: JoinedFields | None = None
 
     @classmethod
     def of(
@@ -31,6 +33,7 @@ class FeedSource:
         tokenizer: Tokenizer | None,
         options: FeedOptions,
         max_pixels: int | None = None,
+        join: JoinedFields | None = None,
     ) -> "FeedSource":
         """Return a source with these columns. Images of more than ``max_pixels`` are lost, by default of Pillow's limit."""
         images = None
@@ -45,9 +48,14 @@ class FeedSource:
             allow_pipe=options.allow_pipe,
             needed=columns.needed,
             everything=columns.map is not None,
+            join=join,
         )
         return cls(
-            images=images, columns=columns, catalog=catalog, tokenizer=tokenizer or no_tokenizer
+            images=images,
+            columns=columns,
+            catalog=catalog,
+            tokenizer=tokenizer or no_tokenizer,
+            join=join,
         )
 
     @property

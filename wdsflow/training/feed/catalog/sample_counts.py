@@ -84,8 +84,10 @@ class _Counting:
     def __init__(self, catalog: Catalog, urls: Sequence[Shard], numbers: Sequence[int]) -> None:
         self.counts: dict[int, ShardCount] = {}
         self._catalog, self._urls, self._numbers = catalog, urls, numbers
-        # The part of a shard that a ledger keeps has other numbers than sizes.json.
-        self._first = {} if catalog.view is not None else _first_of_folders(urls)
+        # The part of a shard that a ledger keeps has other numbers than sizes.json, and so may have
+        # samples with fields of a table.
+        is_listed = catalog.view is None and catalog.join is None
+        self._first = _first_of_folders(urls) if is_listed else {}
         # Shards of this rank that sizes.json may know, by
         # folder. The first of each folder is always read.
         self._others: dict[str, list[int]] = {}

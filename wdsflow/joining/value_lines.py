@@ -83,7 +83,7 @@ def read_rows(path: Path) -> Iterator[Sequence[StoredValue]]:
                 lines.append(line)
                 lines_after = line[0]
                 if not lines_after:
-                    yield _row_of(lines)
+                    yield row_of(lines, 1)
                     lines = []
     except ParquetError as error:
         raise OSError(errno.EIO, str(error), str(path)) from None
@@ -91,11 +91,11 @@ def read_rows(path: Path) -> Iterator[Sequence[StoredValue]]:
         raise OSError(errno.EIO, "the file ends within a row", str(path))
 
 
-def _row_of(lines: Sequence[Sequence[Any]]) -> list[StoredValue]:
-    """Return the values of a row from its lines. All parts of a value have its kind."""
+def row_of(lines: Sequence[Sequence[Any]], first_cell: int) -> list[StoredValue]:
+    """Return the values of a row from its lines: kind and data of each, from ``first_cell`` on. All parts of a value have its kind."""
     first = lines[0]
     values: list[StoredValue] = []
-    for column in range(1, len(first), 2):
+    for column in range(first_cell, len(first), 2):
         kind, data = first[column], first[column + 1]
         if len(lines) > 1 and data is not None:
             data = b"".join(line[column + 1] or b"" for line in lines)

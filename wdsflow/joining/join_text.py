@@ -2,6 +2,8 @@
 
 import math
 
+from wdsflow.text.utf8 import in_utf8
+
 from .join_on import HASHES
 
 # DuckDB's types of integers in Parquet files.
@@ -26,7 +28,7 @@ def join_text(value: object, kind: str) -> str | None:
         value = f"{value & (1 << 64) - 1:016x}" if kind == "xxh3" else str(value)
     if not isinstance(value, str) or not value:
         return None
-    text: str = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    text = in_utf8(value)
     return text.lower() if kind in HASHES else text
 
 

@@ -1,6 +1,7 @@
 """The files of a table: Parquet, CSV, JSON lines, or the ledger of a run."""
 
 import glob
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from wdsflow.shards.braces import expand_braces
 from wdsflow.shards.numbered_names import natural
-from wdsflow.shards.shard import Shard
+from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceError
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 from wdsflow.table_files.parquet_file import ParquetFile
+from wdsflow.table_files.remote_copy import copied
 from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
 
 # Modules of filtering are loaded for ledgers only: they
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 # Lines that are searched for names of columns.
 _SEARCHED_LINES = 1000
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 @dataclass
@@ -33,11 +36,13 @@ class TableFiles:
         kind: parquet, csv, tsv, jsonl or ledger.
         files: in natural order.
         shards: of a ledger, the shard that each file is about.
+        urls: of a remote table, its files.
     """
 
     kind: str
     files: list[Path]
     shards: dict[Path, "ShardRecord"] = field(default_factory=dict)
+    urls: list[Shard] = field(default_factory=list)
 
     @property
     def is_parquet(self) -> bool:
@@ -47,9 +52,18 @@ class TableFiles:
     def identity(self) -> list[object]:
         """Return an identity that changes with the table. Raises TableError, OSError."""
         try:
-            return [[str(path), input_identity(Shard.file(str(path)))] for path in self.files]
+            files = self.urls or [Shard.file(str(path)) for path in self.files]
+            return [[str(file), input_identity(file)] for file in files]
         except SourceError as error:
             raise TableError(f"the table cannot be read: {error}") from None
+
+    def on_this_machine(self, folder: Path) -> "TableFiles":
+        """Return the table with its files on this machine: those of a remote one are copied into a folder. Raises TableError."""
+        if not self.urls:
+            return self
+        return TableFiles(
+            self.kind, [Path(copied(url, folder, f".{self.kind}")) for url in self.urls]
+        )
 
     def columns(self) -> list[str]:
         """Return the names of the columns; of JSON lines those of the first 1,000. Raises TableError."""
@@ -88,6 +102,16 @@ def locate_table(given: str | Path) -> TableFiles:
         files = _matching_files(path, text)
     files.sort(key=lambda file: natural(str(file)))
     return TableFiles(_kind_of_all(files, text), files)
+
+
+def locate_any_table(given: str | Path) -> TableFiles:
+    """Return the files of a table on this machine, as ``locate_table`` does, or of a remote one. Raises TableError."""
+    text = str(given)
+    if not URL.match(text) or Path(text).exists():
+        return locate_table(given)
+    urls = [Shard.url(url) for url in expand_braces(text)]
+    names = [Path(unsigned(url).rpartition("/")[2]) for url in urls]
+    return TableFiles(_kind_of_all(names, text), [], urls=urls)
 
 
 def open_parquet(path: Path) -> ParquetFile:
