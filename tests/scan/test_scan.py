@@ -26,7 +26,7 @@ from wdsflow.scan.evidence import (
     ShardEvidence,
 )
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.samples.grouping import Repeats
+from wdsflow.shards.samples.repeats import Repeats
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import is_meta, split_name
 

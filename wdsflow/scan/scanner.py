@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
-from wdsflow.shards.samples.grouping import Repeats
+from wdsflow.shards.samples.repeats import Repeats
 from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, Stop
 
