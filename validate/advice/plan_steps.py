@@ -15,7 +15,8 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 from ..rules.field_contents import other_name
 from ..rules.kit.base import is_option, renamed
 from ..rules.kit.shape_edits import CAPTION, caption_edits, fits_option, other_names, shapes_of
-from .repair_forecast import RepairForecast, may_lack_image_name, may_pair
+from .hidden_pairs import may_lack_image_name, may_pair
+from .repair_forecast import RepairForecast
 
 # Adds steps to a plan; each result is another attempt, the most complete first.
 Suggest = Callable[[RepairForecast, RepairPlan], Iterator[RepairPlan]]

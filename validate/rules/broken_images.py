@@ -18,7 +18,8 @@ from wdsflow.scan.evidence import (
 
 from ..finding import Finding
 from .kit.base import Context, Rule, TallyRule
-from .kit.families import ImageLossRule, QualityRule
+from .kit.quality_rules import QualityRule
+from .kit.sample_loss_rules import ImageLossRule
 
 # 2^22 = 4.2 megapixels.
 _LARGE = 22

@@ -19,9 +19,11 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
 from .kit.base import Context, Rule, keep
-from .kit.families import LossRule, QualityRule, flag
 from .kit.field_roles import fields_in
 from .kit.folded_shapes import folded
+from .kit.quality_rules import QualityRule
+from .kit.sample_loss_rules import LossRule
+from .kit.training_rules import flag
 
 _FREQUENT_SHARE = 0.05
 _FREQUENT_LEAST = 20

@@ -25,7 +25,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
 from .kit.base import Context, TallyRule, first_seen, parts_seen
-from .kit.families import LossRule
+from .kit.sample_loss_rules import LossRule
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
 

@@ -11,8 +11,8 @@ from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
-from .kit.families import QualityRule
 from .kit.field_roles import Role, accepted_fields, fields_in
+from .kit.quality_rules import QualityRule
 from .kit.rule_loss import loss
 
 # Share of the samples of a shard: fewer do not show which fields it has.

@@ -11,10 +11,10 @@ from wdsflow.text.shell import escape
 
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
-from .kit.families import LossRule
 from .kit.field_roles import fields_in
 from .kit.folded_shapes import folded
 from .kit.rule_loss import RuleLoss
+from .kit.sample_loss_rules import LossRule
 
 # Shapes that share a base name; with more, the cause is something other than folders.
 _MOST_SHAPES = 50

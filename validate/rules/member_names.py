@@ -7,8 +7,8 @@ from wdsflow.text.words import how_many
 
 from ..finding import Severity
 from .kit.base import Context, TallyRule, first_seen
-from .kit.families import LossRule
 from .kit.rule_loss import RuleLoss, crashes, loss
+from .kit.sample_loss_rules import LossRule
 
 
 class NoField(TallyRule):

@@ -14,10 +14,10 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
-from .kit.families import LossRule
 from .kit.field_roles import fields_in
 from .kit.folded_shapes import fold, folded, is_wild, undotted
 from .kit.rule_loss import RuleLoss, crashes, valid
+from .kit.sample_loss_rules import LossRule
 
 # Hashes of keys that the scan keeps of a shard.
 _SKETCH = 64

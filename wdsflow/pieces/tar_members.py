@@ -131,9 +131,9 @@ def _long_header(name: str, size: int, *, fits: bool, extended: bool) -> bytes:
     if extended:
         info.pax_headers = {"path": name, "size": str(size)}
     # DALI knows long names as GNU tar writes them, and no PAX headers; all others know both.
-    is_long_name_only = not fits and size <= _LARGEST and not extended
-    form = tarfile.GNU_FORMAT if is_long_name_only else tarfile.PAX_FORMAT
-    return info.tobuf(form, "utf-8", "surrogateescape")
+    if not fits and size <= _LARGEST and not extended:
+        return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def _split(name: bytes) -> tuple[bytes, bytes] | None:
