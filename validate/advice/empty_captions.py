@@ -1,6 +1,8 @@
 """Samples that have an image and a caption without text."""
 
-from wdsflow.scan.evidence import BLANK, EMPTY, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Shape
+from wdsflow.scan.statuses import BLANK, EMPTY
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from ..rules.kit.shape_edits import CAPTION

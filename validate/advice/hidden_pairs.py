@@ -3,8 +3,9 @@
 from collections.abc import Collection, Sequence
 
 from wdsflow.repair.pairing import CAPTIONS_ALONE
-from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_side_image
+from wdsflow.scan.shapes import Shape
 
 from ..rules.kit.shape_edits import shapes_of
 

@@ -7,8 +7,10 @@ from itertools import islice
 from wdsflow.readers.base import KEY, URL, Reader
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.caption_encoding import EncodingGuess
-from wdsflow.scan.evidence import OK, Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import other_caption_names
+from wdsflow.scan.shapes import Part, Shape
+from wdsflow.scan.statuses import OK
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 

@@ -5,8 +5,9 @@ from itertools import combinations, islice
 from wdsflow.repair.field_contents import is_refused
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS
+from wdsflow.scan.shapes import Shape
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .hidden_pairs import may_pair

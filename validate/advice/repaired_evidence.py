@@ -3,7 +3,8 @@
 import os
 from dataclasses import replace
 
-from wdsflow.scan.evidence import Runs, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Runs
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.tar.members import Stop
 

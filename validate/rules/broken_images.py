@@ -3,18 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.scan.evidence import (
-    BAD,
-    BIG,
-    BIG_BAD,
-    BOMB,
-    CUT,
-    EMPTY,
-    MARKUP,
-    NOT_IMAGE,
-    ShardEvidence,
-    Tally,
-)
+from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.scan.statuses import BAD, BIG, BIG_BAD, BOMB, CUT, EMPTY, MARKUP, NOT_IMAGE
 
 from ..finding import Finding
 from .kit.base import Context, Rule, TallyRule

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Part, Run, Runs, Shape, ShapeCount
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed

@@ -5,8 +5,9 @@ from itertools import combinations
 from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Run, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.runs import is_junk_run
+from wdsflow.scan.shapes import Run, ShapeCount
 from wdsflow.text.shell import escape
 
 from ..finding import Finding, Severity

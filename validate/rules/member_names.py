@@ -1,8 +1,9 @@
 """Names of members that readers skip or misinterpret."""
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Part, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.runs import is_junk_run
+from wdsflow.scan.shapes import Part
 from wdsflow.text.words import how_many
 
 from ..finding import Severity

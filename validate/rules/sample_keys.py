@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.shared_keys import share_keys
-from wdsflow.scan.evidence import Part, Run, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.runs import is_junk_run, merged
+from wdsflow.scan.shapes import Part, Run, Shape
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 

@@ -7,7 +7,9 @@ from typing import ClassVar, NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import OK, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import OK
 
 from ...finding import Finding, Severity
 from .base import Context, TallyRule
