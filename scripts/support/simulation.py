@@ -22,8 +22,8 @@ from typing import Any
 
 from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.worker import Worker
-from wdsflow.filtering import run_pass
-from wdsflow.filtering.filter_pass import Pass
+from wdsflow.filtering.passes import run_pass
+from wdsflow.filtering.passes.filter_pass import Pass
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.run_options import RunOptions

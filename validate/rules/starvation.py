@@ -11,7 +11,7 @@ from ..forecast.working_settings import working_settings
 from ..verdicts.verdict import PIPELINE
 from ..verdicts.wording import short_title
 from .kit.base import Context, Rule
-from .kit.families import TrainingRule, flag
+from .kit.training_rules import TrainingRule, flag
 
 _WORKS = {
     "--workers": ", the most that works",

@@ -4,7 +4,9 @@ from collections.abc import Container
 from dataclasses import replace
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import BAD, Evidence, Run, Runs, Shape, ShardEvidence
+from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.scan.shapes import Run, Runs, Shape
+from wdsflow.scan.statuses import BAD
 
 
 def depends_on(reader: Reader, evidence: Evidence, statuses: Container[str]) -> bool:

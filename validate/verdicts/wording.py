@@ -4,7 +4,8 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Shape
 from wdsflow.text.shell import escape
 
 LOSSES: dict[str, str] = {

@@ -18,22 +18,13 @@ from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .column_status import status_in_column
-from .evidence import (
-    EMPTY,
-    NOT_UTF8,
-    OK,
-    OPAQUE,
-    SUSPECT,
-    UNKNOWN,
-    FieldCount,
-    Part,
-    ScanOptions,
-    ShardEvidence,
-)
+from .evidence import FieldCount, ScanOptions, ShardEvidence
 from .frequent import Frequent
 from .image_scan import ImageScanner
 from .json_scan import JsonScanner
 from .member_contents import MemberNotes, Read, read_all
+from .shapes import Part
+from .statuses import EMPTY, NOT_UTF8, OK, OPAQUE, SUSPECT, UNKNOWN
 
 # Bytes from which a text is reported as huge.
 _LONG_TEXT = 1 << 20

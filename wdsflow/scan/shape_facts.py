@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from .evidence import ShapeCount, ShardEvidence, Tally
+from .evidence import ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
 from .runs import is_junk_run, merged
+from .shapes import ShapeCount
 
 Note = Callable[[str], Tally]
 

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import (
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.runs import is_junk_run
+from wdsflow.scan.shapes import Part, ShapeCount
+from wdsflow.scan.statuses import (
     BIG,
     BIG_BAD,
     BLANK,
@@ -22,11 +25,7 @@ from wdsflow.scan.evidence import (
     NO_LIBRARY,
     NOT_IMAGE,
     NOT_UTF8,
-    Part,
-    ShapeCount,
-    ShardEvidence,
 )
-from wdsflow.scan.runs import is_junk_run
 
 from .base import Context
 from .field_roles import ROLES, alternative, has_role

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import Sidecars
-from wdsflow.scan.evidence import Evidence, Part, Shape, ShardEvidence, Tally
+from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally
+from wdsflow.scan.shapes import Part, Shape
 from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import how_many, listed
 

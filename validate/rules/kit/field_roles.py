@@ -4,8 +4,10 @@ from typing import Literal
 
 from wdsflow.readers.base import BAD_MARK, Reader
 from wdsflow.readers.wanted_fields import extension_of
-from wdsflow.scan.evidence import OK, Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES
+from wdsflow.scan.shapes import Part, Shape
+from wdsflow.scan.statuses import OK
 
 from .base import Context
 from .folded_shapes import is_wild

@@ -7,23 +7,10 @@ from dataclasses import dataclass, replace
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, extension_of
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import (
-    BAD,
-    BLANK,
-    EMPTY,
-    NO_CAPTION,
-    NOT_UTF8,
-    OK,
-    OPAQUE,
-    UNKNOWN,
-    Part,
-    Run,
-    Runs,
-    Shape,
-    ShapeCount,
-    ShardEvidence,
-)
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, is_side_image
+from wdsflow.scan.shapes import Part, Run, Runs, Shape, ShapeCount
+from wdsflow.scan.statuses import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK, OPAQUE, UNKNOWN
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import is_option

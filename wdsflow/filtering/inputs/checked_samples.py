@@ -6,13 +6,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.samples import RejectedSample, ShardView, Views
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.short_look import some_of
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.sample_view import ViewOptions
-
-from .samples import RejectedSample, ShardView, Views
 
 # Shards whose first samples are surveyed, and samples of each.
 _SURVEYED, _SAMPLES = 3, 100

@@ -10,6 +10,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.predicates.sample_facts import InJson
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
+from wdsflow.filtering.samples import ShardView
 from wdsflow.shards.shard import Shard
 from wdsflow.stages.scores.base import Score, ScoreError
 from wdsflow.stages.scores.model.batch_score import BatchScore
@@ -18,7 +19,6 @@ from wdsflow.stages.scores.sample_fields import CAPTIONS
 from .caption_search import NoCaptions, find_captions
 from .checked_samples import SearchScope, all_samples, first_samples, spread_shards
 from .json_names import NoJsonValue, similar_names
-from .samples import ShardView
 
 AUTO = "auto"
 # Most samples that are read of all checked shards together:

@@ -5,6 +5,10 @@ from contextlib import ExitStack, closing
 
 from wdsflow.engines.base import work_on
 from wdsflow.filtering.recipe.recipe import canonical
+from wdsflow.filtering.run_folder import Layout
+from wdsflow.filtering.run_progress import RunWatch, watching
+from wdsflow.filtering.run_record import RunRecord
+from wdsflow.filtering.run_report import RunReport
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.shards.scratch import scratch
 
@@ -13,10 +17,6 @@ from .pass_engine import engine_for, joined
 from .pass_models import start_models
 from .pass_results import PassResults
 from .pass_tasks import RemainingShards, remaining_shards, shard_tasks
-from .run_folder import Layout
-from .run_progress import RunWatch, watching
-from .run_record import RunRecord
-from .run_report import RunReport
 
 
 def run_pass(pass_: Pass) -> RunReport:

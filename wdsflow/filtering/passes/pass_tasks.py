@@ -8,15 +8,15 @@ from typing import NamedTuple
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
+from wdsflow.filtering.run_differences import scores_of
+from wdsflow.filtering.run_folder import Layout
+from wdsflow.filtering.run_record import RunRecord
+from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.memory.sizes import parse_size
 from wdsflow.models.model_location import ModelLocation
 
 from .filter_pass import NumberedShard, Pass
-from .run_differences import scores_of
-from .run_folder import Layout
-from .run_record import RunRecord
-from .run_report import RunReport
 
 
 class RemainingShards(NamedTuple):

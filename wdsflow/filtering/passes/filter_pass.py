@@ -9,11 +9,10 @@ from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.stored_scores import is_complete
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe, digest, recorded
+from wdsflow.filtering.run_folder import Layout, quarantine_option
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_report import RunReport
 from wdsflow.shards.shard import Shard
-
-from .run_folder import Layout, quarantine_option
-from .run_options import RunOptions
-from .run_report import RunReport
 
 # Index among the shards of the run, url, and name of the output.
 NumberedShard = tuple[int, Shard, str]

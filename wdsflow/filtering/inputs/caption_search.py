@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from wdsflow.expressions.errors import nearest
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.samples import ShardView
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard import Shard
 from wdsflow.stages.scores.base import ScoreError
@@ -14,7 +15,6 @@ from wdsflow.stages.scores.sample_fields import CAPTIONS, parse_captions
 from wdsflow.text.words import how_many
 
 from .checked_samples import SearchScope, first_samples
-from .samples import ShardView
 
 _JSON = ("json", "jsn")
 _NOT_TEXT = frozenset({*_JSON, "cls", "label", "class"})

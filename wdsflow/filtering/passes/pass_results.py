@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from wdsflow.engines.base import WorkerFailure
 from wdsflow.filtering.deciding.broken_scores import BrokenRunGuard
+from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
+from wdsflow.filtering.run_options import OutputError
+from wdsflow.filtering.run_record import RunRecord
+from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.shards.atomic import UNREADABLE
-
-from .run_folder import ShardFailure, ShardRecord
-from .run_options import OutputError
-from .run_record import RunRecord
-from .run_report import RunReport
 
 
 class PassResults:

@@ -8,6 +8,9 @@ from functools import partial
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.stored_scores import missing_columns
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
+from wdsflow.filtering.run_options import say_all
+from wdsflow.filtering.run_record import RunRecord
+from wdsflow.filtering.score_costs import models_by_digest
 from wdsflow.memory.batching.device_names import choose
 from wdsflow.models.model_costs import ModelCost, add_costs
 from wdsflow.models.model_location import ModelLocation
@@ -17,9 +20,6 @@ from wdsflow.stages.scores.model.model import Model
 
 from .filter_pass import Pass
 from .pass_tasks import RemainingShards
-from .run_options import say_all
-from .run_record import RunRecord
-from .score_costs import models_by_digest
 
 _Costs = Callable[[Mapping[str, Model]], list[ModelCost]]
 
