@@ -59,7 +59,7 @@ ROOMS = {
         "page",
         "",
     ),
-    "wdsflow.shards": ("source", "tar", "samples"),
+    "wdsflow.shards": ("source", "cache", "tar", "samples"),
     "wdsflow.stages": ("imaging", "scores"),
     "wdsflow.stages.scores": ("model",),
     "wdsflow.training": ("orders", "pixels", "stalls", "workers", "feed", "openclip", "launch"),

@@ -83,6 +83,10 @@ class UnpairedSubset(ValueError):
     """A ledger is given without a predicate, or a predicate without a ledger."""
 
 
+class UnpairedCache(ValueError):
+    """A cache is given without its size, or a size without a cache."""
+
+
 class NothingKept(SubsetError):
     """A predicate keeps no sample of the shards."""
 
@@ -97,7 +101,8 @@ class FeedOptions:
         fields: of ``wdsflow.feed``, which messages repeat in its call.
 
     Raises:
-        ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and ``where`` is given.
+        ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and ``where`` is given,
+            or only one of ``cache`` and ``cache_size``.
     """
 
     caption: str | None = option(
@@ -121,6 +126,16 @@ class FeedOptions:
         'Train only on samples that this keeps, by the scores in --ledger: "clip_similarity > 0.28".',
         metavar="PREDICATE",
         panel=SAMPLES,
+    )
+    cache: str | None = option(
+        None,
+        "Folder on a disk of this machine that keeps shards of servers, for all ranks and runs here; with --cache-size.",
+        metavar="DIR",
+    )
+    cache_size: int | str | None = option(
+        None,
+        "Limit of all shards in --cache, such as 500GiB. Those are kept that are needed next.",
+        metavar="SIZE",
     )
     decode: Literal["fast", "exact", "reference"] = option(
         "fast",
@@ -184,6 +199,12 @@ class FeedOptions:
     fields: tuple[str, ...] = ()
 
     @property
+    def cache_bytes(self) -> int | None:
+        """The limit of the cache in bytes."""
+        assert not isinstance(self.cache_size, str)
+        return self.cache_size
+
+    @property
     def memory_bytes(self) -> int | None:
         """The memory limit in bytes."""
         assert not isinstance(self.memory, str)
@@ -199,6 +220,14 @@ class FeedOptions:
                 )
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_size(self.memory))
+        if self.cache_size is not None:
+            object.__setattr__(self, "cache_size", parse_size(self.cache_size))
+        if (self.cache is None) != (self.cache_size is None):
+            given, missing = ("cache", "cache_size") if self.cache else ("cache_size", "cache")
+            raise UnpairedCache(
+                f"{given} is given without {missing}: the cache is a folder and a size, such as "
+                'cache="/nvme/wdsflow" and cache_size="500GiB"'
+            )
         if (self.ledger is None) != (self.where is None):
             given, missing = ("where", "ledger") if self.ledger is None else ("ledger", "where")
             raise UnpairedSubset(

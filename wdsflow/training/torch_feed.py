@@ -1,5 +1,6 @@
 """A feed for any training loop, from one or several sources. Imports torch."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,6 +44,8 @@ def feed(
     seed: int = 0,
     ledger: Path | None = None,
     where: str | None = None,
+    cache: Path | None = None,
+    cache_size: int | str | None = None,
     drop_last: bool = False,
     epoch_samples: int | None = None,
     rank: int | None = None,
@@ -82,6 +85,9 @@ def feed(
         seed: of the order, and of random transforms, which are seeded for each sample.
         ledger: folder that ``wdsflow measure`` or ``filter`` wrote, for ``where``.
         where: give only samples that this predicate keeps: "clip_similarity > 0.28".
+        cache: folder on a disk of this machine that keeps shards of servers, for all ranks and runs here. What is needed
+            next is kept; the batches are the same as without it.
+        cache_size: limit of all shards in ``cache``, such as "500GiB".
         drop_last: leave out the last batches that are smaller. Without it batches of the last step may differ by one sample
             between ranks, which losses that gather tensors of all ranks do not allow.
         epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until each that may repeat
@@ -118,10 +124,14 @@ def feed(
     usual = WeightedSource(
         fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where
     )
-    options = replace(
-        _checked(FeedOptions() if options is None else options), fields=field_names(fields)
-    )
+    options = _checked(FeedOptions() if options is None else options)
     try:
+        options = replace(
+            options,
+            fields=field_names(fields),
+            cache=None if cache is None else os.fspath(cache),
+            cache_size=cache_size,
+        )
         opened = [
             open_source(data, source, job_rank, options)
             for data, source in named_sources(shards, usual)
@@ -222,6 +232,7 @@ def _checked(options: FeedOptions) -> FeedOptions:
         ("image", "fields"),
         ("schedule", "shuffle"),
         ("ledger", "ledger"),
+        ("cache", "cache"),
     ):
         if getattr(options, name) != getattr(plain, name):
             raise FeedError(

@@ -30,7 +30,8 @@ class RunPlan:
 
     def __init__(self, folder: CacheFolder) -> None:
         self._folder = folder
-        self._lock = threading.Lock()
+        # A feed that is dropped ends its plan, maybe during garbage collection inside these functions.
+        self._lock = threading.RLock()
         self._owner = os.getpid()
         self._path: Path | None = None
         self._file = -1

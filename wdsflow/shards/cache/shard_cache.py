@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from .policy import NEVER, UNPLANNED, Kept, victims
 _PAUSE = 60.0
 # Times that a file is looked for again which another process removed meanwhile.
 _TRIES = 5
+_UNUSABLE = "wdsflow: the cache %s cannot be used, shards are read from their servers: %s"
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +36,8 @@ class CacheFigures:
 
     ``hits``: shards that were read from a file; ``saved``: their bytes. ``stored``: shards whose download
     was begun; ``passed``: shards that were read around it. ``downloaded``: bytes from servers.
-    ``size``: bytes of the folder when that was last counted, parts included, and ``limit`` of them.
+    ``size``: bytes of all shards in the folder when they were last counted, parts as a whole, of at most
+    ``limit``.
     """
 
     limit: int
@@ -45,6 +47,14 @@ class CacheFigures:
     passed: int = 0
     saved: int = 0
     downloaded: int = 0
+
+    def since(self, before: "CacheFigures") -> "CacheFigures":
+        """Return the figures without those of before."""
+        counts = {
+            name: getattr(self, name) - getattr(before, name)
+            for name in ("hits", "stored", "passed", "saved", "downloaded")
+        }
+        return replace(self, **counts)
 
 
 class ShardCache:
@@ -67,10 +77,8 @@ class ShardCache:
     # The future
 
     def plan(self) -> RunPlan:
-        """Return a plan, for a run to note what it needs next."""
-        plan = RunPlan(self.folder)
-        self._plans.add(plan)
-        return plan
+        """Return an empty plan, for a run to note what it needs next."""
+        return RunPlan(self.folder)
 
     def end_plan(self, plan: RunPlan) -> None:
         """Remove a plan, and stop downloads that nobody waits for once no plan is left."""
@@ -81,10 +89,12 @@ class ShardCache:
 
     def begin(self, plan: RunPlan, uses: list[int], of_epoch: int) -> None:
         """Replace a plan by that of an epoch and those after it, see ``RunPlan.begin``; remove parts that nobody needs."""
+        self._plans.add(plan)
         try:
             plan.begin(uses, of_epoch)
             with self.folder.locked():
-                self._usable(self.folder.all(), needed_next(self.folder))
+                kept = self._usable(self.folder.all(), needed_next(self.folder))
+                self.figures.size = sum(stored.entry.size for stored in kept)
         except OSError as error:
             self._report(error)
 
@@ -166,7 +176,7 @@ class ShardCache:
         """Return a shard that is not in the folder, and store it if it is worth it. Raises ``SourceError``."""
         stored = open_stored(shard)
         if not isinstance(stored, RemoteSource) or not stored.version or not stored.length:
-            text = "%s is not cached: its server sends no ranges, or neither an ETag nor a time"
+            text = "wdsflow: %s is not cached: its server sends no ranges, or neither an ETag nor a time"
             self._tell("unknown", text, shard)
             with self._lock:
                 self.figures.passed += 1
@@ -257,7 +267,7 @@ class ShardCache:
         if entry.size > self.figures.limit:
             self._tell(
                 "limit",
-                "%s bytes of cache_size are less than a shard: it is read from its server each time",
+                "wdsflow: %s bytes of cache_size are less than a shard: it is read from its server each time",
                 f"{self.figures.limit:,}",
             )
             return None
@@ -324,7 +334,7 @@ class ShardCache:
         self._paused_until = time.monotonic() + _PAUSE
         self._tell(
             "disk",
-            "the cache %s cannot be used, shards are read from their servers: %s",
+            _UNUSABLE,
             self.folder.path,
             error,
         )
@@ -335,7 +345,7 @@ class ShardCache:
             if kind in self._reported:
                 return
             self._reported.add(kind)
-        _log.warning(f"wdsflow: {text}", *values)
+        _log.warning(text, *values)
 
 
 class _Counted(Source):
@@ -357,9 +367,13 @@ class _Counted(Source):
 
 
 @lru_cache(maxsize=16)
-def shared_cache(folder: str, limit: int) -> ShardCache:
-    """Return the cache of a folder, one for all feeds of this process. Raises OSError if it cannot be written."""
-    return ShardCache(Path(folder), limit)
+def shared_cache(folder: Path, limit: int) -> ShardCache | None:
+    """Return the cache of a folder, one for all feeds of this process; None if it cannot be used, which is reported."""
+    try:
+        return ShardCache(folder.absolute(), limit)
+    except OSError as error:
+        _log.warning(_UNUSABLE, folder, error)
+        return None
 
 
 def _is_written(stored: Stored) -> bool:
