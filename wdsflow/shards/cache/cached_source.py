@@ -94,12 +94,12 @@ class CachedSource(Source):
                 latest = time.monotonic() + _PATIENCE
             if self._available >= end:
                 return
-            if not state.st_nlink:
-                raise OSError("a part of a shard was removed")
             if self._download is None:
                 self._download = self._resume(self._file)
             if self._download is not None:
                 self._wait_for_download(self._download)
+            elif not state.st_nlink:
+                raise OSError("a part of a shard was removed")
             elif time.monotonic() < latest:
                 time.sleep(_LOOK)
             else:

@@ -3,14 +3,16 @@
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 
 from .entry import Entry
-from .folder import CacheFolder, unlock
+from .folder import CacheFolder
+from .locks import unlock
 
-# Bytes that are written at a time.
-_PIECE = 1 << 20
+# Bytes that are written at a time: those of the first request must not wait for the second.
+_PIECE = 256 << 10
 
 
 class Download:
@@ -52,14 +54,15 @@ class Download:
         try:
             self._write()
         except SourceChangedError as error:
-            self._folder.remove(self._entry)
             self.error = error
+            self._folder.remove(self._entry)
         except SourceError as error:
             self.error = error
         except OSError as error:
-            # What is there takes up space on a disk that may be full.
-            self._folder.remove(self._entry)
             self.error = error
+            # What is there takes up space on a disk that may be full.
+            with suppress(OSError):
+                self._folder.remove(self._entry)
         finally:
             unlock(self._file)
             os.close(self._file)

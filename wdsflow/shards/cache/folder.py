@@ -10,7 +10,6 @@
 Files with other names are never touched.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .entry import Entry, boot_digest
+from .locks import lock, try_lock, unlock
 
 # See https://bford.info/cachedir/
 _TAG = (
@@ -57,9 +57,8 @@ class CacheFolder:
         """Let no other process decide what is kept during the block."""
         file = self._open_lock()
         try:
-            with held(file):
-                fcntl.flock(file, fcntl.LOCK_EX)
-                yield
+            lock(file)
+            yield
         finally:
             unlock(file)
             os.close(file)
@@ -128,60 +127,3 @@ def _is_broken(stored: Stored) -> bool:
     if stored.entry.is_part:
         return stored.entry.boot != boot_digest() or stored.bytes > stored.entry.size
     return stored.bytes != stored.entry.size
-
-
-# Locks
-
-# Descriptors with a lock: a process that is forked must not keep it when this one is killed.
-_held: set[int] = set()
-
-
-def try_lock(file: int) -> bool:
-    """Lock an open file if no other process, and no other descriptor of this one, has."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    _held.add(file)
-    return True
-
-
-def unlock(file: int) -> None:
-    """Release the lock of an open file, also where a forked process has the descriptor, too."""
-    _held.discard(file)
-    fcntl.flock(file, fcntl.LOCK_UN)
-
-
-@contextmanager
-def held(file: int) -> Iterator[None]:
-    """Let a process that is forked in the block close the file."""
-    _held.add(file)
-    try:
-        yield
-    finally:
-        _held.discard(file)
-
-
-def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock of a file; False if there is no such file."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(file)
-    return False
-
-
-def _close_in_child() -> None:
-    for file in _held:
-        with suppress(OSError):
-            os.close(file)
-    _held.clear()
-
-
-os.register_at_fork(after_in_child=_close_in_child)

@@ -17,7 +17,8 @@ import numpy as np
 
 from wdsflow.shards.atomic import create, remove_stale
 
-from .folder import CacheFolder, is_locked, try_lock, unlock
+from .folder import CacheFolder
+from .locks import is_locked, try_lock, unlock
 from .policy import next_uses
 
 _SUFFIX = ".plan"

@@ -18,7 +18,8 @@ from wdsflow.shards.source.remote import RemoteSource, as_source, open_stored, u
 from .cached_source import CachedSource
 from .download import Download
 from .entry import Entry, boot_digest, url_digest, url_number, version_digest
-from .folder import CacheFolder, Stored, is_locked, try_lock, unlock
+from .folder import CacheFolder, Stored
+from .locks import is_locked, try_lock, unlock
 from .plan import RunPlan, needed_next
 from .policy import NEVER, UNPLANNED, Kept, victims
 

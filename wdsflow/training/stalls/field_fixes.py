@@ -23,7 +23,7 @@ from wdsflow.training.sample_tasks import Reading, Task
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
 # Options of the feed that are no flags of the command.
 _NOT_FLAGS = frozenset({"argv", "dry_run"})
-_OF_CALL = frozenset({"fields", "image", "caption", "ledger", "where"})
+_OF_CALL = frozenset({"fields", "image", "caption", "ledger", "where", "cache", "cache_size"})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 # Names of json that are listed.
 _MOST_NAMES = 12
@@ -99,9 +99,8 @@ def _call(options: FeedOptions, values: dict[str, object]) -> str:
         words.append(
             f"fields=({', '.join(_literal('fields', field) for field in fields)}{',' * (len(fields) == 1)})"
         )
-    words += [
-        f"{name}={_literal(name, values[name])}" for name in ("ledger", "where") if name in values
-    ]
+    given = [name for name in ("ledger", "where", "cache", "cache_size") if name in values]
+    words += [f"{name}={_literal(name, values[name])}" for name in given]
     rest = {name: value for name, value in values.items() if name not in _OF_CALL}
     return f"wdsflow.feed({', '.join([*words, f'options={_settings(rest)}'] if rest else words)})"
 
