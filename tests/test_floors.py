@@ -68,7 +68,7 @@ ROOMS = {
         "passes",
         "",
     ),
-    "wdsflow.shards": ("source", "tar", "samples"),
+    "wdsflow.shards": ("source", "cache", "tar", "samples"),
     "wdsflow.stages": ("imaging", "scores"),
     "wdsflow.stages.scores": ("model",),
     "wdsflow.training": ("orders", "pixels", "stalls", "workers", "feed", "openclip", "launch"),

@@ -32,6 +32,7 @@ SIGNS = {
             "wdsflow.records",
             "wdsflow.engines.site",  # holds the lock of a record on another machine
             "wdsflow.shards.atomic",  # temporary files
+            "wdsflow.shards.cache.locks",  # shards that are being stored
             "wdsflow.shards.scratch",  # scratch folders
         },
     ),

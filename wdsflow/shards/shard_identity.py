@@ -4,12 +4,11 @@ import os
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import open_file, why_unreadable
-from wdsflow.shards.source.remote import about
+from wdsflow.shards.source.remote import MARKS, about
 
 _PIECES = 16
 # Bytes.
 PIECE = 4 << 10
-_MARKS = "etag ETag sha256 xet_hash blob_id md5Hash crc32c generation LastModified Last-Modified last_modified mtime".split()
 
 
 def piece_offsets(size: int) -> list[int]:
@@ -46,7 +45,7 @@ def input_identity(url: Shard) -> dict[str, object]:
     if path is None:
         info = about(url)
         remote: dict[str, object] = {"size": info.get("size")}
-        for mark in _MARKS:
+        for mark in MARKS:
             if info.get(mark) is not None:
                 remote[mark] = str(info[mark])
         return remote

@@ -93,6 +93,10 @@ class JoinError(FeedStopped, ValueError):
     """Samples and the table that is joined do not match; the message has the reason and what helps."""
 
 
+class UnpairedCache(ValueError):
+    """A cache is given without its size, or a size without a cache."""
+
+
 class NothingKept(SubsetError):
     """A predicate keeps no sample of the shards."""
 
@@ -107,7 +111,8 @@ class FeedOptions:
         fields: of ``wdsflow.feed``, which messages repeat in its call.
 
     Raises:
-        ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and ``where`` is given.
+        ValueError: a value is not one of its choices, or not positive; only one of ``ledger`` and ``where`` is given,
+            or only one of ``cache`` and ``cache_size``.
     """
 
     caption: str | None = option(
@@ -169,6 +174,16 @@ class FeedOptions:
         "Folder for indexes of joined tables, by default ~/.cache/wdsflow/joins. All ranks of a machine share it.",
         metavar="DIR",
         panel=OTHER,
+    )
+    cache: str | None = option(
+        None,
+        "Folder on a disk of this machine that keeps shards of servers, for all ranks and runs here; with --cache-size.",
+        metavar="DIR",
+    )
+    cache_size: int | str | None = option(
+        None,
+        "Limit of all shards in --cache, such as 500GiB. Those are kept that are needed next.",
+        metavar="SIZE",
     )
     decode: Literal["fast", "exact", "reference"] = option(
         "fast",
@@ -239,6 +254,12 @@ class FeedOptions:
         return tuple(map(float, str(self.caption_probs).split(",")))
 
     @property
+    def cache_bytes(self) -> int | None:
+        """The limit of the cache in bytes."""
+        assert not isinstance(self.cache_size, str)
+        return self.cache_size
+
+    @property
     def memory_bytes(self) -> int | None:
         """The memory limit in bytes."""
         assert not isinstance(self.memory, str)
@@ -254,6 +275,14 @@ class FeedOptions:
                 )
         if self.memory is not None:
             object.__setattr__(self, "memory", parse_size(self.memory))
+        if self.cache_size is not None:
+            object.__setattr__(self, "cache_size", parse_size(self.cache_size))
+        if (self.cache is None) != (self.cache_size is None):
+            given, missing = ("cache", "cache_size") if self.cache else ("cache_size", "cache")
+            raise UnpairedCache(
+                f"{given} is given without {missing}: the cache is a folder and a size, such as "
+                'cache="/nvme/wdsflow" and cache_size="500GiB"'
+            )
         if (self.ledger is None) != (self.where is None):
             given, missing = ("where", "ledger") if self.ledger is None else ("ledger", "where")
             raise UnpairedSubset(

@@ -1,5 +1,6 @@
 """A feed for any training loop, from one or several sources. Imports torch."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -48,6 +49,8 @@ def feed(
     join_on: str = "key",
     join_set: FieldsToSet = (),
     caption_probs: Sequence[float] | None = None,
+    cache: Path | None = None,
+    cache_size: int | str | None = None,
     drop_last: bool = False,
     epoch_samples: int | None = None,
     rank: int | None = None,
@@ -94,6 +97,9 @@ def feed(
         join_set: what to set, from which column: {"txt": "caption", "json:recaption": "text"}.
         caption_probs: weights of the places of captions in ``fields``, such as (0.5, 0.5) for "txt|join:caption". One is drawn
             for each sample and epoch; the others follow if the sample lacks it.
+        cache: folder on a disk of this machine that keeps shards of servers, for all ranks and runs here. What is needed
+            next is kept; the batches are the same as without it.
+        cache_size: limit of all shards in ``cache``, such as "500GiB".
         drop_last: leave out the last batches that are smaller. Without it batches of the last step may differ by one sample
             between ranks, which losses that gather tensors of all ranks do not allow.
         epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until each that may repeat
@@ -140,10 +146,14 @@ def feed(
         join_set=join_set,
         caption_probs=caption_probs,
     )
-    options = replace(
-        _checked(FeedOptions() if options is None else options), fields=field_names(fields)
-    )
+    options = _checked(FeedOptions() if options is None else options)
     try:
+        options = replace(
+            options,
+            fields=field_names(fields),
+            cache=None if cache is None else os.fspath(cache),
+            cache_size=cache_size,
+        )
         opened = [
             open_source(data, source, job_rank, options)
             for data, source in named_sources(shards, usual)
@@ -246,6 +256,7 @@ def _checked(options: FeedOptions) -> FeedOptions:
         ("ledger", "ledger"),
         ("join", "join"),
         ("caption_probs", "caption_probs"),
+        ("cache", "cache"),
     ):
         if getattr(options, name) != getattr(plain, name):
             raise FeedError(

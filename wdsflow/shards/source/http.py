@@ -31,7 +31,7 @@ class HttpFile:
     the server: the request is made again, and then it is an error. ``size`` is known after
     ``first``. Where the server redirects to another, that one gets the later requests, without
     credentials: the hub counts requests, and each would take twice as long. ``name`` is the shard,
-    for messages.
+    for messages. ``marks``: the headers of responses that name a version of the file.
     """
 
     def __init__(self, system: Any, url: str, name: str) -> None:
@@ -41,7 +41,7 @@ class HttpFile:
         self._target: URL | None = None
         self.size: int | None = None
         self._system = system
-        self._marks: dict[str, str] = {}
+        self.marks: dict[str, str] = {}
 
     def first(self, size: int) -> "bytes | HttpStream":
         """Return the first bytes, at most ``size``, or the whole file as a stream if the server sends no parts.
@@ -167,13 +167,13 @@ class HttpFile:
             if name in response.headers:
                 marks[name] = response.headers[name].removeprefix("W/")
         for name in _MARKS:
-            if name in marks and name in self._marks:
-                if marks[name] != self._marks[name]:
-                    raise SourceChangedError(f"{name} {self._marks[name]}, now {marks[name]}")
+            if name in marks and name in self.marks:
+                if marks[name] != self.marks[name]:
+                    raise SourceChangedError(f"{name} {self.marks[name]}, now {marks[name]}")
                 break
         if self.size is None:
             self.size = size
-        self._marks = {**marks, **self._marks}
+        self.marks = {**marks, **self.marks}
 
 
 class HttpStream:

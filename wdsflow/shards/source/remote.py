@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
@@ -31,6 +31,12 @@ _File = IO[bytes] | HttpStream
 # First byte, byte after the last; raises SourceError.
 Fetch = Callable[[int, int], bytes]
 
+# What file systems know of a file that changes with its bytes, the most reliable first.
+MARKS = (
+    "etag ETag sha256 xet_hash blob_id md5Hash crc32c generation "
+    "LastModified Last-Modified last_modified mtime"
+).split()
+
 # A question mark begins the query of a url.
 _GLOB = re.compile(r"[*\[]")
 
@@ -41,7 +47,11 @@ class RemoteSource(Source):
     While bytes are read in sequence it requests more and more of them at once, and the next ones in
     a thread before they are wanted; after a jump it requests only the wanted bytes. A request that
     fails is repeated; see ``trying``.
+
+    ``version``: what names the version of its bytes, see ``version_of``; "" if the server does not say.
     """
+
+    version = ""
 
     def __init__(
         self, url: Shard, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b""
@@ -171,14 +181,12 @@ class RemoteStream:
 
 def open_remote(shard: Shard) -> Source:
     """Open a url through fsspec; its contents are unpacked if it is compressed. Raises ``SourceError``."""
-    stored = open_stored(shard)
-    return _unpacked(stored) if isinstance(stored, RemoteSource) else _onwards(stored)
+    return as_source(open_stored(shard))
 
 
 def open_stored(shard: Shard) -> RemoteSource | RemoteStream:
     """Open a url for its bytes as they are stored; the first of them have come. Raises ``SourceError``."""
-    url = shard.exact
-    system, path = trying(HubUrl.of(url).web, shard) if url.startswith(SCHEME) else filesystem(url)
+    system, path = _file_of(shard)
     if "https" in system.protocol:
         return _open_http(system, shard, path)
     if hasattr(system, "local_expiry_check"):
@@ -192,6 +200,33 @@ def open_stored(shard: Shard) -> RemoteSource | RemoteStream:
         # The folder was listed before the file came, or before it was replaced.
         system.invalidate_cache()
         return _open_file(system, shard, path)
+
+
+def version_of(shard: Shard) -> tuple[int | None, str]:
+    """Return the size of a url's file now, and what names the version of its bytes, in one request. Raises ``SourceError``.
+
+    It is an ETag, a hash or a time, whichever the server gives; "" if it gives none.
+    """
+    system, path = _file_of(shard)
+    if "https" not in system.protocol:
+        facts = _facts(system, path, shard)
+        size = facts.get("size")
+        return size if isinstance(size, int) else None, _version(facts)
+    file = HttpFile(system, path, shard)
+    start = file.first(1)
+    if not isinstance(start, bytes):
+        start.close()
+    return file.size, _version(file.marks)
+
+
+def _version(facts: Mapping[str, object]) -> str:
+    return next((f"{mark} {facts[mark]}" for mark in MARKS if facts.get(mark) is not None), "")
+
+
+def _file_of(shard: Shard) -> tuple[Any, str]:
+    """Return the file system of a url, that of the web for the hub, and the path there. Raises ``SourceError``."""
+    url = shard.exact
+    return trying(HubUrl.of(url).web, shard) if url.startswith(SCHEME) else filesystem(url)
 
 
 def _open_file(system: Any, shard: Shard, path: str) -> RemoteSource | RemoteStream:
@@ -209,6 +244,8 @@ def _open_file(system: Any, shard: Shard, path: str) -> RemoteSource | RemoteStr
     size = getattr(file, "size", None)
     if size is not None and file.seekable():
         source = RemoteSource(shard, size, _parts_of(file, shard), file.close)
+        # What a file has looked up by itself.
+        source.version = _version(getattr(file, "details", None) or {})
         with _closed_on_error(source):
             source.read_at(0, FIRST)
         return source
@@ -223,7 +260,9 @@ def _open_http(system: object, shard: Shard, path: str) -> RemoteSource | Remote
     file = HttpFile(system, path, shard)
     start = file.first(_START)
     if isinstance(start, bytes):
-        return RemoteSource(shard, file.size or 0, file.fetch, lambda: None, start)
+        source = RemoteSource(shard, file.size or 0, file.fetch, lambda: None, start)
+        source.version = _version(file.marks)
+        return source
     stream = RemoteStream(shard, file.stream, file.size, start)
     with _closed_on_error(stream):
         stream.peek(FIRST)
@@ -247,8 +286,8 @@ def _parts_of(file: IO[bytes], shard: Shard) -> Fetch:
     return lambda start, stop: trying(lambda: fetch(start, stop), shard, stop - start)
 
 
-def _unpacked(source: RemoteSource) -> Source:
-    """Return the source, or its contents if it is compressed."""
+def unpacked(source: Source) -> Source:
+    """Return a source of stored bytes, or their contents if they are compressed. Raises ``SourceError``."""
     with _closed_on_error(source):
         start = source.read_at(0, FIRST)
     if compression_of(start) is None:
@@ -264,6 +303,11 @@ def _unpacked(source: RemoteSource) -> Source:
     return ForwardSource(source.url, raw, start, size=source.size, close=source.close)
 
 
+def as_source(stored: RemoteSource | RemoteStream) -> Source:
+    """Return the contents of stored bytes. Raises ``SourceError``."""
+    return unpacked(stored) if isinstance(stored, RemoteSource) else _onwards(stored)
+
+
 def _onwards(stream: RemoteStream) -> Source:
     with _closed_on_error(stream):
         start = stream.read(FIRST)
@@ -273,7 +317,7 @@ def _onwards(stream: RemoteStream) -> Source:
 
 
 @contextmanager
-def _closed_on_error(source: RemoteSource | RemoteStream) -> Iterator[None]:
+def _closed_on_error(source: Source | RemoteStream) -> Iterator[None]:
     """Close a source of which nothing can be read."""
     try:
         yield
@@ -304,12 +348,14 @@ def about(shard: Shard) -> dict[str, object]:
     url = shard.exact
     if url.startswith(SCHEME):
         return trying(lambda: HubUrl.of(url).facts(), shard)
-    system, path = filesystem(url)
+    return _facts(*filesystem(url), shard)
 
+
+def _facts(system: Any, path: str, shard: Shard) -> dict[str, object]:
     def ask() -> dict[str, object]:
         system.invalidate_cache()
-        found: dict[str, object] = system.info(path)
-        return found
+        facts: dict[str, object] = system.info(path)
+        return facts
 
     return trying(ask, shard)
 

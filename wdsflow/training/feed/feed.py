@@ -22,6 +22,7 @@ from wdsflow.training.workers.sample_members import OpenShards
 from wdsflow.training.workers.sample_work import ChunkWork, SampleWork
 from wdsflow.training.workers.threads import DecodingThreads
 
+from .cache_plan import CachePlan
 from .epoch.assembler import Assembler
 from .epoch.epoch_run import EpochRun
 from .epoch.planner import Planner
@@ -64,6 +65,8 @@ class Feed:
             source.catalog.hurt = self.tally.hurt
         # Image headers are checked before Pillow decodes: its warnings would only repeat that.
         warnings.filterwarnings("ignore", module=r"PIL\.Image$")
+        cache = recipe.cache
+        self._cache_plan = None if cache is None else CachePlan(recipe, cache)
         # The latest one.
         self.run: EpochRun | None = None
 
@@ -87,6 +90,8 @@ class Feed:
 
     def start(self, epoch: int, begin: EpochPosition) -> EpochRun:
         """Begin at a position of an epoch."""
+        if self._cache_plan is not None:
+            self._cache_plan.begin(epoch)
         self.run = EpochRun(
             partial(self._begin_decoding, epoch),
             partial(self._planner, epoch, begin),
@@ -99,6 +104,8 @@ class Feed:
         if self.run is not None:
             self.run.close()
             self.run = None
+        if self._cache_plan is not None:
+            self._cache_plan.close()
 
     def cpu(self) -> float:
         """Return the seconds of processor time that the decoders of this epoch have taken."""

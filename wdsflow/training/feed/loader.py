@@ -198,4 +198,5 @@ def _progress(recipe: FeedRecipe) -> Progress:
     if not recipe.trains:
         options = replace(options, status_every=0.0, metrics=None)
     rank, world_size = recipe.job_rank
-    return Progress(options, rank=rank, world_size=world_size)
+    cache = None if recipe.cache is None else recipe.cache.figures
+    return Progress(options, rank=rank, world_size=world_size, cache=cache)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.versions import Buffers
+from wdsflow.shards.cache.shard_cache import ShardCache, shared_cache
+from wdsflow.shards.source.base import local_folder
 from wdsflow.training.caption_sources import Tokenizer, no_tokenizer
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import FeedOptions
@@ -50,6 +52,8 @@ class FeedSource:
             everything=columns.map is not None,
             join=join,
         )
+        if options.cache is not None:
+            catalog.cache = shared_cache(local_folder(options.cache), options.cache_bytes or 0)
         return cls(
             images=images,
             columns=columns,
@@ -90,6 +94,11 @@ class FeedRecipe:
     processes: int = 1
     data: str = ""
     rank_detected: bool = False
+
+    @property
+    def cache(self) -> ShardCache | None:
+        """The cache of shards that its sources share."""
+        return self.sources[0].catalog.cache
 
     @property
     def recognised(self) -> bool:

@@ -14,7 +14,7 @@ from wdsflow.training.ranks import JobRank
 from wdsflow.training.sample_tasks import StreamKey
 
 from .merged import Counts, shares_of
-from .order import EpochPosition, Order, OrderStep, StreamRun
+from .order import EpochPosition, Order, OrderStep, StreamRun, in_order_of_time
 
 Last = Literal["exact", "even", "drop"]
 
@@ -23,6 +23,8 @@ STREAMS = 48
 # Bytes.
 _MEMORY = 2 << 30
 _LEAST_STREAM_BYTES = 1 << 20
+# Of an epoch, to foresee which shards are opened when.
+_PARTS = 16
 # The sum of all weights as whole numbers.
 _WEIGHTS = 1 << 26
 
@@ -143,6 +145,37 @@ class BalancedOrder(Order):
             streams, _ = self._dealt(source, epoch, 0)
             for number in range(len(streams)):
                 yield StreamKey(source, 0, number)
+
+    def opened_shards(self, epoch: int) -> list[Shard]:
+        """Return the shards that this rank opens in an epoch, about in the order in which it opens them.
+
+        The epoch is taken in a few large steps. In each of them a rank has about the streams that it
+        has in the small steps of batches.
+        """
+        rank, ranks = self.job_rank
+        timed: dict[tuple[StreamKey, int], tuple[float, Shard]] = {}
+        for part in range(_PARTS):
+            start = self.length * part // _PARTS
+            stop = self.length * (part + 1) // _PARTS
+            size = stop - start
+            runs = self._between(epoch, start, stop)
+            for run in _slice(runs, size * rank // ranks, size * (rank + 1) // ranks):
+                for number, first, shard in self._shards_of_run(epoch, run):
+                    time = part + max(0, first - (run.first or 0)) / run.samples
+                    timed.setdefault((run.stream, number), (time, shard))
+        return in_order_of_time(timed.values())
+
+    def _shards_of_run(self, epoch: int, run: StreamRun) -> Iterator[tuple[int, int, Shard]]:
+        """Yield the number, the first sample and the name of each shard of a run."""
+        streams, _ = self._dealt(run.stream.source, epoch, run.stream.round)
+        assert run.first is not None
+        first = 0
+        for number, (shard, samples) in enumerate(streams[run.stream.number]):
+            if first >= run.first + run.samples:
+                return
+            if first + samples > run.first:
+                yield number, first, shard
+            first += samples
 
     def steps(self, epoch: int, position: EpochPosition) -> Iterator[OrderStep]:
         """Yield the steps of this rank from a position on."""

@@ -162,3 +162,10 @@ class ResampledOrder(_TrainingOrder):
     def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
         """Return shards without end."""
         return resampled(self._urls, self._weights, self.worker_seed(epoch, stream))
+
+    def opened_shards(self, epoch: int) -> list[Shard]:
+        """Return the first shards of all streams in turn: as many as there are, as if an epoch were one pass."""
+        streams = self._work.job_rank.world_size * self.streams
+        count = -(-self.shards // streams)
+        drawn = [islice(self.shards_of(epoch, key), count) for key in self.first_round(epoch)]
+        return [shard for turn in zip(*drawn, strict=True) for shard in turn]

@@ -1,7 +1,8 @@
 """What an order says: the batches of a rank as runs of streams, and the shards of each stream."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from wdsflow.shards.shard import Shard
@@ -104,6 +105,14 @@ class Order(ABC):
     def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
         """Yield the shards of a stream, in the order in which they are read."""
 
+    def opened_shards(self, epoch: int) -> list[Shard]:
+        """Return the shards that this rank opens in an epoch, about in the order in which it opens them."""
+        timed: list[tuple[float, Shard]] = []
+        for stream in self.first_round(epoch):
+            shards = list(self.shards_of(epoch, stream))
+            timed += [(number / len(shards), shard) for number, shard in enumerate(shards)]
+        return in_order_of_time(timed)
+
     @abstractmethod
     def state(self, position: EpochPosition) -> dict[str, Any]:
         """Return a position as JSON values."""
@@ -123,3 +132,8 @@ class Order(ABC):
     def batches_before(self, position: EpochPosition) -> int:
         """Return how many batches of the epoch this rank has been given at a position."""
         return position.batch
+
+
+def in_order_of_time(timed: Iterable[tuple[float, Shard]]) -> list[Shard]:
+    """Return shards by their times, those of equal times as they are."""
+    return [shard for _, shard in sorted(timed, key=itemgetter(0))]

@@ -23,7 +23,16 @@ from wdsflow.training.sample_tasks import Reading, Task
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
 # Options of the feed that are no flags of the command.
 _NOT_FLAGS = frozenset({"argv", "dry_run"})
-_ALSO_OF_CALL = ("ledger", "where", "join", "join_on", "join_set", "caption_probs")
+_ALSO_OF_CALL = (
+    "ledger",
+    "where",
+    "join",
+    "join_on",
+    "join_set",
+    "caption_probs",
+    "cache",
+    "cache_size",
+)
 _OF_CALL = frozenset({"fields", "image", "caption", *_ALSO_OF_CALL})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 # Names of json that are listed.

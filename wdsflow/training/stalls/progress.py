@@ -5,11 +5,15 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
+from wdsflow.memory.sizes import format_size
+from wdsflow.shards.cache.shard_cache import CacheFigures
 from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions
 
 from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossTally, say
@@ -47,6 +51,9 @@ class Facts(NamedTuple):
     tally: LossTally
     # The epoch is complete.
     done: bool = False
+    # Of shards that are kept on this machine, since the feed began and of this epoch.
+    total_cache: CacheFigures | None = None
+    cache: CacheFigures | None = None
 
 
 class Progress:
@@ -55,11 +62,20 @@ class Progress:
     Rank 0 logs. The others log one line at the end of an epoch, and only if they lost one sample in
     a hundred, found a damaged shard, or training waited for them for a tenth of the time: the
     slowest rank sets the pace of all. Any rank logs if no batch came for half a minute. With
-    ``status_every=0`` only such losses and damage are logged.
+    ``status_every=0`` only such losses and damage are logged. ``cache``: the figures of the cache, which
+    other threads change.
     """
 
-    def __init__(self, options: FeedOptions, *, rank: int = 0, world_size: int = 1) -> None:
+    def __init__(
+        self,
+        options: FeedOptions,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        cache: CacheFigures | None = None,
+    ) -> None:
         self.rank, self.world_size = rank, world_size
+        self._cache = self._cache_before = cache
         self._quiet = not options.status_every
         self._speaks = rank == 0 and not self._quiet
         self._every = options.status_every or _METRICS_EVERY
@@ -80,6 +96,7 @@ class Progress:
         """Begin an epoch. ``tally`` and ``waited`` (seconds) are of the whole run, here and below."""
         self._epoch, self._num_batches, self._batch, self._samples = epoch, num_batches, 0, 0
         self._before = tally.copy()
+        self._cache_before = self._cache and replace(self._cache)
         self._first = self._last = (time.monotonic(), 0, waited)
         self._due = self._first[0] + self._every if self._speaks or self._metrics else inf
         # Report now if the file cannot be written.
@@ -144,6 +161,10 @@ class Progress:
         seconds = max(time.monotonic() - since[0], 1e-9)
         # Another thread writes it.
         total = tally.copy()
+        total_cache = self._cache and replace(self._cache)
+        cache = None
+        if total_cache is not None and self._cache_before is not None:
+            cache = total_cache.since(self._cache_before)
         return Facts(
             epoch=self._epoch,
             batch=self._batch,
@@ -156,6 +177,8 @@ class Progress:
             total=total,
             tally=total.since(self._before),
             done=done,
+            total_cache=total_cache,
+            cache=cache,
         )
 
     def _where(self, facts: Facts) -> str:
@@ -188,6 +211,8 @@ class Progress:
             # Repeated samples do not count as seen.
             share = "" if name == f"noted: {REPEATED}" else _share(count, tally.seen)
             yield f"  {name:<{wide}} {count:>12,} {share:>8}  {example}".rstrip()
+        if facts.cache is not None:
+            yield f"  {_cached(facts.cache)}"
         damage = list(tally.damage.values())
         for shard_damage in damage[:_MOST]:
             # The detail contains it.
@@ -208,6 +233,15 @@ def _damaged(tally: LossTally) -> str:
     shards = list(dict.fromkeys(item.shard for item in tally.damage.values()))
     more = f" and {len(shards) - 1:,} more" if shards[1:] else ""
     return f", damaged: {escape(shards[0])}{more}" if shards else ""
+
+
+def _cached(cache: CacheFigures) -> str:
+    return (
+        f"cache: {how_many(cache.hits, 'shard')} read from it ({format_size(cache.saved)}), "
+        f"{cache.stored:,} added, {cache.passed:,} not kept, "
+        f"{format_size(cache.downloaded)} downloaded, "
+        f"{format_size(cache.size)} of {format_size(cache.limit)} used"
+    )
 
 
 def _share(count: int, seen: int) -> str:
@@ -304,9 +338,22 @@ def _families(facts: Facts, rank: str) -> Iterator[str]:
         ),
         ("wait_ratio", "gauge", "Share of the time that training waited, recently.", facts.share),
     )
+    if facts.total_cache is not None:
+        single += _cache_metrics(facts.total_cache)
     for name, kind, text, value in single:
         yield from _family(name, kind, text)
         yield f"wdsflow_{name}{{{rank}}} {value:.17g}"
+
+
+def _cache_metrics(cache: CacheFigures) -> tuple[tuple[str, str, str, float], ...]:
+    return (
+        ("cache_hits_total", "counter", "Shards read from the cache.", cache.hits),
+        ("cache_misses_total", "counter", "Shards read from servers.", cache.stored + cache.passed),
+        ("cache_saved_bytes_total", "counter", "Bytes that were not downloaded.", cache.saved),
+        ("cache_downloaded_bytes_total", "counter", "Bytes downloaded.", cache.downloaded),
+        ("cache_bytes", "gauge", "Bytes of all shards in the cache.", cache.size),
+        ("cache_limit_bytes", "gauge", "Limit of the cache.", cache.limit),
+    )
 
 
 def _family(name: str, kind: str, text: str) -> tuple[str, str]:
@@ -333,7 +380,7 @@ def _record(facts: Facts, rank: int, world_size: int) -> dict[str, object]:
     damage = [
         [escape(item.shard, 500), item.what, escape(item.detail)] for item in tally.damage.values()
     ]
-    return {
+    record: dict[str, object] = {
         "event": "epoch" if facts.done else "status",
         "time": round(time.time(), 3),
         "rank": rank,
@@ -352,3 +399,6 @@ def _record(facts: Facts, rank: int, world_size: int) -> dict[str, object]:
         "noted": dict(tally.noted),
         "damaged": damage,
     }
+    if facts.cache is not None:
+        record["cache"] = asdict(facts.cache)
+    return record

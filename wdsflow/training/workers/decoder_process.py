@@ -47,6 +47,7 @@ class DecoderProcess:
         theirs, self.chunks = context.Pipe(duplex=False)
         self.answers, answering = context.Pipe(duplex=False)
         _widen(answering)
+        _widen(self.chunks)
         ours = (*others, self.chunks, self.answers) if method == "fork" else ()
         self.process = context.Process(  # type: ignore[attr-defined]  # of all contexts
             target=serve,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from wdsflow.records.shard_counts import COUNTS
+from wdsflow.shards.cache.shard_cache import ShardCache
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
@@ -29,6 +30,7 @@ class Catalog:
     A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to ``hurt``;
     samples after it are listed too. ``view`` returns the part of a shard that is read.
     ``expected``: how many samples shards must have; listing another number raises FeedError.
+    ``cache``: keeps shards of servers.
 
     Args:
         images: fields; the first one wins. Without them a sample needs no image.
@@ -42,6 +44,7 @@ class Catalog:
     hurt: Callable[[Damage], None] | None = None
     expected: Mapping[str, int] = MappingProxyType({})
     view: Callable[[Shard, Source], Source] | None = None
+    cache: ShardCache | None = None
 
     def __init__(
         self,
@@ -130,7 +133,7 @@ class Catalog:
 
     def _samples(self, shard: Shard, *, contents: bool) -> Iterator[Listed]:
         try:
-            source = open_source(shard, allow_pipe=self._allow_pipe)
+            source = self._open(shard, contents=contents)
         except OSError as error:
             self._unreadable(shard, error)
             return
@@ -153,6 +156,13 @@ class Catalog:
             for damage in self.damage(shard):
                 self._report(damage)
             yield from cached
+
+    def _open(self, shard: Shard, *, contents: bool) -> Source:
+        if self.cache is None:
+            return open_source(shard, allow_pipe=self._allow_pipe)
+        # Of headers alone nothing is kept.
+        opened = self.cache.open if contents else self.cache.peek
+        return opened(shard, allow_pipe=self._allow_pipe)
 
     def _listed(
         self, shard: Shard, source: Source, *, contents: bool, later: bool

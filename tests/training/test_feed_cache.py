@@ -1,0 +1,179 @@
+"""wdsflow.feed with a cache: the same batches, and no more downloads than the best of all caches has."""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.servers import http_server
+from tests.shards.cache.minimum import downloads_by_recency, fewest_downloads
+from tests.training.shards import write_tar
+from tests.training.test_feed_remote import feed, keys, served
+from wdsflow import FeedOptions
+from wdsflow import feed as make
+from wdsflow.training.feed_options import FeedError
+
+SHARDS, SAMPLES, EPOCHS = 20, 10, 4
+SIZES = {f"{number:04d}.tar": SAMPLES for number in range(SHARDS)}
+# Kill plans of the deep run.
+PLANS = int(os.environ.get("WDSFLOW_KILLS", "50"))
+
+
+def tar_bytes(log) -> int:
+    return sum(each.sent for each in log.asked if each.path.endswith(".tar"))
+
+
+def opened(log) -> list[str]:
+    """Return the shards that were requested, in order, each once."""
+    return list(dict.fromkeys(each.path for each in log.asked if each.path.endswith(".tar")))
+
+
+@pytest.mark.parametrize(
+    "share",
+    [0.5, *(pytest.param(share, marks=pytest.mark.deep) for share in (0.0, 0.25, 0.9, 1.0))],
+)
+def test_a_later_epoch_downloads_what_there_is_no_room_for(tmp_path, share):
+    with served(tmp_path, [SAMPLES] * SHARDS, 20_000, **{"sizes.json": SIZES}) as (url, log):
+        size = (tmp_path / "0.tar").stat().st_size
+        room = round(share * SHARDS)
+        plain = feed(url)
+        expected = [keys(plain) for _ in range(EPOCHS)]
+        one = feed(url, cache=tmp_path / "cache", cache_size=room * size + size // 2)
+        uses, downloaded = [], []
+        for epoch in range(EPOCHS):
+            log.clear()
+            assert keys(one) == expected[epoch]
+            uses += opened(log)
+            downloaded.append(tar_bytes(log) / size)
+            time.sleep(0.1)
+        one.close()
+    assert len(uses) == EPOCHS * SHARDS
+    for count in downloaded[1:]:
+        assert count == pytest.approx(SHARDS - room, abs=0.1)
+    best = sum(fewest_downloads(uses, room))
+    assert best - 0.1 <= sum(downloaded) <= best + 1.1
+    assert sum(downloads_by_recency(uses, room)) >= best
+
+
+def test_its_figures_are_in_metrics_and_in_the_table(tmp_path, caplog):
+    caplog.set_level("INFO")
+    with served(tmp_path, [5, 6], 20_000) as (url, _):
+        for name in ("feed.prom", "feed.jsonl"):
+            options = FeedOptions(decode_in="threads", decoders=2, metrics=str(tmp_path / name))
+            one = feed(url, options=options, cache=tmp_path / "cache", cache_size="1GB")
+            list(one)
+            list(one)
+            one.close()
+    last = json.loads((tmp_path / "feed.jsonl").read_text().splitlines()[-1])["cache"]
+    total = sum((tmp_path / f"{number}.tar").stat().st_size for number in (0, 1))
+    assert last == {
+        "limit": 10**9,
+        "size": total,
+        "hits": 2,
+        "stored": 0,
+        "passed": 0,
+        "saved": total,
+        "downloaded": 0,
+    }
+    assert 'wdsflow_cache_limit_bytes{rank="0"} 1000000000' in (tmp_path / "feed.prom").read_text()
+    assert "  cache: 2 shards read from it (" in caplog.text
+    assert ", 0 added, 0 not kept, 0 B downloaded, " in caplog.text
+
+
+def test_a_cache_has_a_size(tmp_path):
+    for wrong in ({"cache": tmp_path}, {"cache_size": "1GB"}):
+        with pytest.raises(FeedError, match="is given without cache"):
+            feed("s3://none/0.tar", **wrong)
+    with pytest.raises(FeedError, match="not a local folder"):
+        feed("http://127.0.0.1:9/0.tar", cache="s3://bucket/cache", cache_size="1GB")
+    with pytest.raises(FeedError, match=r"wdsflow\.feed takes cache= for that"):
+        feed("s3://none/0.tar", options=FeedOptions(cache=str(tmp_path), cache_size="1GB"))
+
+
+def _run(url: str, folder: str, room: int, epochs: int, out: str) -> None:
+    """Feed some epochs, and note the keys of each whole one."""
+    options = FeedOptions(status_every=0.0, decode_in="threads", decoders=1)
+    one = make(
+        url,
+        batch_size=4,
+        fields=("bin", "__key__"),
+        options=options,
+        cache=folder,
+        cache_size=room,
+    )
+    for _ in range(epochs):
+        given = keys(one)
+        with Path(out).open("a") as stream:
+            stream.write(json.dumps(given) + "\n")
+    one.close()
+
+
+def _plans(tmp_path: Path, count: int) -> None:
+    """Kill runs that share a cache at random moments, two at a time; then let two end."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["tests.training.test_feed_cache", "wdsflow.training.torch_feed"]
+    )
+    files, expected = {}, []
+    for shard in range(6):
+        members = [
+            (f"{shard}{number:03d}.bin", random.Random(100 * shard + number).randbytes(150_000))
+            for number in range(10)
+        ]
+        expected += [name.removesuffix(".bin") for name, _ in members]
+        tar = write_tar(tmp_path / f"{shard}.tar", members)
+        files[f"{shard}.tar"] = tar.read_bytes()
+    hashes = {hashlib.sha256(data).hexdigest() for data in files.values()}
+    size = len(files["0.tar"])
+    folder, out = tmp_path / "cache", tmp_path / "out"
+    (folder / "wdsflow-shards").mkdir(parents=True)
+    mine = [folder / "mine.tar", folder / "wdsflow-shards" / "mine.part"]
+    for path in mine:
+        path.write_text("mine")
+    chance = random.Random(1)
+    with http_server(files) as (url, log):
+        log.twist = lambda asked, answer: time.sleep(0.02)
+        pattern = f"{url}/{{0..5}}.tar"
+
+        def started(epochs: int) -> multiprocessing.process.BaseProcess:
+            child = context.Process(
+                target=_run, args=(pattern, str(folder), round(3.5 * size), epochs, str(out))
+            )
+            child.start()
+            return child
+
+        def check() -> None:
+            kept = list(folder.rglob("*.shard"))
+            assert {hashlib.sha256(path.read_bytes()).hexdigest() for path in kept} <= hashes
+            assert len(kept) <= 3
+            assert all(path.read_text() == "mine" for path in mine)
+
+        for _ in range(count):
+            for child in [started(100), started(100)]:
+                child.join(chance.uniform(0.1, 1.2))
+                child.kill()
+                child.join()
+            check()
+        last = [started(2), started(2)]
+        for child in last:
+            child.join()
+            assert child.exitcode == 0
+        check()
+    assert not list((folder / "wdsflow-runs").glob("*.plan"))
+    given = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(given) >= 4
+    assert all(sorted(one) == expected for one in given)
+
+
+def test_runs_that_are_killed_leave_nothing_partial(tmp_path):
+    _plans(tmp_path, 2)
+
+
+@pytest.mark.deep
+def test_many_runs_that_are_killed_leave_nothing_partial(tmp_path):
+    _plans(tmp_path, PLANS)

@@ -1,0 +1,129 @@
+"""The folder of a cache: its layout, its lock, and the shards in it.
+
+::
+
+    DIR/CACHEDIR.TAG             marks it: programs for backups leave it out
+    DIR/wdsflow-cache.lock       held while it is decided what is kept
+    DIR/wdsflow-shards/ab/...    shards and parts of shards; ``entry`` has their names
+    DIR/wdsflow-runs/...         what each run needs next; ``plan`` writes them
+
+Files with other names are never touched.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from .entry import Entry, boot_digest
+from .locks import lock, try_lock, unlock
+
+# See https://bford.info/cachedir/
+_TAG = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# Shards of servers that wdsflow keeps. It can be removed while no training runs.\n"
+)
+_SHARDS, _RUNS, _LOCK = "wdsflow-shards", "wdsflow-runs", "wdsflow-cache.lock"
+# The first digits of a url's digest name a folder.
+_DIGITS = 2
+
+
+class Stored(NamedTuple):
+    """An entry, and what the file system knows of its file."""
+
+    entry: Entry
+    path: Path
+    bytes: int
+    last_use: float
+
+
+class CacheFolder:
+    """A folder, which is made if there is none. Raises OSError if it cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.runs = path / _RUNS
+        self._shards = path / _SHARDS
+        self._shards.mkdir(parents=True, exist_ok=True)
+        self.runs.mkdir(exist_ok=True)
+        tag = path / "CACHEDIR.TAG"
+        if not tag.exists():
+            tag.write_text(_TAG)
+        os.close(self._open_lock())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let no other process decide what is kept during the block."""
+        file = self._open_lock()
+        try:
+            lock(file)
+            yield
+        finally:
+            unlock(file)
+            os.close(file)
+
+    def path_of(self, entry: Entry) -> Path:
+        """Return the path of an entry's file."""
+        return self._shards / entry.url[:_DIGITS] / entry.name
+
+    def of_url(self, url: str) -> list[Stored]:
+        """Return the shards and parts of one url, by its digest, of all versions; broken ones are removed."""
+        return [
+            stored for stored in self._scan(self._shards / url[:_DIGITS]) if stored.entry.url == url
+        ]
+
+    def all(self) -> list[Stored]:
+        """Return all shards and parts; broken ones are removed."""
+        found: list[Stored] = []
+        for folder in sorted(os.listdir(self._shards)):
+            if len(folder) == _DIGITS:
+                found += self._scan(self._shards / folder)
+        return found
+
+    def new_part(self, entry: Entry) -> int:
+        """Create the file of a part, and return its descriptor, locked. Raises OSError."""
+        path = self.path_of(entry)
+        path.parent.mkdir(exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try_lock(file)
+        return file
+
+    def keep(self, entry: Entry) -> None:
+        """Give a part, which is whole and on the disk, the name of a shard."""
+        with self.locked():
+            os.rename(self.path_of(entry), self.path_of(entry.complete()))
+
+    def remove(self, entry: Entry) -> None:
+        """Remove the file of an entry; a process that has it open can read on."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path_of(entry))
+
+    def _scan(self, folder: Path) -> Iterator[Stored]:
+        try:
+            names = os.listdir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in names:
+            entry = Entry.named(name)
+            if entry is None:
+                continue
+            path = folder / name
+            try:
+                about = os.stat(path)
+            except FileNotFoundError:
+                continue
+            stored = Stored(entry, path, about.st_size, about.st_mtime)
+            if _is_broken(stored):
+                self.remove(entry)
+            else:
+                yield stored
+
+    def _open_lock(self) -> int:
+        return os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def _is_broken(stored: Stored) -> bool:
+    if stored.entry.is_part:
+        return stored.entry.boot != boot_digest() or stored.bytes > stored.entry.size
+    return stored.bytes != stored.entry.size

@@ -1,0 +1,116 @@
+"""What the runs of a node need next: each notes it in a file, which others read, and which ends with its process.
+
+A file has the number of uses, the number of each shard (``entry.url_number``) in the order of use, and a
+byte for each use, which is set when the shard is opened. Its process holds its lock: the file of a
+process that was killed is removed by the next one.
+"""
+
+import os
+import struct
+import threading
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from wdsflow.shards.atomic import create, remove_stale
+
+from .folder import CacheFolder
+from .locks import is_locked, try_lock, unlock
+from .policy import next_uses
+
+_SUFFIX = ".plan"
+_HEAD = struct.Struct("<8sQ")
+_MAGIC = b"wdsplan1"
+
+
+class RunPlan:
+    """The uses of one run. Thread-safe."""
+
+    def __init__(self, folder: CacheFolder) -> None:
+        self._folder = folder
+        # A feed that is dropped ends its plan, maybe during garbage collection inside these functions.
+        self._lock = threading.RLock()
+        self._owner = os.getpid()
+        self._path: Path | None = None
+        self._file = -1
+        # Positions of the uses of this epoch that have not been, by shard.
+        self._waiting: dict[int, deque[int]] = {}
+        self._done_at = 0
+
+    def begin(self, uses: Sequence[int], of_epoch: int) -> None:
+        """Replace the plan by that of an epoch and those after it. Raises OSError.
+
+        Args:
+            uses: the shards that are opened, in this order.
+            of_epoch: how many of them are of the epoch that begins.
+        """
+        waiting: defaultdict[int, deque[int]] = defaultdict(deque)
+        for position, shard in enumerate(uses[:of_epoch]):
+            waiting[shard].append(position)
+        path = self._folder.runs / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
+        # It is locked from its beginning to its end.
+        temporary, file = create(path)
+        try_lock(file)
+        numbers = np.array(uses, "<u8").tobytes()
+        os.write(file, _HEAD.pack(_MAGIC, len(uses)) + numbers + bytes(len(uses)))
+        os.rename(temporary, path)
+        with self._lock:
+            self._end()
+            self._path, self._file, self._owner = path, file, os.getpid()
+            self._waiting = dict(waiting)
+            self._done_at = _HEAD.size + len(numbers)
+
+    def use(self, shard: int) -> None:
+        """Note that a shard is opened. Raises OSError."""
+        with self._lock:
+            positions = self._waiting.get(shard)
+            if positions and self._owner == os.getpid():
+                os.pwrite(self._file, b"\1", self._done_at + positions.popleft())
+
+    def close(self) -> None:
+        """Remove the plan."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        # A process that was forked leaves the plan to its parent.
+        if self._path is not None and self._owner == os.getpid():
+            with suppress(FileNotFoundError):
+                os.unlink(self._path)
+            unlock(self._file)
+            os.close(self._file)
+        self._path, self._file = None, -1
+        self._waiting = {}
+
+
+def needed_next(folder: CacheFolder) -> dict[int, float]:
+    """Return how many uses come before the next use of each shard, over the plans of all processes that live.
+
+    Plans of others are removed: call it while the folder is locked.
+    """
+    remove_stale(folder.runs)
+    needed: dict[int, float] = {}
+    for name in os.listdir(folder.runs):
+        if not name.endswith(_SUFFIX):
+            continue
+        path = folder.runs / name
+        with suppress(FileNotFoundError):
+            if not is_locked(path):
+                os.unlink(path)
+                continue
+            for shard, before in _next_uses(path.read_bytes()).items():
+                needed[shard] = min(needed.get(shard, before), before)
+    return needed
+
+
+def _next_uses(data: bytes) -> dict[int, float]:
+    """Return how many uses come before the next use of each shard of a plan."""
+    magic, count = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0)
+    if magic != _MAGIC or len(data) != _HEAD.size + 9 * count:
+        return {}
+    uses = np.frombuffer(data, "<u8", count, _HEAD.size)
+    done = np.frombuffer(data, bool, count, _HEAD.size + 8 * count)
+    return next_uses(uses, done)

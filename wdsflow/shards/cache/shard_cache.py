@@ -1,0 +1,422 @@
+"""Opens shards of servers through a cache: from its files, while they are being written, or around it."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.remote import RemoteSource, as_source, open_stored, unpacked, version_of
+
+from .cached_source import CachedSource
+from .download import Download
+from .entry import Entry, boot_digest, url_digest, url_number, version_digest
+from .folder import CacheFolder, Stored
+from .locks import is_locked, try_lock, unlock
+from .plan import RunPlan, needed_next
+from .policy import NEVER, UNPLANNED, Kept, victims
+
+# Seconds without storing anything after the disk failed.
+_PAUSE = 60.0
+# Times that a file is looked for again which another process removed meanwhile.
+_TRIES = 5
+_UNUSABLE = "wdsflow: the cache %s cannot be used, shards are read from their servers: %s"
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class CacheFigures:
+    """What a cache did for this process.
+
+    ``hits``: shards that were read from a file; ``saved``: their bytes. ``stored``: shards whose download
+    was begun; ``passed``: shards that were read around it. ``downloaded``: bytes from servers.
+    ``size``: bytes of all shards in the folder when they were last counted, parts as a whole, of at most
+    ``limit``.
+    """
+
+    limit: int
+    size: int = 0
+    hits: int = 0
+    stored: int = 0
+    passed: int = 0
+    saved: int = 0
+    downloaded: int = 0
+
+    def since(self, before: "CacheFigures") -> "CacheFigures":
+        """Return the figures without those of before."""
+        counts = {
+            name: getattr(self, name) - getattr(before, name)
+            for name in ("hits", "stored", "passed", "saved", "downloaded")
+        }
+        return replace(self, **counts)
+
+
+class ShardCache:
+    """A cache as one process sees it. Thread-safe.
+
+    Args:
+        folder: it may be shared with any number of processes of this machine.
+        limit: bytes of all shards in it.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder = CacheFolder(folder)
+        self.figures = CacheFigures(limit)
+        self._plans: set[RunPlan] = set()
+        self._downloads: set[Download] = set()
+        self._lock = threading.Lock()
+        self._reported: set[str] = set()
+        self._paused_until = 0.0
+
+    # The future
+
+    def plan(self) -> RunPlan:
+        """Return an empty plan, for a run to note what it needs next."""
+        return RunPlan(self.folder)
+
+    def end_plan(self, plan: RunPlan) -> None:
+        """Remove a plan, and stop downloads that nobody waits for once no plan is left."""
+        plan.close()
+        self._plans.discard(plan)
+        if not self._plans:
+            self.stop()
+
+    def begin(self, plan: RunPlan, uses: list[int], of_epoch: int) -> None:
+        """Replace a plan by that of an epoch and those after it, see ``RunPlan.begin``; remove parts that nobody needs."""
+        self._plans.add(plan)
+        try:
+            plan.begin(uses, of_epoch)
+            with self.folder.locked():
+                kept = self._usable(self.folder.all(), needed_next(self.folder))
+                self.figures.size = sum(stored.entry.size for stored in kept)
+        except OSError as error:
+            self._report(error)
+
+    def stop(self) -> None:
+        """Stop the downloads of this process; their parts stay."""
+        for download in list(self._downloads):
+            download.stop()
+
+    # Opening
+
+    def open(self, shard: Shard, *, allow_pipe: bool = False) -> Source:
+        """Open a shard, and keep it if it is worth it. Raises ``SourceError``."""
+        if shard.kind != "url" or shard.lacks_secret:
+            return open_source(shard, allow_pipe=allow_pipe)
+        source: Source | None = None
+        try:
+            for plan in list(self._plans):
+                plan.use(url_number(shard))
+            source = self._from_folder(shard)
+        except SourceError:
+            raise
+        except OSError as error:
+            self._report(error)
+        return self._from_server(shard) if source is None else unpacked(source)
+
+    def peek(self, shard: Shard, *, allow_pipe: bool = False) -> Source:
+        """Open a shard of which a few bytes are read: from its file if it is there, and nothing is kept. Raises ``SourceError``."""
+        if shard.kind == "url" and not shard.lacks_secret:
+            with suppress(OSError):
+                for stored in self._of_version(shard):
+                    if not stored.entry.is_part:
+                        return unpacked(self._from_file(shard, stored))
+        return open_source(shard, allow_pipe=allow_pipe)
+
+    def _from_folder(self, shard: Shard) -> Source | None:
+        """Return a shard that is kept or being written; None if there is no such file. Raises OSError."""
+        for _ in range(_TRIES):
+            current = self._of_version(shard)
+            if not current:
+                return None
+            # It may get its name, or be removed, before it is opened.
+            with suppress(FileNotFoundError):
+                stored = min(current, key=lambda stored: stored.entry.is_part)
+                source = self._from_file(shard, stored)
+                with self._lock:
+                    self.figures.hits += 1
+                    self.figures.saved += stored.bytes
+                return source
+        return None
+
+    def _of_version(self, shard: Shard) -> list[Stored]:
+        """Return the files of the version that the server has; others of the url are removed. Raises OSError."""
+        files = self.folder.of_url(url_digest(shard))
+        if not files:
+            return []
+        size, version = version_of(shard)
+        current = [stored for stored in files if _is(stored.entry, size, version)]
+        if len(current) < len(files):
+            with self.folder.locked():
+                for stored in files:
+                    if stored not in current:
+                        self._remove_unless_written(stored)
+        return current
+
+    def _from_file(self, shard: Shard, stored: Stored) -> Source:
+        """Return a source that reads a file of the cache. Raises FileNotFoundError."""
+        file = os.open(stored.path, os.O_RDONLY | os.O_CLOEXEC)
+        with suppress(OSError):
+            # The last use, for shards that no run has planned.
+            os.utime(file)
+        try:
+            download = self._resume(shard, stored.entry, file) if stored.entry.is_part else None
+        except BaseException:
+            os.close(file)
+            raise
+        return self._source(shard, stored.entry, file, download)
+
+    def _from_server(self, shard: Shard) -> Source:
+        """Return a shard that is not in the folder, and store it if it is worth it. Raises ``SourceError``."""
+        stored = open_stored(shard)
+        if not isinstance(stored, RemoteSource) or not stored.version or not stored.length:
+            text = "wdsflow: %s is not cached: its server sends no ranges, or neither an ETag nor a time"
+            self._tell("unknown", text, shard)
+            with self._lock:
+                self.figures.passed += 1
+            return as_source(stored)
+        source: Source | None = None
+        try:
+            source = self._storing(shard, stored)
+        except FileExistsError:
+            # Another reader was faster.
+            stored.close()
+            source = self._from_folder(shard) or _Counted(_opened(shard), self._count)
+        except OSError as error:
+            self._report(error)
+        if source is None:
+            with self._lock:
+                self.figures.passed += 1
+            source = _Counted(stored, self._count)
+        return unpacked(source)
+
+    def _storing(self, shard: Shard, stored: RemoteSource) -> Source | None:
+        """Begin to store a shard; None if it is not worth it. Raises OSError of the disk."""
+        entry = _entry_of(shard, stored)
+        file = self._reserved(entry)
+        if file is None:
+            return None
+        # Another description of the file, without its lock.
+        reading = os.open(self.folder.path_of(entry), os.O_RDONLY | os.O_CLOEXEC)
+        with self._lock:
+            self.figures.stored += 1
+        return self._source(shard, entry, reading, self._download(entry, stored, file))
+
+    def _source(
+        self, shard: Shard, entry: Entry, file: int, download: Download | None
+    ) -> CachedSource:
+        def report(error: OSError) -> None:
+            self._report(error)
+            if not entry.is_part:
+                self.folder.remove(entry)
+
+        return CachedSource(
+            shard,
+            entry.size,
+            file,
+            download,
+            resume=partial(self._resume, shard, entry),
+            direct=lambda: _Counted(_same_version(shard, entry), self._count),
+            report=report,
+        )
+
+    def _resume(self, shard: Shard, entry: Entry, reading: int) -> Download | None:
+        """Continue a part that nobody writes; None if somebody does, or if it is whole. Raises OSError, SourceError.
+
+        ``reading``: the descriptor of who waits for it. It has no lock, which a process that is forked
+        would keep.
+        """
+        path = self.folder.path_of(entry)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            # It may have got its name, or have been removed, before it was locked.
+            is_ours = try_lock(file) and _is_at(path, file) and _is_at(path, reading)
+            if is_ours:
+                return self._download(entry, _same_version(shard, entry), file)
+        except BaseException:
+            unlock(file)
+            os.close(file)
+            raise
+        unlock(file)
+        os.close(file)
+        return None
+
+    def _download(self, entry: Entry, stored: Source, file: int) -> Download:
+        download = Download(self.folder, entry, file, stored, self._count)
+        with self._lock:
+            self._downloads = {other for other in self._downloads if other.thread.is_alive()}
+            self._downloads.add(download)
+        return download
+
+    # What is kept
+
+    def _reserved(self, entry: Entry) -> int | None:
+        """Return the locked file of a new part, for which there is room; None if it is not worth it. Raises OSError.
+
+        Raises FileExistsError if the shard, or its part, is there.
+        """
+        if entry.size > self.figures.limit:
+            self._tell(
+                "limit",
+                "wdsflow: %s bytes of cache_size are less than a shard: it is read from its server each time",
+                f"{self.figures.limit:,}",
+            )
+            return None
+        if time.monotonic() < self._paused_until:
+            return None
+        with self.folder.locked():
+            for existing in self.folder.of_url(entry.url):
+                if existing.entry.complete() == entry.complete():
+                    raise FileExistsError(existing.path)
+            needed = needed_next(self.folder)
+            kept = self._usable(self.folder.all(), needed)
+            size = sum(stored.entry.size for stored in kept)
+            unknown = NEVER if self._plans else UNPLANNED
+            removable = [_kept(stored, needed) for stored in kept if not _is_written(stored)]
+            missing = size + entry.size - self.figures.limit
+            chosen = victims(removable, missing, needed.get(entry.number, unknown))
+            by_name = {stored.entry.name: stored for stored in kept}
+            for victim in chosen or ():
+                if self._remove_unless_written(by_name[victim.name]):
+                    size -= victim.size
+            self.figures.size = size
+            if chosen is None or size + entry.size > self.figures.limit:
+                return None
+            file = self.folder.new_part(entry)
+            self.figures.size += entry.size
+            return file
+
+    def _usable(self, stored: list[Stored], needed: dict[int, float]) -> list[Stored]:
+        """Return what is in the folder without parts that nobody writes or needs, which are removed."""
+        return [
+            one
+            for one in stored
+            if not one.entry.is_part
+            or one.entry.number in needed
+            or not self._remove_unless_written(one)
+        ]
+
+    def _remove_unless_written(self, stored: Stored) -> bool:
+        """Remove a file unless a process writes it; return whether it did."""
+        if not stored.entry.is_part:
+            self.folder.remove(stored.entry)
+            return True
+        try:
+            file = os.open(stored.path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            if not try_lock(file):
+                return False
+            self.folder.remove(stored.entry)
+            return True
+        finally:
+            unlock(file)
+            os.close(file)
+
+    # Figures and messages
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self.figures.downloaded += size
+
+    def _report(self, error: OSError) -> None:
+        """Report an error of the disk once, and store nothing for a while."""
+        self._paused_until = time.monotonic() + _PAUSE
+        self._tell(
+            "disk",
+            _UNUSABLE,
+            self.folder.path,
+            error,
+        )
+
+    def _tell(self, kind: str, text: str, *values: object) -> None:
+        """Log a warning, once for each kind."""
+        with self._lock:
+            if kind in self._reported:
+                return
+            self._reported.add(kind)
+        _log.warning(text, *values)
+
+
+class _Counted(Source):
+    """A shard on a server, whose bytes are counted when it is closed."""
+
+    def __init__(self, stored: RemoteSource, count: Callable[[int], None]) -> None:
+        self.url, self.size, self.length = stored.url, stored.size, stored.length
+        self._stored, self._count = stored, count
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return bytes of the shard; fewer at its end. Raises ``SourceError``."""
+        return self._stored.read_at(offset, size)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._count(self._stored.bytes_read)
+        self._stored.bytes_read = 0
+        self._stored.close()
+
+
+@lru_cache(maxsize=16)
+def shared_cache(folder: Path, limit: int) -> ShardCache | None:
+    """Return the cache of a folder, one for all feeds of this process; None if it cannot be used, which is reported."""
+    try:
+        return ShardCache(folder.absolute(), limit)
+    except OSError as error:
+        _log.warning(_UNUSABLE, folder, error)
+        return None
+
+
+def _is_written(stored: Stored) -> bool:
+    return stored.entry.is_part and is_locked(stored.path)
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Return whether an open file has this path."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
+
+
+def _kept(stored: Stored, needed: dict[int, float]) -> Kept:
+    next_use = needed.get(stored.entry.number, NEVER)
+    return Kept(stored.entry.name, stored.entry.size, next_use, stored.last_use)
+
+
+def _entry_of(shard: Shard, stored: RemoteSource) -> Entry:
+    return Entry(
+        url_digest(shard), version_digest(stored.version), stored.length, boot=boot_digest()
+    )
+
+
+def _is(entry: Entry, size: int | None, version: str) -> bool:
+    return (entry.size, entry.version) == (size, version_digest(version))
+
+
+def _same_version(shard: Shard, entry: Entry) -> RemoteSource:
+    """Open a shard on its server. Raises SourceError, also if it has changed."""
+    stored = _opened(shard)
+    if _is(entry, stored.length, stored.version):
+        return stored
+    stored.close()
+    raise SourceChangedError("its server has another version")
+
+
+def _opened(shard: Shard) -> RemoteSource:
+    """Open a shard on a server that sends ranges. Raises SourceError."""
+    stored = open_stored(shard)
+    if isinstance(stored, RemoteSource):
+        return stored
+    stored.close()
+    raise SourceChangedError("its server does not send ranges any more")
