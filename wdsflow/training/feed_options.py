@@ -179,11 +179,13 @@ class FeedOptions:
         None,
         "Folder on a disk of this machine that keeps shards of servers, for all ranks and runs here; with --cache-size.",
         metavar="DIR",
+        panel=OTHER,
     )
     cache_size: int | str | None = option(
         None,
         "Limit of all shards in --cache, such as 500GiB. Those are kept that are needed next.",
         metavar="SIZE",
+        panel=OTHER,
     )
     decode: Literal["fast", "exact", "reference"] = option(
         "fast",
