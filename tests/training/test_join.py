@@ -298,25 +298,24 @@ def test_samples_without_a_row_are_lost_with_that_reason(tmp_path):
 
 def test_decoders_in_other_processes_read_the_table(tmp_path):
     data = write_shards(tmp_path / "shards", [9])
-    one = make(
-        data,
-        batch_size=3,
-        map=just_text,
-        shuffle=0,
-        join=captions(tmp_path, 1, 8),
-        join_set=["txt=caption", "json:recaption=caption"],
-        options=FeedOptions(status_every=0.0, decoders=1),
-    )
-    batch = next(iter(one))
-    one.close()
-    assert batch[0] == ["jpg txt json", "jpg txt json", "jpg txt json"]
-    assert batch[1][0] == "new 0000000"
-    assert json.loads(batch[2][0]) == {"recaption": "new 0000000"}
+    table, sets = captions(tmp_path, 1, 8), ["cls=key", "txt=caption", "json:recaption=caption"]
+    graft_shards(data, tmp_path / "out", table=table, on="key", fields=sets)
+    found = []
+    for shards, joined in (
+        (data, {"join": table, "join_set": sets}),
+        (str(tmp_path / "out/0000.tar"), {}),
+    ):
+        options = FeedOptions(status_every=0.0, decoders=1)
+        one = make(shards, batch_size=3, map=all_members, shuffle=0, options=options, **joined)
+        found.append(list(one))
+        one.close()
+    assert found[0] == found[1]
+    assert found[0][0][0].startswith("[('__key__', '0000000'), ('jpg', ")
+    assert "('txt', b'new 0000000'), ('cls', b'0000000'), ('json', " in found[0][0][0]
 
 
-def just_text(sample):
-    fields = " ".join(name for name in sample if not name.startswith("__"))
-    return fields, sample["txt"].decode(), sample["json"].decode()
+def all_members(sample):
+    return repr([item for item in sample.items() if item[0] != "__url__"])
 
 
 def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):
@@ -530,3 +529,59 @@ def test_samples_are_joined_on_a_value_of_their_json(tmp_path):
     match = "(?s)the samples have http://a/1, http://a/2, .*the table has http://b in column URL"
     with pytest.raises(JoinError, match=match):
         feed(str(tmp_path / "0.tar"), **given)
+
+
+JSONS = [b'{"a": 1}', b"[1]", b"{", b"", b'{"a": {"b": 1}}', b'"text"', None, b"\xff\xfe{\0}\0"]
+
+
+@pytest.mark.parametrize("fields", [("__key__", "txt"), ("__key__", "txt|json:a.b")])
+def test_a_sample_whose_json_cannot_be_changed_keeps_all_of_its_members(tmp_path, fields):
+    members = []
+    for number, data in enumerate([*JSONS, *JSONS]):
+        members.append((f"{number}.jpg", b"x"))
+        if number < len(JSONS):
+            members.append((f"{number}.txt", b"old"))
+        if data is not None:
+            members.append((f"{number}.json", data))
+    shard = str(write_tar(tmp_path / "0.tar", members))
+    table = captions(tmp_path, 0, 0)
+    table.write_text("key,caption\n" + "".join(f"{n},new {n}\n" for n in range(2 * len(JSONS))))
+    sets = ["txt=caption", "json:a.b=caption"]
+    graft_shards(shard, tmp_path / "out", table=table, on="key", fields=sets)
+    expected = outcome(str(tmp_path / "out/0.tar"), fields)
+    assert outcome(shard, fields, join=table, join_set=sets) == expected
+    assert expected[1]
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux")
+def test_the_memory_of_a_rank_does_not_grow_with_the_table(tmp_path):
+    table = tmp_path / "t.parquet"
+    keys = [f"{number * 7919 % 600_000:09d}" for number in range(600_000)]
+    texts_of = [f"a caption of sample {key}, as long as captions are" for key in keys]
+    pq.write_table(pa.table({"key": keys, "caption": texts_of}), table)
+    index = row_index(
+        locate_table(table), "t.parquet", parse_on("key"), ("caption",), tmp_path / "cache"
+    )
+    script = """
+import re, sys
+from wdsflow.joining.row_index import RowIndex
+
+def anonymous():
+    text = open("/proc/self/smaps_rollup").read()
+    return int(re.search(r"Anonymous: +([0-9]+) kB", text)[1])
+
+from pathlib import Path
+index = RowIndex(Path(sys.argv[1]))
+before = anonymous()
+for number in range(0, 600_000, 3):
+    entry = index.find(f"{number:09d}")
+    assert index.values(entry)[0][1].startswith(b"a caption of sample %09d" % number)
+print(anonymous() - before)
+"""
+    words = [sys.executable, "-c", script, str(index.folder)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=True)
+    # KiB, of an index of 53 MiB.
+    assert int(done.stdout) < 4096
+    assert sum(file.stat().st_size for file in index.folder.iterdir()) > 50 << 20

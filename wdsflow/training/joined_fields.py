@@ -65,23 +65,19 @@ class JoinedFields:
         whole = {value.field for value in self._to_set if not value.name}
         self.sets_inside = inside
         self.sets = frozenset(value.field for value in self._to_set)
-        # If its json cannot be changed, a sample keeps all of its own members.
-        self.keeps_originals = inside and bool(whole)
+        # A sample whose json cannot be changed keeps all of its own members: to know which members a
+        # sample has, its json must be read.
+        self.lists_by_json = self.on.kind == JSON or (inside and bool(whole))
         # Of the json, which is read to compare them.
         self._checked = [name for name in self.index.checked if name != CHECKED_IMAGE]
-        self.needs_json = self.keeps_originals or bool(self._checked)
+        self.checks_json = bool(self._checked)
 
     def __reduce__(self) -> tuple[object, ...]:
         rest = self.table, self.on, self.fields, self.columns, self.drop_unmatched, ()
         return JoinedFields, (self.index, *rest, dict(self.prefixes))
 
-    @property
-    def on_json(self) -> bool:
-        """Whether samples are joined on a value of their json, which is read to list them."""
-        return self.on.kind == JSON
-
     def row_of(self, shard: Shard, key: str, json: bytes | None) -> int:
-        """Return the entry of the row of a sample, NO_ROW if it has none. ``json``: its content, if they are joined on it."""
+        """Return the entry of the row of a sample, NO_ROW if it has none. ``json``: its content, if ``lists_by_json``."""
         value = self.value_of(key, json)
         row = NO_ROW
         if value is not None:
@@ -92,18 +88,25 @@ class JoinedFields:
 
     def value_of(self, key: str, json: bytes | None) -> str | None:
         """Return the value of a sample to join on, None if it has none."""
-        if not self.on_json:
+        if self.on.kind != JSON:
             return in_utf8(key)
         return None if json is None else join_text(look_up(_tree(json), self.on.name), JSON)
 
-    def names_set(self, row: int, fields: Mapping[str, Blob]) -> frozenset[str] | None:
-        """Return the fields that a row sets in a sample with these members; None if it can set nothing."""
+    def names_set(
+        self, row: int, fields: Mapping[str, Blob], json: bytes | None
+    ) -> frozenset[str] | None:
+        """Return the fields that a row sets in a sample with these members; None if it can set nothing.
+
+        ``json``: its content, if ``lists_by_json``.
+        """
         contents = row_contents(self._to_set, self.index.values(row))
         names = frozenset(contents.whole)
         if not contents.inside:
             return names
-        json = fields.get(JSON)
-        if json is not None and json.size > LARGEST_JSON:
+        blob = fields.get(JSON)
+        if blob is not None and blob.size > LARGEST_JSON:
+            return None
+        if json is not None and not _can_set(json, contents.inside):
             return None
         return names | {JSON}
 
@@ -160,6 +163,14 @@ class JoinedFields:
             "set": list(map(str, self.fields)),
             "drop unmatched": self.drop_unmatched,
         }
+
+
+def _can_set(json: bytes, values: Sequence[tuple[str, str]]) -> bool:
+    try:
+        set_in_json(json, values)
+    except BrokenJson:
+        return False
+    return True
 
 
 def _tree(json: bytes) -> object:

@@ -51,11 +51,11 @@ class RequiredMembers:
         # In this order, besides the image.
         self.read = tuple(dict.fromkeys((*texts, *chain.from_iterable(needed))))
         self._join = join
-        if join is not None and join.needs_json and JSON not in self.read:
+        if join is not None and join.checks_json and JSON not in self.read:
             self.read = (*self.read, JSON)
         self._contents = frozenset((*images, *self.read))
         # The json of each sample is read to list it.
-        self.joins_json = join is not None and join.on_json
+        self.joins_json = join is not None and join.lists_by_json
 
     def reads(self, field: str) -> bool:
         """Return whether a member is read."""
@@ -76,15 +76,21 @@ class RequiredMembers:
             return FeedLoss("select", "marked-bad", key, shard)
         if self._join is not None:
             row = self._join.row_of(shard, key, json)
-            return self._joined(self._join, shard, key, fields, row)
+            names = self._join.names_set(row, fields, json) if row >= 0 else None
+            return self._joined(self._join, shard, key, fields, row, names)
         loss = self._loss(shard, key, fields, _NOTHING)
         return loss or self._ref(shard, key, fields, fields)
 
     def _joined(
-        self, join: JoinedFields, shard: Shard, key: str, fields: dict[str, Blob], row: int
+        self,
+        join: JoinedFields,
+        shard: Shard,
+        key: str,
+        fields: dict[str, Blob],
+        row: int,
+        names: frozenset[str] | None,
     ) -> Listed:
-        """Return the sample with the fields that its row sets, or why it is lost."""
-        names = join.names_set(row, fields) if row >= 0 else None
+        """Return the sample with the fields ``names`` that its row sets, None for nothing, or why it is lost."""
         if row == NO_ROW and join.drop_unmatched:
             return FeedLoss("select", NO_ROW_REASON, key, shard)
         loss = self._loss(shard, key, fields, names or _NOTHING)
@@ -95,8 +101,8 @@ class RequiredMembers:
         if names is None:
             return self._ref(shard, key, fields, fields)
         read = fields
-        # Members that a value replaces are read only where their order counts, or if they may stay.
-        if not (self.everything or join.keeps_originals):
+        # Members that a value replaces are read only where their order counts.
+        if not self.everything:
             replaced = names - {JSON} if join.sets_inside else names
             read = {name: blob for name, blob in fields.items() if name not in replaced}
         return self._ref(shard, key, fields, read, row)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.feed_options import FeedOptions, JoinError
 from wdsflow.training.joined_fields import JoinedFields, RowUse
 from wdsflow.training.ranks import JobRank, gathered, talks
 
@@ -25,10 +25,12 @@ _log = logging.getLogger("wdsflow.training")
 class _Matches:
     """How samples and rows match, in all shards that the ranks have listed together."""
 
-    def __init__(self, use: RowUse, *, connected: bool) -> None:
+    def __init__(self, use: RowUse, digest: str, *, connected: bool) -> None:
         import numpy as np
 
         everyone: Callable[[Any], list[Any]] = gathered if connected else _alone
+        if len(set(everyone(digest))) > 1:
+            raise JoinError("the table is not the same on all ranks: give all machines one file")
         counts = np.sum(everyone((use.samples, use.matched, use.several, use.shared)), axis=0)
         self.samples, self.matched, self.several, self.shared = counts.tolist()
         self.used = 0
@@ -57,7 +59,7 @@ def check_listed_join(join: JoinedFields, job_rank: JobRank, options: FeedOption
     """Check the rows of all samples, which have been listed. Raises JoinError, on all ranks."""
     use, join.use = join.use, None
     assert use is not None
-    matches = _Matches(use, connected=job_rank.world_size > 1 and talks())
+    matches = _Matches(use, join.index.digest, connected=job_rank.world_size > 1 and talks())
     if not matches.matched:
         raise no_match(join, matches.samples, matches.values, options)
     if options.join_ambiguous == "refuse" and matches.several + matches.shared:

@@ -89,7 +89,7 @@ class JoinedScan:
                 pieces.append((end, sample.start))
                 end = sample.end
                 continue
-            new = self._new_members(samples, sample, row) if row >= 0 else []
+            new = self._new_members(samples, sample, row, json) if row >= 0 else []
             if new:
                 pieces.append((end, sample.start))
                 pieces += merged_pieces(sample.start, sample.end, new)
@@ -98,13 +98,15 @@ class JoinedScan:
         return pieces
 
     def _json(self, samples: Samples, sample: TarSample) -> bytes | None:
-        """Return the json of a sample, if samples are joined on it."""
-        row = sample.fields.get(JSON) if self.join.on_json else None
+        """Return the json of a sample, if that is needed to list it."""
+        row = sample.fields.get(JSON) if self.join.lists_by_json else None
         return None if row is None or row[1] > LARGEST else samples.read(row)
 
-    def _new_members(self, samples: Samples, sample: TarSample, row: int) -> list[NewMember]:
+    def _new_members(
+        self, samples: Samples, sample: TarSample, row: int, json: bytes | None
+    ) -> list[NewMember]:
         blobs = {name: Blob(name, member[1], -1) for name, member in sample.fields.items()}
-        names = self.join.names_set(row, blobs)
+        names = self.join.names_set(row, blobs, json)
         if not names:
             return []
         old: Members = {}

@@ -55,7 +55,7 @@ class OpenedJoin:
 
     def begin(self, urls: Sequence[Shard]) -> None:
         """Learn how the keys of shards are named in a ledger. Raises JoinError."""
-        if self.fields.on_json:
+        if self.fields.on.kind != "key":
             return
         try:
             prefixes = key_prefixes(self._table, urls)
