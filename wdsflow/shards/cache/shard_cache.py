@@ -213,8 +213,13 @@ class ShardCache:
         file = self._reserved(entry)
         if file is None:
             return None
-        # Another description of the file, without its lock.
-        reading = os.open(self.folder.path_of(entry), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # Another description of the file, without its lock.
+            reading = os.open(self.folder.path_of(entry), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            unlock(file)
+            os.close(file)
+            raise
         with self._lock:
             self.figures.stored += 1
         return self._source(shard, entry, reading, self._download(entry, stored, file))
