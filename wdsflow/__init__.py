@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from wdsflow.indexing import index_shards
     from wdsflow.mapping import bounded_map
     from wdsflow.packing import pack_shards
+    from wdsflow.readers.gopen import register_gopen
     from wdsflow.repair import repair_shards
-    from wdsflow.shards.source.gopen import register_gopen
     from wdsflow.training import FeedOptions, get_data
     from wdsflow.training.sources import WeightedSource
     from wdsflow.training.torch_feed import feed
@@ -54,7 +54,7 @@ else:
             "feed": "training.torch_feed",
             "index_shards": "indexing",
             "pack_shards": "packing",
-            "register_gopen": "shards.source.gopen",
+            "register_gopen": "readers.gopen",
             "repair_shards": "repair",
         },
     )

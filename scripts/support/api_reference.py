@@ -17,7 +17,7 @@ SECTIONS = {
     "Filter": "wdsflow.filtering",
     "Index": "wdsflow.indexing",
     "Train": "wdsflow.training",
-    "Read urls with webdataset": "wdsflow.shards.source.gopen",
+    "Read urls with webdataset": "wdsflow.readers.gopen",
     "Map": "wdsflow.mapping",
     "Stages": "wdsflow.stages",
 }

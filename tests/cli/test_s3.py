@@ -6,6 +6,7 @@ import io
 import os
 import shlex
 import sys
+import time
 from random import Random
 
 import pytest
@@ -19,6 +20,8 @@ from tests.cli.commands import report, run
 from tests.filtering.shards import write_shards
 from tests.servers import put, s3_server, use_s3
 from tests.shards.archives import write_tar
+from wdsflow.shards.cache.shard_cache import ShardCache
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source import retries as faults
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
@@ -386,3 +389,25 @@ def test_webdataset_reads_the_bucket_through_wdsflow(s3, monkeypatch):
     assert "P332" not in [
         finding.code for finding in wdsflow.check(SET, readers=["open-clip-3.3"]).findings
     ]
+
+
+def test_a_cache_knows_the_version_of_an_object(s3, tmp_path):
+    folder, log = s3
+    cache = ShardCache(tmp_path, 1 << 30)
+    name = "cached.tar"
+    shard = Shard.url(f"s3://bucket/{name}")
+
+    def read() -> bytes:
+        with cache.open(shard) as source:
+            data = source.read_at(0, source.length)
+        while list(tmp_path.rglob("*.part")):
+            time.sleep(0.01)
+        return data
+
+    for content in (folder / "large.tar", folder / "set" / "00000.tar"):
+        put(log.port, f"bucket/{name}", content.read_bytes())
+        assert read() == content.read_bytes()
+        before = log.sent(name)
+        assert read() == content.read_bytes()
+        assert log.sent(name) == before
+    assert (cache.figures.stored, cache.figures.hits) == (2, 2)

@@ -6,13 +6,15 @@ import multiprocessing
 import os
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.servers import http_server
 from tests.shards.cache.minimum import downloads_by_recency, fewest_downloads
-from tests.training.shards import write_tar
+from tests.training.shards import arguments, as_text, plain, samples, texts, write_tar
 from tests.training.test_feed_remote import feed, keys, served
 from wdsflow import FeedOptions
 from wdsflow import feed as make
@@ -58,6 +60,49 @@ def test_a_later_epoch_downloads_what_there_is_no_room_for(tmp_path, share):
     best = sum(fewest_downloads(uses, room))
     assert best - 0.1 <= sum(downloaded) <= best + 1.1
     assert sum(downloads_by_recency(uses, room)) >= best
+
+
+@pytest.mark.parametrize(
+    "resampled", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["shuffled", "resampled"]
+)
+def test_strict_orders_stay_and_are_foreseen(tmp_path, resampled):
+    get_data = pytest.importorskip("wdsflow.training.openclip").get_data
+    files = {
+        f"{number:04d}.tar": write_tar(
+            tmp_path / f"{number}.tar", [*samples(number, 8), ("pad.bin", bytes(600_000))]
+        ).read_bytes()
+        for number in range(8)
+    }
+    size = len(files["0000.tar"])
+    with http_server(files) as (url, log):
+        args = arguments(
+            train_data=f"{url}/{{0000..0007}}.tar",
+            train_num_samples=64,
+            workers=2,
+            batch_size=4,
+            dataset_resampled=resampled,
+        )
+
+        def epochs(options: FeedOptions) -> list[tuple[list[str], float]]:
+            torch.manual_seed(0)
+            loader = get_data(args, (plain, plain), tokenizer=as_text, options=options)[
+                "train"
+            ].dataloader
+            given = []
+            for _ in range(3):
+                log.clear()
+                given.append(([text for batch in loader for text in texts(batch)], tar_bytes(log)))
+                time.sleep(0.1)
+            loader.close()
+            return given
+
+        quiet = FeedOptions(status_every=0.0)
+        expected = epochs(quiet)
+        given = epochs(replace(quiet, cache=str(tmp_path / "cache"), cache_size=4 * size + 10))
+    assert [keys for keys, _ in given] == [keys for keys, _ in expected]
+    if not resampled:
+        # At its end a stream begins to read its first shard again, in case that batches are lacking.
+        assert sum(sent for _, sent in given[1:]) < (2 * 4 + 1) * size
 
 
 def test_its_figures_are_in_metrics_and_in_the_table(tmp_path, caplog):

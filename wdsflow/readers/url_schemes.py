@@ -4,8 +4,8 @@ import os
 import re
 from urllib.parse import urlsplit
 
+from wdsflow.readers.gopen import is_registered
 from wdsflow.shards.shard import PIPE, Shard
-from wdsflow.shards.source.gopen import is_registered
 
 # Handlers of webdataset.gopen, in 0.2.86 and in 1.x.
 SCHEMES_02 = frozenset("pipe http https ais sftp ftps scp gs htgs".split())

@@ -137,7 +137,7 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "resize-exact-psnr": lambda paths: resizing.fidelity(paths, "exact"),
     **{
         f"{place}-{work}": functools.partial(remote.run, work, place, clock=Clock)
-        for work in ("names", "filter", "feed")
+        for work in ("names", "filter", "feed", "cached")
         for place in ("store", "here")
     },
     "semantic": lambda _: semantic.ours(Clock),

@@ -47,4 +47,14 @@ REMOTE = [
         "small",
         1.25,
     ),
+    Entry(
+        "remote-cached-small",
+        "CPU time of a later epoch with all shards of S3 in the feed's cache, compared with local ones",
+        "store-cached",
+        "here-cached",
+        "small",
+        # 0.98x of the speed.
+        1.02,
+        at_most=True,
+    ),
 ]

@@ -86,7 +86,13 @@ class CacheFolder:
         path = self.path_of(entry)
         path.parent.mkdir(exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        try_lock(file)
+        try:
+            try_lock(file)
+        except OSError:
+            # A file system without locks.
+            os.close(file)
+            os.unlink(path)
+            raise
         return file
 
     def keep(self, entry: Entry) -> None:

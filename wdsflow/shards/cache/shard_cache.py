@@ -13,7 +13,13 @@ from pathlib import Path
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.remote import RemoteSource, as_source, open_stored, unpacked, version_of
+from wdsflow.shards.source.remote import (
+    RemoteSource,
+    RemoteStream,
+    as_source,
+    open_stored,
+    version_of,
+)
 
 from .cached_source import CachedSource
 from .download import Download
@@ -107,9 +113,13 @@ class ShardCache:
     # Opening
 
     def open(self, shard: Shard, *, allow_pipe: bool = False) -> Source:
-        """Open a shard, and keep it if it is worth it. Raises ``SourceError``."""
+        """Open a shard, unpacked if it is compressed, and keep it if it is worth it. Raises ``SourceError``."""
         if shard.kind != "url" or shard.lacks_secret:
             return open_source(shard, allow_pipe=allow_pipe)
+        return as_source(self.stored(shard))
+
+    def stored(self, shard: Shard) -> Source | RemoteStream:
+        """Open a url for its bytes as they are stored, and keep them if that is worth it. Raises ``SourceError``."""
         source: Source | None = None
         try:
             for plan in list(self._plans):
@@ -119,7 +129,7 @@ class ShardCache:
             raise
         except OSError as error:
             self._report(error)
-        return self._from_server(shard) if source is None else unpacked(source)
+        return self._from_server(shard) if source is None else source
 
     def peek(self, shard: Shard, *, allow_pipe: bool = False) -> Source:
         """Open a shard of which a few bytes are read: from its file if it is there, and nothing is kept. Raises ``SourceError``."""
@@ -127,7 +137,7 @@ class ShardCache:
             with suppress(OSError):
                 for stored in self._of_version(shard):
                     if not stored.entry.is_part:
-                        return unpacked(self._from_file(shard, stored))
+                        return as_source(self._from_file(shard, stored))
         return open_source(shard, allow_pipe=allow_pipe)
 
     def _from_folder(self, shard: Shard) -> Source | None:
@@ -173,7 +183,7 @@ class ShardCache:
             raise
         return self._source(shard, stored.entry, file, download)
 
-    def _from_server(self, shard: Shard) -> Source:
+    def _from_server(self, shard: Shard) -> Source | RemoteStream:
         """Return a shard that is not in the folder, and store it if it is worth it. Raises ``SourceError``."""
         stored = open_stored(shard)
         if not isinstance(stored, RemoteSource) or not stored.version or not stored.length:
@@ -181,7 +191,7 @@ class ShardCache:
             self._tell("unknown", text, shard)
             with self._lock:
                 self.figures.passed += 1
-            return as_source(stored)
+            return stored
         source: Source | None = None
         try:
             source = self._storing(shard, stored)
@@ -195,7 +205,7 @@ class ShardCache:
             with self._lock:
                 self.figures.passed += 1
             source = _Counted(stored, self._count)
-        return unpacked(source)
+        return source
 
     def _storing(self, shard: Shard, stored: RemoteSource) -> Source | None:
         """Begin to store a shard; None if it is not worth it. Raises OSError of the disk."""
@@ -203,8 +213,13 @@ class ShardCache:
         file = self._reserved(entry)
         if file is None:
             return None
-        # Another description of the file, without its lock.
-        reading = os.open(self.folder.path_of(entry), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # Another description of the file, without its lock.
+            reading = os.open(self.folder.path_of(entry), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            unlock(file)
+            os.close(file)
+            raise
         with self._lock:
             self.figures.stored += 1
         return self._source(shard, entry, reading, self._download(entry, stored, file))

@@ -286,8 +286,8 @@ def _parts_of(file: IO[bytes], shard: Shard) -> Fetch:
     return lambda start, stop: trying(lambda: fetch(start, stop), shard, stop - start)
 
 
-def unpacked(source: Source) -> Source:
-    """Return a source of stored bytes, or their contents if they are compressed. Raises ``SourceError``."""
+def _unpacked(source: Source) -> Source:
+    """Return the source, or its contents if it is compressed."""
     with _closed_on_error(source):
         start = source.read_at(0, FIRST)
     if compression_of(start) is None:
@@ -303,9 +303,9 @@ def unpacked(source: Source) -> Source:
     return ForwardSource(source.url, raw, start, size=source.size, close=source.close)
 
 
-def as_source(stored: RemoteSource | RemoteStream) -> Source:
-    """Return the contents of stored bytes. Raises ``SourceError``."""
-    return unpacked(stored) if isinstance(stored, RemoteSource) else _onwards(stored)
+def as_source(stored: Source | RemoteStream) -> Source:
+    """Return a source of stored bytes, or of their contents if they are compressed. Raises ``SourceError``."""
+    return _onwards(stored) if isinstance(stored, RemoteStream) else _unpacked(stored)
 
 
 def _onwards(stream: RemoteStream) -> Source:

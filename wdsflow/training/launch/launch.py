@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import logging
 import multiprocessing
 import os
 import time
@@ -13,8 +14,12 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.shards.cache.shard_cache import shared_cache
+from wdsflow.shards.source.base import local_folder
 from wdsflow.training.feed_options import FeedOptions, NoOpenClip
-from wdsflow.training.ranks import connect
+from wdsflow.training.ranks import connect, rank_and_world
+from wdsflow.training.stalls.loss_tally import say
+from wdsflow.training.stalls.progress import cache_line
 
 from .replaced_names import replaced
 
@@ -77,6 +82,7 @@ def launch(
     try:
         with run.installed(), data.redacted(main), shared(main, refused):
             result = main.main(list(argv))
+        _report_cache(options or FeedOptions())
     except HeadspaceDone:
         return 0
     except Exception as error:
@@ -97,6 +103,15 @@ def _feed(options: FeedOptions) -> "GetData":
     from wdsflow.training.openclip import get_data
 
     return partial(get_data, options=options)
+
+
+def _report_cache(options: FeedOptions) -> None:
+    """Log what the cache did for this process in all epochs."""
+    if options.cache is None or rank_and_world()[0]:
+        return
+    cache = shared_cache(local_folder(options.cache), options.cache_bytes or 0)
+    if cache is not None:
+        say(logging.INFO, f"feed: in all epochs, {cache_line(cache.figures)}")
 
 
 class Refused(Exception):

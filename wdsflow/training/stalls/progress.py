@@ -212,7 +212,7 @@ class Progress:
             share = "" if name == f"noted: {REPEATED}" else _share(count, tally.seen)
             yield f"  {name:<{wide}} {count:>12,} {share:>8}  {example}".rstrip()
         if facts.cache is not None:
-            yield f"  {_cached(facts.cache)}"
+            yield f"  {cache_line(facts.cache)}"
         damage = list(tally.damage.values())
         for shard_damage in damage[:_MOST]:
             # The detail contains it.
@@ -235,7 +235,8 @@ def _damaged(tally: LossTally) -> str:
     return f", damaged: {escape(shards[0])}{more}" if shards else ""
 
 
-def _cached(cache: CacheFigures) -> str:
+def cache_line(cache: CacheFigures) -> str:
+    """Return what a cache did."""
     return (
         f"cache: {how_many(cache.hits, 'shard')} read from it ({format_size(cache.saved)}), "
         f"{cache.stored:,} added, {cache.passed:,} not kept, "

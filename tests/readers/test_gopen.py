@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import time
 from typing import Any
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 import wdsflow
 from tests.servers import http_server
 from tests.shards.archives import JPEG, tar_bytes
+from wdsflow.readers.gopen import SCHEMES
 from wdsflow.readers.url_schemes import unopened_by_webdataset_02, unopened_by_webdataset_1
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source import retries as faults
-from wdsflow.shards.source.gopen import SCHEMES
 
 pytest.importorskip("aiohttp")
 webdataset = pytest.importorskip("webdataset")
@@ -111,3 +112,20 @@ def test_the_validator_knows() -> None:
     assert unopened_by_webdataset_02(shard) == unopened_by_webdataset_1(shard) == ""
     gopen_module.gopen_schemes.pop("s3")
     assert unopened_by_webdataset_02(shard) == "webdataset opens no s3: urls"
+
+
+def test_a_cache_keeps_shards(tmp_path) -> None:
+    with http_server({"0.tar": TAR, "1.tar": TAR}) as (url, log):
+        wdsflow.register_gopen(cache=tmp_path, cache_size=len(TAR) + 1)
+        for number in (0, 0, 1, 1):
+            assert keys_of(f"{url}/{number}.tar") == KEYS
+            while list(tmp_path.rglob("*.part")):
+                time.sleep(0.01)
+        # Each once, and one byte; the second has replaced the first.
+        assert [log.sent("0.tar"), log.sent("1.tar")] == [len(TAR) + 1] * 2
+        assert len(list(tmp_path.rglob("*.shard"))) == 1
+        wdsflow.register_gopen()
+        assert keys_of(f"{url}/1.tar") == KEYS
+        assert log.sent("1.tar") == 2 * len(TAR) + 1
+    with pytest.raises(ValueError, match="a cache is a folder and a size"):
+        wdsflow.register_gopen(cache=tmp_path)

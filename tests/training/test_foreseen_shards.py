@@ -1,0 +1,127 @@
+"""Which shards orders foresee for a cache: those that a rank opens, in about this order; and what that is worth."""
+
+import numpy as np
+import pytest
+
+from tests.shards.cache.minimum import downloads_by_recency, fewest_downloads
+from wdsflow.shards.cache.policy import NEVER, Kept, next_uses, victims
+from wdsflow.shards.shard import Shard
+from wdsflow.training.orders.balanced import BalancedOrder, MixedSource
+from wdsflow.training.orders.openclip import OpenClipOrder, ResampledOrder, Workload
+from wdsflow.training.orders.order import EpochPosition, Order
+from wdsflow.training.ranks import JobRank
+
+
+def shards(count: int, name: str = "a") -> list[Shard]:
+    return [Shard.url(f"s3://bucket/{name}{number:04d}.tar") for number in range(count)]
+
+
+def read_by(order: BalancedOrder, epoch: int) -> list[Shard]:
+    """Return the shards that the batches of a rank take samples from, by the first batch."""
+    opened: dict[Shard, None] = {}
+    for step in order.steps(epoch, EpochPosition()):
+        for run in step.runs:
+            for _, _, shard in order._shards_of_run(epoch, run):
+                opened.setdefault(shard)
+    return list(opened)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 5])
+def test_a_balanced_order_foresees_what_its_batches_take(ranks):
+    sources = [
+        MixedSource(tuple((shard, 400) for shard in shards(60))),
+        MixedSource(tuple((shard, 300) for shard in shards(20, "b")), 0.5),
+    ]
+    total: set[Shard] = set()
+    for rank in range(ranks):
+        order = BalancedOrder(sources, job_rank=JobRank(rank, ranks), batch_size=256, seed=1)
+        for epoch in (0, 1):
+            foreseen, real = order.opened_shards(epoch), read_by(order, epoch)
+            # At its borders a rank takes some samples of streams that are mostly of its neighbours.
+            missed = set(real) ^ set(foreseen)
+            assert len(missed) <= (0 if ranks == 1 else 0.2 * len(real))
+            # The first batch opens all streams at once.
+            shifts = [
+                abs(real.index(shard) - number)
+                for number, shard in enumerate(dict.fromkeys(foreseen))
+                if shard in real
+            ]
+            assert np.mean(shifts) <= 0.15 * len(real)
+        total |= set(order.opened_shards(0))
+    assert len(total) == 80
+
+
+def test_orders_of_openclip_foresee_what_their_workers_read():
+    urls = shards(20)
+    work = Workload(JobRank(1, 2), workers=2, batch_size=4, samples=800, seed=0)
+    strict = OpenClipOrder(urls, work)
+    foreseen = strict.opened_shards(3)
+    streams = [list(strict.shards_of(3, key)) for key in strict.first_round(3)]
+    assert foreseen == [shard for pair in zip(*streams, strict=True) for shard in pair]
+    drawn = ResampledOrder(urls, None, work)
+    assert len(drawn.opened_shards(3)) == 10
+    assert drawn.opened_shards(3)[0] == next(drawn.shards_of(3, next(drawn.first_round(3))))
+
+
+def node_uses(orders: list[Order], epochs: int) -> list[list[str]]:
+    """Return what a node opens in each epoch, its ranks side by side."""
+    uses = []
+    for epoch in range(epochs):
+        of_ranks = [order.opened_shards(epoch) for order in orders]
+        longest = max(map(len, of_ranks))
+        uses.append(
+            [
+                of_rank[turn]
+                for turn in range(longest)
+                for of_rank in of_ranks
+                if turn < len(of_rank)
+            ]
+        )
+    return uses
+
+
+def downloads(epochs: list[list[str]], room: int, foreseen: int) -> int:
+    """Return what a cache downloads that foresees so many epochs."""
+    numbers = {name: number for number, name in enumerate(sorted({n for e in epochs for n in e}))}
+    kept: set[int] = set()
+    count = 0
+    for epoch, names in enumerate(epochs):
+        plan = [numbers[name] for later in epochs[epoch : epoch + foreseen] for name in later]
+        uses, done = np.array(plan, np.uint64), np.zeros(len(plan), bool)
+        for position, shard in enumerate(plan[: len(names)]):
+            done[position] = True
+            if shard in kept:
+                continue
+            count += 1
+            needed = next_uses(uses, done)
+            stored = [Kept(str(one), 1, needed.get(one, NEVER)) for one in kept]
+            chosen = victims(stored, len(kept) + 1 - room, needed.get(shard, NEVER))
+            if chosen is not None:
+                kept = kept - {int(one.name) for one in chosen} | {shard}
+    return count
+
+
+@pytest.mark.parametrize(
+    ("shard_count", "nodes", "epochs"),
+    [(60, 4, 8), (1000, 64, 40)],
+)
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_node_of_many_downloads_about_the_least_that_is_possible(
+    shard_count, nodes, epochs, share
+):
+    ranks = 8 if nodes == 64 else 2
+    orders = [
+        OpenClipOrder(
+            shards(shard_count),
+            Workload(JobRank(rank, nodes * ranks), workers=1, batch_size=4, samples=8000, seed=0),
+        )
+        for rank in range(ranks)
+    ]
+    uses = node_uses(orders, epochs)
+    room = round(share * np.mean([len(of_epoch) for of_epoch in uses]))
+    flat = [name for of_epoch in uses for name in of_epoch]
+    best = sum(fewest_downloads(flat, room))
+    ours = downloads(uses, room, foreseen=min(16, 2 * nodes))
+    recency = sum(downloads_by_recency(flat, room))
+    assert best <= ours <= 1.02 * best + 1
+    assert ours <= recency
