@@ -58,7 +58,10 @@ def test_the_reasons_add_up_to_the_samples_that_are_lost(tmp_path, name, reader)
     ), verdict.reasons
 
 
-@pytest.mark.parametrize("name", ["one sample in two shards", "dots that merge samples into two"])
+@pytest.mark.parametrize(
+    "name",
+    ["members apart, and some samples without a caption", "dots that merge samples into two"],
+)
 def test_the_findings_add_up_to_the_samples_that_are_lost(tmp_path, name):
     write(tmp_path, MIXED[name])
     report = check(tmp_path / "s", ["open-clip-3.3"], jobs=1)
