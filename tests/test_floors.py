@@ -59,6 +59,7 @@ ROOMS = {
         "inputs",
         "page",
         "run_differences",
+        "extendable_ledgers",
         "run_progress",
         "run_options",
         "run_record",
