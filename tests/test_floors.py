@@ -70,7 +70,7 @@ ROOMS = {
     ),
     "wdsflow.shards": ("source", "tar", "samples"),
     "wdsflow.stages": ("imaging", "scores"),
-    "wdsflow.stages.scores": ("model",),
+    "wdsflow.stages.scores": ("comparing", "model"),
     "wdsflow.training": ("orders", "pixels", "stalls", "workers", "feed", "openclip", "launch"),
     "wdsflow.validate": (
         "finding",
