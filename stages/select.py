@@ -30,7 +30,7 @@ class Select(SampleStage, name="select", read_by="fields"):
 
     predicate: Callable[[SampleDict], object]
     reason: str = "not-selected"
-    # That the predicate reads, for the check of a Pipeline.
+    # The fields that the predicate reads, for the check of a Pipeline.
     fields: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -39,9 +39,8 @@ class Select(SampleStage, name="select", read_by="fields"):
             raise TypeError(
                 f"Select needs a predicate to call, not {type(self.predicate).__name__}"
             )
-        object.__setattr__(
-            self, "fields", (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
-        )
+        fields = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
+        object.__setattr__(self, "fields", fields)
         if isinstance(self.predicate, FunctionType):
             try:
                 # Cheap: only the name is pickled.
@@ -54,13 +53,13 @@ class Select(SampleStage, name="select", read_by="fields"):
 
     def apply(self, sample: SampleDict) -> SampleDict:
         try:
-            wanted = bool(self.predicate(sample))
+            keep = bool(self.predicate(sample))
         except Exception as error:
             # An error of the user's function names the predicate and the kind of error.
-            called = getattr(self.predicate, "__qualname__", None) or type(self.predicate).__name__
-            text = f"the predicate {called} raised {type(error).__name__}: {escape(str(error))}"
+            name = getattr(self.predicate, "__qualname__", None) or type(self.predicate).__name__
+            text = f"the predicate {name} raised {type(error).__name__}: {escape(str(error))}"
             raise StageError(type(error).__name__, text) from error
-        if not wanted:
+        if not keep:
             raise Dropped(self.reason)
         return sample
 
@@ -97,15 +96,17 @@ class Sample(SampleStage, name="sample"):
         return sample
 
 
-def uniform(seed: int, key: str, what: str = "") -> float:
-    """Return a number in [0, 1) that depends only on the arguments.
+def uniform(seed: int, key: str, purpose: str = "") -> float:
+    """Return a number in [0, 1) that depends only on the arguments; for each purpose it is another one.
 
     >>> uniform(0, "000001") == uniform(0, "000001") != uniform(1, "000001")
     True
     """
-    text = f"{seed}\0{what}\0{key}".encode(errors="surrogatepass")
+    text = f"{seed}\0{purpose}\0{key}".encode(errors="surrogatepass")
+    digest = blake2b(text, digest_size=8).digest()
     # The 53 bits of a float's precision: the quotient is never rounded up to 1.
-    return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / (1 << 53)
+    number = int.from_bytes(digest, "big") >> 11
+    return number / (1 << 53)
 
 
 def weighted_order(
@@ -166,11 +167,14 @@ class Shuffle(Stage, name="shuffle"):
             raise ValueError(f"initial={self.initial}: it must be between 1 and size={self.size}")
 
     def __call__(self, samples: Iterable[SampleDict]) -> Iterator[SampleDict]:
-        counts, random = self.counts, Random(f"{self.seed} {self.epoch}")
+        counts = self.counts
+        random = Random(f"{self.seed} {self.epoch}")
         initial = self.size if self.initial is None else self.initial
         most = parse_size(self.max_bytes)
+        # Samples and their bytes.
         buffer: list[tuple[SampleDict, int]] = []
-        held, grows = 0, True
+        buffered_bytes = 0
+        grows = True
         for sample in samples:
             counts.seen += 1
             weight = weigh(sample)
@@ -180,25 +184,28 @@ class Shuffle(Stage, name="shuffle"):
                 yield sample
                 continue
             # Make room before the sample goes in: the bound holds at all times.
-            while buffer and (len(buffer) >= self.size or held + weight > most):
-                out, freed = _pick(buffer, random)
-                held -= freed
+            while buffer and (len(buffer) >= self.size or buffered_bytes + weight > most):
+                picked, freed = _pick(buffer, random)
+                buffered_bytes -= freed
                 counts.kept += 1
-                yield out
+                yield picked
             buffer.append((sample, weight))
-            held += weight
+            buffered_bytes += weight
+            # Every other sample makes the buffer grow.
             grows = not grows
             if initial <= len(buffer) < self.size and grows:
-                out, freed = _pick(buffer, random)
-                held -= freed
+                picked, freed = _pick(buffer, random)
+                buffered_bytes -= freed
                 counts.kept += 1
-                yield out
+                yield picked
         while buffer:
             counts.kept += 1
-            yield _pick(buffer, random)[0]
+            picked, _ = _pick(buffer, random)
+            yield picked
 
 
 def _pick(buffer: list[tuple[SampleDict, int]], random: Random) -> tuple[SampleDict, int]:
+    """Remove a sample at random, and return it with its bytes."""
     # Only random() is guaranteed to give the same numbers in every version of Python.
     index = int(random.random() * len(buffer))
     buffer[index], buffer[-1] = buffer[-1], buffer[index]

@@ -60,6 +60,7 @@ ROOMS = {
         "inputs",
         "page",
         "run_differences",
+        "extendable_ledgers",
         "run_progress",
         "run_options",
         "run_record",
@@ -70,7 +71,7 @@ ROOMS = {
     ),
     "wdsflow.shards": ("source", "cache", "tar", "samples"),
     "wdsflow.stages": ("imaging", "scores"),
-    "wdsflow.stages.scores": ("model",),
+    "wdsflow.stages.scores": ("comparing", "model"),
     "wdsflow.training": ("orders", "pixels", "stalls", "workers", "feed", "openclip", "launch"),
     "wdsflow.validate": (
         "finding",

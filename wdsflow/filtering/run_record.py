@@ -17,7 +17,8 @@ from wdsflow.records.run_state import part_name
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 
-from .run_differences import Differs, can_add_scores, can_extend_ledger, differ, scores_of
+from .extendable_ledgers import can_add_scores, can_extend_ledger, scores_of
+from .run_differences import Differs, differ
 from .run_folder import COSTS, MANIFEST, Layout, ShardRecord, refuse
 
 

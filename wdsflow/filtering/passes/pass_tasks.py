@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wdsflow.filtering.deciding.plan import plan_of
+from wdsflow.filtering.extendable_ledgers import scores_of
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
-from wdsflow.filtering.run_differences import scores_of
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_record import RunRecord
 from wdsflow.filtering.run_report import RunReport

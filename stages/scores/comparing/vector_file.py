@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Records
+from ..base import Records
 
 # (n, dimensions), of length 1.
 Vectors = NDArray[np.float32]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wdsflow.tables import Tables
 
 if TYPE_CHECKING:
-    from .base import Records, Scalar, Value
+    from ..base import Records, Scalar, Value
 
 CREATE_COMPARED = (
     "CREATE TABLE compared (shard UINTEGER, sample UINTEGER, key VARCHAR, number DOUBLE, data BLOB)"

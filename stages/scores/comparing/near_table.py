@@ -9,7 +9,9 @@ import numpy as np
 
 from wdsflow.tables import Tables
 
-from .near_hashes import Hashes, Numbers, Pair, bucket_pairs, pairs, plan, tables
+from .hash_bits import Hashes
+from .hash_blocks import plan, tables
+from .near_hashes import Numbers, Pair, bucket_pairs, pairs
 
 # Bytes of all memory for a hash while pairs are computed.
 _COST = 1 << 10
@@ -62,14 +64,13 @@ def _pairs(database: Tables, count: int, distance: int, most: int) -> Iterator[P
         columns = database.arrays(_CHUNK.format("hashes", "hash"), 0, count)
         yield from pairs(columns["hash"], distance)
         return
-    equal, blocks = plan(count, _ALL_BITS, distance)
-    for key, differing in tables(equal, blocks):
+    for table in tables(plan(count, _ALL_BITS, distance)):
         database.run(
             "CREATE OR REPLACE TABLE ordered AS SELECT hash, rowid AS number FROM hashes ORDER BY hash & ?::UBIGINT",
-            key,
+            table.key,
         )
-        for hashes, numbers in _buckets(database, count, key, most):
-            for one, other in bucket_pairs(hashes, key, differing, distance, _ALL_BITS):
+        for hashes, numbers in _buckets(database, count, table.key, most):
+            for one, other in bucket_pairs(hashes, table, distance, _ALL_BITS):
                 yield numbers[one], numbers[other]
 
 
@@ -83,7 +84,7 @@ def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tupl
         numbers = np.concatenate([numbers, chunk["number"]])
         end = len(hashes)
         if start + most < count:
-            # The last bucket may go on in the next chunk.
+            # The last bucket may continue in the next chunk.
             keys = hashes & np.uint64(key)
             end = int(np.searchsorted(keys, keys[-1]))
         if end:
