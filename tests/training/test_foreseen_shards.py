@@ -63,7 +63,7 @@ def test_orders_of_openclip_foresee_what_their_workers_read():
     assert drawn.opened_shards(3)[0] == next(drawn.shards_of(3, next(drawn.first_round(3))))
 
 
-def node_uses(orders: list[Order], epochs: int) -> list[list[str]]:
+def node_uses(orders: list[Order], epochs: int) -> list[list[Shard]]:
     """Return what a node opens in each epoch, its ranks side by side."""
     uses = []
     for epoch in range(epochs):
