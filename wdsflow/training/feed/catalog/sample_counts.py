@@ -98,10 +98,18 @@ class _Counting:
 
     def run(self, patience: float) -> None:
         """Count all of them. Raises Hanging if a shard yields nothing for ``patience`` seconds."""
-        threads = _COUNTERS if self._first else 1
+        urls = self._urls
+        is_remote = any(urls[number].kind == "url" for number in self._numbers)
+        threads = _COUNTERS if is_remote else 1
         run_watched(self._use_sizes, list(self._others), threads, self._catalog, patience)
         unread = [number for number in self._numbers if number not in self.counts]
-        run_watched(self._read, unread, threads, self._catalog, patience)
+        # A shard that is named several times is read once.
+        first: dict[Shard, int] = {}
+        for number in unread:
+            first.setdefault(urls[number], number)
+        run_watched(self._read, list(first.values()), threads, self._catalog, patience)
+        for number in unread:
+            self.counts[number] = self.counts[first[urls[number]]]
 
     def warn_of_damage(self) -> None:
         """Log how many shards have no sample because they cannot be read, and why the first cannot."""
