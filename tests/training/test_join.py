@@ -497,6 +497,9 @@ def test_shards_and_table_may_be_on_a_server(tmp_path):
         table_requests = [asked.method for asked in log.asked if "captions" in asked.path]
         outcome(f"{url}/{{0..1}}.tar", fields, join=remote, **sets)
         again = [asked.method for asked in log.asked if "captions" in asked.path]
+        cached = {"cache": str(tmp_path / "kept"), "cache_size": "1GiB"}
+        kept, _ = outcome(f"{url}/{{0..1}}.tar", fields, join=remote, **cached, **sets)
+        assert kept == batches
         # Of the unchanged table only the header is requested.
         assert len(again) - len(table_requests) < len(table_requests)
         with pytest.raises(JoinError, match=r"the table cannot be read: .*gone\.csv"):
