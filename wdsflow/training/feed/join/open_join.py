@@ -10,6 +10,7 @@ from wdsflow.joining.table_files import locate_any_table
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
+from wdsflow.text.secrets import redact
 from wdsflow.training.caption_sources import JOIN, Captions
 from wdsflow.training.feed_options import FeedOptions, JoinError, UnpairedJoin
 from wdsflow.training.joined_fields import JoinedFields, RowUse
@@ -32,6 +33,8 @@ class OpenedJoin:
         cache = default_cache() if options.join_cache is None else Path(options.join_cache)
         try:
             self._table = locate_any_table(name)
+            # From here on for messages.
+            name = redact(name)
             index = row_index(self._table, name, on, columns, cache)
         except TableError as error:
             fixes = [*error.advice, *_similar(error, options)]
