@@ -16,6 +16,7 @@ from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.filtering.score_costs import models_by_digest
 from wdsflow.models.model_costs import ModelCost, add_costs, read_costs
 from wdsflow.stages.scores import make_score
+from wdsflow.stages.scores.model.model_score import ModelScore
 
 WHERE = 'slow_batch(seconds=0.02) > 3 and caption != ""'
 
@@ -85,7 +86,9 @@ def test_explain_says_what_a_model_takes(tmp_path: Path, monkeypatch: pytest.Mon
     words = ("filter", "in", "-o", "out", "--explain", "--jobs", "0", "--where", WHERE)
     assert "  slow_batch(seconds=0.02): not measured\n" in run(*words).out
     (tmp_path / "out/.wdsflow").mkdir(parents=True)
-    (model,) = models_by_digest(make_score("slow_batch", seconds=0.02).models())
+    score = make_score("slow_batch", seconds=0.02)
+    assert isinstance(score, ModelScore)
+    (model,) = models_by_digest(score.models())
     cost = ModelCost(model, "slow_batch", "cpu: a processor", 20, 0.5)
     add_costs(tmp_path / "out/.wdsflow/costs.json", [cost])
     shown = run(*words).out.splitlines()[-1]
