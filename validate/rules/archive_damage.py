@@ -263,7 +263,7 @@ class EmptyShard(TallyRule):
     says = "the shard has no sample: a worker that gets only such shards never yields a batch"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        return Tally() if shard.samples or shard.error else Tally(1)
+        return Tally() if shard.has_samples or shard.error else Tally(1)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return (

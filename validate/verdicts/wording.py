@@ -104,7 +104,7 @@ def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
     """Return whether all readable shards were read to their ends, and none has a sample: there is nothing to judge."""
     read = [shard for shard in shards if shard.error is None]
     return bool(read) and not any(
-        shard.samples or shard.stop.kind not in ("end", "eof") for shard in read
+        shard.has_samples or shard.stop.kind not in ("end", "eof") for shard in read
     )
 
 

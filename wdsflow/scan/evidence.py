@@ -219,6 +219,12 @@ class ShardEvidence:
         return self.error is None and self.stop.kind == "end" and not is_refused
 
     @property
+    def has_samples(self) -> bool:
+        """Whether a reader may find a sample: also if all members are of a folder __MACOSX, which no key is counted for."""
+        joined = (len(run.shape) > 1 and not run.key.endswith("/") for run in self.runs.counted())
+        return bool(self.samples) or any(joined)
+
+    @property
     def is_distrusted(self) -> bool:
         """Whether its compressed stream is damaged so that none of its bytes can be trusted."""
         damaged = self.tally("tar.damaged-stream")

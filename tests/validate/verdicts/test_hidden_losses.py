@@ -148,8 +148,10 @@ def test_an_empty_field_is_judged_by_its_name(real, tmp_path):
         assert (verdict.usable, report.exit_status) == (48, 1), field
 
 
-def test_names_that_are_only_an_extension_in_a_folder_are_samples_of_that_folder(real, tmp_path):
-    urls = write(tmp_path, dict, named="{:06d}/.")
+@pytest.mark.parametrize("named", ["{:06d}/.", "__MACOSX/{:06d}."])
+def test_files_that_elsewhere_are_junk_are_judged_as_the_reader_takes_them(named, real, tmp_path):
+    """Names that are only an extension in a folder, and a folder of macOS with pictures in it."""
+    urls = write(tmp_path, dict, named=named)
     assert real(urls) == SAMPLES
     for level in ("names", "headers", "full"):
         report, verdict = judged(urls, level)
