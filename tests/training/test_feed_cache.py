@@ -83,7 +83,7 @@ def test_strict_orders_stay_and_are_foreseen(tmp_path, resampled):
             dataset_resampled=resampled,
         )
 
-        def epochs(options: FeedOptions) -> list[tuple[list[str], float]]:
+        def epochs(options: FeedOptions) -> list[tuple[list[str], int]]:
             torch.manual_seed(0)
             loader = get_data(args, (plain, plain), tokenizer=as_text, options=options)[
                 "train"

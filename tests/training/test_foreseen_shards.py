@@ -63,7 +63,7 @@ def test_orders_of_openclip_foresee_what_their_workers_read():
     assert drawn.opened_shards(3)[0] == next(drawn.shards_of(3, next(drawn.first_round(3))))
 
 
-def node_uses(orders: list[Order], epochs: int) -> list[list[str]]:
+def node_uses(orders: list[Order], epochs: int) -> list[list[Shard]]:
     """Return what a node opens in each epoch, its ranks side by side."""
     uses = []
     for epoch in range(epochs):
@@ -80,7 +80,7 @@ def node_uses(orders: list[Order], epochs: int) -> list[list[str]]:
     return uses
 
 
-def downloads(epochs: list[list[str]], room: int, foreseen: int) -> int:
+def downloads(epochs: list[list[Shard]], room: int, foreseen: int) -> int:
     """Return what a cache downloads that foresees so many epochs."""
     numbers = {name: number for number, name in enumerate(sorted({n for e in epochs for n in e}))}
     kept: set[int] = set()

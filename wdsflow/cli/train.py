@@ -79,8 +79,9 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
 
 
 def _check_fields(options: FeedOptions) -> None:
-    """Refuse invalid names of members, and of metrics."""
+    """Refuse invalid names of members, of metrics and of a cache."""
     from wdsflow.shards.shard_names import alternatives
+    from wdsflow.shards.source.base import local_folder
     from wdsflow.training.caption_sources import parse_captions
     from wdsflow.training.stalls.progress import Metrics
 
@@ -91,6 +92,8 @@ def _check_fields(options: FeedOptions) -> None:
             alternatives(options.image)
         if options.metrics is not None:
             Metrics(options.metrics)
+        if options.cache is not None:
+            local_folder(options.cache)
     except ValueError as error:
         refuse(str(error))
 
