@@ -1,6 +1,6 @@
 """Gather samples into bounded batches, and take batches apart."""
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 
 from wdsflow.memory.sizes import parse_size
@@ -8,6 +8,11 @@ from wdsflow.memory.weigh import weigh
 
 from .base import OnError, Sample, Stage, StageError
 from .fields import listed
+
+# Grey, RGB, RGBA.
+_CHANNEL_COUNTS = frozenset({1, 3, 4})
+# Fields that a message names.
+_SHOWN = 12
 
 
 @dataclass
@@ -80,58 +85,67 @@ class Batch(Stage, name="batch"):
         return frozenset(name for bound, name in measured if bound is not None)
 
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        counts, batch, load = self.counts, list[Sample](), _Load()
+        counts = self.counts
+        batch: list[Sample] = []
+        load = _Load()
         for sample in samples:
             counts.seen += 1
             try:
-                alone = self._load(sample)
-                if self._exceeds_bounds(alone):
-                    text = f"alone it is more than a batch may hold: {alone} (0 where there is no bound)"
+                load_of_sample = self._load(sample)
+                if self._exceeds_bounds(load_of_sample):
+                    text = f"alone it is more than a batch may hold: {load_of_sample} (0 where there is no bound)"
                     raise StageError("larger-than-batch", text)
-                if batch and self._exceeds_bounds(load + alone):
+                if batch and self._exceeds_bounds(load + load_of_sample):
                     yield self._close(batch)
-                    batch, load = [], _Load()
+                    batch = []
+                    load = _Load()
                 if batch and sample.keys() != batch[0].keys():
                     raise _other_fields(sample, batch[0])
             except StageError as error:
                 self._fail(sample, error, self.on_error)
                 continue
             batch.append(sample)
-            load += alone
+            load += load_of_sample
             if load.count == self.size:
                 yield self._close(batch)
-                batch, load = [], _Load()
+                batch = []
+                load = _Load()
         if batch and self.partial:
             yield self._close(batch)
         elif batch:
             counts.dropped["partial-batch"] += len(batch)
 
     def _load(self, sample: Sample) -> _Load:
+        """Return the size of one sample, in what is bounded. Raises StageError if it cannot be measured."""
+        load = _Load(count=1)
         try:
-            size = 0 if self.max_bytes is None else weigh(sample)
-            sides = (0, 0) if self.max_pixels is None else _height_width(sample[self.image])
-            return _Load(
-                1, size, *sides, 0 if self.max_tokens is None else _token_count(sample[self.text])
-            )
+            if self.max_bytes is not None:
+                load.size = weigh(sample)
+            if self.max_pixels is not None:
+                load.height, load.width = _height_width(sample[self.image])
+            if self.max_tokens is not None:
+                load.tokens = _token_count(sample[self.text])
         except KeyError as error:
             raise StageError(
                 "not-measured", f"it has no field {error}; its fields: {listed(sample)}"
             ) from None
         except TypeError as error:
             raise StageError("not-measured", f"it cannot be measured: {error}") from None
+        return load
 
     def _exceeds_bounds(self, load: _Load) -> bool:
-        return (
-            (self.size is not None and load.count > self.size)
-            or (isinstance(self.max_bytes, int) and load.size > self.max_bytes)
-            or (
-                self.max_pixels is not None
-                and load.count * load.height * load.width > self.max_pixels
-            )
-            or (self.max_tokens is not None and load.count * load.tokens > self.max_tokens)
-        )
+        if self.size is not None and load.count > self.size:
+            return True
+        if isinstance(self.max_bytes, int) and load.size > self.max_bytes:
+            return True
+        pixels = load.count * load.height * load.width
+        if self.max_pixels is not None and pixels > self.max_pixels:
+            return True
+        tokens = load.count * load.tokens
+        return self.max_tokens is not None and tokens > self.max_tokens
 
     def _close(self, batch: list[Sample]) -> Sample:
+        """Return samples as a batch, and count them."""
         self.counts.kept += len(batch)
         return {name: [sample[name] for sample in batch] for name in batch[0]}
 
@@ -148,11 +162,15 @@ def _height_width(value: object) -> tuple[int, int]:
 
     Raises TypeError if it is none of these.
     """
-    size, shape = getattr(value, "size", None), getattr(value, "shape", None)
+    size = getattr(value, "size", None)
+    shape = getattr(value, "shape", None)
     if shape is None and isinstance(size, tuple) and len(size) == 2:
-        return int(size[1]), int(size[0])
+        width, height = size
+        return int(height), int(width)
     if shape is not None and len(shape) in {2, 3}:
-        channels_first = len(shape) == 3 and (shape[0] in {1, 3, 4} or shape[2] not in {1, 3, 4})
+        channels_first = len(shape) == 3 and (
+            shape[0] in _CHANNEL_COUNTS or shape[2] not in _CHANNEL_COUNTS
+        )
         height, width = shape[1:] if channels_first else shape[:2]
         return int(height), int(width)
     raise TypeError(f"{type(value).__name__} has no height and width; put Decode before")
@@ -187,31 +205,34 @@ class Unbatch(Stage, name="unbatch"):
     def __call__(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         counts = self.counts
         for batch in samples:
-            lengths = {name: _entries(value) for name, value in batch.items()}
-            count = lengths.get("__key__") or max(
-                [length or 0 for length in lengths.values()], default=0
-            )
+            lengths = {name: _length(value) for name, value in batch.items()}
+            longest = max([length or 0 for length in lengths.values()], default=0)
+            count = lengths.get("__key__") or longest
             counts.seen += count
-            odd = {name: length for name, length in lengths.items() if length != count}
-            if odd:
+            others = {name: length for name, length in lengths.items() if length != count}
+            if others:
                 counts.failed["ragged-batch"] += count
                 if self.on_error == "raise":
-                    found = ", ".join(
-                        f"{str(name)[:60]!r} "
-                        + ("has no length" if length is None else f"has {length}")
-                        for name, length in list(odd.items())[:12]
-                    )
                     keys = str(batch.get("__key__"))[:120]
-                    raise StageError(
-                        "ragged-batch", f"{self.name}: batch {keys}: of {count} samples, {found}"
-                    )
+                    detail = f"batch {keys}: of {count} samples, {_lengths_text(others)}"
+                    raise StageError("ragged-batch", f"{self.name}: {detail}")
                 continue
             for index in range(count):
                 counts.kept += 1
                 yield {name: value[index] for name, value in batch.items()}
 
 
-def _entries(value: object) -> int | None:
+def _lengths_text(lengths: Mapping[str, int | None]) -> str:
+    """Return the lengths of fields as text: "'txt' has 3, 'cls' has no length"."""
+    texts: list[str] = []
+    for name, length in list(lengths.items())[:_SHOWN]:
+        text = "has no length" if length is None else f"has {length}"
+        texts.append(f"{str(name)[:60]!r} {text}")
+    return ", ".join(texts)
+
+
+def _length(value: object) -> int | None:
+    """Return how many entries a field of a batch has; None if it has no length."""
     if isinstance(value, (str, bytes, bytearray, dict, set)) or not isinstance(value, Sized):
         return None
     try:

@@ -1,28 +1,21 @@
 """Stages that clean captions, and take them from a json member."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from wdsflow.shards.byte_order_marks import encoding_of
 from wdsflow.shards.caption_field import LARGEST, caption_in, look_up, parse_json
 from wdsflow.shards.shard_names import alternatives
 
 from .base import Dropped, Sample, SampleStage, StageError
 from .fields import Output, listed, note_or_raise, present, written
-from .select import uniform
+from .select import given_weights, weighted_order
 
 if TYPE_CHECKING:
     import ftfy
 
-# UTF-32 before UTF-16: its little-endian mark begins with the other's.
-_BOMS = {
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-}
 # Byte order marks, zero-width spaces and word joiners.
 # Joiners that emoji and Indic scripts need are kept.
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
@@ -109,9 +102,7 @@ class CleanText(SampleStage, name="clean_text", read_by="field"):
         if isinstance(value, str):
             return value, False
         data = bytes(value)
-        encoding = next(
-            (encoding for bom, encoding in _BOMS.items() if data.startswith(bom)), "utf-8"
-        )
+        encoding = encoding_of(data)
         try:
             return data.decode(encoding), False
         except UnicodeDecodeError as error:
@@ -205,9 +196,13 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         object.__setattr__(self, "json_text_key", names)
         alternatives((self.source, self.target))
         if self.json_text_key_probs is not None:
-            object.__setattr__(
-                self, "json_text_key_probs", _weights(self.json_text_key_probs, len(names))
+            weights = given_weights(
+                self.json_text_key_probs,
+                len(names),
+                "json_text_key_probs",
+                "names in json_text_key",
             )
+            object.__setattr__(self, "json_text_key_probs", weights)
 
     def apply(self, sample: Sample) -> Sample:
         note = ""
@@ -256,15 +251,7 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         names, weights = self.json_text_key, self.json_text_key_probs
         if weights is None:
             return names
-        # Sorting by log(u)/w draws without replacement in
-        # proportion to w: Efraimidis and Spirakis, 2006.
-        drawn = {
-            name: -math.log(1 - uniform(self.seed, key, f"{self.epoch} {name}")) / weight
-            for name, weight in zip(names, weights, strict=True)
-            if weight > 0
-        }
-        # Stable: the others keep their order.
-        return sorted(names, key=lambda name: drawn.get(name, math.inf))
+        return weighted_order(names, weights, self.seed, key, self.epoch)
 
     @property
     def _shown(self) -> str:
@@ -282,17 +269,6 @@ def _names(key: str | Iterable[str]) -> tuple[str, ...]:
             "json_text_key names nothing; give the json's name for captions, such as 'caption;alt'"
         )
     return names
-
-
-def _weights(given: Iterable[float], length: int) -> tuple[float, ...]:
-    weights = [float(weight) for weight in given]
-    if len(weights) > length:
-        raise ValueError(
-            f"json_text_key_probs has {len(weights)} weights for {length} names in json_text_key"
-        )
-    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-        raise ValueError(f"json_text_key_probs must be finite and not negative: {weights}")
-    return tuple(weights + [0.0] * (length - len(weights)))
 
 
 def _decoded(value: object) -> object:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Aim = Callable[[int, int], Target]
 Admit = Callable[[int], None]
 
-# Pillow refuses these by the length in their header.
+# Pillow refuses these if the length in their header is more than that of the file.
 _CUT_IS_BAD = frozenset(("webp", "bmp"))
 
 
@@ -83,9 +83,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         object.__setattr__(self, "fields", entries(self.fields, "Decode(fields='jpg;png')"))
         if self.alpha not in {"drop", "keep"}:
             colour: tuple[object, ...] = tuple(self.alpha)
-            if len(colour) != 3 or not all(
-                isinstance(each, int) and 0 <= each <= 255 for each in colour
-            ):
+            if not _is_colour(colour):
                 raise ValueError(
                     f"alpha is {self.alpha!r}; give 'drop', 'keep' or a colour such as (255, 255, 255)"
                 )
@@ -127,9 +125,7 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
                 )
             data = bytes(data)
         encoded: bytes = data
-        header, _head = first_header(
-            lambda start, size: encoded[start : start + size], len(encoded)
-        )
+        header, _ = first_header(lambda start, size: encoded[start : start + size], len(encoded))
         if header is None:
             raise StageError("not-an-image", f"{len(data):,} bytes that begin with {data[:16]!r}")
         if header.format in UNREADABLE:
@@ -138,24 +134,30 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
             raise StageError("truncated", f"{header.format}: the file ends within its header")
         target = self._check(header, data, aim, admit) if header.width else self.target
         if header.format == "jpeg" and self.mode != "reference":
-            scale = (
-                scale_of(header.width, header.height, target, self.k) if self.mode == "fast" else 1
-            )
+            scale = 1
+            if self.mode == "fast":
+                scale = scale_of(header.width, header.height, target, self.k)
             decoded = decode_jpeg(data, header, scale)
             if decoded is not None:
-                return self._give(*decoded, header.orientation)
+                return self._output(*decoded, header.orientation)
 
-        def gate(image: "Image") -> Target:
+        def target_of(image: "Image") -> Target:
+            """Return the target of an image that Pillow has opened, whose size may not be that of the header."""
             if image.size == (header.width, header.height):
                 return target
-            known = header._replace(width=image.width, height=image.height, mode=image.mode)
-            return self._check(known, encoded, aim, admit)
+            actual = header._replace(width=image.width, height=image.height, mode=image.mode)
+            return self._check(actual, encoded, aim, admit)
 
-        how = self.mode, self.k, self.alpha, self.high_depth
         image, box, orientation = decode_with_pillow(
-            data, *how, gate, upright=self.orientation == "apply"
+            data,
+            self.mode,
+            self.k,
+            self.alpha,
+            self.high_depth,
+            target_of,
+            upright=self.orientation == "apply",
         )
-        return self._give(image, box, orientation)
+        return self._output(image, box, orientation)
 
     def _check(
         self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None
@@ -182,19 +184,20 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
                 admit(peak)
         return target
 
-    def _give(self, decoded: "Pixels | Image", box: "Box", orientation: int) -> "Pixels | Image":
+    def _output(self, decoded: "Pixels | Image", box: "Box", orientation: int) -> "Pixels | Image":
+        """Return decoded pixels in the type of ``output``, upright if requested."""
         import numpy as np
 
         from .imaging.boxes import note_box, with_box
         from .imaging.pillow_pixels import to_array
 
-        turns = self.orientation == "apply" and 2 <= orientation <= 8
+        has_to_turn = self.orientation == "apply" and 2 <= orientation <= 8
         if not isinstance(decoded, np.ndarray):
-            if self.output == "pil" and not turns:
+            if self.output == "pil" and not has_to_turn:
                 note_box(decoded, box)
                 return decoded
             decoded = to_array(decoded)
-        if turns:
+        if has_to_turn:
             decoded, box = upright(decoded, box, orientation)
         if self.output == "numpy":
             return with_box(decoded, box)
@@ -203,3 +206,10 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         image = Image.fromarray(decoded)
         note_box(image, box)
         return image
+
+
+def _is_colour(values: tuple[object, ...]) -> bool:
+    """Return whether values are red, green and blue, from 0 to 255."""
+    return len(values) == 3 and all(
+        isinstance(level, int) and 0 <= level <= 255 for level in values
+    )

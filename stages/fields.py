@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from wdsflow.shards.shard_names import alternatives, is_meta
+from wdsflow.shards.shard_names import alternatives, is_reserved
 
 from .base import Dropped, Sample, SampleStage, StageError
 
@@ -24,7 +24,7 @@ def written(text: str, source: object, output: Output) -> str | bytes:
 
 
 def present(sample: Sample, names: Iterable[str]) -> list[str]:
-    """Return the names that the sample has, in the given order."""
+    """Return the names that the sample has, in the order of ``names``."""
     return [name for name in names if name in sample]
 
 
@@ -39,7 +39,7 @@ def note_or_raise(slug: str, choice: str, text: str) -> str:
 
 def listed(sample: Sample) -> str:
     """Return the fields of a sample for a message, at most a dozen."""
-    return named(str(name) for name in sample if not is_meta(str(name)))
+    return named(str(name) for name in sample if not is_reserved(str(name)))
 
 
 def named(fields: Iterable[str]) -> str:
@@ -57,10 +57,10 @@ def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
     >>> entries(("jpg; png", "depth.png"), "Decode(fields='jpg;png')")
     ('jpg;png', 'depth.png')
     """
-    given = (fields,) if isinstance(fields, str) else tuple(fields)
-    if not given:
+    texts = (fields,) if isinstance(fields, str) else tuple(fields)
+    if not texts:
         raise ValueError(f"give at least one field, for instance {example}")
-    return tuple(";".join(alternatives(entry)) for entry in given)
+    return tuple(";".join(alternatives(text)) for text in texts)
 
 
 def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
@@ -145,7 +145,7 @@ Pairs = tuple[tuple[str, str], ...]
 class Rename(SampleStage, name="rename"):
     """Give fields other names, as ``wds.rename`` does, but never silently.
 
-    Each new name gets the first of its alternatives that the sample has, in the given order. All
+    Each new name gets the first of its alternatives that the sample has, in their order. All
     old names are read before any new one is written, so names can be swapped. All alternatives are
     removed; with ``keep=False``, all other fields too, except webdataset's own ``__key__`` and
     ``__url__``.
@@ -172,14 +172,14 @@ class Rename(SampleStage, name="rename"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.fields.items() if isinstance(self.fields, Mapping) else self.fields
-        pairs = tuple((new.strip(), ";".join(alternatives(old))) for new, old in given)
+        renames = self.fields.items() if isinstance(self.fields, Mapping) else self.fields
+        pairs = tuple((new.strip(), ";".join(alternatives(old))) for new, old in renames)
         if not pairs:
             raise ValueError(
                 "Rename needs at least one field, for instance Rename({'image': 'jpg;png'})"
             )
         for new, _ in pairs:
-            if not new or ";" in new or is_meta(new):
+            if not new or ";" in new or is_reserved(new):
                 raise ValueError(f"{new!r} cannot be the new name of a field")
         if len({new for new, _ in pairs}) < len(pairs):
             raise ValueError(
@@ -210,44 +210,42 @@ class Rename(SampleStage, name="rename"):
     @property
     def removes(self) -> frozenset[str]:
         """The old names that are not new names as well; with ``keep=False``, all fields."""
-        return self._old - self.writes if self.keep else frozenset({"*"})
+        return self._old_names - self.writes if self.keep else frozenset({"*"})
 
     @property
-    def _old(self) -> frozenset[str]:
+    def _old_names(self) -> frozenset[str]:
         return frozenset(name for _, old in self.pairs for name in old.split(";"))
 
     def apply(self, sample: Sample) -> Sample:
-        found: Sample = {}
+        renamed: Sample = {}
         notes: list[str] = []
-        old_names = self._old
+        old_names = self._old_names
         for new, old in self.pairs:
             names = present(sample, old.split(";"))
             if not names:
                 text = f"it has none of {old!r} for {new!r}; its fields: {listed(sample)}"
-                notes.append(_settled(f"no-{new}", self.on_missing, text, "on_missing to 'keep'"))
+                notes.append(_note(f"no-{new}", self.on_missing, text, "on_missing to 'keep'"))
                 continue
             if len(names) > 1:
                 text = f"it has several alternatives for {new!r}: {', '.join(names)}"
-                notes.append(
-                    _settled(f"several-{new}", self.on_conflict, text, "on_conflict to 'first'")
-                )
-            found[new] = sample[names[0]]
+                slug = f"several-{new}"
+                notes.append(_note(slug, self.on_conflict, text, "on_conflict to 'first'"))
+            renamed[new] = sample[names[0]]
             if new in sample and new not in old_names:
                 text = f"it has a field {new!r} already"
-                notes.append(_settled(f"has-{new}", self.on_target, text, "on_target to 'replace'"))
+                notes.append(_note(f"has-{new}", self.on_target, text, "on_target to 'replace'"))
                 if self.on_target == "keep":
-                    found[new] = sample[new]
+                    renamed[new] = sample[new]
         self.counts.noted.update(notes)
-        replaced = old_names | found.keys()
-        rest = {
-            name: value
-            for name, value in sample.items()
-            if is_meta(name) or (self.keep and name not in replaced)
-        }
-        return {**rest, **found}
+        replaced = old_names | renamed.keys()
+        result: Sample = {}
+        for name, value in sample.items():
+            if is_reserved(name) or (self.keep and name not in replaced):
+                result[name] = value
+        return result | renamed
 
 
-def _settled(slug: str, choice: str, text: str, instead: str) -> str:
-    return note_or_raise(
-        slug, choice, f"{text} (on_error='drop' drops such samples; or set {instead})"
-    )
+def _note(slug: str, choice: str, text: str, setting: str) -> str:
+    """Return ``slug``, to be noted, or raise as ``choice`` says; the message names the setting that would note it."""
+    remedy = f"on_error='drop' drops such samples; or set {setting}"
+    return note_or_raise(slug, choice, f"{text} ({remedy})")

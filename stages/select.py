@@ -1,7 +1,8 @@
 """Stages that select samples, by a predicate or at random, and shuffle them in a bounded buffer."""
 
+import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
@@ -29,7 +30,7 @@ class Select(SampleStage, name="select", read_by="fields"):
 
     predicate: Callable[[SampleDict], object]
     reason: str = "not-selected"
-    # That the predicate reads, for the check of a Pipeline.
+    # The fields that the predicate reads, for the check of a Pipeline.
     fields: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -38,9 +39,8 @@ class Select(SampleStage, name="select", read_by="fields"):
             raise TypeError(
                 f"Select needs a predicate to call, not {type(self.predicate).__name__}"
             )
-        object.__setattr__(
-            self, "fields", (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
-        )
+        fields = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
+        object.__setattr__(self, "fields", fields)
         if isinstance(self.predicate, FunctionType):
             try:
                 # Cheap: only the name is pickled.
@@ -53,13 +53,13 @@ class Select(SampleStage, name="select", read_by="fields"):
 
     def apply(self, sample: SampleDict) -> SampleDict:
         try:
-            wanted = bool(self.predicate(sample))
+            keep = bool(self.predicate(sample))
         except Exception as error:
             # An error of the user's function names the predicate and the kind of error.
-            called = getattr(self.predicate, "__qualname__", None) or type(self.predicate).__name__
-            text = f"the predicate {called} raised {type(error).__name__}: {escape(str(error))}"
+            name = getattr(self.predicate, "__qualname__", None) or type(self.predicate).__name__
+            text = f"the predicate {name} raised {type(error).__name__}: {escape(str(error))}"
             raise StageError(type(error).__name__, text) from error
-        if not wanted:
+        if not keep:
             raise Dropped(self.reason)
         return sample
 
@@ -96,15 +96,46 @@ class Sample(SampleStage, name="sample"):
         return sample
 
 
-def uniform(seed: int, key: str, what: str = "") -> float:
-    """Return a number in [0, 1) that depends only on the arguments.
+def uniform(seed: int, key: str, purpose: str = "") -> float:
+    """Return a number in [0, 1) that depends only on the arguments; for each purpose it is another one.
 
     >>> uniform(0, "000001") == uniform(0, "000001") != uniform(1, "000001")
     True
     """
-    text = f"{seed}\0{what}\0{key}".encode(errors="surrogatepass")
+    text = f"{seed}\0{purpose}\0{key}".encode(errors="surrogatepass")
+    digest = blake2b(text, digest_size=8).digest()
     # The 53 bits of a float's precision: the quotient is never rounded up to 1.
-    return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / (1 << 53)
+    number = int.from_bytes(digest, "big") >> 11
+    return number / (1 << 53)
+
+
+def weighted_order(
+    names: Sequence[str], weights: Sequence[float], seed: int, key: str, epoch: int
+) -> list[str]:
+    """Return names in a random order that depends only on the arguments.
+
+    Those of a positive weight come first, drawn without replacement in proportion to their weights,
+    then the others in the given order.
+    """
+    # Sorting by log(u)/w draws without replacement in
+    # proportion to w: Efraimidis and Spirakis, 2006.
+    drawn = {
+        name: -math.log(1 - uniform(seed, key, f"{epoch} {name}")) / weight
+        for name, weight in zip(names, weights, strict=True)
+        if weight > 0
+    }
+    # Stable: the others keep their order.
+    return sorted(names, key=lambda name: drawn.get(name, math.inf))
+
+
+def given_weights(given: Iterable[float], length: int, what: str, of: str) -> tuple[float, ...]:
+    """Return ``length`` weights; missing ones are 0. Raises ValueError; ``what`` and ``of`` say what has weights for what."""
+    weights = [float(weight) for weight in given]
+    if len(weights) > length:
+        raise ValueError(f"{what} has {len(weights)} weights for {length} {of}")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise ValueError(f"{what} must be finite and not negative: {weights}")
+    return tuple(weights + [0.0] * (length - len(weights)))
 
 
 @dataclass(frozen=True)
@@ -136,11 +167,14 @@ class Shuffle(Stage, name="shuffle"):
             raise ValueError(f"initial={self.initial}: it must be between 1 and size={self.size}")
 
     def __call__(self, samples: Iterable[SampleDict]) -> Iterator[SampleDict]:
-        counts, random = self.counts, Random(f"{self.seed} {self.epoch}")
+        counts = self.counts
+        random = Random(f"{self.seed} {self.epoch}")
         initial = self.size if self.initial is None else self.initial
         most = parse_size(self.max_bytes)
+        # Samples and their bytes.
         buffer: list[tuple[SampleDict, int]] = []
-        held, grows = 0, True
+        buffered_bytes = 0
+        grows = True
         for sample in samples:
             counts.seen += 1
             weight = weigh(sample)
@@ -150,25 +184,28 @@ class Shuffle(Stage, name="shuffle"):
                 yield sample
                 continue
             # Make room before the sample goes in: the bound holds at all times.
-            while buffer and (len(buffer) >= self.size or held + weight > most):
-                out, freed = _pick(buffer, random)
-                held -= freed
+            while buffer and (len(buffer) >= self.size or buffered_bytes + weight > most):
+                picked, freed = _pick(buffer, random)
+                buffered_bytes -= freed
                 counts.kept += 1
-                yield out
+                yield picked
             buffer.append((sample, weight))
-            held += weight
+            buffered_bytes += weight
+            # Every other sample makes the buffer grow.
             grows = not grows
             if initial <= len(buffer) < self.size and grows:
-                out, freed = _pick(buffer, random)
-                held -= freed
+                picked, freed = _pick(buffer, random)
+                buffered_bytes -= freed
                 counts.kept += 1
-                yield out
+                yield picked
         while buffer:
             counts.kept += 1
-            yield _pick(buffer, random)[0]
+            picked, _ = _pick(buffer, random)
+            yield picked
 
 
 def _pick(buffer: list[tuple[SampleDict, int]], random: Random) -> tuple[SampleDict, int]:
+    """Remove a sample at random, and return it with its bytes."""
     # Only random() is guaranteed to give the same numbers in every version of Python.
     index = int(random.random() * len(buffer))
     buffer[index], buffer[-1] = buffer[-1], buffer[index]

@@ -1,13 +1,13 @@
-"""OpenCLIP's BPE tokenizer, word by word: a caption's words are looked up, most of them were seen before."""
+"""OpenCLIP's BPE tokenizer, word by word: the tokens of most words are looked up, because they were seen before."""
 
 from collections.abc import Callable
 from typing import Any
 
-# Captions that are compared with the tokenizer's own tokens.
-_TRIED = 16
+# Captions that are compared with the tokenizer.
+_COMPARED = 16
 _MOST_WORDS = 50_000
-# Characters of a word that is not kept.
-_LONG = 32
+# Characters of the longest word whose tokens are kept.
+_LONGEST_WORD = 32
 
 
 def by_words(tokenizer: Callable[..., object]) -> "WordTokens | None":
@@ -15,14 +15,16 @@ def by_words(tokenizer: Callable[..., object]) -> "WordTokens | None":
     kind = type(tokenizer)
     if f"{kind.__module__}.{kind.__qualname__}" != "open_clip.tokenizer.SimpleTokenizer":
         return None
-    values = vars(tokenizer)
-    own = (
-        getattr(values.get("clean_fn"), "__module__", "") == kind.__module__
-        and "encode" not in values
-    )
-    # Its special tokens.
-    words = not any(" " in token for token in values.get("cache", ()))
-    return WordTokens(tokenizer) if own and words and values.get("reduction_fn") is None else None
+    attributes = vars(tokenizer)
+    cleaning = attributes.get("clean_fn")
+    if getattr(cleaning, "__module__", "") != kind.__module__ or "encode" in attributes:
+        return None
+    special_tokens = attributes.get("cache", ())
+    if any(" " in token for token in special_tokens):
+        return None
+    if attributes.get("reduction_fn") is not None:
+        return None
+    return WordTokens(tokenizer)
 
 
 class WordTokens:
@@ -37,22 +39,21 @@ class WordTokens:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        # Of words.
+        # Word -> its tokens.
         self._tokens: dict[str, list[int]] = {}
+        # Captions that were compared with the tokenizer, and whether all had the same tokens.
         self._compared = 0
-        self._same = True
+        self._is_same = True
 
     def __call__(self, texts: str | list[str]) -> object:
         """Return int64 tokens (n, context length) of n captions."""
-        if isinstance(texts, str) or not self._same:
+        if isinstance(texts, str) or not self._is_same:
             return self._tokenizer(texts)
         import numpy as np
 
-        first, last, length = (
-            self._tokenizer.sot_token_id,
-            self._tokenizer.eot_token_id,
-            self._tokenizer.context_length,
-        )
+        first = self._tokenizer.sot_token_id
+        last = self._tokenizer.eot_token_id
+        length = self._tokenizer.context_length
         rows = np.zeros((len(texts), length), np.int64)
         for row, text in zip(rows, texts, strict=True):
             tokens = [first, *self._encoded(text), last]
@@ -60,26 +61,27 @@ class WordTokens:
                 tokens = tokens[:length]
                 tokens[-1] = last
             row[: len(tokens)] = tokens
-        if self._compared < _TRIED:
-            self._compared += len(texts)
-            own = self._tokenizer(texts)
-            if not np.array_equal(rows, own):
-                self._same = False
-            return own
-        return rows
+        if self._compared >= _COMPARED:
+            return rows
+        self._compared += len(texts)
+        expected = self._tokenizer(texts)
+        if not np.array_equal(rows, expected):
+            self._is_same = False
+        return expected
 
     def _encoded(self, text: str) -> list[int]:
+        """Return the tokens of a text, without those that begin and end it."""
         if not text.isascii() or not text.isprintable() or "&" in text:
             encoded: list[int] = self._tokenizer.encode(text)
             return encoded
-        found: list[int] = []
+        tokens: list[int] = []
         for word in text.split():
-            tokens = self._tokens.get(word)
-            if tokens is None:
-                tokens = self._tokenizer.encode(word)
+            tokens_of_word = self._tokens.get(word)
+            if tokens_of_word is None:
+                tokens_of_word = self._tokenizer.encode(word)
                 if len(self._tokens) >= _MOST_WORDS:
                     self._tokens.clear()
-                if len(word) <= _LONG:
-                    self._tokens[word] = tokens
-            found += tokens
-        return found
+                if len(word) <= _LONGEST_WORD:
+                    self._tokens[word] = tokens_of_word
+            tokens += tokens_of_word
+        return tokens

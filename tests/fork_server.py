@@ -63,7 +63,8 @@ _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_PARENT = 0x8000
 _PR_SET_MM, _PR_SET_MM_MAP = 35, 14
 _PYTHON = ctypes.PyDLL(None)
-_KEPT: list[Any] = []
+# Objects that must not be released: memory that the system shows, streams whose descriptors stay open.
+_REFERENCES: list[Any] = []
 _server: "_ForkServer | None" = None
 # The process that has tried to start a server: forks of it try for themselves.
 _tried_by: int | None = None
@@ -142,27 +143,27 @@ class _ForkServer:
         self.owner = os.getpid()
         self.exec = subprocess._fork_exec  # type: ignore[attr-defined]
         self._lock = threading.Lock()
-        self._line, theirs = socket.socketpair()
+        self._connection, server_end = socket.socketpair()
         self._process = os.fork()
         if not self._process:
-            self._line.close()
-            _serve(theirs)
-        theirs.close()
-        self.works = _SIZE.unpack(_read(self._line, _SIZE.size)) == (1,)
+            self._connection.close()
+            _serve(server_end)
+        server_end.close()
+        self.works = _SIZE.unpack(_read(self._connection, _SIZE.size)) == (1,)
         self._variables: dict[bytes, bytes] = dict(os.environb)
         loaded = (*sys.modules, *PRELOADED)
         self._packages = frozenset(name.partition(".")[0] for name in loaded)
 
     def close(self) -> None:
         """End it, and wait for its end."""
-        self._line.close()
+        self._connection.close()
         os.waitpid(self._process, 0)
 
     def fork_exec(self, arguments: list[Any], executables: Any, *rest: Any) -> int:
         """Do what ``_posixsubprocess.fork_exec`` does; return the number of the process."""
         (
             close_fds,
-            kept,
+            inherited,
             folder,
             variables,
             stdin,
@@ -178,47 +179,48 @@ class _ForkServer:
         ) = rest[:14]
         process_group, group, groups, user, umask, prepare, *_ = rest[14:]
         words = [os.fsdecode(word) for word in arguments]
-        environment = (
-            dict(os.environb)
-            if variables is None
-            else dict(each.split(b"=", 1) for each in variables)
-        )
-        place = os.fsdecode(folder) if folder is not None else os.getcwd()
-        plain = (
+        environment = dict(os.environb)
+        if variables is not None:
+            environment = dict(variable.split(b"=", 1) for variable in variables)
+        working_folder = os.getcwd() if folder is None else os.fsdecode(folder)
+        has_usual_options = (
             close_fds
             and process_group < 0
             and umask < 0
             and (group, groups, user, prepare) == (None,) * 4
         )
         if (
-            not plain
+            not has_usual_options
             or os.getpid() != self.owner
-            or not os.path.isdir(place)
+            or not os.path.isdir(working_folder)
             or not self._can_run(words, environment)
         ):
             return int(self.exec(arguments, executables, *rest))
-        streams = [own if given < 0 else given for own, given in enumerate((stdin, stdout, stderr))]
-        inherited = [number for number in kept if number not in (0, 1, 2, error_pipe)]
-        request = _Start(words, place, environment, [0, 1, 2, *inherited], bool(new_session))
-        pid = self._start(request, [*streams, *inherited])
-        return pid if pid > 0 else int(self.exec(arguments, executables, *rest))
+        streams: list[int] = []
+        for number, descriptor in enumerate((stdin, stdout, stderr)):
+            # Without one, the program gets the stream of this process.
+            streams.append(number if descriptor < 0 else descriptor)
+        others = [number for number in inherited if number not in (0, 1, 2, error_pipe)]
+        numbers = [0, 1, 2, *others]
+        request = _Start(words, working_folder, environment, numbers, bool(new_session))
+        pid = self._start(request, [*streams, *others])
+        if pid <= 0:
+            return int(self.exec(arguments, executables, *rest))
+        return pid
 
     def _can_run(self, words: list[str], environment: dict[bytes, bytes]) -> bool:
-        """Return whether a fork is what a new interpreter would be."""
+        """Return whether a fork would behave as a new interpreter."""
         runs_code = len(words) > 2 and words[1] in ("-c", "-m")
         runs_file = len(words) > 1 and words[1].endswith(".py") and os.path.isfile(words[1])
         if words[0] != sys.executable or not (runs_code or runs_file):
             return False
         prefixes = tuple(prefix.encode() for prefix in READ_AT_START)
         for name in environment.keys() | self._variables.keys():
-            changed = environment.get(name) != self._variables.get(name)
-            if (
-                changed
-                and name.startswith(prefixes)
-                and name not in (b"PYTHONPATH", b"PYTHONSAFEPATH")
-            ):
+            if name in (b"PYTHONPATH", b"PYTHONSAFEPATH") or not name.startswith(prefixes):
+                continue
+            if environment.get(name) != self._variables.get(name):
                 return False
-        # Other versions of what the server has loaded: of webdataset, say.
+        # Folders with other versions of packages that the server has loaded, such as webdataset.
         for entry in set(_entries(environment)) - set(sys.path):
             if os.path.isdir(entry):
                 names = {name.partition(".")[0] for name in os.listdir(entry)}
@@ -231,51 +233,51 @@ class _ForkServer:
         data = pickle.dumps(request)
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
         with self._lock:
-            self._line.sendmsg([_SIZE.pack(len(data))], [rights])
-            self._line.sendall(data)
-            (pid,) = _SIZE.unpack(_read(self._line, _SIZE.size))
+            self._connection.sendmsg([_SIZE.pack(len(data))], [rights])
+            self._connection.sendall(data)
+            (pid,) = _SIZE.unpack(_read(self._connection, _SIZE.size))
         return int(pid)
 
 
-def _read(line: socket.socket, size: int) -> bytes:
+def _read(connection: socket.socket, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
-        piece = line.recv(size - len(data))
+        piece = connection.recv(size - len(data))
         if not piece:
             raise EOFError
         data += piece
     return bytes(data)
 
 
-def _serve(line: socket.socket) -> NoReturn:
-    """In the server: fork programs until the test process closes the line."""
+def _serve(connection: socket.socket) -> NoReturn:
+    """In the server: fork programs until the test process closes the connection."""
     interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
     _forget_pytest()
-    line.sendall(_SIZE.pack(_show([NAME], dict(os.environb))))
-    preloaded = False
+    connection.sendall(_SIZE.pack(_show([NAME], dict(os.environb))))
+    is_preloaded = False
     status = 1
     try:
         while True:
-            head, descriptors, _, _ = socket.recv_fds(line, _SIZE.size, 64)
+            head, descriptors, _, _ = socket.recv_fds(connection, _SIZE.size, 64)
             if not head:
                 status = 0
                 break
-            request = pickle.loads(_read(line, *_SIZE.unpack(head)))
+            request = pickle.loads(_read(connection, *_SIZE.unpack(head)))
             # Not before the first request: most files of tests start no such program.
-            if not preloaded:
+            if not is_preloaded:
                 _preload()
-                preloaded = True
+                is_preloaded = True
             # The fork of a process with threads may wait for a lock of theirs.
-            alone = len(os.listdir("/proc/self/task")) == 1
-            pid = _fork_sibling() if alone else -1
+            is_single_threaded = len(os.listdir("/proc/self/task")) == 1
+            pid = _fork_sibling() if is_single_threaded else -1
             if not pid:
                 # Its descriptor is closed with all others.
-                line.detach()
+                connection.detach()
                 signal.signal(signal.SIGINT, interrupt)
                 _run(request, descriptors)
-            for number in descriptors:
-                os.close(number)
-            line.sendall(_SIZE.pack(pid))
+            for descriptor in descriptors:
+                os.close(descriptor)
+            connection.sendall(_SIZE.pack(pid))
     finally:
         os._exit(status)
 
@@ -322,7 +324,7 @@ def _run(request: _Start, descriptors: list[int]) -> NoReturn:
     """Become the program."""
     if request.new_session:
         os.setsid()
-    _take_descriptors(descriptors, request.numbers)
+    _renumber_descriptors(descriptors, request.numbers)
     os.chdir(request.folder)
     os.environ.clear()
     os.environb.update(request.environment)
@@ -362,22 +364,25 @@ def _run(request: _Start, descriptors: list[int]) -> NoReturn:
     end(status or 0)
 
 
-def _take_descriptors(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
-    """Give descriptors the numbers that the program knows them by, and close all others."""
-    above = max(numbers) + 1
-    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, above) for descriptor in descriptors]
-    for descriptor, number in zip(moved, numbers, strict=True):
-        os.dup2(descriptor, number)
+def _renumber_descriptors(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give descriptors the numbers by which the program knows them, and close all others."""
+    # First to numbers that none of them has.
+    first_free = max(numbers) + 1
+    copies = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, first_free) for descriptor in descriptors]
+    for copy, number in zip(copies, numbers, strict=True):
+        os.dup2(copy, number)
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in numbers:
-            # The listing's own is closed already.
+            # The descriptor of the listing is closed already.
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
 
 def _open_streams() -> None:
     # An object that is released closes its descriptor.
-    _KEPT.extend((sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__))
+    _REFERENCES.extend(
+        (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
+    )
     streams = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115 - to the end of the program
     errors = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stdin, sys.stdout, sys.stderr = (*streams, errors)
@@ -385,15 +390,13 @@ def _open_streams() -> None:
 
 
 def _entries(environment: Mapping[bytes, bytes]) -> list[str]:
-    return [
-        entry
-        for entry in os.fsdecode(environment.get(b"PYTHONPATH", b"")).split(os.pathsep)
-        if entry
-    ]
+    """Return the folders of PYTHONPATH."""
+    path = os.fsdecode(environment.get(b"PYTHONPATH", b""))
+    return [entry for entry in path.split(os.pathsep) if entry]
 
 
 def _set_path(first: str) -> None:
-    """Set the path on which modules are found to that of a new interpreter."""
+    """Set the path on which modules are searched to that of a new interpreter."""
     prefixes = tuple({sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix})
     added = _entries(os.environb)
     installed = [entry for entry in sys.path if entry.startswith(prefixes) and entry not in added]
@@ -407,7 +410,7 @@ def _show(arguments: Sequence[str], environment: Mapping[bytes, bytes]) -> bool:
     words = b"".join(os.fsencode(word) + b"\0" for word in arguments)
     variables = b"".join(name + b"=" + value + b"\0" for name, value in environment.items())
     memory = ctypes.create_string_buffer(words + variables)
-    _KEPT.append(memory)
+    _REFERENCES.append(memory)
     start = ctypes.addressof(memory)
     middle = start + len(words)
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

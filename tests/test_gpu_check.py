@@ -50,7 +50,7 @@ def test_what_no_time_is_left_for_is_said_to_be_left_out(tmp_path, capsys):
     file = tmp_path / "found.json"
     assert main(["random", "feed", "--cpu", "--quick", "--limit", "1", "--json", str(file)]) == 0
     rows = [row for rows in json.loads(file.read_text())["parts"].values() for row in rows]
-    assert [row["what"] for row in rows] == ["random", "feed"]
+    assert [row["name"] for row in rows] == ["random", "feed"]
     assert all("run it alone: scripts/gpu_check" in row["value"] for row in rows)
     assert capsys.readouterr().out.count("left out") == 4  # as it is known, and in the table
 

@@ -26,7 +26,7 @@ ALLOWED = {
     ("wdsflow.indexing.energon_database", "sqlite3"),  # writes the index file that Energon reads
     # Its errors say that a table has to be read in another way.
     (
-        "wdsflow.reshaping.graft.join_samples",
+        "wdsflow.joining.loaded_rows",
         "duckdb",
     ),
 }

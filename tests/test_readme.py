@@ -191,6 +191,8 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed,
     for name, value in {
         "COLUMNS": "100",
         "NO_COLOR": "1",
+        # Indexes of joined tables.
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}",
     }.items():
         monkeypatch.setenv(name, value)

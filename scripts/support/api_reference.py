@@ -26,7 +26,8 @@ _HEAD = """# Python reference
 These names are public: `wdsflow.check` needs `import wdsflow`, and `wdsflow.validate.Report` needs `import wdsflow.validate`. All other names
 are private and may change. `scripts/gen_reference.py` writes this page from the docstrings.
 """
-_PARTS = {
+# Sections of docstrings.
+_TITLES = {
     "Args:": "Arguments",
     "Attributes:": "Attributes",
     "Returns:": "Returns",
@@ -42,31 +43,40 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 def reference() -> str:
     """Return the page, as Markdown."""
-    pages = [_HEAD]
+    parts = [_HEAD]
     for title, package in SECTIONS.items():
-        pages.append(f"## {title}\n")
-        for name in sorted(
-            _offered(package), key=lambda name: (name not in wdsflow.__all__, name.lower())
-        ):
-            node, options = _definition(package, name), None
-            for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-                if isinstance(each, ast.Call) and ast.unparse(each.func) == "keywords":
-                    options = _definition(_place(package, name), ast.unparse(each.args[0]))
-            if node is not None:
-                pages += _entry(
-                    node,
-                    f"wdsflow.{name}" if name in wdsflow.__all__ else f"{package}.{name}",
-                    options,
-                )
-    return "\n".join(pages)
+        parts.append(f"## {title}\n")
+        # First the names that wdsflow itself has.
+        names = sorted(
+            _public_names(package), key=lambda name: (name not in wdsflow.__all__, name.lower())
+        )
+        for name in names:
+            node = _definition(package, name)
+            if node is None:
+                continue
+            is_top_level = name in wdsflow.__all__
+            full_name = f"wdsflow.{name}" if is_top_level else f"{package}.{name}"
+            parts += _entry(node, full_name, _options_of(node, _defining_module(package, name)))
+    return "\n".join(parts)
+
+
+def _options_of(node: Definition, module: str) -> Definition | None:
+    """Return the class whose fields are keyword arguments of a function, by its decorator ``keywords``."""
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "keywords":
+            return _definition(module, ast.unparse(decorator.args[0]))
+    return None
 
 
 def _tree(module: str) -> ast.Module:
+    """Return the syntax tree of a module."""
     spec = find_spec(module)
     return ast.parse(Path(str(spec and spec.origin)).read_text(encoding="utf-8"))
 
 
-def _offered(package: str) -> list[str]:
+def _public_names(package: str) -> list[str]:
     """Return ``__all__`` of a package."""
     for node in _tree(package).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -76,110 +86,127 @@ def _offered(package: str) -> list[str]:
 
 def _definition(module: str, name: str) -> Definition | None:
     """Follow imports to a function or a class; None for anything else, such as a table."""
-    for node in ast.walk(_tree(_place(module, name))):
+    for node in ast.walk(_tree(_defining_module(module, name))):
         if isinstance(node, Definition) and node.name == name:
             return node
     return None
 
 
-def _place(module: str, name: str) -> str:
+def _defining_module(module: str, name: str) -> str:
     """Follow imports to the module that defines a name."""
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-            spec = find_spec(module)
-            package = (
-                module
-                if spec is not None and spec.submodule_search_locations
-                else module.rpartition(".")[0]
-            )
-            parents = (
-                package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
-            )
-            return _place(".".join([*parents, *([node.module] if node.module else [])]), name)
+            return _defining_module(_imported_module(module, node), name)
     return module
 
 
+def _imported_module(module: str, node: ast.ImportFrom) -> str:
+    """Return the full name of the module that an import in ``module`` names."""
+    parts: list[str] = []
+    if node.level:
+        spec = find_spec(module)
+        is_package = spec is not None and spec.submodule_search_locations
+        package = module if is_package else module.rpartition(".")[0]
+        parents = package.split(".")
+        parts += parents[: len(parents) + 1 - node.level]
+    if node.module:
+        parts.append(node.module)
+    return ".".join(parts)
+
+
 def _entry(node: Definition, name: str, options: Definition | None) -> Iterator[str]:
+    """Yield the parts of the page about a name."""
     yield f"### `{name}`\n"
     if isinstance(node, ast.FunctionDef):
-        yield f"```python no-run\n{_call(node, name.rpartition('.')[2], options=options)}\n```\n"
-    elif fields := list(_fields(node)):
-        yield (
-            "```python no-run\n"
-            + "\n".join([f"class {node.name}:", *(f"    {each}" for each in fields)])
-            + "\n```\n"
-        )
+        yield _code_block(_call(node, name.rpartition(".")[2], options=options))
+    else:
+        fields = [f"    {field}" for field in _fields(node)]
+        if fields:
+            yield _code_block("\n".join([f"class {node.name}:", *fields]))
     yield _markdown(_documented(node, options if isinstance(options, ast.ClassDef) else node))
     for method in _methods(node):
         is_property = "property" in map(ast.unparse, method.decorator_list)
-        yield f"#### `{method.name if is_property else _call(method, method.name, width=10_000)}`\n"
+        title = method.name if is_property else _call(method, method.name, width=10_000)
+        yield f"#### `{title}`\n"
         yield _markdown(ast.get_docstring(method) or "")
+
+
+def _code_block(code: str) -> str:
+    return f"```python no-run\n{code}\n```\n"
 
 
 def _documented(node: Definition, options: Definition) -> str:
     """Return a docstring in which options have their help, after the arguments or attributes that it describes."""
     text = ast.get_docstring(node) or ""
-    described = [f"    {name}: {about[:1].lower()}{about[1:]}" for name, about in _helps(options)]
-    if not described:
+    lines: list[str] = []
+    for name, help_text in _helps(options):
+        lines.append(f"    {name}: {help_text[:1].lower()}{help_text[1:]}")
+    if not lines:
         return text
     if options is not node:
-        others = (
-            (ast.get_docstring(options) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-        )
-        return re.sub(
-            r"    \w+: each is a keyword argument\.",
-            lambda _: "\n".join([*described, others]).rstrip(),
-            text,
-        )
-    head, mark, rest = text.partition("Attributes:\n")
-    return "\n".join([head.rstrip(), "", "Attributes:", *described, *([rest] if mark else [])])
+        docstring = ast.get_docstring(options) or ""
+        other_fields = docstring.partition("Attributes:\n")[2].partition("\n\n")[0]
+        arguments = "\n".join([*lines, other_fields]).rstrip()
+        return re.sub(r"    \w+: each is a keyword argument\.", lambda _: arguments, text)
+    head, heading, rest = text.partition("Attributes:\n")
+    if heading:
+        lines.append(rest)
+    return "\n".join([head.rstrip(), "", "Attributes:", *lines])
 
 
 def _helps(node: Definition) -> Iterator[tuple[str, str]]:
-    for each in node.body if isinstance(node, ast.ClassDef) else ():
-        if isinstance(each, ast.AnnAssign) and (about := _option(each)) is not None:
-            yield ast.unparse(each.target), ast.literal_eval(about.args[about.func.id == "option"])  # type: ignore[attr-defined]
+    """Yield the name and the help of each option among the fields of a class."""
+    if not isinstance(node, ast.ClassDef):
+        return
+    for field in node.body:
+        option = _option(field) if isinstance(field, ast.AnnAssign) else None
+        if option is not None:
+            assert isinstance(field, ast.AnnAssign)
+            # Before its help, an option has a default; a required one has none.
+            has_default = ast.unparse(option.func) == "option"
+            yield ast.unparse(field.target), ast.literal_eval(option.args[has_default])
 
 
 def _option(node: ast.AnnAssign) -> ast.Call | None:
     """Return the call that makes an option of a field; several commands share some, each made by a function."""
-    made = node.value
-    if isinstance(made, ast.Call) and (name := ast.unparse(made.func)).endswith("_option"):
-        shared = _definition("wdsflow.text.options", name)
-        made = (
-            next(each.value for each in shared.body if isinstance(each, ast.Return))
-            if shared
-            else made
-        )
-    is_option = isinstance(made, ast.Call) and ast.unparse(made.func) in ("option", "required")
-    return made if is_option and isinstance(made, ast.Call) else None
+    value = node.value
+    if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("_option"):
+        shared = _definition("wdsflow.text.options", ast.unparse(value.func))
+        if shared is not None:
+            value = next(line.value for line in shared.body if isinstance(line, ast.Return))
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("option", "required"):
+        return value
+    return None
 
 
 def _methods(node: Definition) -> Iterator[ast.FunctionDef]:
     """Yield the public methods and properties of a class that have a docstring."""
-    told = _OF_EVERY_STAGE if node.name not in {"Stage", "SampleStage"} else frozenset()
-    for each in node.body if isinstance(node, ast.ClassDef) else ():
-        if (
-            isinstance(each, ast.FunctionDef)
-            and each.name not in told
-            and not each.name.startswith("_")
-        ):
-            yield each
+    if not isinstance(node, ast.ClassDef):
+        return
+    is_base = node.name in {"Stage", "SampleStage"}
+    for method in node.body:
+        if not isinstance(method, ast.FunctionDef) or method.name.startswith("_"):
+            continue
+        if is_base or method.name not in _OF_EVERY_STAGE:
+            yield method
 
 
 def _fields(node: ast.ClassDef) -> Iterator[str]:
     """Yield the fields of a dataclass or a NamedTuple with their types and defaults."""
-    kinds = [ast.unparse(each) for each in [*node.decorator_list, *node.bases]]
-    if any(kind.startswith("dataclass") or kind == "NamedTuple" for kind in kinds):
-        for each in node.body:
-            text = _field(each) if isinstance(each, ast.AnnAssign) else "_"
-            if not text.startswith("_") and ": ClassVar" not in text:
-                yield text
+    kinds = [ast.unparse(kind) for kind in [*node.decorator_list, *node.bases]]
+    if not any(kind.startswith("dataclass") or kind == "NamedTuple" for kind in kinds):
+        return
+    for line in node.body:
+        if not isinstance(line, ast.AnnAssign):
+            continue
+        text = _field(line)
+        if not text.startswith("_") and ": ClassVar" not in text:
+            yield text
 
 
 def _field(node: ast.AnnAssign) -> str:
     """Return a field with its type and default."""
-    made = _option(node)
+    option = _option(node)
     # A name that is imported only for types.
     if isinstance(node.annotation, ast.Constant):
         node.annotation = ast.parse(str(node.annotation.value), mode="eval").body
@@ -190,9 +217,9 @@ def _field(node: ast.AnnAssign) -> str:
                 return f"{typed} = {_source(keyword.value)}"
         # How a dataclass makes an empty list is of no use to its users.
         return typed
-    if made is None:
+    if option is None:
         return _source(node)
-    default = f" = {_source(made.args[0])}" if ast.unparse(made.func) == "option" else ""
+    default = f" = {_source(option.args[0])}" if ast.unparse(option.func) == "option" else ""
     return f"{ast.unparse(node.target)}: {_source(node.annotation)}{default}"
 
 
@@ -200,24 +227,29 @@ def _call(
     node: ast.FunctionDef, name: str, width: int = _WIDTH, options: Definition | None = None
 ) -> str:
     """Return a signature, on one line if it fits; ``options``: the class whose fields are keyword arguments."""
-    if isinstance(options, ast.ClassDef):
-        own = [_source(each) for each in node.args.args[:-1]]
-        fields = [_field(each) for each in options.body if isinstance(each, ast.AnnAssign)]
-        is_open = "_: KW_ONLY" in fields
-        every = [
-            *own,
-            *([] if is_open else ["*"]),
-            *("*" if each == "_: KW_ONLY" else each for each in fields),
-        ]
-        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        return "\n".join([f"{name}(", *(f"    {each}," for each in every), f"){returns}"])
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    if isinstance(options, ast.ClassDef):
+        return _lines_of_call(name, _with_options(node, options), returns)
     line = re.sub(r"\((self|cls)(, )?", "(", f"{name}({_source(node.args)})")
     line = re.sub(r"(?<=[\w\]])=(?=[^=])", " = ", line)
     if len(line + returns) <= width:
         return line + returns
-    inside = _split(line[len(name) + 1 : -1])
-    return "\n".join([f"{name}(", *(f"    {each}," for each in inside), f"){returns}"])
+    return _lines_of_call(name, _split(line[len(name) + 1 : -1]), returns)
+
+
+def _with_options(node: ast.FunctionDef, options: ast.ClassDef) -> list[str]:
+    """Return the parameters of a function, with the fields of its options in place of the last one."""
+    parameters = [_source(parameter) for parameter in node.args.args[:-1]]
+    fields = [_field(field) for field in options.body if isinstance(field, ast.AnnAssign)]
+    if "_: KW_ONLY" not in fields:
+        parameters.append("*")
+    return parameters + ["*" if field == "_: KW_ONLY" else field for field in fields]
+
+
+def _lines_of_call(name: str, parameters: list[str], returns: str) -> str:
+    """Return a signature with a parameter a line."""
+    lines = [f"    {parameter}," for parameter in parameters]
+    return "\n".join([f"{name}(", *lines, f"){returns}"])
 
 
 def _source(node: ast.AST) -> str:
@@ -231,9 +263,13 @@ def _split(arguments: str) -> list[str]:
     >>> _split("a: dict[str, int], b: int = (1, 2)")
     ['a: dict[str, int]', 'b: int = (1, 2)']
     """
-    parts, depth = [""], 0
+    parts = [""]
+    depth = 0
     for character in arguments:
-        depth += (character in "([{") - (character in ")]}")
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
         if character == "," and not depth:
             parts.append("")
         else:
@@ -244,23 +280,27 @@ def _split(arguments: str) -> list[str]:
 def _markdown(docstring: str) -> str:
     """Return a docstring as Markdown: its sections become lists, its examples code."""
     lines: list[str] = []
-    part = example = False
-    for line in [*inspect.cleandoc(docstring).replace("``", "`").splitlines(), ""]:
+    in_section = False
+    in_example = False
+    text_lines = inspect.cleandoc(docstring).replace("``", "`").splitlines()
+    # A last empty line ends an example.
+    for line in [*text_lines, ""]:
         text = line.strip()
-        indented = len(line) - len(line.lstrip())
-        if example != (text.startswith(">>>") or (example and bool(text))):
-            lines.append("```" if example else "```python no-run")
-            example = not example
-        if example:
+        indent = len(line) - len(line.lstrip())
+        is_example = text.startswith(">>>") or (in_example and bool(text))
+        if is_example != in_example:
+            lines.append("```python no-run" if is_example else "```")
+            in_example = is_example
+        if in_example:
             lines.append(line.partition("  # doctest")[0])
-        elif line in _PARTS:
-            part = True
-            lines += [f"**{_PARTS[line]}**", ""]
-        elif part and indented == 4 and (item := _ITEM.fullmatch(text)):
+        elif line in _TITLES:
+            in_section = True
+            lines += [f"**{_TITLES[line]}**", ""]
+        elif in_section and indent == 4 and (item := _ITEM.fullmatch(text)):
             lines.append(f"* `{item[1]}`: {item[2]}")
-        elif part and (indented or not text):
-            lines.append(f"  {text}" if indented > 4 else text)
+        elif in_section and (indent or not text):
+            lines.append(f"  {text}" if indent > 4 else text)
         else:
-            part = False
+            in_section = False
             lines.append(line)
     return "\n".join(lines).rstrip() + "\n"

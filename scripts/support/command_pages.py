@@ -15,7 +15,7 @@ from wdsflow.filtering.recipe.recipe_file import schema
 from wdsflow.stages.scores.base import TIERS
 from wdsflow.stages.scores.score_catalog import SCORES
 
-_WRITTEN = "`scripts/gen_reference.py` writes this page."
+_NOTE = "`scripts/gen_reference.py` writes this page."
 _RECIPE = """# Recipes
 
 A recipe is a file, in YAML or TOML, with the options that decide what [`filter`](filter.md) and `measure` write:
@@ -58,12 +58,13 @@ _TITLES = {
 
 def commands() -> str:
     """Return the help of all commands as one page."""
-    parts = [f"# Commands\n\nWhat `wdsflow COMMAND --help` prints. {_WRITTEN}\n"]
+    parts = [f"# Commands\n\nWhat `wdsflow COMMAND --help` prints. {_NOTE}\n"]
     parts += [f"## wdsflow {name}\n\n```text\n{_help(name)}\n```\n" for name in COMMANDS]
     return "\n".join(parts)
 
 
 def _help(command: str) -> str:
+    """Return what a command prints with --help, on a terminal of 100 columns without colours."""
     out = io.StringIO()
     before = dict(os.environ)
     os.environ |= {"COLUMNS": "100", "NO_COLOR": "1"}
@@ -78,65 +79,65 @@ def _help(command: str) -> str:
 
 def scores() -> str:
     """Return the manual pages of all scores, the cheap ones first."""
-    known: list[Any] = sorted(
+    all_scores: list[Any] = sorted(
         {**FACTS, **SCORES}.values(), key=lambda score: (TIERS.index(score.tier), score.name)
     )
     links = "[filter](filter.md) and [predicates](predicates.md); how to add some: [custom scores](scores.md#a-custom-score)"
-    parts = [
-        f"# Scores\n\nWhat `wdsflow scores NAME` prints. How to use them: {links}.\n{_WRITTEN}\n"
-    ]
+    parts = [f"# Scores\n\nWhat `wdsflow scores NAME` prints. How to use them: {links}.\n{_NOTE}\n"]
     for tier, title in _TITLES.items():
         parts.append(f"## {title}\n")
-        parts += [_score(score) for score in known if score.tier == tier]
+        parts += [_score(score) for score in all_scores if score.tier == tier]
     return "\n".join(parts)
 
 
 def _score(score: Any) -> str:
-    about = f"{score.kind} in {score.unit}" if score.unit else score.kind
-    ends = ["" if end is None else f"{end:g}" for end in (score.low, score.high)]
-    about += f", {' .. '.join(ends).strip()}" if any(ends) else ""
-    about += f"; needs the extra `{', '.join(score.needs)}`" if score.needs else ""
-    about += (
-        ""
-        if score.cpu_seconds is None
-        else f"; about {score.cpu_seconds:g} s of a CPU core for a sample"
-    )
+    """Return the manual page of a score."""
     lines = [
         f"### {score.name}\n",
-        f"*{about}*\n",
+        f"*{_kind(score)}*\n",
         _markdown(inspect.cleandoc(score.__doc__ or "")),
         "",
     ]
-    settings = [
-        f"`{each.name}={each.default!r}`" for each in fields(score) if each.default is not MISSING
-    ]
-    return "\n".join([*lines, *([f"Settings: {', '.join(settings)}\n"] if settings else [])])
+    settings = [setting for setting in fields(score) if setting.default is not MISSING]
+    texts = [f"`{setting.name}={setting.default!r}`" for setting in settings]
+    if texts:
+        lines.append(f"Settings: {', '.join(texts)}\n")
+    return "\n".join(lines)
+
+
+def _kind(score: Any) -> str:
+    """Return the type of a score, its range, and what it needs, as text."""
+    text = f"{score.kind} in {score.unit}" if score.unit else score.kind
+    ends = ["" if end is None else f"{end:g}" for end in (score.low, score.high)]
+    if any(ends):
+        text += f", {' .. '.join(ends).strip()}"
+    if score.needs:
+        text += f"; needs the extra `{', '.join(score.needs)}`"
+    if score.cpu_seconds is not None:
+        text += f"; about {score.cpu_seconds:g} s of a CPU core for a sample"
+    return str(text)
 
 
 def _markdown(docstring: str) -> str:
     """Return a docstring with its code between single backticks, and no other sign that Markdown takes for its own."""
     parts = re.split(r"``(.*?)``", docstring)
-    text = [
-        re.sub(r"([<>*_\[\]])", r"\\\1", part) if at % 2 == 0 else f"`{part}`"
-        for at, part in enumerate(parts)
-    ]
-    return "".join(text)
+    for index, part in enumerate(parts):
+        is_code = index % 2 == 1
+        parts[index] = f"`{part}`" if is_code else re.sub(r"([<>*_\[\]])", r"\\\1", part)
+    return "".join(parts)
 
 
 def recipe() -> str:
     """Return how recipes are used, and their keys as a table."""
     rows = []
-    for name, about in json.loads(schema())["properties"].items():
-        kind = " or ".join(f"`{each}`" for each in about.get("enum", ())) or str(
-            about.get("type", "")
-        ).replace("|", "")
-        default = (
-            f"`{json.dumps(about['default'])}`".replace("|", "\\|") if about.get("default") else ""
-        )
-        rows.append(
-            f"| `{name}` | {kind} | {default} | {about['description']} |".replace(
-                "txt|json", "txt\\|json"
-            )
-        )
+    for name, key in json.loads(schema())["properties"].items():
+        kind = str(key.get("type", "")).replace("|", "")
+        if key.get("enum"):
+            kind = " or ".join(f"`{value}`" for value in key["enum"])
+        default = ""
+        if key.get("default"):
+            default = f"`{json.dumps(key['default'])}`".replace("|", "\\|")
+        row = f"| `{name}` | {kind} | {default} | {key['description']} |"
+        rows.append(row.replace("txt|json", "txt\\|json"))
     head = f"{_RECIPE}\n| key | type | default | |\n|---|---|---|---|\n"
     return head + "\n".join(rows) + "\n"

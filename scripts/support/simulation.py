@@ -22,8 +22,8 @@ from typing import Any
 
 from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.worker import Worker
-from wdsflow.filtering import run_pass
-from wdsflow.filtering.filter_pass import Pass
+from wdsflow.filtering.passes import run_pass
+from wdsflow.filtering.passes.filter_pass import Pass
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.run_options import RunOptions
@@ -56,14 +56,15 @@ class PretendedPeer:
     def __init__(self, engine: "PretendedWorkers") -> None:
         self._engine = engine
 
-    def ask(self, asked: tuple[Any, ShardTask]) -> ShardRecord:
+    def ask(self, request: tuple[Any, ShardTask]) -> ShardRecord:
         """Return the answer to a task. Raises EOFError if the process dies."""
-        with self._engine.turn:
-            if asked[1].shard in self._engine.deadly:
-                self._engine.deadly.remove(asked[1].shard)
+        _, task = request
+        with self._engine.one_at_a_time:
+            if task.shard in self._engine.deadly:
+                self._engine.deadly.remove(task.shard)
                 self._engine.deaths += 1
                 raise EOFError
-            return self._engine.pretended_work(asked[1])
+            return self._engine.pretended_work(task)
 
     def wait(self) -> int:
         """Return the status of its end."""
@@ -86,9 +87,8 @@ class PretendedWorkers(LocalEngine[ShardTask]):
             shard for shard in range(simulation.shards) if chance.random() < simulation.fail_rate
         }
         self.deaths = 0
-        # One pretends to work at a time: hundreds of threads would fight for the interpreter's
-        # lock; processes do not.
-        self.turn = threading.Lock()
+        # Hundreds of threads would fight for the interpreter's lock; processes do not.
+        self.one_at_a_time = threading.Lock()
 
     def start_worker(self) -> Worker:
         """Return a worker whose processes are pretended."""
@@ -103,10 +103,7 @@ class PretendedWorkers(LocalEngine[ShardTask]):
 
     def pretended_work(self, task: ShardTask) -> ShardRecord:
         """Write an empty ledger, and return the record of a shard of which most is kept."""
-        with open(
-            f"{task.layout.folder}/.wdsflow/ledger/{task.name[:-4]}.parquet", "wb", buffering=0
-        ):
-            pass
+        task.layout.ledger(task.name).touch()
         record = ShardRecord(
             task.shard,
             task.url,
@@ -115,7 +112,8 @@ class PretendedWorkers(LocalEngine[ShardTask]):
             input_identity(task.url),
             samples=SAMPLES,
         )
-        record.kept, record.dropped = SAMPLES - 100, {"caption_words >= 3": 100}
+        record.kept = SAMPLES - 100
+        record.dropped = {"caption_words >= 3": 100}
         record.members = 2 * SAMPLES
         return record
 
@@ -138,7 +136,7 @@ def simulate(
 
 
 def prepare(folder: Path, shards: int) -> None:
-    """Write the pretended shards, which nobody reads."""
+    """Write the pretended shards, which are never read."""
     (folder / "in").mkdir(parents=True)
     for number in range(shards):
         (folder / "in" / f"{number:06d}.tar").touch()
@@ -146,10 +144,10 @@ def prepare(folder: Path, shards: int) -> None:
 
 def timed(folder: Path, simulation: Simulation) -> None:
     """Run, and write the figures to a file."""
-    begun = time.monotonic()
+    start = time.monotonic()
     report, deaths = simulate(folder, simulation)
     facts = {
-        "seconds": time.monotonic() - begun,
+        "seconds": time.monotonic() - start,
         "resumed": report.resumed,
         "deaths": deaths,
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
@@ -161,7 +159,7 @@ def timed(folder: Path, simulation: Simulation) -> None:
 
 def in_a_process(folder: Path, simulation: Simulation, until: int | None = None) -> float:
     """Run in a process of its own, and kill it when ``until`` shards are recorded; return the seconds it took."""
-    begun = time.monotonic()
+    start = time.monotonic()
     child = multiprocessing.get_context("fork").Process(target=timed, args=(folder, simulation))
     child.start()
     lines = folder / "out" / ".wdsflow" / "manifest.jsonl"
@@ -172,7 +170,7 @@ def in_a_process(folder: Path, simulation: Simulation, until: int | None = None)
     child.join()
     if until is None and child.exitcode:
         raise SystemExit(f"the run ended with status {child.exitcode}")
-    return time.monotonic() - begun
+    return time.monotonic() - start
 
 
 def recorded(lines: Path) -> int:
@@ -184,45 +182,49 @@ def compare(folder: Path, simulation: Simulation) -> bool:
     """Return whether a run that was not killed writes the same record."""
     os.rename(folder / "out", folder / "first")
     in_a_process(folder, simulation)
-    one, other = (
-        (folder / name / ".wdsflow" / "manifest.jsonl").read_bytes() for name in ("first", "out")
-    )
-    print(f"a run without a kill writes {'the same record' if one == other else 'ANOTHER RECORD'}")
-    return one == other
+    resumed = (folder / "first" / ".wdsflow" / "manifest.jsonl").read_bytes()
+    uninterrupted = (folder / "out" / ".wdsflow" / "manifest.jsonl").read_bytes()
+    is_same = resumed == uninterrupted
+    print(f"a run without a kill writes {'the same record' if is_same else 'ANOTHER RECORD'}")
+    return is_same
 
 
-def report_on(folder: Path, simulation: Simulation, given: argparse.Namespace) -> bool:
+def report_on(folder: Path, simulation: Simulation, options: argparse.Namespace) -> bool:
     """Run, kill, resume; print the figures, and return whether they are as they should be."""
     prepare(folder, simulation.shards)
     seconds = in_a_process(folder, simulation, simulation.shards // 2)
-    begun = time.monotonic()
-    (half,) = statuses(folder / "out")
-    took, done = time.monotonic() - begun, half.total("done")
+    start = time.monotonic()
+    (status,) = statuses(folder / "out")
+    status_seconds = time.monotonic() - start
+    done = status.total("done")
     print(
-        f"killed: {half.slices[0].phase}, {done:,} of {simulation.shards:,} shards recorded (status took {took:.2f} s)"
+        f"killed: {status.slices[0].phase}, {done:,} of {simulation.shards:,} shards recorded (status took {status_seconds:.2f} s)"
     )
     seconds += in_a_process(folder, simulation)
-    found = json.loads((folder / "figures.json").read_text())
-    each = 1000 * seconds / simulation.shards
+    figures = json.loads((folder / "figures.json").read_text())
+    overhead = 1000 * seconds / simulation.shards
     print(
-        f"resumed: {found['resumed']:,} shards were done; {found['deaths']:,} workers died, no shard is missing"
+        f"resumed: {figures['resumed']:,} shards were done; {figures['deaths']:,} workers died, no shard is missing"
     )
     print(
-        f"overhead: {each:.2f} ms per shard with {simulation.workers:,} workers, {seconds:.1f} s in all"
+        f"overhead: {overhead:.2f} ms per shard with {simulation.workers:,} workers, {seconds:.1f} s in all"
     )
     inside = folder / "out" / ".wdsflow"
     lines = (inside / "manifest.jsonl").read_bytes()
-    compact = lines.count(b"\n") == simulation.shards and not list(inside.glob("manifest-*"))
+    has_line_per_shard = lines.count(b"\n") == simulation.shards
+    is_compact = has_line_per_shard and not list(inside.glob("manifest-*"))
     print(
-        f"record: {len(lines) / 1e6:.1f} MB, {'compacted: a line for each shard' if compact else 'NOT COMPACTED'}"
+        f"record: {len(lines) / 1e6:.1f} MB, {'compacted: a line for each shard' if is_compact else 'NOT COMPACTED'}"
     )
-    print(f"memory: {found['memory'] / 1e6:.0f} MB at most, of the process that runs the workers")
-    right = compact and found["resumed"] == done and found["samples"] == simulation.shards * SAMPLES
-    if given.compare:
-        right = compare(folder, simulation) and right
-    if each > given.most:
-        print(f"TOO SLOW: more than {given.most:g} ms per shard")
-    return right and not found["failures"] and each <= given.most
+    print(f"memory: {figures['memory'] / 1e6:.0f} MB at most, of the process that runs the workers")
+    has_all = figures["samples"] == simulation.shards * SAMPLES
+    is_right = is_compact and has_all and figures["resumed"] == done and not figures["failures"]
+    if options.compare and not compare(folder, simulation):
+        is_right = False
+    if overhead > options.most:
+        print(f"TOO SLOW: more than {options.most:g} ms per shard")
+        is_right = False
+    return is_right
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -249,10 +251,10 @@ def main(words: Sequence[str] | None = None) -> int:
         default=memory,
         help="where to write; by default in memory, where syncs are free",
     )
-    given = parser.parse_args(words)
-    simulation = Simulation(given.shards, given.workers, given.fail_rate, given.seed)
-    with tempfile.TemporaryDirectory(prefix="wdsflow-simulate-", dir=given.folder) as name:
-        return 0 if report_on(Path(name), simulation, given) else 1
+    options = parser.parse_args(words)
+    simulation = Simulation(options.shards, options.workers, options.fail_rate, options.seed)
+    with tempfile.TemporaryDirectory(prefix="wdsflow-simulate-", dir=options.folder) as name:
+        return 0 if report_on(Path(name), simulation, options) else 1
 
 
 if __name__ == "__main__":

@@ -274,7 +274,7 @@ class DatasetScore(Score):
 
 
 class QueryScore(DatasetScore):
-    """A score that compares samples by queries over their table: see ``compared_table``."""
+    """A score that compares samples by queries over their table: see ``comparing.compared_table``."""
 
     @abstractmethod
     def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
@@ -286,7 +286,7 @@ class QueryScore(DatasetScore):
     def resolve(
         self, records: Records, folder: Path, *, memory: int = MEMORY
     ) -> Iterator[tuple[int, int, Value]]:
-        from .compared_table import compared_records
+        from .comparing.compared_table import compared_records
 
         with compared_records(records, folder, memory) as tables:
             yield from self.column(tables, memory=memory)

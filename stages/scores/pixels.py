@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Of a channel.
+_LEVELS = 256
+_WHITE = 255
 # Every 16th row is checked first, which is enough for most pictures.
 _ROWS = 16
 
@@ -29,15 +32,20 @@ def blur(picture: Picture) -> float:
     """
     import numpy as np
 
-    luma = np.pad(np.asarray(picture.luma, np.int16), 1, mode="reflect")
-    above, below = luma[:-2, 1:-1], luma[2:, 1:-1]
-    left, right = luma[1:-1, :-2], luma[1:-1, 2:]
-    edges = above + below + left + right - 4 * luma[1:-1, 1:-1]
-    count = edges.size
-    total = int(edges.sum(dtype=np.int64))
-    squares = int(np.square(edges, dtype=np.int32).sum(dtype=np.int64))
+    luma = np.asarray(picture.luma, np.int16)
+    padded = np.pad(luma, 1, mode="reflect")
+    above = padded[:-2, 1:-1]
+    below = padded[2:, 1:-1]
+    left = padded[1:-1, :-2]
+    right = padded[1:-1, 2:]
+    laplacian = above + below + left + right - 4 * padded[1:-1, 1:-1]
     # Integers, divided once: the same value on every machine.
-    return float((count * squares - total * total) / (count * count))
+    count = laplacian.size
+    total = int(laplacian.sum(dtype=np.int64))
+    squares = np.square(laplacian, dtype=np.int32)
+    sum_of_squares = int(squares.sum(dtype=np.int64))
+    variance = (count * sum_of_squares - total * total) / (count * count)
+    return float(variance)
 
 
 @simple_score(low=0, high=1, scale_tolerance=Tolerance(0.002))
@@ -47,7 +55,8 @@ def brightness(picture: Picture) -> float:
     0 to 1, on the luma of at most 512 pixels per side. Source: ITU-R BT.601 (luma).
     """
     counts = picture.histogram
-    return sum(level * count for level, count in enumerate(counts)) / (255 * sum(counts))
+    total = sum(level * count for level, count in enumerate(counts))
+    return total / (_WHITE * sum(counts))
 
 
 @simple_score(low=0, high=0.5, scale_tolerance=Tolerance(0.005))
@@ -59,9 +68,12 @@ def contrast(picture: Picture) -> float:
     """
     counts = picture.histogram
     size = sum(counts)
-    total = sum(level * count for level, count in enumerate(counts))
-    squares = sum(level * level * count for level, count in enumerate(counts))
-    return sqrt(size * squares - total * total) / (255 * size)
+    total = 0
+    sum_of_squares = 0
+    for level, count in enumerate(counts):
+        total += level * count
+        sum_of_squares += level * level * count
+    return sqrt(size * sum_of_squares - total * total) / (_WHITE * size)
 
 
 @simple_score(unit="bits", low=0, high=8, scale_tolerance=Tolerance(0.05))
@@ -74,8 +86,10 @@ def entropy(picture: Picture) -> float:
     counts = [count for count in picture.histogram if count]
     size = sum(counts)
     bits = fsum(count / size * log2(size / count) for count in counts)
-    # Rounded, because logarithms differ in their last bit between machines. abs() makes -0.0 zero.
-    return abs(round(bits, 12))
+    # Logarithms differ in their last bit between machines.
+    rounded = round(bits, 12)
+    # -0.0 becomes 0.0.
+    return abs(rounded)
 
 
 @simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
@@ -89,24 +103,31 @@ def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> b
 
     width, height = picture.size
     size = width * height
+    # Not blank if some rows alone have more pixels far from
+    # any median than a blank image may have.
     rows = picture.rows(_ROWS)
-    # Not blank if these rows alone have more pixels far
-    # from any median than a blank image may have.
     for channel in range(3):
-        counts = np.bincount(rows[..., channel].ravel(), minlength=256)
-        if size - _least_off(counts, tolerance) < share * width * height:
+        values = rows[..., channel].ravel()
+        counts_in_rows = np.bincount(values, minlength=_LEVELS)
+        most_within = size - _least_outside(counts_in_rows, tolerance)
+        if most_within < share * size:
             return False
-    levels = picture.image.histogram()
-    red, green, blue = levels[:256], levels[256:512], levels[512:768]
-    return all(_is_even(counts, tolerance, share) for counts in (red, green, blue))
+    histogram = picture.image.histogram()
+    for channel in range(3):
+        start = channel * _LEVELS
+        counts = histogram[start : start + _LEVELS]
+        if not _is_even(counts, tolerance, share):
+            return False
+    return True
 
 
-def _least_off(counts: "NDArray[np.intp]", tolerance: int) -> int:
+def _least_outside(counts: "NDArray[np.intp]", tolerance: int) -> int:
     """Return the least number of values outside of a range of ``tolerance`` around a median, whichever it is."""
     import numpy as np
 
+    # At each level: the number of values below it.
     below = np.concatenate(([0], np.cumsum(counts)))
-    width = min(2 * tolerance + 1, 256)
+    width = min(2 * tolerance + 1, _LEVELS)
     within = below[width:] - below[:-width]
     return int(below[-1] - within.max())
 
@@ -114,9 +135,20 @@ def _least_off(counts: "NDArray[np.intp]", tolerance: int) -> int:
 def _is_even(counts: list[int], tolerance: int, share: float) -> bool:
     """Return whether at least ``share`` of a channel's values are within ``tolerance`` of their median."""
     size = sum(counts)
-    median = next(level for level, below in enumerate(accumulate(counts)) if 2 * below >= size)
-    within = sum(counts[max(0, median - tolerance) : median + tolerance + 1])
+    median = _median(counts)
+    lowest = max(0, median - tolerance)
+    highest = median + tolerance
+    within = sum(counts[lowest : highest + 1])
     return within >= share * size
+
+
+def _median(counts: list[int]) -> int:
+    """Return the lower median of values that are given by the number of each."""
+    size = sum(counts)
+    for level, up_to_level in enumerate(accumulate(counts)):
+        if 2 * up_to_level >= size:
+            return level
+    return len(counts)
 
 
 @simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
@@ -130,5 +162,7 @@ def greyscale(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> 
     import numpy as np
 
     pixels = picture.pixels
-    spread = np.maximum.reduce(pixels, axis=2) - np.minimum.reduce(pixels, axis=2)
-    return bool((spread <= tolerance).mean() >= share)
+    highest = np.maximum.reduce(pixels, axis=2)
+    lowest = np.minimum.reduce(pixels, axis=2)
+    is_grey = highest - lowest <= tolerance
+    return bool(is_grey.mean() >= share)

@@ -137,7 +137,7 @@ class PhashDistance(
         """Return the number of bits."""
         import numpy as np
 
-        from .near_hashes import count_ones
+        from .comparing.hash_bits import count_ones
 
         references = load_list(self.name, self.file, "phash")
         image_hash = np.uint64(int.from_bytes(phash_bytes(picture), "big"))

@@ -1,5 +1,6 @@
 """The fields of a sample: selects images and captions by name, and reads their headers and texts."""
 
+import codecs
 import io
 import re
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,7 @@ from wdsflow.images.image_header import HEAD, first_header, read_header
 from wdsflow.images.orientation import exif_orientation, xmp_orientation
 from wdsflow.images.pillow_header import tiff_header
 from wdsflow.images.webp import webp_metadata
+from wdsflow.shards.byte_order_marks import encoding_of
 from wdsflow.shards.caption_field import (
     LARGEST,
     CaptionField,
@@ -37,14 +39,6 @@ CHUNK = 1 << 20
 _LONGEST = 1 << 20
 # A property of the container, or compressed.
 _OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))
-# Longest first: the mark of UTF-32 begins with that of UTF-16.
-_BOMS = {
-    b"\xef\xbb\xbf": "utf-8-sig",
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-}
 
 
 class ScoreError(Exception):
@@ -284,14 +278,13 @@ def _text(reader: FieldReader, name: str) -> str:
 
 
 def _encoding_of(data: bytes) -> str:
-    """Return the encoding of a text by its byte-order mark."""
+    """Return the encoding of a text by its byte order mark."""
     # Most texts begin with a letter.
     if data[:1] <= b"z" and data[:1] != b"\0":
         return "utf-8"
-    for mark, encoding in _BOMS.items():
-        if data.startswith(mark):
-            return encoding
-    return "utf-8"
+    if data.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    return encoding_of(data)
 
 
 def json_tree(reader: FieldReader, name: str) -> object:

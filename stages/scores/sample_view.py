@@ -117,6 +117,18 @@ class View:
         """Return the images, decoded at a bounded size."""
         return [self._once("picture", name, View._picture) for name in self.image_names(image)]
 
+    def release_pictures(self) -> None:
+        """Free the decoded images. ``pictures`` would decode them again.
+
+        Memory that is freed before the next image is decoded is used for that image. Where the
+        images of many samples are held, each gets new pages from the system, which takes half as
+        long as decoding 20 KB.
+        """
+        pictures = [key for key, value in self._cache.items() if isinstance(value, Picture)]
+        for key in pictures:
+            del self._cache[key]
+        self._held = 0
+
     def image_parts(self, image: str = "") -> list[ImageField]:
         """Return the images without reading them."""
         return [ImageField(self, name) for name in self.image_names(image)]

@@ -15,6 +15,7 @@ from tests.filtering.commands import run
 from tests.servers import http_server
 from tests.training.shards import samples, write_tar
 from tests.training.trainings import write_model
+from wdsflow.text import secrets
 
 # Processes that it starts import PyTorch.
 
@@ -29,6 +30,7 @@ COMMANDS = [
     ("validate", "URL"),
     ("validate", "URL", "--format", "json"),
     ("validate", "URL", "--format", "sarif"),
+    ("validate", "URL", "--format", "github"),
     ("validate", "URL", "--format", "html", "--output", "report.html"),
     (
         "validate",
@@ -44,17 +46,23 @@ COMMANDS = [
         "RN50",
     ),
     ("inspect", "URL"),
-    ("trace", "URL"),
+    ("inspect", "URL", "--show", "0000000", "--json"),
+    ("index", "URL", "--sizes", "-o", "index"),
     ("repair", "URL", "-o", "repaired"),
     ("measure", "URL", "-o", "scored", "--scores", "width,caption_words"),
     ("scores", "--ledger", "scored"),
+    ("status", "scored"),
+    ("merge", "scored"),
     ("report", "scored", "-o", "page.html"),
-    ("filter", "URL", "-o", "kept", "--where", "width > 8"),
+    ("filter", "URL", "-o", "kept", "--where", "width > 8", "--export", "kept.txt"),
     ("filter", "URL", "-o", "kept", "--where", "width > 8"),
     ("filter", "URL", "-o", "cut", "--ledger", "scored", "--where", "width > 8"),
     ("reshard", "URL", "-o", "new", "--samples", "2"),
     ("graft", "URL", "--from", "table.csv", "--on", "key", "--set", "txt=caption", "-o", "grafted"),
+    ("graft", "URL", "--from", "TABLE", "--on", "key", "--set", "txt=caption", "-o", "joined"),
     ("pack", "TABLE", "-o", "packed"),
+    ("validate", "PIPE"),
+    ("measure", "PIPE", "--allow-pipe", "-o", "piped", "--scores", "width"),
     ("validate", "MISSING"),
     ("repair", "MISSING", "-o", "nothing"),
     (
@@ -91,18 +99,22 @@ def test_no_command_shows_or_stores_what_is_secret(
         "URL": f"http://{user}{server}/0.tar{query}",
         "MISSING": f"http://{user}{server}/none.tar{query}",
         "TABLE": f"http://{user}{server}/t.csv{query}",
+        "PIPE": f"pipe:cat {tmp_path}/0.tar # http://{user}{server}/0.tar{query}",
     }
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
     (work / "table.csv").write_text("key,caption\n0000000,new\n")
     for words in COMMANDS:
+        # Each command is a process of its own to its user: none knows what was secret in another.
+        monkeypatch.setattr(secrets, "_known", set())
         done = run(*(urls.get(word, word) for word in words))
         assert done.status in (0, 1, 2), (words, done)
         assert "Traceback" not in done.err, (words, done.err)
         assert SECRET not in done.out + done.err, (words, done)
     written = [path for path in work.rglob("*") if path.is_file()]
-    assert {"run.json", "report.html", "page.html"} <= {path.name for path in written}
+    assert {"run.json", "report.html", "page.html", "kept.txt"} <= {path.name for path in written}
+    assert (work / "piped").is_dir()
     assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
     with tarfile.open(fileobj=io.BytesIO((work / "repaired" / "0.tar").read_bytes())) as tar:
         assert len(tar.getnames()) == 8

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Evidence, Run, Runs, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.shapes import Run, Runs
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate import Verdict

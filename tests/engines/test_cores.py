@@ -4,7 +4,7 @@ import pytest
 
 from wdsflow.engines import site as cores
 from wdsflow.engines.site import shown_cores, usable_cores
-from wdsflow.filtering.pass_engine import share_memory
+from wdsflow.filtering.passes.pass_engine import share_memory
 from wdsflow.memory import bounds as limits
 from wdsflow.training.feed.memory_shares import shares
 

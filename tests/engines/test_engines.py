@@ -17,7 +17,7 @@ from wdsflow.engines.local import LocalEngine
 from wdsflow.engines.mark import Mark
 from wdsflow.engines.own_process import OwnProcess
 from wdsflow.engines.site import Site, first_local
-from wdsflow.filtering.pass_engine import engine_for
+from wdsflow.filtering.passes.pass_engine import engine_for
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask

@@ -14,8 +14,8 @@ from tests.filtering.commands import run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
-from wdsflow.filtering import pass_engine
 from wdsflow.filtering.deciding.plan import plan_of
+from wdsflow.filtering.passes import pass_engine
 from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.stages.scores.caption_words import caption_words

@@ -10,7 +10,7 @@ import pytest
 from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
-from wdsflow.filtering.caption_search import NoCaptions
+from wdsflow.filtering.inputs.caption_search import NoCaptions
 from wdsflow.filtering.recipe.recipe_file import merged
 from wdsflow.stages import Rename
 

@@ -533,15 +533,12 @@ def test_another_ledger_or_none_makes_a_shard_anew(clip, source, scored, tmp_pat
 def test_groups_of_rows_are_read_where_a_shard_has_several(
     clip, source, scored, tmp_path, monkeypatch
 ):
-    from wdsflow.filtering.ledger import embeddings, ledger
-
-    for module in (ledger, embeddings):
-        monkeypatch.setattr(module, "GROUP", 5)
     recipe = Recipe(scores=(similarity(clip),), image="jpg", embeddings=True)
-    measure_shards(source, tmp_path / "one", recipe, HERE)
+    shutil.copytree(scored, tmp_path / "one")
     path = tmp_path / "one" / ".wdsflow" / "ledger" / "1.parquet"
+    # DuckDB writes groups of at least 2,048 rows.
+    pq.write_table(pq.read_table(path), path, row_group_size=5)
     assert pq.ParquetFile(path).num_row_groups == 3
-    assert table(tmp_path / "one", 1).equals(table(scored, 1))
     counted = Counted(monkeypatch)
     measure_shards(source, tmp_path / "two", recipe, HERE, embeddings_from=tmp_path / "one")
     assert counted.images == 2

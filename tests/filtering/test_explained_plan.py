@@ -11,6 +11,7 @@ from tests.golden_file import check_text
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.expressions.steps import steps_of
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.explained_plan import explain, pilot_of, sql_of
 from wdsflow.filtering.ledger.ledger import score_columns
@@ -49,7 +50,9 @@ def test_a_plan_is_explained_so(number):
     check_text(
         GOLDEN,
         f"plan {number}",
-        "\n".join([str(expression), explain(Decider(expression), pilot), query]),
+        "\n".join(
+            [str(expression), explain(Decider(expression, steps_of(expression)), pilot), query]
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_metadata import MissingScore
-from wdsflow.filtering.predicates.catalog import with_columns
+from wdsflow.filtering.predicates.ledger_columns import with_columns
 from wdsflow.stages import Rename
 from wdsflow.stages.scores import sample_view
 

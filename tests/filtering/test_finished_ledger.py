@@ -15,8 +15,8 @@ from tests.shards.archives import Entry, write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.expression import Expression
-from wdsflow.filtering.deciding.decider import set_outcomes
 from wdsflow.filtering.deciding.plan import FilterPlan
+from wdsflow.filtering.deciding.sample_outcomes import set_outcomes
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.values import Unknown

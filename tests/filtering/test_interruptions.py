@@ -38,7 +38,7 @@ MODULES = [
     *(
         "wdsflow.images.jpeg",
         "wdsflow.stages.scores.pixels",
-        "wdsflow.stages.scores.near_hashes",
+        "wdsflow.stages.scores.comparing.near_hashes",
     ),
 ]
 

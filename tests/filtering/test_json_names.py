@@ -7,7 +7,7 @@ import pytest
 
 from tests.filtering.commands import pasted, run
 from tests.shards.archives import write_tar
-from wdsflow.filtering import check_inputs
+from wdsflow.filtering.inputs import check_inputs
 
 
 def write(folder: Path, rare: int) -> None:

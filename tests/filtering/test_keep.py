@@ -12,7 +12,7 @@ from tests.filtering.commands import run
 from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
 from wdsflow.filtering.predicates.sample_facts import RankPercent
-from wdsflow.stages.scores.compared_table import CREATE_COMPARED
+from wdsflow.stages.scores.comparing.compared_table import CREATE_COMPARED
 from wdsflow.tables import Tables
 
 SHARDS, SAMPLES = 3, 25

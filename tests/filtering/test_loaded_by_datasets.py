@@ -33,6 +33,9 @@ def test_the_printed_call_loads_the_kept_samples(tmp_path, monkeypatch, out):
     (kept,) = re.findall(r"(\d+)  kept", done.out)
     (call,) = re.findall(r"^for Hugging Face datasets: (.*)$", done.out, re.MULTILINE)
     assert 16 > loaded(call, tmp_path) == int(kept) > 0
+    # Of the records of the run, load_dataset would take the Parquet files for data.
+    assert list(Path(out).rglob("*.parquet"))
+    assert [name for name in visible_files(Path(out)) if name.endswith(".parquet")] == []
 
 
 @pytest.mark.deep

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.filtering.drawn_predicates import SCORES, predicates, values
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.expressions.steps import steps_of
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.deciding.row_values import results
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
@@ -175,7 +176,8 @@ def test_rows_with_different_scores_are_judged_together():
 
 
 def test_the_first_false_term_is_named_else_the_first_unknown_one():
-    decider = Decider(parse("width > 1 and height > 1 and blur > 1", SCORES))
+    expression = parse("width > 1 and height > 1 and blur > 1", SCORES)
+    decider = Decider(expression, steps_of(expression))
     table = table_of(
         {"width": FAILED, "height": 0, "blur": 0},
         {"width": 2, "height": None, "blur": FAILED},
@@ -191,7 +193,8 @@ def test_the_first_false_term_is_named_else_the_first_unknown_one():
 
 def test_cheap_scores_come_first_and_none_after_the_decision():
     text = "similarity > 0.3 and (blur > 2 or words_in_caption > 9) and words_in_caption > 2 and width > 3"
-    decider = Decider(parse(text, SCORES))
+    expression = parse(text, SCORES)
+    decider = Decider(expression, steps_of(expression))
     assert [step.tier for step in decider.steps] == ["header", "text", "pixels", "model"]
     known = {"width": 9, "words_in_caption": 5, "blur": 1, "similarity": 0.9}
     table = table_of({}, {}, {})
@@ -219,7 +222,8 @@ def test_cheap_scores_come_first_and_none_after_the_decision():
 
 @given(predicates, st.lists(values, min_size=1, max_size=4), st.data())
 def test_what_is_computed_step_by_step_decides_as_all_scores_at_once(text, samples, data):
-    decider = Decider(parse(text, SCORES))
+    expression = parse(text, SCORES)
+    decider = Decider(expression, steps_of(expression))
     known = table_of(*samples)
     # Some scores may be there before, as in a ledger.
     there = [data.draw(st.sets(st.sampled_from(list(sample)))) for sample in samples]

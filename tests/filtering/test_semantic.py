@@ -124,8 +124,9 @@ def test_workers_change_no_byte(pairs, clip, tmp_path):
 
 
 def test_less_memory_gives_fewer_centroids_and_the_same_pairs(tmp_path):
-    from wdsflow.stages.scores.similar_vectors import centroids_of, duplicates
-    from wdsflow.stages.scores.vector_file import VectorFile, packed
+    from wdsflow.stages.scores.comparing.centroids import centroids_of
+    from wdsflow.stages.scores.comparing.similar_vectors import duplicates
+    from wdsflow.stages.scores.comparing.vector_file import VectorFile, packed
 
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(30, 16))

@@ -11,7 +11,7 @@ import pytest
 from tests.filtering.shards import picture
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards
-from wdsflow.filtering.pass_engine import BASE, share_memory
+from wdsflow.filtering.passes.pass_engine import BASE, share_memory
 
 pytestmark = pytest.mark.usefixtures("new_interpreters")
 

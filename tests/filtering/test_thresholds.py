@@ -193,7 +193,6 @@ def test_the_largest_numbers_give_no_threshold_that_a_predicate_cannot_have(
         assert f" {count}  kept" in pasted(f"{command} --jobs 0").out, command
 
 
-@pytest.mark.deep
 def test_thresholds_keep_the_values_that_are_good(folder, monkeypatch):
     monkeypatch.chdir(folder)
     for name, sign in (("min_side", ">"), ("rank_percent", "<"), ("char_repetition", "<")):

@@ -12,8 +12,8 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 from tests.models import own, test_protocol
 from wdsflow.memory.batching.device_names import computes_bf16
 from wdsflow.models.calls import Begun, ServerSetup
+from wdsflow.models.device_process import DeviceProcess
 from wdsflow.models.process_files import ended_mark, load_of
-from wdsflow.models.processes import _ModelProcess
 from wdsflow.models.remote_models import RemoteModels
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.pictures.picture_batch import joined
@@ -51,7 +51,7 @@ def test_the_faster_of_two_processes_gets_more_windows(tmp_path, monkeypatch):
     monkeypatch.setenv("SLOW", str(tmp_path / "slow"))
     folder = make_scratch(tmp_path, "models")
     processes = [
-        _ModelProcess(ServerSetup(f"{folder}/{number}", KEY, "cpu", None)) for number in range(2)
+        DeviceProcess(ServerSetup(f"{folder}/{number}", KEY, "cpu", None)) for number in range(2)
     ]
     addresses = [process.setup.address for process in processes]
     model = own.Paced().models()[0]

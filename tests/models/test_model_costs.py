@@ -8,11 +8,15 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
+from tests.filtering.commands import run
 from tests.filtering.shards import digests
 from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, measure_shards
+from wdsflow.filtering.score_costs import models_by_digest
 from wdsflow.models.model_costs import ModelCost, add_costs, read_costs
+from wdsflow.stages.scores import make_score
+from wdsflow.stages.scores.model.model_score import ModelScore
 
 WHERE = 'slow_batch(seconds=0.02) > 3 and caption != ""'
 
@@ -74,6 +78,24 @@ def test_a_damaged_file_of_costs_has_none(tmp_path: Path, damage: bytes) -> None
     assert read_costs([path]) == []
     add_costs(path, [ModelCost("x", "m", "cpu", 2, 1.0)])
     assert [cost.items for cost in read_costs([path])] == [2]
+
+
+def test_explain_says_what_a_model_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    captioned(tmp_path / "in", 3)
+    monkeypatch.chdir(tmp_path)
+    words = ("filter", "in", "-o", "out", "--explain", "--jobs", "0", "--where", WHERE)
+    assert "  slow_batch(seconds=0.02): not measured\n" in run(*words).out
+    (tmp_path / "out/.wdsflow").mkdir(parents=True)
+    score = make_score("slow_batch", seconds=0.02)
+    assert isinstance(score, ModelScore)
+    (model,) = models_by_digest(score.models())
+    cost = ModelCost(model, "slow_batch", "cpu: a processor", 20, 0.5)
+    add_costs(tmp_path / "out/.wdsflow/costs.json", [cost])
+    shown = run(*words).out.splitlines()[-1]
+    assert shown == (
+        "  slow_batch(seconds=0.02): slow_batch 25 ms an input (20 inputs), "
+        "on cpu: a processor, measured by the run in out"
+    )
 
 
 @pytest.mark.deep

@@ -61,7 +61,7 @@ def test_what_a_model_started_ends_with_its_process_in_whatever_session():
 
 
 def test_any_number_of_samples_may_end_their_process(monkeypatch):
-    monkeypatch.setattr("wdsflow.models.processes.SERVERS", 3)
+    monkeypatch.setattr("wdsflow.models.device_process.SERVERS", 3)
     texts = [("deadly" if number % 3 == 1 else "caption") + f" {number}" for number in range(3)]
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.location.addresses, processes.location.key)
@@ -71,7 +71,7 @@ def test_any_number_of_samples_may_end_their_process(monkeypatch):
 
 
 def test_processes_that_only_end_are_given_up(monkeypatch):
-    monkeypatch.setattr("wdsflow.models.processes.SERVERS", 2)
+    monkeypatch.setattr("wdsflow.models.device_process.SERVERS", 2)
     with ModelProcesses("cpu") as processes:
         models = RemoteModels(processes.location.addresses, processes.location.key)
         with pytest.raises(ModelError, match="ended again and again"):

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from wdsflow.readers import Reader
-from wdsflow.scan.evidence import Evidence, Part, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.scan.shapes import Part, Run, Runs, Shape, ShapeCount
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.judge import judge

@@ -6,7 +6,7 @@ import pytest
 
 from wdsflow.readers import READERS, UnknownReader, resolve
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Part
+from wdsflow.scan.shapes import Part
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.check_options import CheckOptions
 from wdsflow.validate.verdicts.wording import CRASHES, LOSSES

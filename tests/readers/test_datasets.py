@@ -9,7 +9,8 @@ from wdsflow.readers import Datasets
 from wdsflow.readers.base import USABLE, Fate
 from wdsflow.readers.datasets import _first_shapes
 from wdsflow.scan.content.fitting import InferredColumns
-from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import FieldCount, ShardEvidence, Tally
+from wdsflow.scan.shapes import Part
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 

@@ -10,7 +10,8 @@ from wdsflow.readers.base import Fate
 from wdsflow.readers.datasets_columns import EXAMPLES
 from wdsflow.readers.wanted_fields import extension_of, reason_for, refused
 from wdsflow.scan.content.other import IMAGE_EXTENSIONS
-from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence
+from wdsflow.scan.evidence import FieldCount, ShardEvidence
+from wdsflow.scan.shapes import Part
 
 STATUSES = (
     "ok ? - bad empty blank not-utf8 no-caption bomb big big-bad unsafe cut not-image markup no-library not-zipped "

@@ -21,8 +21,9 @@ from wdsflow import check, repair_shards
 from wdsflow.indexing import index_shards
 from wdsflow.readers import Energon, EnergonCrude, Options
 from wdsflow.readers.shared_keys import continued_shards, may_share_keys, share_keys, twice_in
-from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Tally
+from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally
 from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.shapes import Run, Runs
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.urls import NoShards

@@ -6,7 +6,8 @@ import pytest
 from tests.readers.shapes import outcomes, shape, shard, verdict
 from wdsflow.readers import Datasets, OpenClip33, RayData, WebDataset1
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.evidence import Evidence, FieldCount, Runs, Tally
+from wdsflow.scan.evidence import Evidence, FieldCount, Tally
+from wdsflow.scan.shapes import Runs
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.judge import judge
 

@@ -102,6 +102,7 @@ def test_a_second_run_keeps_what_is_done_and_leaves_the_same_bytes(source: Path,
         8,
         {"thinned": 7},
     )
+    assert report.total("left_out") == 7
     assert whole.keys() == {
         "0.tar",
         "1.tar",

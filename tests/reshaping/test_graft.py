@@ -571,8 +571,8 @@ def test_new_members_keep_their_names_after_a_global_header_that_changes_them(
 @pytest.mark.deep
 @pytest.mark.parametrize("longest", [3, 2048, 1 << 20])
 def test_large_values_arrive_whole(shards: str, tmp_path: Path, longest: int, monkeypatch):
-    monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._LINE_BYTES", longest)
-    monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._UNSPLIT_BYTES", 1)
+    monkeypatch.setattr("wdsflow.joining.loaded_rows._LINE_BYTES", longest)
+    monkeypatch.setattr("wdsflow.joining.loaded_rows._UNSPLIT_BYTES", 1)
     texts = [
         letter * size
         for letter, size in zip(

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.shards.archives import read_tar, write_tar
+from wdsflow.joining.set_json import set_in_json
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
-from wdsflow.reshaping.graft.set_json import set_in_json
 from wdsflow.shards.caption_field import look_up
 
 KEYS = st.sampled_from(["0", "1", "2", "3", "d/4", "é", "x y", "l" * 120])

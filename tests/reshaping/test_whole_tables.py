@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.golden_file import check_text
-from wdsflow.reshaping.graft.join_on import WrongJoin, parse_on, parse_set
-from wdsflow.reshaping.graft.join_text import join_query, join_text
-from wdsflow.reshaping.graft.set_json import BrokenJson, set_in_json
-from wdsflow.reshaping.graft.table_files import locate_table
-from wdsflow.reshaping.graft.table_rows import row_batches
+from wdsflow.joining.join_on import WrongJoin, parse_on, parse_set
+from wdsflow.joining.join_text import join_query, join_text
+from wdsflow.joining.set_json import BrokenJson, set_in_json
+from wdsflow.joining.table_files import locate_table
+from wdsflow.joining.table_rows import row_batches
 from wdsflow.table_files.errors import NoTable, TableError
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_tables.txt"

@@ -5,8 +5,9 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.scan.evidence import OK, Part
 from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import OK
 
 MEMBERS = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from(["jpg", "txt", "json"])), max_size=40

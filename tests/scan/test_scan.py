@@ -14,19 +14,11 @@ from hypothesis import strategies as st
 from tests.depth import cases
 from tests.pictures import encoded, photo
 from wdsflow.scan import member_contents
-from wdsflow.scan.evidence import (
-    BAD,
-    EMPTY,
-    NOT_UTF8,
-    OK,
-    UNKNOWN,
-    Level,
-    Part,
-    ScanOptions,
-    ShardEvidence,
-)
+from wdsflow.scan.evidence import Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.samples.grouping import Repeats
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN
+from wdsflow.shards.samples.repeats import Repeats
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import is_meta, split_name
 

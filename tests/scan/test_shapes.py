@@ -1,8 +1,10 @@
 """What shapes tell must not depend on the order in which sets are walked."""
 
-from wdsflow.scan.evidence import OK, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.shape_facts import note_shapes
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import OK
 from wdsflow.shards.source.base import named
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from wdsflow.pieces.tar_members import member
-from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, Repeats, grouped
+from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, grouped
+from wdsflow.shards.samples.repeats import Repeats
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source

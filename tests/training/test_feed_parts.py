@@ -326,15 +326,15 @@ def test_captions_are_where_the_arguments_say():
     )
     drawn = captions_for(None, keys, keep_empty=False)
     texts = [
-        drawn.at_epoch(epoch).read("k", {"json": b'{"alt": "a", "title": "t"}'})
+        drawn.at_epoch(epoch, 0).read("k", {"json": b'{"alt": "a", "title": "t"}'})
         for epoch in range(12)
     ]
     assert set(texts) == {"a", "t"}
     assert [
-        drawn.at_epoch(epoch).read("k", {"json": b'{"alt": "a", "title": "t"}'})
+        drawn.at_epoch(epoch, 0).read("k", {"json": b'{"alt": "a", "title": "t"}'})
         for epoch in range(12)
     ] == texts
-    assert plain.at_epoch(3) is plain
+    assert plain.at_epoch(3, 0) is plain
 
 
 def hostile():

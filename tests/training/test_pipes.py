@@ -109,6 +109,8 @@ def test_train_refuses_and_says_how_to_allow_it(
     (allow,) = [line for line in done.err.splitlines() if "if it may run: wdsflow train " in line]
     assert "--allow-pipe -- --train-data" in allow
     assert not (folder / "PWNED").exists()
+    # OpenCLIP has not begun, which would make a model for these shards.
+    assert not (folder / "logs").exists()
 
 
 def test_a_variable_of_webdataset_runs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
+from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import OK
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 

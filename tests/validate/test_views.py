@@ -6,8 +6,10 @@ import pytest
 
 from tests.conformance.archives import Entry, write
 from wdsflow.readers import READERS
-from wdsflow.scan.evidence import UNKNOWN, Level, Runs, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.shapes import Runs
+from wdsflow.scan.statuses import UNKNOWN
 from wdsflow.shards.source.base import named
 
 

@@ -113,7 +113,7 @@ def _flags(context: Context, verdict: Verdict) -> Iterator[Advice]:
     """Yield flags of OpenCLIP 4, if it is judged; with a command if a training command was given."""
     if verdict.reader != "open-clip-4":
         return
-    options = _reader(context, verdict).options
+    options = context.reader_named(verdict.reader).options
     unflagged = _as_they_are(context, OpenClip4(options), lambda shape, _: shape)
     if unflagged is None:
         return
@@ -131,10 +131,6 @@ def _flags(context: Context, verdict: Verdict) -> Iterator[Advice]:
             reader = OpenClip4(replace(options, image_key=flag[1]))
         usable = _as_they_are(context, reader, lambda shape, _: shape)
         yield from _flag(context, verdict, usable, flag)
-
-
-def _reader(context: Context, verdict: Verdict) -> Reader:
-    return next(reader for reader in context.readers if reader.name == verdict.reader)
 
 
 def _as_they_are(context: Context, reader: Reader, edit: Edit, caption: str = "") -> int | None:
@@ -179,7 +175,7 @@ def _own_pipeline(context: Context, verdict: Verdict) -> Iterator[Advice]:
     name = _json_caption(context.evidence.shards)
     if name is None or not verdict.reader.startswith("webdataset"):
         return
-    usable = _as_they_are(context, _reader(context, verdict), with_caption, name)
+    usable = _as_they_are(context, context.reader_named(verdict.reader), with_caption, name)
     if usable is not None and usable > verdict.usable:
         does = "in a custom pipeline, put these stages before wds.decode"
         advice = promise(verdict, does, usable, exact=is_known(context.evidence.shards))

@@ -10,7 +10,7 @@ from wdsflow.text.shell import command, quote_path
 from .training_flags import train_data, with_flags
 
 # Shards that a command lists individually.
-_NAMED = 4
+_MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -29,48 +29,64 @@ class Invocation:
 
     def read_on(self) -> str:
         """Return the command that runs the pipeline over all samples."""
-        words = self._readers(self.readers)
-        words += ["--pipeline", self.pipeline or "", "--level", "full", *self._allowed()]
+        words = _for_readers(self.readers)
+        words += ["--pipeline", self.pipeline or ""]
+        words += ["--level", "full"]
+        words += self._pipe_option()
         return " ".join(["wdsflow validate", *self._shards(), command(words)])
 
     def with_training(self, flags: Sequence[str]) -> str:
         """Return the command that judges the same shards for another value of a flag of the training command."""
-        training = with_flags(self.training or (), flags)
+        training_before = self.training or ()
+        training = with_flags(training_before, flags)
         data = train_data(training)
-        # OpenCLIP is judged in any case.
-        words = self._readers(name for name in self.readers if name != "open-clip")
+        # With a training command, OpenCLIP is judged in any case.
+        words = _for_readers(name for name in self.readers if name != "open-clip")
         if self.level != "auto":
             words += ["--level", self.level]
         if self.world_size > 1:
             words += ["--world-size", str(self.world_size)]
-        words += ["--allow-pipe"] if (data or "").startswith(PIPE) else self._allowed()
+        if data is not None and data.startswith(PIPE):
+            words.append("--allow-pipe")
+        else:
+            words += self._pipe_option()
+        words += ["--", *training]
         shards = self._shards()
-        if len(self.urls) == 1 and self.urls[0] in (data, train_data(self.training or ())):
+        if len(self.urls) == 1 and self.urls[0] in (data, train_data(training_before)):
             # The training command names them.
             shards = []
-        return " ".join(["wdsflow validate", *shards, command([*words, "--", *training])])
+        return " ".join(["wdsflow validate", *shards, command(words)])
 
     def repair(self, options: Sequence[str], folder: str) -> str:
         """Return the command that repairs all shards into a folder."""
         words = ["wdsflow repair", *self._shards(), "-o", quote_path(folder)]
-        options = [*self._allowed(), *options]
-        return " ".join([*words, command(options)] if options else words)
+        options = [*self._pipe_option(), *options]
+        if options:
+            words.append(command(options))
+        return " ".join(words)
 
     def filter(self, where: str, folder: str) -> str:
         """Return the command that writes the samples that a predicate keeps into a folder."""
         words = ["wdsflow filter", *self._shards(), "-o", quote_path(folder)]
-        return " ".join([*words, command(["--where", where, *self._allowed()])])
+        words.append(command(["--where", where, *self._pipe_option()]))
+        return " ".join(words)
 
     def _shards(self) -> list[str]:
-        return list(map(quote_path, compact(self.urls, _NAMED)))
+        """Return the shards as words of a command, in few of them."""
+        return [quote_path(url) for url in compact(self.urls, _MOST_NAMED)]
 
-    @staticmethod
-    def _readers(names: Iterable[str]) -> list[str]:
-        words: list[str] = []
-        for name in names:
-            words += ["--for", name]
-        return words
+    def _pipe_option(self) -> list[str]:
+        """Return the option that allows pipes, if some url is one or may be, as those in a list."""
+        if not self.allow_pipe:
+            return []
+        if not any("pipe:" in url or url.startswith("@") for url in self.urls):
+            return []
+        return ["--allow-pipe"]
 
-    def _allowed(self) -> list[str]:
-        pipes = any("pipe:" in url or url.startswith("@") for url in self.urls)
-        return ["--allow-pipe"] if self.allow_pipe and pipes else []
+
+def _for_readers(names: Iterable[str]) -> list[str]:
+    """Return the options that choose readers."""
+    words: list[str] = []
+    for name in names:
+        words += ["--for", name]
+    return words

@@ -7,15 +7,18 @@ from itertools import islice
 from wdsflow.readers.base import KEY, URL, Reader
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.caption_encoding import EncodingGuess
-from wdsflow.scan.evidence import OK, Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import other_caption_names
+from wdsflow.scan.shapes import Part, Shape
+from wdsflow.scan.statuses import OK
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from ..rules.field_contents import other_name
 from ..rules.kit.base import is_option, renamed
 from ..rules.kit.shape_edits import CAPTION, caption_edits, fits_option, other_names, shapes_of
-from .repair_forecast import RepairForecast, may_lack_image_name, may_pair
+from .hidden_pairs import may_lack_image_name, may_pair
+from .repair_forecast import RepairForecast
 
 # Adds steps to a plan; each result is another attempt, the most complete first.
 Suggest = Callable[[RepairForecast, RepairPlan], Iterator[RepairPlan]]

@@ -97,23 +97,15 @@ def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Ite
     if expected.not_expanded:
         braces = with_braces(arguments.train_data or "")
         if braces:
-            usable = _usable(context, expected.reader)
+            usable = context.usable_samples(expected.reader)
             yield _Setting("OpenCLIP finds the shards", usable, ("--train-data", braces))
         return
     refused = expected.crash_kind == "shards"
     if refused or (expected.stalled and expected.usable):
-        usable = expected.usable or _usable(context, expected.reader)
-        reader = _reader(context, expected.reader)
+        usable = expected.usable or context.usable_samples(expected.reader)
+        reader = context.reader_named(expected.reader)
         for flags in working_settings(context.evidence, reader, arguments, usable):
             yield _Setting(_EFFECTS.get(flags[0], _USUAL_EFFECT), usable, flags)
     if expected.length is not None and not expected.steps and not expected.stalled:
         flags = ("--accum-freq", str(expected.length.batches))
         yield _Setting("the optimizer steps", 0, flags)
-
-
-def _reader(context: Context, name: str) -> Reader:
-    return next(reader for reader in context.readers if reader.name == name)
-
-
-def _usable(context: Context, reader: str) -> int:
-    return next(verdict.usable for verdict in context.verdicts if verdict.reader == reader)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.versions import OpenClip33
-from wdsflow.scan.evidence import Runs, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Runs
 
 from ..verdicts.reader_pass import PassResult, run_pass
 from ..verdicts.wording import crash_text

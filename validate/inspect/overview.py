@@ -11,12 +11,12 @@ from wdsflow.scan.evidence import (
     FieldCount,
     ImageFacts,
     JsonKey,
-    Shape,
     ShardEvidence,
     Tally,
 )
 from wdsflow.scan.layouts import SetLayout, layout_of
 from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.shapes import Shape
 
 from ..report.as_json import picked
 

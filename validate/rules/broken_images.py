@@ -3,22 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.scan.evidence import (
-    BAD,
-    BIG,
-    BIG_BAD,
-    BOMB,
-    CUT,
-    EMPTY,
-    MARKUP,
-    NOT_IMAGE,
-    ShardEvidence,
-    Tally,
-)
+from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.scan.statuses import BAD, BIG, BIG_BAD, BOMB, CUT, EMPTY, MARKUP, NOT_IMAGE
 
 from ..finding import Finding
 from .kit.base import Context, Rule, TallyRule
-from .kit.families import ImageLossRule, QualityRule
+from .kit.quality_rules import QualityRule
+from .kit.sample_loss_rules import ImageLossRule
 
 # 2^22 = 4.2 megapixels.
 _LARGE = 22

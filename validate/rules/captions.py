@@ -4,24 +4,20 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import split_keys
-from wdsflow.scan.evidence import (
-    BLANK,
-    EMPTY,
-    NO_CAPTION,
-    NOT_UTF8,
-    ShapeCount,
-    ShardEvidence,
-    Tally,
-)
+from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.naming import caption_name
+from wdsflow.scan.shapes import ShapeCount
+from wdsflow.scan.statuses import BLANK, EMPTY, NO_CAPTION, NOT_UTF8
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
 from .kit.base import Context, Rule, keep
-from .kit.families import LossRule, QualityRule, flag
 from .kit.field_roles import fields_in
 from .kit.folded_shapes import folded
+from .kit.quality_rules import QualityRule
+from .kit.sample_loss_rules import LossRule
+from .kit.training_rules import flag
 
 _FREQUENT_SHARE = 0.05
 _FREQUENT_LEAST = 20

@@ -14,8 +14,8 @@ from wdsflow.text.words import how_many
 from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
 from .kit.base import Context, Rule
-from .kit.families import TrainingRule, clips, flag
 from .kit.pipes import CURL, how_failures_hide, without_pipe
+from .kit.training_rules import TrainingRule, clips, flag
 
 # An epoch is long from this multiple of the requested length on.
 _LONG_EPOCH = 1.2
@@ -383,9 +383,9 @@ class NoSampleCount(TrainingRule):
             # P305 names the file.
             return
         fix: Repair | None = None
-        for verdict in context.verdicts:
-            if verdict.reader == forecast.reader and verdict.usable:
-                fix = flag("--train-num-samples", str(verdict.usable))
+        usable = context.usable_samples(forecast.reader)
+        if usable:
+            fix = flag("--train-num-samples", str(usable))
         yield self.finding(forecast.crash, fix=fix)
 
 

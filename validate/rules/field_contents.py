@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from wdsflow.readers.base import BAD_MARK, KEY, URL
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import (
+from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import (
     BAD,
     BOMB,
     CUT,
@@ -15,9 +17,6 @@ from wdsflow.scan.evidence import (
     NOT_UTF8,
     NOT_ZIPPED,
     PARTLY,
-    Part,
-    ShardEvidence,
-    Tally,
 )
 from wdsflow.text.install import install_packages
 from wdsflow.text.shell import escape
@@ -25,7 +24,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
 from .kit.base import Context, TallyRule, first_seen, parts_seen
-from .kit.families import LossRule
+from .kit.sample_loss_rules import LossRule
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
 

@@ -4,15 +4,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Part, Run, Runs, Shape, ShapeCount
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
-from .kit.families import QualityRule
 from .kit.field_roles import Role, accepted_fields, fields_in
+from .kit.quality_rules import QualityRule
 from .kit.rule_loss import loss
 
 # Share of the samples of a shard: fewer do not show which fields it has.

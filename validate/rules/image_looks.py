@@ -9,7 +9,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding
 from .kit.base import Context, Rule, keep
-from .kit.families import QualityRule
+from .kit.quality_rules import QualityRule
 from .sample_keys import shared_sketches
 
 _REPEATED_SHARE = 0.001

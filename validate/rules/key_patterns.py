@@ -5,16 +5,17 @@ from itertools import combinations
 from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Run, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.runs import is_junk_run
+from wdsflow.scan.shapes import Run, ShapeCount
 from wdsflow.text.shell import escape
 
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
-from .kit.families import LossRule
 from .kit.field_roles import fields_in
 from .kit.folded_shapes import folded
 from .kit.rule_loss import RuleLoss
+from .kit.sample_loss_rules import LossRule
 
 # Shapes that share a base name; with more, the cause is something other than folders.
 _MOST_SHAPES = 50

@@ -8,7 +8,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import Finding
 from .kit.base import Context, Rule, TallyRule, first_seen
-from .kit.families import QualityRule
+from .kit.quality_rules import QualityRule
 
 # Rules about split or merged samples, whose images are not together.
 _SPLITTING = ("W001", "W002", "W006", "W010", "W012", "W022", "W029", "W030")

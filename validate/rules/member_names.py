@@ -1,14 +1,15 @@
 """Names of members that readers skip or misinterpret."""
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Part, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.runs import is_junk_run
+from wdsflow.scan.shapes import Part
 from wdsflow.text.words import how_many
 
 from ..finding import Severity
 from .kit.base import Context, TallyRule, first_seen
-from .kit.families import LossRule
 from .kit.rule_loss import RuleLoss, crashes, loss
+from .kit.sample_loss_rules import LossRule
 
 
 class NoField(TallyRule):

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+from wdsflow.readers.wanted_fields import extension_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
@@ -200,9 +201,14 @@ def field_phrase(names: tuple[str, ...]) -> str:
 
 def _effect(context: Context, readers: list[str]) -> str:
     """Return what it means for the run: ": OpenCLIP 3.3.0 hangs"; "" where samples are lost and nothing else happens."""
-    outcomes = {verdict.reader: verdict.outcome for verdict in context.verdicts}
-    hanging = [name for name in readers if outcomes.get(name) == "stalls"]
-    ending = [name for name in readers if outcomes.get(name) == "crashes"]
+    hanging = []
+    ending = []
+    for name in readers:
+        verdict = context.verdict_of(name)
+        if verdict is not None and verdict.outcome == "stalls":
+            hanging.append(name)
+        elif verdict is not None and verdict.outcome == "crashes":
+            ending.append(name)
     texts = []
     if hanging:
         verb = "hang" if len(hanging) > 1 else "hangs"
@@ -242,7 +248,7 @@ def _substitute(
         present: the fields of the samples.
         readers: that need the role.
     """
-    reader = next(reader for reader in context.readers if reader.name == readers[0])
+    reader = context.reader_named(readers[0])
     for name in present:
         new = reader.aliases.get(name)
         if new in names:
@@ -274,7 +280,7 @@ def _best_extension(context: Context, role: Role, present: list[str]) -> str:
     # Field -> its rank.
     candidates: dict[str, int] = {}
     for name in present:
-        extension = name.removesuffix(".gz").rpartition(".")[2]
+        extension = extension_of(name)
         is_usable = not name.startswith("*.") and name not in empty and is_option(name)
         if is_usable and extension in extensions:
             candidates[name] = extensions.index(extension)
@@ -296,7 +302,7 @@ def _json_caption(context: Context) -> str:
 def _other_name(role: Role, name: str, names: tuple[str, ...]) -> _Substitute:
     """Return a remark on the field ``name``, and a flag that corrects the command."""
     shown = escape(name, _MOST_LETTERS)
-    if name.removesuffix(".gz").rpartition(".")[2] in ("cls", "label", "class"):
+    if extension_of(name) in ("cls", "label", "class"):
         return _Substitute(f"; {shown} may hold a class label, not a caption")
     if name.endswith(".gz"):
         return _Substitute(f"; {shown} is compressed: readers keep .gz in the field name")

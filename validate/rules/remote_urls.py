@@ -15,7 +15,7 @@ from wdsflow.text.words import how_many
 from ..finding import Finding
 from ..verdicts.wording import short_title
 from .kit.base import Context, Rule
-from .kit.families import flag
+from .kit.training_rules import flag
 
 # Of a url.
 _MOST_LETTERS = 200

@@ -7,17 +7,18 @@ from itertools import pairwise
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.shared_keys import share_keys
-from wdsflow.scan.evidence import Part, Run, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.runs import is_junk_run, merged
+from wdsflow.scan.shapes import Part, Run, Shape
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Severity
 from .kit.base import Context, Rule, TallyRule
-from .kit.families import LossRule
 from .kit.field_roles import fields_in
 from .kit.folded_shapes import fold, folded, is_wild, undotted
 from .kit.rule_loss import RuleLoss, crashes, valid
+from .kit.sample_loss_rules import LossRule
 
 # Hashes of keys that the scan keeps of a shard.
 _SKETCH = 64

@@ -15,7 +15,7 @@ from wdsflow.text.words import how_many, size
 from ..finding import Finding, Repair
 from ..forecast.forecast import Forecast
 from .kit.base import Context, Rule
-from .kit.families import TrainingRule, clips, flag
+from .kit.training_rules import TrainingRule, clips, flag
 
 _SIDECAR_PROBLEMS = {
     "missing": "",

@@ -11,7 +11,7 @@ from ..forecast.working_settings import working_settings
 from ..verdicts.verdict import PIPELINE
 from ..verdicts.wording import short_title
 from .kit.base import Context, Rule
-from .kit.families import TrainingRule, flag
+from .kit.training_rules import TrainingRule, flag
 
 _WORKS = {
     "--workers": ", the most that works",
@@ -73,9 +73,8 @@ class NothingPasses(Rule):
 
 def _sharing(context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
     """Return the setting with which every worker gets batches; None if the set is smaller than one batch."""
-    name = forecast.reader
-    reader = next(reader for reader in context.readers if reader.name == name)
-    usable = next(verdict.usable for verdict in context.verdicts if verdict.reader == name)
+    reader = context.reader_named(forecast.reader)
+    usable = context.usable_samples(forecast.reader)
     setting = next(working_settings(context.evidence, reader, arguments, usable), None)
     return flag(*setting, note=_WORKS[setting[0]]) if setting else None
 
@@ -149,14 +148,11 @@ class TooFewShards(TrainingRule):
         total = arguments.world_size * max(1, arguments.workers)
         if forecast.shards >= total:
             return
-        if not any(
-            reader.empty_stalls for reader in context.readers if reader.name == forecast.reader
-        ):
-            ends = "each worker needs one"
-        else:
-            ends = (
-                "OpenCLIP refuses to start" if arguments.workers else "ranks without a shard hang"
-            )
+        ends = "each worker needs one"
+        if context.reader_named(forecast.reader).empty_stalls:
+            ends = "ranks without a shard hang"
+            if arguments.workers:
+                ends = "OpenCLIP refuses to start"
         have = f"{how_many(forecast.shards, 'shard')} for {how_many(total, 'worker')}"
         split = f"{how_many(arguments.world_size, 'rank')} x {how_many(max(1, arguments.workers), 'worker')}"
         yield self.finding(f"{have} ({split}): {ends}", fix=_sharing(context, arguments, forecast))
@@ -230,10 +226,7 @@ class ResampledLoss(TrainingRule):
         if drawn is None or not drawn.dead_shards:
             return
         if forecast.stalled:
-            of_reader = [
-                verdict for verdict in context.verdicts if verdict.reader == forecast.reader
-            ]
-            if not any(verdict.usable for verdict in of_reader):
+            if not context.usable_samples(forecast.reader):
                 # P301 reports it.
                 return
             message = "none of the shards has a usable sample: training hangs"

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import SUSPECT, UNKNOWN, UNSAFE, Evidence
+from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.statuses import SUSPECT, UNKNOWN, UNSAFE
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 

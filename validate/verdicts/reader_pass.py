@@ -12,7 +12,8 @@ from functools import cache
 from typing import NamedTuple
 
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.evidence import Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Run, Runs, Shape, ShapeCount
 from wdsflow.shards.tar.members import Stop
 
 

@@ -1,18 +1,28 @@
-"""Contents that were not decoded, or not wholly: what if they do not decode?"""
+"""Contents that were not decoded, or not wholly: what if they do not decode?
+
+A scan leaves some contents undecoded. If a verdict would be the same either way, they do not
+matter; otherwise the evidence is judged a second time, as if they were bad.
+"""
 
 from collections.abc import Container
 from dataclasses import replace
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import BAD, Evidence, Run, Runs, Shape, ShardEvidence
+from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.scan.shapes import Part, Run, Runs, Shape, ShapeCount
+from wdsflow.scan.statuses import BAD
 
 
 def depends_on(reader: Reader, evidence: Evidence, statuses: Container[str]) -> bool:
     """Return whether contents of these statuses would be missed by the reader if they did not decode."""
-    shapes = {shape for shard in evidence.shards for shape in reader.runs(shard).shapes()}
-    return any(
-        reader.fates(shape) != reader.fates(_shape_without(shape, statuses)) for shape in shapes
-    )
+    shapes: set[Shape] = set()
+    for shard in evidence.shards:
+        shapes |= reader.runs(shard).shapes()
+    for shape in shapes:
+        without = _shape_without(shape, statuses)
+        if reader.fates(shape) != reader.fates(without):
+            return True
+    return False
 
 
 def without_contents(shard: ShardEvidence, statuses: Container[str]) -> ShardEvidence:
@@ -30,17 +40,28 @@ def without_contents(shard: ShardEvidence, statuses: Container[str]) -> ShardEvi
 
 
 def _runs_without(runs: Runs | None, statuses: Container[str]) -> Runs | None:
+    """Return runs in which no contents of these statuses decode; None stays None."""
     if runs is None or runs.head is None:
         return runs
-    inner = [replace(item, shape=_shape_without(item.shape, statuses)) for item in runs.inner]
     head = _run_without(runs.head, statuses)
+    inner: list[ShapeCount] = []
+    for item in runs.inner:
+        shape = _shape_without(item.shape, statuses)
+        inner.append(replace(item, shape=shape))
     tail = _run_without(runs.tail, statuses)
     return Runs(head, tuple(inner), tail)
 
 
 def _run_without(run: Run | None, statuses: Container[str]) -> Run | None:
-    return None if run is None else run._replace(shape=_shape_without(run.shape, statuses))
+    if run is None:
+        return None
+    shape = _shape_without(run.shape, statuses)
+    return run._replace(shape=shape)
 
 
 def _shape_without(shape: Shape, statuses: Container[str]) -> Shape:
-    return tuple(part._replace(status=BAD) if part.status in statuses else part for part in shape)
+    parts: list[Part] = []
+    for part in shape:
+        is_bad = part.status in statuses
+        parts.append(part._replace(status=BAD) if is_bad else part)
+    return tuple(parts)

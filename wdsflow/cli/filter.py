@@ -58,7 +58,8 @@ def filter(  # noqa: A001 - the name of the command
     or more was quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
     from wdsflow.filtering.recipe.recipe_file import merged
-    from wdsflow.filtering.run_filter import filter_shards, run_folder
+    from wdsflow.filtering.run_filter import filter_shards
+    from wdsflow.filtering.run_output import run_folder
 
     recipe = merged(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:

@@ -50,7 +50,8 @@ def measure(
     for half or more of the samples; 2 if the command is wrong, or nothing could be read or written.
     """
     from wdsflow.filtering.recipe.recipe_file import merged
-    from wdsflow.filtering.run_filter import measure_shards, run_folder
+    from wdsflow.filtering.run_filter import measure_shards
+    from wdsflow.filtering.run_output import run_folder
 
     # An output folder may have ledgers with scores already.
     shards, out = paths.named(

@@ -133,8 +133,8 @@ def _nothing(report: "RepairReport") -> str:
 
 def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
     """Return the member of the json with captions. Exits if no sample has one; raises ValueError, NoShards."""
-    from wdsflow.filtering.caption_search import NoCaptions, find_captions
-    from wdsflow.filtering.check_inputs import AUTO, check_captions
+    from wdsflow.filtering.inputs.caption_search import NoCaptions, find_captions
+    from wdsflow.filtering.inputs.check_inputs import AUTO, check_captions
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.repair.caption_check import takes_captions
     from wdsflow.shards.caption_field import parse_caption_field

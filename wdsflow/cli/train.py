@@ -72,22 +72,22 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
     if not argv:
         refuse("no training command given: write it after --", "all options: wdsflow train --help")
     options = replace(feed, argv=tuple(argv), dry_run=actions.dry_run)
-    _check_fields(options)
+    _check_fields(options, typed)
     _check(argv, options, typed)
     refused = not actions.no_preflight and _refused(argv, options)
     sys.exit(_train(argv, options, actions, refused=refused))
 
 
-def _check_fields(options: FeedOptions) -> None:
+def _check_fields(options: FeedOptions, typed: Typed) -> None:
     """Refuse invalid names of members, of metrics and of a cache."""
+    from wdsflow.cli.shared.advice_on_tables import columns_to_set
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.shards.source.base import local_folder
     from wdsflow.training.caption_sources import parse_captions
     from wdsflow.training.stalls.progress import Metrics
 
     try:
-        if options.caption is not None:
-            parse_captions(options.caption)
+        captions = parse_captions(options.caption or "txt").weighted(options.weights)
         if options.image is not None:
             alternatives(options.image)
         if options.metrics is not None:
@@ -96,6 +96,9 @@ def _check_fields(options: FeedOptions) -> None:
             local_folder(options.cache)
     except ValueError as error:
         refuse(str(error))
+    if options.join is not None and not (options.join_set or captions.joined_columns):
+        problem = "the join lacks fields to set: name them with --join-set"
+        refuse(problem, *columns_to_set(typed))
 
 
 def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:

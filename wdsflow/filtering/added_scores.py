@@ -12,9 +12,9 @@ from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.text.words import how_many
 
 from .deciding.plan import plan_of
+from .extendable_ledgers import scores_of
 from .ledger.ledger_metadata import read_metadata
 from .recipe.recipe import Recipe
-from .run_differences import scores_of
 from .run_folder import Layout
 from .run_record import RunRecord
 

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard
 from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
+from wdsflow.text.utf8 import in_utf8
 
 # Samples of the latest shards whose outcomes are held.
 _HELD = 1 << 20

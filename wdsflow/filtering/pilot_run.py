@@ -27,8 +27,8 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
-from .check_inputs import with_captions
 from .explained_plan import Pilot, explain, pilot_of, sql_of
+from .inputs.check_inputs import with_captions
 from .run_folder import Layout
 from .samples import RejectedSample, ShardView, Views
 from .shard.same_sample import same_sample

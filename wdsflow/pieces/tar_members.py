@@ -2,21 +2,36 @@
 
 import tarfile
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from zlib import adler32
 
 from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.tar_header import BLOCK
 
-# The limit of a USTAR size field.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Bytes of the fields of a USTAR header.
+_NAME = 100
+_PREFIX = 155
+# The limit of its size field.
 _LARGEST = 0o77777777777
-# As webdataset's own writer.
+# Owner and mode as webdataset's own writer.
 _OWNER = b"bigdata"
-# Mode, user and group, as webdataset's writer.
-_MODE = b"0000444\x000000000\x000000000\0"
-_TIME = b"\x0000000000000\0"
-_REST = b"0".ljust(101, b"\0") + b"ustar\x0000" + _OWNER.ljust(32, b"\0") * 2 + b"0000000\0" * 2
-# The checksum itself counts as blanks.
-_FIXED = sum(_MODE + _TIME + _REST) + 8 * 32
+# Mode, user and group.
+_MODE = b"0000444\0" + b"0000000\0" + b"0000000\0"
+_TIME = b"\0" + b"00000000000\0"
+_REGULAR_FILE = b"0"
+_NO_LINK = bytes(100)
+_MAGIC = b"ustar\0" + b"00"
+_OWNERS = _OWNER.ljust(32, b"\0") * 2
+_DEVICE = b"0000000\0" * 2
+_REST = _REGULAR_FILE + _NO_LINK + _MAGIC + _OWNERS + _DEVICE
+# The sum of all bytes but name, size and prefix. The checksum itself counts as blanks.
+_FIXED_SUM = sum(_MODE + _TIME + _REST) + 8 * ord(" ")
+# The prefix, and zeros up to the end of the block.
+_END = 167
 
 
 def header(name: str, size: int, *, extended: bool = False) -> bytes:
@@ -28,37 +43,31 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
     ones.
     """
     raw = name.encode("utf-8", "surrogateescape")
-    split = (b"", raw) if len(raw) <= 100 else _split(raw)
+    split = (b"", raw) if len(raw) <= _NAME else _split(raw)
     if split is None or size > _LARGEST or not raw or extended:
-        info = tarfile.TarInfo(name)
-        info.size, info.mode, info.mtime = size, 0o444, 0
-        info.uname = info.gname = _OWNER.decode()
-        info.pax_headers = {"path": name, "size": str(size)} if extended else {}
-        # DALI knows long names as GNU tar writes them, and no PAX headers; all others know both.
-        only_name = split is None and size <= _LARGEST and not extended
-        return info.tobuf(
-            tarfile.GNU_FORMAT if only_name else tarfile.PAX_FORMAT, "utf-8", "surrogateescape"
-        )
+        return _long_header(name, size, fits=split is not None, extended=extended)
     prefix, base = split
     digits = b"%011o" % size
     # Of so few bytes the low half of Adler-32 is their sum
     # and 1, in a fraction of the time of sum().
-    checksum = _FIXED + sum(prefix) + (adler32(base + digits) & 0xFFFF) - 1
-    fixed = (
-        base.ljust(100, b"\0"),
+    sum_of_base = (adler32(base + digits) & 0xFFFF) - 1
+    checksum = _FIXED_SUM + sum(prefix) + sum_of_base
+    fields = (
+        base.ljust(_NAME, b"\0"),
         _MODE,
         digits,
         _TIME,
         checksum,
         _REST,
-        prefix.ljust(167, b"\0"),
+        prefix.ljust(_END, b"\0"),
     )
-    return b"%b%b%b%b%06o\0 %b%b" % fixed
+    return b"%b%b%b%b%06o\0 %b%b" % fields
 
 
 def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
     """Return a member of a tar: its header, its contents and their padding."""
-    return b"".join((header(name, len(data), extended=extended), data, bytes(-len(data) % BLOCK)))
+    padding = bytes(-len(data) % BLOCK)
+    return b"".join((header(name, len(data), extended=extended), data, padding))
 
 
 def moved(name: str, start: int, size: int) -> tuple[Piece, Piece, Piece]:
@@ -68,31 +77,69 @@ def moved(name: str, start: int, size: int) -> tuple[Piece, Piece, Piece]:
 
 def members(names: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
     """Return the results of ``member`` for names in UTF-8 and contents, many in a fraction of the time."""
+    if not names or not all(0 < len(name) <= _NAME for name in names):
+        results: list[bytes] = []
+        for name, data in zip(names, contents, strict=True):
+            results.append(member(name.decode("utf-8", "surrogateescape"), data))
+        return results
+    headers = _headers(names, [len(data) for data in contents])
+    results = []
+    start = 0
+    for data in contents:
+        block = headers[start : start + BLOCK]
+        padding = bytes(-len(data) % BLOCK)
+        results.append(b"".join((block, data, padding)))
+        start += BLOCK
+    return results
+
+
+def _headers(names: Sequence[bytes], sizes: Sequence[int]) -> bytes:
+    """Return the headers of members with short names, one after the other."""
     import numpy as np
 
-    if not names or not all(0 < len(name) <= 100 for name in names):
-        pairs = zip(names, contents, strict=True)
-        return [member(name.decode("utf-8", "surrogateescape"), data) for name, data in pairs]
-    plain = np.frombuffer(header("0", 0), np.uint8)
-    headers = np.tile(plain, (len(names), 1))
-    headers[:, :100] = np.array(names, "S100").view(np.uint8).reshape(-1, 100)
-    sizes = np.array([len(data) for data in contents])
-    headers[:, 124:135] = (sizes[:, None] >> np.arange(30, -1, -3) & 7) + ord("0")
+    # A header without name and size, for each member.
+    template = np.frombuffer(header("0", 0), np.uint8)
+    headers = np.tile(template, (len(names), 1))
+    headers[:, :_NAME] = np.array(names, f"S{_NAME}").view(np.uint8).reshape(-1, _NAME)
+    headers[:, 124:135] = _octal_digits(sizes, 11)
+    # The checksum is that of a header with blanks in its place.
     headers[:, 148:156] = ord(" ")
-    sums = headers.sum(1, dtype=np.int64)
-    headers[:, 148:154] = (sums[:, None] >> np.arange(15, -1, -3) & 7) + ord("0")
-    headers[:, 154:156] = plain[154:156]
-    blocks = headers.tobytes()
-    results: list[bytes] = []
-    for number, data in enumerate(contents):
-        block = blocks[number * BLOCK : (number + 1) * BLOCK]
-        results.append(b"".join((block, data, bytes(-len(data) % BLOCK))))
-    return results
+    checksums = headers.sum(1, dtype=np.int64)
+    headers[:, 148:154] = _octal_digits(checksums, 6)
+    headers[:, 154:156] = template[154:156]
+    return headers.tobytes()
+
+
+def _octal_digits(numbers: "Sequence[int] | NDArray[np.int64]", count: int) -> "NDArray[np.int64]":
+    """Return the last ``count`` octal digits of each number, as ASCII."""
+    import numpy as np
+
+    column = np.asarray(numbers, np.int64)[:, None]
+    bits = np.arange(3 * (count - 1), -1, -3)
+    digits: NDArray[np.int64] = (column >> bits & 7) + ord("0")
+    return digits
+
+
+def _long_header(name: str, size: int, *, fits: bool, extended: bool) -> bytes:
+    """Return a header with extended ones before it. ``fits``: the name fits the header itself."""
+    info = tarfile.TarInfo(name)
+    info.size = size
+    info.mode = 0o444
+    info.mtime = 0
+    info.uname = _OWNER.decode()
+    info.gname = _OWNER.decode()
+    if extended:
+        info.pax_headers = {"path": name, "size": str(size)}
+    # DALI knows long names as GNU tar writes them, and no PAX headers; all others know both.
+    if not fits and size <= _LARGEST and not extended:
+        return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def _split(name: bytes) -> tuple[bytes, bytes] | None:
     """Split a long name at a slash so that both halves fit their fields."""
-    cut = name.rfind(b"/", 0, 156)
-    if cut < 1 or not 0 < len(name) - cut - 1 <= 100:
+    cut = name.rfind(b"/", 0, _PREFIX + 1)
+    if cut < 1:
         return None
-    return name[:cut], name[cut + 1 :]
+    prefix, base = name[:cut], name[cut + 1 :]
+    return (prefix, base) if 0 < len(base) <= _NAME else None

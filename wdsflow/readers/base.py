@@ -5,7 +5,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from wdsflow.scan.evidence import EMPTY, Part, Runs, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Part, Runs, Shape
+from wdsflow.scan.statuses import EMPTY
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.tar.members import Stop

@@ -6,8 +6,9 @@ from copy import copy
 
 from wdsflow.scan.content.fitting import holds_value
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import Part, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import is_hidden
+from wdsflow.scan.shapes import Part, Runs, Shape, ShapeCount
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import KEY, URL, USABLE, Fate, Options, Reader, first_of, first_repeat, lacking

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Shape
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import is_meta
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from wdsflow.scan.evidence import Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Part, Shape
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import USABLE, Fate, Sample, first_of, lacking

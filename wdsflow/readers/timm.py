@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Shape
 from wdsflow.shards.shard import Shard
 
 from .base import (

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.content.other import EXTENSIONS
-from wdsflow.scan.evidence import (
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import (
     BAD,
     BIG_BAD,
     BOMB,
@@ -19,7 +20,6 @@ from wdsflow.scan.evidence import (
     NOT_ZIPPED,
     OK,
     PARTLY,
-    Part,
 )
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from wdsflow.scan.evidence import Shape
+from wdsflow.scan.shapes import Shape
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 

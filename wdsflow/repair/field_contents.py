@@ -5,7 +5,8 @@ from wdsflow.readers.wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, refuse
 from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.content.other import decode_other, kind_of
 from wdsflow.scan.content.text_content import look_at_json, look_at_text
-from wdsflow.scan.evidence import EMPTY, Part
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import EMPTY
 
 # Fields of more bytes are taken for ones that decode, as the scan takes them.
 MOST_DECODED = 256 << 20

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass, field
 
+from wdsflow.shards.samples.tar_damage import LOST_MEMBERS
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.damaged_times import with_damaged_times
 from wdsflow.shards.tar.members import Member, key_of
@@ -10,12 +11,6 @@ from wdsflow.shards.tar.walk import Walk
 
 from .repair_report import ShardRepair
 
-_DAMAGE = {
-    "tar.truncated-data": "the contents of a member are cut",
-    "tar.truncated-header": "the file ends inside a header",
-    "tar.bad-header": "a header is damaged",
-    "tar.sparse": "a sparse member is not read",
-}
 # Traits of a tar that a repair need not change.
 _HARMLESS = frozenset({"tar.huge-member"})
 
@@ -125,7 +120,7 @@ def _recovered(
 
 def _note_damage(walk: Walk, source: Source, report: ShardRepair, *, repaired: int) -> None:
     """Note what cannot be read. ``repaired``: gaps with damaged headers that were recovered."""
-    for name, text in _DAMAGE.items():
+    for name, text in LOST_MEMBERS.items():
         seen = walk.seen.get(name)
         if seen is None or (name == "tar.bad-header" and seen.count == repaired):
             continue
@@ -152,6 +147,6 @@ def _note_stop(walk: Walk, report: ShardRepair) -> None:
     if stop is None:
         return
     # Damage that was named, and missing padding, explain why readers stop.
-    is_explained = not walk.seen.keys().isdisjoint({*_DAMAGE, "tar.no-padding"})
+    is_explained = not walk.seen.keys().isdisjoint({*LOST_MEMBERS, "tar.no-padding"})
     if stop.kind == "unreadable" or (stop.kind == "error" and not is_explained):
         report.lost.append(f"at byte {stop.offset:,}: {stop.detail}")

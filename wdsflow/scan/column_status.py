@@ -2,8 +2,8 @@
 
 from wdsflow.scan.content.fitting import ColumnCheck
 
-from .evidence import MISFIT, UNKNOWN
 from .member_contents import MemberNotes
+from .statuses import MISFIT, UNKNOWN
 
 
 def status_in_column(column: ColumnCheck, status: str, data: bytes, notes: MemberNotes) -> str:

@@ -18,29 +18,18 @@ from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .column_status import status_in_column
-from .evidence import (
-    EMPTY,
-    NOT_UTF8,
-    OK,
-    OPAQUE,
-    SUSPECT,
-    UNKNOWN,
-    FieldCount,
-    Part,
-    ScanOptions,
-    ShardEvidence,
-)
+from .evidence import FieldCount, ScanOptions, ShardEvidence
 from .frequent import Frequent
 from .image_scan import ImageScanner
 from .json_scan import JsonScanner
 from .member_contents import MemberNotes, Read, read_all
+from .shapes import Part
+from .statuses import EMPTY, NOT_UTF8, OK, OPAQUE, SUSPECT, UNKNOWN
 
 # Bytes from which a text is reported as huge.
 _LONG_TEXT = 1 << 20
 # Fields that are told apart; more than that only with malicious names.
 _MOST_FIELDS = 4096
-# Field names that are counted; of more, only their extensions.
-_MOST_NAMES = 256
 # A field that readers use as a flag: if it has a byte they drop the sample.
 _BAD_MARK = "__bad__"
 
@@ -109,10 +98,7 @@ class ContentScanner:
 
     def _add_field(self, suffix: str) -> _Field:
         lower = suffix.lower()
-        name = lower
-        if len(self.shard.fields) >= _MOST_NAMES:
-            name = "*." + lower.rpartition(".")[2][:16]
-        totals = self.shard.fields.setdefault(name, FieldCount())
+        totals = self.shard.field_count(lower)
         kind = kind_of(lower)
         if kind == "opaque":
             kind = self.kinds.get(lower) or ("media" if media_kind(lower) else kind)

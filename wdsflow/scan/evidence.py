@@ -5,12 +5,13 @@ each kind of problem only the first location and the number of locations are kep
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.tar.members import Stop
+
+from .shapes import Runs, Shape
 
 if TYPE_CHECKING:
     from wdsflow.scan.content.caption_encoding import EncodingGuess
@@ -18,32 +19,8 @@ if TYPE_CHECKING:
 
 Level = Literal["names", "headers", "full"]
 
-# The contents of a field as a decoder would find them. UNKNOWN where the level did not look.
-OK, UNKNOWN, OPAQUE = "ok", "?", "-"
-# Its decoder would raise.
-BAD = "bad"
-# Images: the same, with the reason.
-CUT, NOT_IMAGE, MARKUP = "cut", "not-image", "markup"
-# The same: it needs a library that is not installed here.
-NO_LIBRARY = "no-library"
-# The same, whatever it holds: its name ends in .gz, and it cannot be unpacked.
-NOT_ZIPPED = "not-zipped"
-# An npz that opens, with an array in it that does not load: not all decoders load it.
-PARTLY = "partly"
-# A finding speaks of it, and it could not be decoded: it is among the samples that may be lost.
-SUSPECT = "suspect"
-# Captions: no bytes; white space only; not text.
-EMPTY, BLANK, NOT_UTF8 = "empty", "blank", "not-utf8"
-# Readable json without a usable string under the wanted names.
-NO_CAPTION = "no-caption"
-# Pillow refuses it from the header: more than twice its MAX_IMAGE_PIXELS.
-BOMB = "bomb"
-# Over the reader's pixel limit; decodable or not.
-BIG, BIG_BAD = "big", "big-bad"
-# Pickled: never opened by us.
-UNSAFE = "unsafe"
-# Follows any status: the value does not fit the type of its column, see ``Part.fits``.
-MISFIT = "!"
+# Field names that are counted; of more, only their extensions.
+_MOST_FIELDS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,79 +46,6 @@ class ScanOptions:
         return dict.fromkeys(self.image_key, "image") | dict.fromkeys(self.text_key, "text")
 
 
-class Part(NamedTuple):
-    """One member for a reader: the field name as in the tar, and the status of its contents."""
-
-    suffix: str
-    status: str
-    # False: Hugging Face datasets cannot convert the value
-    # to the type of the first samples' values.
-    fits: bool = True
-
-
-Shape = tuple[Part, ...]
-
-
-class Run(NamedTuple):
-    """Neighbouring members that share one key, in the order of the tar."""
-
-    key: str
-    # Of the first member's header, bytes from the start of the (uncompressed) tar.
-    offset: int
-    shape: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeCount:
-    """How often, and where first, a shape occurs among the inner runs of a shard."""
-
-    shape: Shape
-    count: int
-    key: str
-    offset: int
-    # Counts of the shapes listed earlier, at this shape's first occurrence.
-    before: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """All runs of a shard. The ends are kept apart: a reader may join them with the neighbouring shards."""
-
-    head: Run | None = None
-    inner: tuple[ShapeCount, ...] = ()
-    # None where the shard has fewer than two runs.
-    tail: Run | None = None
-
-    @property
-    def count(self) -> int:
-        """How many runs there are."""
-        return (
-            sum(item.count for item in self.inner)
-            + (self.head is not None)
-            + (self.tail is not None)
-        )
-
-    @property
-    def last(self) -> Run | None:
-        """The last run, which may be the only one."""
-        return self.tail or self.head
-
-    def counted(self, *, with_tail: bool = True) -> Iterator[ShapeCount]:
-        """Yield the shapes: that of the first run, those between, that of the last run, which may be among the others.
-
-        ``with_tail=False`` leaves out the last run, which a cut may have damaged.
-        """
-        if self.head is not None and (with_tail or self.tail is not None):
-            yield ShapeCount(self.head.shape, 1, self.head.key, self.head.offset)
-        yield from self.inner
-        if self.tail is not None and with_tail:
-            yield ShapeCount(self.tail.shape, 1, self.tail.key, self.tail.offset)
-
-    def shapes(self) -> set[Shape]:
-        """Return the distinct shapes."""
-        return {item.shape for item in self.counted()}
-
-
 @dataclass(slots=True)
 class Tally:
     """How often, and where first, something was seen."""
@@ -152,9 +56,11 @@ class Tally:
     detail: str = ""
 
     def add(self, key: str | None, offset: int | None, detail: str = "", count: int = 1) -> None:
-        """Count ``count`` more; the first call fixes the place."""
+        """Count ``count`` more; the first call sets the location."""
         if not self.count:
-            self.key, self.offset, self.detail = key, offset, detail
+            self.key = key
+            self.offset = offset
+            self.detail = detail
         self.count += count
 
 
@@ -200,7 +106,9 @@ class JsonKey:
 
     def add(self, other: "JsonKey") -> None:
         """Add the counts of the same name in another shard."""
-        self.varied = self.varied or other.varied or "" != self.example != other.example != ""
+        both_have_one = self.example and other.example
+        differ = bool(both_have_one) and self.example != other.example
+        self.varied = self.varied or other.varied or differ
         self.count += other.count
         self.strings += other.strings
         self.with_image += other.with_image
@@ -258,9 +166,9 @@ class ShardEvidence:
     # Distinct keys, and samples that dots in base names have merged into one; no junk such as
     # AppleDouble twins, but those after a stop.
     samples: int = 0
-    # Valid members after the place where readers stop.
+    # Valid members after the byte where readers stop.
     beyond: int = 0
-    # Of the samples, those that are wholly after that place.
+    # Of the samples, those that are wholly after that byte.
     unreached: int = 0
     stop: Stop = field(default_factory=Stop)
     # As webdataset forms them.
@@ -307,8 +215,8 @@ class ShardEvidence:
     def is_whole(self) -> bool:
         """Whether ``wdsflow index`` accepts the shard; it refuses one without an end mark."""
         refused = ("tar.second-archive", "tar.damaged-stream", "tar.sparse")
-        found = any(self.tally(name).count for name in refused)
-        return self.error is None and self.stop.kind == "end" and not found
+        is_refused = any(self.tally(name).count for name in refused)
+        return self.error is None and self.stop.kind == "end" and not is_refused
 
     @property
     def is_distrusted(self) -> bool:
@@ -318,8 +226,17 @@ class ShardEvidence:
 
     def fail(self, error: str, detail: str, *, fix: str = "", offset: int = 0) -> None:
         """Set why nothing can be read."""
-        self.error, self.error_detail, self.error_fix = error, detail, fix
+        self.error = error
+        self.error_detail = detail
+        self.error_fix = fix
         self.stop = Stop("unreadable", offset, detail)
+
+    def field_count(self, name: str) -> FieldCount:
+        """Return the counts of a field, by its name in lower case; a new one if it was not counted."""
+        if name not in self.fields and len(self.fields) >= _MOST_FIELDS:
+            extension = name.rpartition(".")[2]
+            name = f"*.{extension[:16]}"
+        return self.fields.setdefault(name, FieldCount())
 
     def tally(self, name: str) -> Tally:
         """Return the tally of that name, an empty one if nothing was counted."""

@@ -13,9 +13,10 @@ from wdsflow.scan.content.image_header_notes import (
     with_cause,
 )
 
-from .evidence import BIG, OK, SUSPECT, FieldCount, ScanOptions, ShardEvidence
+from .evidence import FieldCount, ScanOptions, ShardEvidence
 from .frequent import Frequent
 from .member_contents import MemberNotes, Read, read_all
+from .statuses import BIG, OK, SUSPECT
 
 # Bytes at the end of an image that are looked at.
 _TAIL = 32

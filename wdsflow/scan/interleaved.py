@@ -8,8 +8,9 @@ from typing import NamedTuple
 from wdsflow.media import media_kind
 from wdsflow.scan.content.other import kind_of
 
-from .evidence import Part, ShardEvidence, Tally
+from .evidence import ShardEvidence, Tally
 from .naming import is_side_image
+from .shapes import Part
 
 _IMAGE = "<image>"
 # Types of parts in the content of a message that are images.

@@ -6,9 +6,11 @@ from wdsflow.scan.content.fitting import ColumnCheck
 from wdsflow.scan.content.text_content import look_at_json, texts_in
 
 from .column_status import status_in_column
-from .evidence import BAD, SUSPECT, JsonKey, Part, ScanOptions, Shape, ShardEvidence
+from .evidence import JsonKey, ScanOptions, ShardEvidence
 from .interleaved import InterleavedCount, interleaved
 from .member_contents import MemberNotes, Read, read_all
+from .shapes import Part, Shape
+from .statuses import BAD, SUSPECT
 
 # Bytes from which a json is reported as huge.
 _LONG = 16 << 20

@@ -10,8 +10,9 @@ from wdsflow.media import media_kind
 from wdsflow.scan.content.other import kind_of
 from wdsflow.text.words import how_many
 
-from .evidence import ShapeCount, ShardEvidence
+from .evidence import ShardEvidence
 from .naming import IMAGES, is_side_image
+from .shapes import ShapeCount
 
 LayoutKind = Literal["pairs", "images", "interleaved", "video", "audio", "text", ""]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from wdsflow.shards.tar.members import is_junk
 
-from .evidence import Part, Run, Runs, Shape, ShapeCount
+from .shapes import Part, Run, Runs, Shape, ShapeCount
 
 # Members; those of a longer run beyond that are not distinguished.
 LONGEST_RUN = 1000

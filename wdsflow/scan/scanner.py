@@ -5,17 +5,19 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
-from wdsflow.shards.samples.grouping import Repeats
+from wdsflow.shards.samples.repeats import Repeats
 from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, Stop
 
 from .content_scan import ContentScanner, EmptyContentScanner
-from .evidence import MISFIT, UNKNOWN, Part, ScanOptions, Shape, ShardEvidence, Tally
+from .evidence import ScanOptions, ShardEvidence, Tally
 from .member_contents import Read
 from .naming import TALLIES, is_hidden, is_utf8, note_name
 from .runs import LONGEST_RUN, RunCollector
 from .shape_facts import note_shapes
+from .shapes import Part, Shape
 from .sketches import smallest_hashes
+from .statuses import MISFIT, UNKNOWN
 
 # Keys of one shard that are remembered to find members that are not adjacent.
 _MOST_KEYS = 1 << 20

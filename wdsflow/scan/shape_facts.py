@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from .evidence import FieldCount, ShapeCount, ShardEvidence, Tally
+from .evidence import ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
 from .runs import is_junk_run, merged
-
-# Field names that are counted; of more, only their extensions.
-_MOST_NAMES = 256
+from .shapes import ShapeCount
 
 Note = Callable[[str], Tally]
 
@@ -39,10 +37,7 @@ def note_shapes(shard: ShardEvidence, note: Note) -> None:
 
 def _count_fields(shard: ShardEvidence, counts: dict[str, int]) -> None:
     for suffix, count in counts.items():
-        name = suffix
-        if len(shard.fields) >= _MOST_NAMES and suffix not in shard.fields:
-            name = "*." + suffix.rpartition(".")[2][:16]
-        shard.fields.setdefault(name, FieldCount()).count += count
+        shard.field_count(suffix).count += count
 
 
 def _has_numbered(run: ShapeCount) -> bool:

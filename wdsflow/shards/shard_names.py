@@ -28,13 +28,13 @@ def alternatives(fields: str | Iterable[str]) -> tuple[str, ...]:
             f"{fields!r} names no field; give one such as 'txt', or alternatives such as 'jpg;png'"
         )
     for name in names:
-        if is_meta(name):
+        if is_reserved(name):
             raise ValueError(f"{name!r} belongs to webdataset and is not for stages to change")
     return names
 
 
-def is_meta(name: str) -> bool:
-    """Whether a name is one of webdataset's own, such as ``__key__`` and ``__url__``."""
+def is_reserved(name: str) -> bool:
+    """Return whether the name of a field is one of webdataset's own, such as ``__key__`` and ``__url__``."""
     return name.startswith("__") and name.endswith("__")
 
 

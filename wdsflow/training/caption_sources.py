@@ -1,7 +1,7 @@
 """Where captions are: text members and names in JSON, in the order of trial; and their tokens."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -9,10 +9,13 @@ from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_names import alternatives
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.caption_text import JsonText
+from wdsflow.stages.select import given_weights, weighted_order
 from wdsflow.stages.tokenizer_contract import TokenizerContract
 
 # Bytes of a text member: longer texts are not captions.
 LARGEST = 1 << 20
+# Before the column of a table that has captions.
+JOIN = "join:"
 Tokenizer: TypeAlias = Callable[[Any], Any]
 
 
@@ -20,12 +23,17 @@ Tokenizer: TypeAlias = Callable[[Any], Any]
 class Captions:
     """The caption of a sample from its raw members. Picklable.
 
-    ``sources``: names of text members, and stages that read JSON. ``keep_empty``: whether an empty
-    text member counts as a caption, as for OpenCLIP 3.
+    ``sources``: names of text members, "join:COLUMN" for those of a table, and stages that read
+    JSON. ``keep_empty``: whether an empty text member counts as a caption, as for OpenCLIP 3.
+    ``probs``: weights by which the order of trial is drawn for each sample and epoch; without them
+    it is that of the sources.
     """
 
     sources: tuple[str | JsonText, ...]
     keep_empty: bool = False
+    probs: tuple[float, ...] | None = None
+    seed: int = 0
+    epoch: int = 0
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -33,17 +41,31 @@ class Captions:
         names = [source if isinstance(source, str) else source.source for source in self.sources]
         return tuple(dict.fromkeys(names))
 
-    def __str__(self) -> str:
-        parts = [
-            source
-            if isinstance(source, str)
-            else f"{source.source}:{';'.join(source.json_text_key)}"
-            for source in self.sources
-        ]
-        return "|".join(parts)
+    @property
+    def joined_columns(self) -> tuple[str, ...]:
+        """The columns of a table that are sources."""
+        names = [source for source in self.sources if isinstance(source, str)]
+        return tuple(name.removeprefix(JOIN) for name in names if name.startswith(JOIN))
 
-    def at_epoch(self, epoch: int) -> "Captions":
+    def __str__(self) -> str:
+        text = "|".join(map(_name_of, self.sources))
+        return text if self.probs is None else f"{text} by {','.join(map(str, self.probs))}"
+
+    def weighted(self, probs: Sequence[float] | None) -> "Captions":
+        """Return a copy that draws the order of trial by weights; the same without weights. Raises ValueError."""
+        if probs is None:
+            return self
+        count = len(self.sources)
+        weights = given_weights(probs, count, "caption_probs", "places of captions")
+        return replace(self, probs=weights)
+
+    def at_epoch(self, epoch: int, seed: int) -> "Captions":
         """Return a copy whose random choices are drawn for this epoch."""
+        if self.probs is not None:
+            return replace(self._at_epoch(epoch), seed=seed, epoch=epoch)
+        return self._at_epoch(epoch)
+
+    def _at_epoch(self, epoch: int) -> "Captions":
         if all(
             isinstance(source, str) or source.json_text_key_probs is None for source in self.sources
         ):
@@ -61,7 +83,7 @@ class Captions:
         read.
         """
         trouble: Dropped | StageError = Dropped("no-caption")
-        for source in self.sources:
+        for source in self._order(key):
             name = source if isinstance(source, str) else source.source
             data = members.get(name)
             if data is None:
@@ -75,6 +97,13 @@ class Captions:
             except (Dropped, StageError) as error:
                 trouble = error
         raise trouble
+
+    def _order(self, key: str) -> Iterable[str | JsonText]:
+        if self.probs is None:
+            return self.sources
+        by_name = {_name_of(source): source for source in self.sources}
+        names = weighted_order(list(by_name), self.probs, self.seed, key, self.epoch)
+        return [by_name[name] for name in names]
 
     def _text(self, name: str, data: bytes) -> str:
         if len(data) > LARGEST:
@@ -90,15 +119,23 @@ class Captions:
         return text
 
 
+def _name_of(source: str | JsonText) -> str:
+    if isinstance(source, str):
+        return source
+    return f"{source.source}:{';'.join(source.json_text_key)}"
+
+
 def parse_captions(text: str) -> Captions:
-    """Parse ``txt|json:description;alt``. Raises ValueError if it is malformed.
+    """Parse ``txt|json:description;alt|join:COLUMN``. Raises ValueError if it is malformed.
 
     >>> parse_captions("txt|json:meta.caption;alt").members
     ('txt', 'json')
     """
     sources: list[str | JsonText] = []
     for part in text.split("|"):
-        if ":" in part:
+        if part.startswith(JOIN) and part != JOIN:
+            sources.append(part)
+        elif ":" in part:
             member, names = parse_caption_field(part)
             sources.append(JsonText(names, source=member))
         else:

@@ -103,11 +103,19 @@ class FeedColumns:
         special = {IMAGE: ";".join(self.image), TEXT: str(self.captions)}
         return [special[number] if number < 0 else self.more[number].field for number in self.order]
 
-    def at_epoch(self, epoch: int) -> "FeedColumns":
+    def weighted(self, probs: Sequence[float] | None) -> "FeedColumns":
+        """Return a copy whose captions are drawn by weights. Raises FeedError."""
+        if probs is None:
+            return self
+        if self.captions is None:
+            raise FeedError("caption_probs is given, and fields has no caption")
+        return replace(self, captions=self.captions.weighted(probs))
+
+    def at_epoch(self, epoch: int, seed: int) -> "FeedColumns":
         """Return a copy whose random choices are drawn for this epoch."""
         if self.captions is None:
             return self
-        return replace(self, captions=self.captions.at_epoch(epoch))
+        return replace(self, captions=self.captions.at_epoch(epoch, seed))
 
     def others(self, key: str, url: str, members: Members) -> tuple[object, ...]:
         """Return the values of ``more``. Raises StageError."""

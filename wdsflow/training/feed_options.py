@@ -1,12 +1,14 @@
 """Options of a feed in addition to OpenCLIP's arguments, errors that end training, and checks of a custom loop's arguments."""
 
 import difflib
+import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import index
 from typing import Any, Literal, get_args, get_origin
 
+from wdsflow.joining.join_on import HASHES, parse_on, parse_set
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
 from wdsflow.text.options import CHECKS, OTHER, SAMPLES, allow_pipe_option, option
@@ -70,8 +72,8 @@ class ResumeError(FeedStopped, ValueError):
 
     The checkpoint has no state of a feed, or one of a newer version; the job has another number of
     ranks; or the feed differs: other shards or other samples in them, another schedule, seed, batch
-    size, caption, image, decoding or size limit, another ledger or predicate. At the end of an epoch
-    only the last two matter.
+    size, caption, image, decoding or size limit, another ledger, predicate or joined table. At the end of an
+    epoch only the last three matter.
     """
 
 
@@ -79,8 +81,16 @@ class SubsetError(FeedStopped, ValueError):
     """The samples that a ledger keeps cannot be trained on; the message has the command that helps."""
 
 
+class UnpairedJoin(ValueError):
+    """A table to join is given without fields to set, or the fields without a table."""
+
+
 class UnpairedSubset(ValueError):
     """A ledger is given without a predicate, or a predicate without a ledger."""
+
+
+class JoinError(FeedStopped, ValueError):
+    """Samples and the table that is joined do not match; the message has the reason and what helps."""
 
 
 class UnpairedCache(ValueError):
@@ -107,13 +117,18 @@ class FeedOptions:
 
     caption: str | None = option(
         None,
-        'Where captions are: "txt|json:description;alt". Members are separated by | and tried in order; for json, name the fields, with dots for nested ones.',
+        'Where captions are: "txt|json:description;alt". Members are separated by | and tried in order; for json, name the fields, with dots for nested ones; join:COLUMN is a column of the table of --join.',
         metavar="FIELDS",
     )
     image: str | None = option(
         None,
         'Members that hold the image; the first that exists is used: "jpg;png;webp".',
         metavar="FIELDS",
+    )
+    caption_probs: str | Sequence[float] | None = option(
+        None,
+        "With several places of captions in --caption: a weight for each, such as 0.5,0.5. One is drawn for each sample and epoch.",
+        metavar="WEIGHTS",
     )
     ledger: str | None = option(
         None,
@@ -127,15 +142,50 @@ class FeedOptions:
         metavar="PREDICATE",
         panel=SAMPLES,
     )
+    join: str | os.PathLike[str] | None = option(
+        None,
+        "Table whose values become fields of samples while they are read: .parquet, .csv or .jsonl, a folder of such files, or one that measure or filter wrote. Data for evaluation stay as they are.",
+        metavar="TABLE",
+        panel=SAMPLES,
+    )
+    join_on: str = option(
+        "key",
+        "What samples and rows are joined on: key, or json:NAME for a value in the json; WHAT=COLUMN if the column of the table has another name.",
+        metavar="WHAT",
+        panel=SAMPLES,
+    )
+    join_set: Sequence[str] | Mapping[str, str] = option(
+        (),
+        "With --join: txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
+        metavar="FIELD=COLUMN",
+        panel=SAMPLES,
+    )
+    join_ambiguous: Literal["refuse", "each"] = option(
+        "refuse",
+        "With --join: samples with several rows, or with the row of another sample. refuse: do not train, for which all shards are listed first; each: each sample gets the first row.",
+        metavar="HOW",
+        panel=SAMPLES,
+    )
+    join_drop_unmatched: bool = option(
+        False, "With --join: leave out samples without a row.", panel=SAMPLES
+    )
+    join_cache: str | None = option(
+        None,
+        "Folder for indexes of joined tables, by default ~/.cache/wdsflow/joins. All ranks of a machine share it.",
+        metavar="DIR",
+        panel=OTHER,
+    )
     cache: str | None = option(
         None,
         "Folder on a disk of this machine that keeps shards of servers, for all ranks and runs here; with --cache-size.",
         metavar="DIR",
+        panel=OTHER,
     )
     cache_size: int | str | None = option(
         None,
         "Limit of all shards in --cache, such as 500GiB. Those are kept that are needed next.",
         metavar="SIZE",
+        panel=OTHER,
     )
     decode: Literal["fast", "exact", "reference"] = option(
         "fast",
@@ -199,6 +249,13 @@ class FeedOptions:
     fields: tuple[str, ...] = ()
 
     @property
+    def weights(self) -> tuple[float, ...] | None:
+        """The weights of captions."""
+        if self.caption_probs is None:
+            return None
+        return tuple(map(float, str(self.caption_probs).split(",")))
+
+    @property
     def cache_bytes(self) -> int | None:
         """The limit of the cache in bytes."""
         assert not isinstance(self.cache_size, str)
@@ -233,10 +290,43 @@ class FeedOptions:
             raise UnpairedSubset(
                 f"{given} is given without {missing}: both together name the samples to train on"
             )
+        self._check_join()
+        if self.caption_probs is not None:
+            object.__setattr__(self, "caption_probs", _weights(self.caption_probs))
         for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} is {value!r}; it must be more than 0")
+
+    def _check_join(self) -> None:
+        """Bring the options of a join into one form. Raises ValueError."""
+        if self.join is not None:
+            object.__setattr__(self, "join", os.fspath(self.join))
+        given = self.join_set
+        if isinstance(given, Mapping):
+            given = [f"{target}={column}" for target, column in given.items()]
+        object.__setattr__(self, "join_set", tuple(given))
+        if given and self.join is None:
+            raise UnpairedJoin(
+                "the join lacks a table: join_set (--join-set) names columns of one; name it with join (--join)"
+            )
+        if given:
+            parse_set(given)
+        if self.join is not None and parse_on(self.join_on).kind in HASHES:
+            raise ValueError(
+                f"join_on is {self.join_on!r}: the feed joins on the key, or on json:NAME; for hashes of images write new shards: wdsflow graft --help"
+            )
+
+
+def _weights(given: str | Sequence[float]) -> str:
+    """Return weights as they are typed. Raises ValueError."""
+    parts = given.split(",") if isinstance(given, str) else given
+    try:
+        return ",".join(f"{float(part):g}" for part in parts)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"caption_probs is {given!r}; it must be a number for each place of captions"
+        ) from None
 
 
 def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:

@@ -42,6 +42,8 @@ from wdsflow.training.feed.catalog.nothing_usable import nothing_usable
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.catalog.sample_counts import count_samples
 from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
+from wdsflow.training.feed.join.check_join import check_listed_join, check_some_match
+from wdsflow.training.feed.join.open_join import OpenedJoin, open_join
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
 from wdsflow.training.feed.subset.subset import Subset
@@ -56,7 +58,7 @@ from wdsflow.training.orders.openclip import (
 from wdsflow.training.orders.order import Order
 from wdsflow.training.stalls.field_fixes import argument, command
 
-from .feed_options import FeedOptions, SubsetError
+from .feed_options import FeedOptions, JoinError, SubsetError
 from .ranks import JobRank, current_rank, talks
 
 DataInfo = upstream.DataInfo
@@ -163,6 +165,11 @@ def get_wds_dataset(
             raise SubsetError(
                 "NaFlex and text of variable length come from OpenCLIP's own loader, which reads no ledger"
             )
+        if options is not None and options.join is not None and is_train:
+            raise JoinError(
+                "NaFlex and text of variable length come from OpenCLIP's own loader, which joins no table; "
+                "to write shards with its values: wdsflow graft --help"
+            )
         # Its loader would run the commands of pipe: urls.
         shard_list(args.train_data if is_train else args.val_data, options or FeedOptions())
         _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")
@@ -178,12 +185,18 @@ def get_wds_dataset(
     options = options or FeedOptions()
     job_rank = current_rank(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
+    captions = captions.weighted(options.weights)
     image_key = options.image or getattr(args, "image_key", None) or IMAGES
     fields = tuple(name.lower() for name in alternatives(image_key))
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     columns = FeedColumns(fields, captions, names=("image", "text") if _VERSION_4 else None)
-    source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit)
-    order, subset = _order(args, options, job_rank, source.catalog, is_train=is_train, floor=floor)
+    # Data for evaluation stay as they are.
+    join = open_join(options, captions) if is_train else None
+    joined = None if join is None else join.fields
+    source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit, joined)
+    order, subset = _order(
+        args, options, job_rank, source.catalog, join, is_train=is_train, floor=floor
+    )
     buffers = Buffers.from_environment()
     shuffle = order.shuffle(buffers.samples) if isinstance(order, BalancedOrder) else buffers
     recipe = FeedRecipe(
@@ -231,6 +244,7 @@ def _order(
     options: FeedOptions,
     job_rank: JobRank,
     catalog: Catalog,
+    join: OpenedJoin | None,
     *,
     is_train: bool,
     floor: bool,
@@ -256,27 +270,14 @@ def _order(
             args.train_data if isinstance(args.train_data, str) else "",
         )
         urls, weights, catalog.view = subset.urls, subset.weights, subset.view
+    if join is not None:
+        join.begin(urls)
     if options.schedule == "balanced":
         if resampled:
             raise ValueError(
                 f"the balanced schedule gives each sample once per epoch, {argument(options, 'dataset_resampled')} does not"
             )
-        counts = count_samples(catalog, urls, job_rank, options)
-        _log.info(
-            "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
-            f"{sum(counts):,}",
-        )
-        source = MixedSource(tuple(zip(urls, counts, strict=True)))
-        # A gathered loss needs batches of equal size.
-        last: Last = "even" if talks() else "exact"
-        return BalancedOrder(
-            [source],
-            job_rank=job_rank,
-            batch_size=args.batch_size,
-            seed=int(args.seed),
-            last=last,
-            memory=options.memory_bytes,
-        ), subset
+        return _balanced(args, urls, catalog, job_rank, options), subset
     work = Workload(
         job_rank=job_rank,
         workers=args.workers,
@@ -297,6 +298,33 @@ def _order(
         ) from None
 
 
+def _balanced(
+    args: Namespace,
+    urls: Sequence[Shard],
+    catalog: Catalog,
+    job_rank: JobRank,
+    options: FeedOptions,
+) -> BalancedOrder:
+    counts = count_samples(catalog, urls, job_rank, options)
+    if catalog.join is not None:
+        check_listed_join(catalog.join, job_rank, options)
+    _log.info(
+        "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
+        f"{sum(counts):,}",
+    )
+    source = MixedSource(tuple(zip(urls, counts, strict=True)))
+    # A gathered loss needs batches of equal size.
+    last: Last = "even" if talks() else "exact"
+    return BalancedOrder(
+        [source],
+        job_rank=job_rank,
+        batch_size=args.batch_size,
+        seed=int(args.seed),
+        last=last,
+        memory=options.memory_bytes,
+    )
+
+
 def _samples(
     args: Namespace,
     urls: Sequence[Shard],
@@ -305,18 +333,14 @@ def _samples(
     options: FeedOptions,
 ) -> float:
     """Return the number of samples in an epoch: given, from a file next to the shards, or counted."""
-    if args.train_num_samples is not None:
-        return float(args.train_num_samples)
-    if (
-        isinstance(args.train_data, str)
-        and args.train_data.count("::") == 0
-        and options.ledger is None
-    ):
-        stored = _stored_size(args.train_data, len(urls))
-        if stored is not None:
-            return stored
+    known = _known_size(args, urls, options)
+    if known is not None:
+        _check_join(urls, catalog, job_rank, options)
+        return known
     started = time.perf_counter()
     counted = sum(count_samples(catalog, urls, job_rank, options, exact=False))
+    if catalog.join is not None:
+        check_listed_join(catalog.join, job_rank, options)
     if not counted:
         raise nothing_usable(catalog, urls, job_rank, options)
     _log.info(
@@ -326,6 +350,29 @@ def _samples(
         time.perf_counter() - started,
     )
     return counted
+
+
+def _known_size(args: Namespace, urls: Sequence[Shard], options: FeedOptions) -> float | None:
+    """Return the number of samples in an epoch, if it is given, or in a file next to the shards."""
+    if args.train_num_samples is not None:
+        return float(args.train_num_samples)
+    is_whole = options.ledger is None and not options.join_drop_unmatched
+    if isinstance(args.train_data, str) and args.train_data.count("::") == 0 and is_whole:
+        return _stored_size(args.train_data, len(urls))
+    return None
+
+
+def _check_join(
+    urls: Sequence[Shard], catalog: Catalog, job_rank: JobRank, options: FeedOptions
+) -> None:
+    """Check the join of samples that need not be counted; all of them are listed only to find ambiguous ones."""
+    if catalog.join is None:
+        return
+    if options.join_ambiguous == "refuse":
+        count_samples(catalog, urls, job_rank, options, exact=False)
+        check_listed_join(catalog.join, job_rank, options)
+    else:
+        check_some_match(catalog.join, catalog, urls, options)
 
 
 def _stored_size(data: str, shards: int) -> float | None:
@@ -368,6 +415,7 @@ def _identity(
 ) -> dict[str, object]:
     """Return everything that determines the batches, for ``load_state_dict`` to compare."""
     options, order, columns = recipe.options, recipe.order, recipe.sources[0].columns
+    join = recipe.sources[0].join
     data = args.train_data if recipe.trains else args.val_data
     named = [
         redact(unsigned(part)) for part in (data.split("::") if isinstance(data, str) else data)
@@ -379,6 +427,7 @@ def _identity(
         "ledger": options.ledger if subset else None,
         "where": subset.where if subset else None,
         "kept samples": subset.digest if subset else None,
+        "join": join.identity() if join else None,
         "shards": order.shards,
         "seed": recipe.seed,
         "caption": str(columns.captions),

@@ -32,6 +32,8 @@ class SampleRef(NamedTuple):
     image: Blob
     # The other members that are read.
     texts: tuple[Blob, ...]
+    # Its row in a table that is joined; -1 if it gets no values from one.
+    row: int = -1
 
     @property
     def held(self) -> int:
@@ -106,7 +108,7 @@ class Task:
         # Plain tuples: named ones, which pickle calls in Python, take three times as long.
         ref = self.ref
         texts = [tuple(blob) for blob in ref.texts]
-        members = ref.shard, ref.key, tuple(ref.image), texts
+        members = ref.shard, ref.key, tuple(ref.image), texts, ref.row
         return _task, (members, self.seed, tuple(self.stream), self.round, self.number, self.slot)
 
 
@@ -145,6 +147,6 @@ def _task(
     slot: int,
 ) -> Task:
     """Return a task from its pickle."""
-    shard, key, image, texts = members
-    ref = SampleRef(shard, key, Blob(*image), tuple(Blob(*text) for text in texts))
+    shard, key, image, texts, row = members
+    ref = SampleRef(shard, key, Blob(*image), tuple(Blob(*text) for text in texts), row)
     return Task(ref, seed, StreamKey(*stream), round_, number, slot)

@@ -18,6 +18,8 @@ from .columns import FeedColumns, UserMap, parse_fields
 from .feed.catalog.nothing_usable import nothing_usable
 from .feed.catalog.sample_counts import count_samples
 from .feed.catalog.shard_lists import shard_list
+from .feed.join.check_join import check_listed_join
+from .feed.join.open_join import open_join
 from .feed.recipe import FeedSource
 from .feed.subset.subset import Subset
 from .feed_options import FeedError, FeedOptions
@@ -29,9 +31,12 @@ from .stalls.loss_tally import say
 Fields = Sequence[str] | Mapping[str, str]
 Path = str | os.PathLike[str]
 Shards = Path | Sequence[Path]
+FieldsToSet = Mapping[str, str] | Sequence[str]
 
 # Times the samples of all sources, from which on an epoch is worth a warning.
 _LONG = 20
+# What sources of a mix have in common, unless they say otherwise.
+_SHARED = "fields map transform tokenizer ledger where join join_on join_set caption_probs".split()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +55,10 @@ class WeightedSource:
     tokenizer: Callable[[Any], Any] | None = None
     ledger: Path | None = None
     where: str | None = None
+    join: Path | None = None
+    join_on: str | None = None
+    join_set: FieldsToSet | None = None
+    caption_probs: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         if self.end not in ("repeat", "stop"):
@@ -86,7 +95,7 @@ def _completed(value: float | WeightedSource, usual: WeightedSource) -> Weighted
     """Return a source of a mix with what it leaves open as usual."""
     source = value if isinstance(value, WeightedSource) else WeightedSource(weight=value)
     usual_parts: dict[str, Any] = {}
-    for name in ("fields", "map", "transform", "tokenizer", "ledger", "where"):
+    for name in _SHARED:
         if getattr(source, name) is None:
             usual_parts[name] = getattr(usual, name)
     if source.fields is not None:
@@ -116,12 +125,27 @@ def open_source(
     _check(source)
     ledger = None if source.ledger is None else os.fspath(source.ledger)
     fields = source.fields or ()
-    options = replace(options, ledger=ledger, where=source.where, fields=field_names(fields))
+    options = replace(
+        options,
+        ledger=ledger,
+        where=source.where,
+        fields=field_names(fields),
+        join=source.join,
+        join_on=source.join_on or options.join_on,
+        join_set=source.join_set or (),
+        caption_probs=source.caption_probs,
+    )
     columns = (
         FeedColumns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
-    )
+    ).weighted(options.weights)
+    join = open_join(options, columns.captions)
     made = FeedSource.of(
-        columns, source.transform or as_rgb, source.tokenizer, options, options.max_pixels
+        columns,
+        source.transform or as_rgb,
+        source.tokenizer,
+        options,
+        options.max_pixels,
+        None if join is None else join.fields,
     )
     patterns = _patterns(shards)
     urls = shard_list(patterns, options)
@@ -132,7 +156,11 @@ def open_source(
         subset = Subset(urls, None, job_rank, options, data)
         urls = subset.urls
         catalog.view = subset.view
+    if join is not None:
+        join.begin(urls)
     counts = count_samples(catalog, urls, job_rank, options)
+    if join is not None:
+        check_listed_join(join.fields, job_rank, options)
     if not sum(counts):
         raise nothing_usable(catalog, urls, job_rank, options)
     identity: dict[str, object] = {
@@ -142,8 +170,10 @@ def open_source(
         "weight": float(source.weight),
         "end": source.end,
         "fields": "map" if source.map else list(options.fields),
+        "caption probs": options.caption_probs,
         "where": source.where,
         "kept samples": subset.digest if subset else None,
+        "join": join.fields.identity() if join else None,
     }
     mixed = MixedSource(tuple(zip(urls, counts, strict=True)), source.weight, source.end == "stop")
     return OpenedSource(data, mixed, made, identity)

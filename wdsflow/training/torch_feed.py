@@ -17,6 +17,7 @@ from .orders.balanced import BalancedOrder
 from .ranks import JobRank, current_rank, decoders_for, talks
 from .sources import (
     Fields,
+    FieldsToSet,
     OpenedSource,
     Path,
     Shards,
@@ -44,6 +45,10 @@ def feed(
     seed: int = 0,
     ledger: Path | None = None,
     where: str | None = None,
+    join: Path | None = None,
+    join_on: str = "key",
+    join_set: FieldsToSet = (),
+    caption_probs: Sequence[float] | None = None,
     cache: Path | None = None,
     cache_size: int | str | None = None,
     drop_last: bool = False,
@@ -85,6 +90,13 @@ def feed(
         seed: of the order, and of random transforms, which are seeded for each sample.
         ledger: folder that ``wdsflow measure`` or ``filter`` wrote, for ``where``.
         where: give only samples that this predicate keeps: "clip_similarity > 0.28".
+        join: a table whose values become fields of samples while they are read, instead of the members in the shards: a file
+            (.parquet, .csv, .jsonl), a folder of such files, or one that ``wdsflow measure`` or ``filter`` wrote. The
+            rules are those of ``wdsflow graft``.
+        join_on: "key", or "json:NAME" for a value in the json; "key=COLUMN" if the column of the table has another name.
+        join_set: what to set, from which column: {"txt": "caption", "json:recaption": "text"}.
+        caption_probs: weights of the places of captions in ``fields``, such as (0.5, 0.5) for "txt|join:caption". One is drawn
+            for each sample and epoch; the others follow if the sample lacks it.
         cache: folder on a disk of this machine that keeps shards of servers, for all ranks and runs here. What is needed
             next is kept; the batches are the same as without it.
         cache_size: limit of all shards in ``cache``, such as "500GiB".
@@ -105,6 +117,7 @@ def feed(
         FeedError: an argument is wrong, the memory is too little, or nothing is left for a rank.
         ShardsError: a ValueError; the shards do not exist, or no sample has all fields.
         SubsetError: a ValueError; a ledger does not fit its shards.
+        JoinError: a ValueError; the table cannot be read, no sample has a row, or several rows or samples have one key.
 
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """
@@ -122,7 +135,16 @@ def feed(
     if drop_last not in (True, False):
         raise FeedError(f"drop_last is {drop_last!r}; it must be True or False")
     usual = WeightedSource(
-        fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where
+        fields=fields,
+        map=map,
+        transform=transform,
+        tokenizer=tokenizer,
+        ledger=ledger,
+        where=where,
+        join=join,
+        join_on=join_on,
+        join_set=join_set,
+        caption_probs=caption_probs,
     )
     options = _checked(FeedOptions() if options is None else options)
     try:
@@ -137,22 +159,9 @@ def feed(
             for data, source in named_sources(shards, usual)
         ]
         check_together(opened)
-        order = BalancedOrder(
-            [source.mixed for source in opened],
-            job_rank=job_rank,
-            batch_size=batch_size,
-            seed=seed,
-            last="drop" if drop_last else "exact",
-            together=talks(),
-            memory=options.memory_bytes,
-            length=epoch_samples,
-            shuffled=buffer > 0,
+        order = _order(
+            opened, options, job_rank, batch_size, seed, buffer, epoch_samples, drop_last=drop_last
         )
-        if not order.num_batches:
-            raise FeedError(
-                f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
-                f"batch_size={batch_size} for {how_many(job_rank.world_size, 'rank')}; use smaller batches, or drop_last=False"
-            )
         report_length(order, opened, given=epoch_samples is not None)
         made = _loader(order, opened, options, shuffle=buffer, rank_detected=rank is None)
         made.again = partial(feed, **given | job_rank._asdict())
@@ -161,6 +170,37 @@ def feed(
         if isinstance(error, FeedStopped):
             raise
         raise FeedError(str(error)) from None
+
+
+def _order(
+    opened: Sequence[OpenedSource],
+    options: FeedOptions,
+    job_rank: JobRank,
+    batch_size: int,
+    seed: int,
+    buffer: int,
+    epoch_samples: int | None,
+    *,
+    drop_last: bool,
+) -> BalancedOrder:
+    """Return the order of the samples. Raises FeedError if it has no batch."""
+    order = BalancedOrder(
+        [source.mixed for source in opened],
+        job_rank=job_rank,
+        batch_size=batch_size,
+        seed=seed,
+        last="drop" if drop_last else "exact",
+        together=talks(),
+        memory=options.memory_bytes,
+        length=epoch_samples,
+        shuffled=buffer > 0,
+    )
+    if not order.num_batches:
+        raise FeedError(
+            f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
+            f"batch_size={batch_size} for {how_many(job_rank.world_size, 'rank')}; use smaller batches, or drop_last=False"
+        )
+    return order
 
 
 def _shuffle_buffer(shuffle: int | bool) -> int:
@@ -232,6 +272,8 @@ def _checked(options: FeedOptions) -> FeedOptions:
         ("image", "fields"),
         ("schedule", "shuffle"),
         ("ledger", "ledger"),
+        ("join", "join"),
+        ("caption_probs", "caption_probs"),
         ("cache", "cache"),
     ):
         if getattr(options, name) != getattr(plain, name):

@@ -15,7 +15,7 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """`wdsflow graft`, in one process, with the two threads that are its default."""
     _import()
     with beside(paths) as folder:
-        table = _table(paths, folder)
+        table = caption_table(paths, folder)
         begun = clock()
         report = _graft(paths, folder, table)
         result: dict[str, Any] = begun.stop(samples=report.total("matched"))
@@ -31,7 +31,8 @@ def _import() -> None:
     del duckdb, xxhash, wdsflow
 
 
-def _table(paths: Sequence[str], folder: str) -> str:
+def caption_table(paths: Sequence[str], folder: str) -> str:
+    """Write a table with a caption for each sample, in another order; return its path."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -76,6 +76,18 @@ LOADERS = [
         plan=_rate(16, 8, workers=2, batch=128),
     ),
     Entry(
+        "loader-join",
+        "captions of a table, joined while feeding, compared with the same feed of the captions in the shards",
+        "wdsflow-joined",
+        "wdsflow",
+        "pairs",
+        0.95,
+        measure="samples_per_s",
+        unit="samples/s",
+        runs=3,
+        plan=_rate(16, 8, workers=2, batch=128),
+    ),
+    Entry(
         "first-batch",
         "from the call to the first batch for training, 20 KB pictures, compared with OpenCLIP's loader",
         "wdsflow",

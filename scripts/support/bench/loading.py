@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import psutil
 
+from support.bench import grafting
+
 SIDE, CONTEXT = 224, 77
 # A folder with the sources of OpenCLIP's main branch, as for scripts/conformance.
 HEAD = "WDSFLOW_OPEN_CLIP_HEAD"
@@ -65,11 +67,13 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
     from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.openclip import get_wds_dataset
 
-    half: dict[str, str] = {}
+    more: dict[str, Any] = {}
     if name == "wdsflow-subset":
         args.train_num_samples //= 2
-        half = half_of(sorted(set(urls)))
-    options = FeedOptions(decode=plan.decode, status_every=0.0, **half)  # type: ignore[arg-type]
+        more = half_of(sorted(set(urls)))
+    elif name == "wdsflow-joined":
+        more = joined_captions(sorted(set(urls)))
+    options = FeedOptions(decode=plan.decode, status_every=0.0, **more)
     return functools.partial(get_wds_dataset, args, transform, **given, options=options)
 
 
@@ -90,6 +94,17 @@ def half_of(urls: list[str]) -> dict[str, str]:
         lengths += samples.columns[ScoreCall("caption_length")].values()
     least = statistics.median(lengths)
     return {"ledger": str(folder), "where": f"caption_length >= {least}"}
+
+
+def joined_captions(urls: list[str]) -> dict[str, Any]:
+    """Return the options that join a table with a caption for each sample."""
+    from pathlib import Path
+
+    folder = Path(urls[0]).parent.with_suffix(".join")
+    folder.mkdir(exist_ok=True)
+    table = grafting.caption_table(urls, str(folder))
+    cache = str(folder / "index")
+    return {"join": table, "join_set": ("txt=caption",), "join_cache": cache}
 
 
 def rate(make: Callable[[], Any], plan: Plan) -> dict[str, float]:

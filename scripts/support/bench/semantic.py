@@ -17,7 +17,7 @@ def ours(clock: filtering.MakeClock) -> dict[str, Any]:
     import numpy as np
 
     from wdsflow.stages.scores import make_score
-    from wdsflow.stages.scores.vector_file import packed
+    from wdsflow.stages.scores.comparing.vector_file import packed
 
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(ABOUT_ALIKE, SIZE)).astype(np.float32)

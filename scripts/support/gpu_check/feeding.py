@@ -1,4 +1,4 @@
-"""A training step on batches of the real feed, beside the same step on batches that are on the device."""
+"""A training step on batches of the real feed, compared with the same step on batches that are on the device."""
 
 import os
 import time
@@ -10,6 +10,8 @@ from typing import Any
 from ..small_shards import write_small_shards
 from .finding import Finding, Setting, needs
 
+# Outputs of a model, in the order in which its loss takes them.
+_FEATURES = ("image_features", "text_features", "logit_scale")
 # Batches whose pixels are compared.
 _CHECKED = 3
 # Steps between two that wait for the device, OpenCLIP's --log-every-n-steps.
@@ -17,7 +19,7 @@ _LOGGED = 100
 
 
 def feed(setting: Setting) -> Iterator[Finding]:
-    """Train a ViT-B-32 in bf16 autocast on the feed, and say how long the device waits for it."""
+    """Train a ViT-B-32 in bf16 autocast on the feed, and report how long the device waits for it."""
     needs("open_clip_train", "webdataset", "PIL")
     from ..bench.loading import Plan, loader
 
@@ -27,22 +29,25 @@ def feed(setting: Setting) -> Iterator[Finding]:
     data = loader("wdsflow", plan, paths * plan.times, shards * samples * plan.times)().dataloader
     training = _Training(setting)
     batches = iter(data)
-    kept, equal = [], True
-    for images, texts in (next(batches) for _ in range(_CHECKED)):
-        kept.append(training.moved(images, texts))
-        equal = equal and bool((kept[-1][0].cpu() == images).all())
-    yield Finding(
-        "pixels of the feed on the device", "the same" if equal else "differ", "the same", equal
-    )
-    seconds = 1.0 if setting.quick else min(setting.seconds, setting.left / 4)
-    resident = training.rate(cycle(kept), seconds, move=False)
+    on_device: list[tuple[Any, Any]] = []
+    are_equal = True
+    for _ in range(_CHECKED):
+        images, texts = next(batches)
+        moved = training.moved(images, texts)
+        on_device.append(moved)
+        if not bool((moved[0].cpu() == images).all()):
+            are_equal = False
+    value = "the same" if are_equal else "differ"
+    yield Finding("pixels of the feed on the device", value, "the same", are_equal)
+    seconds = 1.0 if setting.quick else min(setting.seconds, setting.remaining / 4)
+    resident = training.rate(cycle(on_device), seconds, move=False)
     fed = training.rate(batches, seconds, move=True)
-    told = (
+    value = (
         f"{fed:,.0f} samples/s, {resident:,.0f} on batches kept on the device: the device waits"
         f" {max(0.0, 1 - fed / resident):.0%} of the time"
     )
     details = {"fed": fed, "resident": resident}
-    yield Finding("training a ViT-B-32 in bf16 autocast on the feed", told, "", None, details)
+    yield Finding("training a ViT-B-32 in bf16 autocast on the feed", value, "", None, details)
 
 
 class _Training:
@@ -69,16 +74,18 @@ class _Training:
 
     def rate(self, batches: Iterator[Any], seconds: float, *, move: bool) -> float:
         """Return samples a second, after a first step."""
-        self._step(*(self.moved(*next(batches)) if move else next(batches)))
+        images, texts = next(batches)
+        self._step(*(self.moved(images, texts) if move else (images, texts)))
         self._wait()
-        done, begun = 0, time.perf_counter()
+        samples = 0
+        start = time.perf_counter()
         for images, texts in batches:
-            done += len(texts)
+            samples += len(texts)
             self._step(*(self.moved(images, texts) if move else (images, texts)))
-            if time.perf_counter() - begun > seconds:
+            if time.perf_counter() - start > seconds:
                 break
         self._wait()
-        return done / (time.perf_counter() - begun)
+        return samples / (time.perf_counter() - start)
 
     def _wait(self) -> None:
         import torch
@@ -91,9 +98,9 @@ class _Training:
 
         with torch.autocast(self._device.type, torch.bfloat16):
             features = self._model(images, texts)
-            image, text, scale = (
-                features if isinstance(features, tuple) else (features[name] for name in _FEATURES)
-            )
+            if not isinstance(features, tuple):
+                features = tuple(features[name] for name in _FEATURES)
+            image, text, scale = features
             loss = self._loss(image, text, scale)
         self._optimizer.zero_grad()
         loss.backward()
@@ -102,6 +109,3 @@ class _Training:
             # As logging does; it waits for the device.
             float(loss.detach())
         self._steps += 1
-
-
-_FEATURES = ("image_features", "text_features", "logit_scale")

@@ -1,4 +1,4 @@
-"""What a part of the check found."""
+"""Results of the parts of the check, and their input."""
 
 import time
 from dataclasses import asdict, dataclass, field
@@ -7,9 +7,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the table. ``met`` is None where there is no goal, or where nothing could be measured."""
+    """One line of the table. ``met`` is None if there is no goal, or if nothing could be measured."""
 
-    what: str
+    name: str
     value: str
     goal: str = ""
     met: bool | None = None
@@ -22,7 +22,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Setting:
-    """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing.
+    """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures mean nothing.
 
     ``seconds``: about how long each rate is measured. ``end``: when all must have ended, by
     ``time.monotonic``.
@@ -37,23 +37,23 @@ class Setting:
 
     @property
     def cuda(self) -> bool:
-        """Whether there is a GPU to look at."""
+        """Whether there is a GPU to check."""
         return self.device.startswith("cuda")
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds until all must have ended."""
         return self.end - time.monotonic()
 
 
-class Missing(Exception):
+class MissingRequirement(Exception):
     """A package that a part needs is not installed, or there is no GPU for it, or no time."""
 
 
 def needs(*modules: str) -> None:
-    """Raise Missing unless all modules can be imported."""
+    """Raise MissingRequirement unless all modules can be imported."""
     import importlib.util
 
-    absent = [name for name in modules if importlib.util.find_spec(name) is None]
-    if absent:
-        raise Missing(f"needs {', '.join(absent)}")
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingRequirement(f"needs {', '.join(missing)}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import feeding, others, recovery, similarity, towers
-from .finding import Finding, Missing, Setting
+from .finding import Finding, MissingRequirement, Setting
 
 # Exit status.
 NO_GPU = 3
@@ -31,13 +31,13 @@ PARTS: dict[str, Callable[[Setting], Iterable[Finding]]] = {
     "text": others.text_detection,
 }
 USUAL = tuple(PARTS)[:7]
-# They measure no rate, and want company on the device.
+# They measure no rate, and other processes on the device make them harder.
 _TOGETHER = {"recovery", "two-processes", "cap"}
 # Seconds for the usual parts.
 _LIMIT = 230.0
 # Seconds of them, in proportion more with a larger limit.
 _MOST = {"throughput": 105.0, "towers": 45.0, "feed": 35.0}
-# Seconds; with less left no part begins.
+# Seconds; with less time no part begins.
 _SHORTEST = 4.0
 
 
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         help="end after about so long, however far",
     )
     options = parser.parse_args(arguments)
-    begun = time.monotonic()
+    start = time.monotonic()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     device = "cpu" if options.cpu else _device()
@@ -82,62 +82,63 @@ def main(arguments: Sequence[str]) -> int:
             "There is no GPU that PyTorch sees here: nothing was checked. --cpu runs what can be run without one."
         )
         return NO_GPU
-    with tempfile.TemporaryDirectory(prefix="wdsflow-gpu-") as passing:
-        folder = str(Path(options.folder or passing).absolute())
-        setting = Setting(device, folder, options.quick, options.seconds, begun + options.limit)
-        result: dict[str, Any] = {**about(device), "quick": options.quick, "parts": {}}
+    with tempfile.TemporaryDirectory(prefix="wdsflow-gpu-") as temporary:
+        folder = str(Path(options.folder or temporary).absolute())
+        setting = Setting(device, folder, options.quick, options.seconds, start + options.limit)
+        result: dict[str, Any] = {**environment(device), "quick": options.quick, "parts": {}}
 
-        def found(part: str, finding: Finding) -> None:
+        def report(part: str, finding: Finding) -> None:
             result["parts"].setdefault(part, []).append(finding.to_dict())
             print(
-                f"{options.limit - setting.left:4.0f} s  {part}: {finding.what}: {finding.value}",
+                f"{options.limit - setting.remaining:4.0f} s  {part}: {finding.name}: {finding.value}",
                 flush=True,
             )
             if options.json:
                 options.json.write_text(json.dumps(result, indent=2) + "\n")
 
-        check(setting, options.parts or USUAL, found, max(1.0, options.limit / _LIMIT))
+        check(setting, options.parts or USUAL, report, max(1.0, options.limit / _LIMIT))
     print(f"\n{table(result)}", flush=True)
-    return 1 if any(row["met"] is False for rows in result["parts"].values() for row in rows) else 0
+    rows = [row for rows_of_part in result["parts"].values() for row in rows_of_part]
+    return 1 if any(row["met"] is False for row in rows) else 0
 
 
 def check(
-    setting: Setting, names: Sequence[str], found: Callable[[str, Finding], None], scale: float
+    setting: Setting, names: Sequence[str], report: Callable[[str, Finding], None], scale: float
 ) -> None:
     """Run parts, and pass on each finding at once. ``scale``: how many times as long as usual each may take."""
     together = [name for name in names if name in _TOGETHER]
     for name in names:
         if name not in together:
             end = time.monotonic() + _MOST.get(name, float("inf")) * scale
-            _run(replace(setting, end=min(setting.end, end)), name, found)
+            _run(replace(setting, end=min(setting.end, end)), name, report)
         elif name == together[0]:
             with ThreadPoolExecutor(len(together)) as pool:
-                list(pool.map(lambda each: _run(setting, each, found), together))
+                list(pool.map(lambda part: _run(setting, part, report), together))
 
 
-def _run(setting: Setting, name: str, found: Callable[[str, Finding], None]) -> None:
-    """Run a part; what goes wrong in it is a goal missed by it alone."""
+def _run(setting: Setting, name: str, report: Callable[[str, Finding], None]) -> None:
+    """Run a part; if it fails, only its own goal is missed."""
     try:
-        if setting.left < _SHORTEST:
-            raise Missing(
+        if setting.remaining < _SHORTEST:
+            raise MissingRequirement(
                 f"no time is left; --limit 600 has more, or run it alone: scripts/gpu_check {name}"
             )
         for finding in PARTS[name](setting):
-            found(name, finding)
-    except Missing as error:
-        found(name, Finding(name, f"left out: {error}"))
+            report(name, finding)
+    except MissingRequirement as error:
+        report(name, Finding(name, f"left out: {error}"))
     except Exception as error:  # noqa: BLE001 - the other parts are worth having
         traceback.print_exc()
-        found(name, Finding(name, f"{type(error).__name__}: {error}"[:300], "", met=False))
+        report(name, Finding(name, f"{type(error).__name__}: {error}"[:300], "", met=False))
 
 
-def about(device: str) -> dict[str, Any]:
-    """Name what is checked, and where."""
+def environment(device: str) -> dict[str, Any]:
+    """Return the device, and the versions of programs."""
     import torch
 
     import wdsflow
 
-    known = {
+    facts = {
         "date": time.strftime("%Y-%m-%d"),
         "device": platform.processor() or platform.machine(),
         "driver": "",
@@ -147,23 +148,23 @@ def about(device: str) -> dict[str, Any]:
         "wdsflow": wdsflow.__version__,
     }
     if device.startswith("cuda"):
-        seen = torch.cuda.get_device_properties(device)
-        known |= {
-            "device": f"{seen.name}, {seen.total_memory / 2**30:.0f} GiB",
+        properties = torch.cuda.get_device_properties(device)
+        facts |= {
+            "device": f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB",
             "driver": _driver(),
         }
-    return known
+    return facts
 
 
 def table(result: dict[str, Any]) -> str:
     """Return the findings as Markdown."""
     driver = f", driver {result['driver']}" if result["driver"] else ""
-    where = f"{result['device']}{driver}, PyTorch {result['torch']}, Python {result['python']}, wdsflow {result['wdsflow']}"
-    small = " Small sizes: the figures say nothing." if result["quick"] else ""
+    machine = f"{result['device']}{driver}, PyTorch {result['torch']}, Python {result['python']}, wdsflow {result['wdsflow']}"
+    small = " Small sizes: the figures mean nothing." if result["quick"] else ""
     lines = [
-        f"{result['date']}, {where}.{small}",
+        f"{result['date']}, {machine}.{small}",
         "",
-        "| what | found | goal | |",
+        "| check | result | goal | |",
         "|---|---|---|---|",
     ]
     for rows in result["parts"].values():
@@ -171,7 +172,7 @@ def table(result: dict[str, Any]) -> str:
             met = {True: "met", False: "missed", None: ""}[row["met"]]
             cells = (
                 str(row[name]).replace("|", "\\|").replace("\n", " ")
-                for name in ("what", "value", "goal")
+                for name in ("name", "value", "goal")
             )
             lines.append(f"| {' | '.join(cells)} | {met} |")
     return "\n".join(lines)
@@ -186,7 +187,7 @@ def _device() -> str | None:
 def _driver() -> str:
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
-    return done.stdout.splitlines()[0].strip() if done.stdout.strip() else "unknown"
+    return answer.stdout.splitlines()[0].strip() if answer.stdout.strip() else "unknown"

@@ -17,21 +17,21 @@ def text_detection(setting: Setting) -> list[Finding]:
     from wdsflow.stages.scores.model.ocr.ocr_area import OcrArea
 
     picture = _page()
-    begun = time.perf_counter()
-    here = compute(OcrArea(), {"jpg": picture}, setting.device)
-    seconds = time.perf_counter() - begun
-    there = compute(OcrArea(), {"jpg": picture}, "cpu") if setting.cuda else here
-    assert isinstance(here, float)
-    assert isinstance(there, float)
-    told = f"{here:.4f}, on the CPU {there:.4f}; {seconds:.1f} s with loading"
-    met = abs(here - there) <= 0.005 and here > 0.01
+    start = time.perf_counter()
+    on_device = compute(OcrArea(), {"jpg": picture}, setting.device)
+    seconds = time.perf_counter() - start
+    on_cpu = compute(OcrArea(), {"jpg": picture}, "cpu") if setting.cuda else on_device
+    assert isinstance(on_device, float)
+    assert isinstance(on_cpu, float)
+    value = f"{on_device:.4f}, on the CPU {on_cpu:.4f}; {seconds:.1f} s with loading"
+    met = abs(on_device - on_cpu) <= 0.005 and on_device > 0.01
     return [
         Finding(
             "ocr_area of a page of text",
-            told,
+            value,
             "within 0.005 of the CPU",
             met,
-            {"here": here, "cpu": there},
+            {"here": on_device, "cpu": on_cpu},
         )
     ]
 
@@ -46,8 +46,8 @@ def random_states(setting: Setting) -> list[Finding]:
     from wdsflow.training.launch.checkpoints import capture, restore
 
     def draw() -> list[Any]:
-        own = [random.random(), float(np.random.random()), torch.rand(4).tolist()]  # noqa: NPY002 - it is what is stored
-        return [*own, torch.rand(1000, device=setting.device).tolist()]
+        host = [random.random(), float(np.random.random()), torch.rand(4).tolist()]  # noqa: NPY002 - it is what is stored
+        return [*host, torch.rand(1000, device=setting.device).tolist()]
 
     draw()
     stored = io.BytesIO()
@@ -71,7 +71,8 @@ def _page() -> bytes:
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.new("RGB", (_SIDE, _SIDE), (230, 225, 215))
-    pen, font = ImageDraw.Draw(image), ImageFont.load_default(36)
+    pen = ImageDraw.Draw(image)
+    font = ImageFont.load_default(36)
     for line in range(6):
         pen.text(
             (40, 40 + 90 * line), f"A line of text, number {line}", fill=(20, 20, 40), font=font

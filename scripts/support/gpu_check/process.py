@@ -1,4 +1,4 @@
-"""Runs functions of the check in processes of their own, several at once: caps and allocators hold for a process."""
+"""Runs functions of the check in separate processes, several at once: caps and allocators hold for a process."""
 
 import json
 import os
@@ -24,11 +24,11 @@ def run_at_once(
 ) -> list[Any]:
     """Return the results of functions, each called in a process of its own. Raises RuntimeError if one fails."""
     with _started(calls, environment, patience) as processes:
-        printed = [process.communicate()[0] for process in processes]
-    for process, (do, _) in zip(processes, calls, strict=True):
+        outputs = [process.communicate()[0] for process in processes]
+    for process, (function, _) in zip(processes, calls, strict=True):
         if process.returncode:
-            raise RuntimeError(_ended(do, process.returncode))
-    return [json.loads(each.splitlines()[-1]) for each in printed]
+            raise RuntimeError(_failure(function, process.returncode))
+    return [json.loads(output.splitlines()[-1]) for output in outputs]
 
 
 def results_of(call: Call, patience: float = _PATIENCE) -> Iterator[Any]:
@@ -38,7 +38,7 @@ def results_of(call: Call, patience: float = _PATIENCE) -> Iterator[Any]:
         for line in process.stdout:
             yield json.loads(line)
         if process.wait():
-            raise RuntimeError(_ended(call[0], process.returncode))
+            raise RuntimeError(_failure(call[0], process.returncode))
 
 
 @contextmanager
@@ -46,16 +46,16 @@ def _started(
     calls: Sequence[Call], environment: Mapping[str, str] | None, patience: float
 ) -> "Iterator[list[subprocess.Popen[str]]]":
     path = os.pathsep.join([str(ROOT), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")])
-    given = {**os.environ, **(environment or {}), "PYTHONPATH": path}
+    variables = {**os.environ, **(environment or {}), "PYTHONPATH": path}
     command = [sys.executable, "-m", "support.gpu_check.process"]
     processes = [
         subprocess.Popen(
-            [*command, f"{do.__module__}:{do.__name__}", json.dumps(arguments)],
+            [*command, f"{function.__module__}:{function.__name__}", json.dumps(arguments)],
             stdout=subprocess.PIPE,
             text=True,
-            env=given,
+            env=variables,
         )
-        for do, arguments in calls
+        for function, arguments in calls
     ]
     timer = threading.Timer(max(1.0, min(patience, _PATIENCE)), _end_all, [processes])
     timer.start()
@@ -66,6 +66,8 @@ def _started(
         for process in processes:
             process.kill()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _end_all(processes: "list[subprocess.Popen[str]]") -> None:
@@ -73,11 +75,11 @@ def _end_all(processes: "list[subprocess.Popen[str]]") -> None:
         process.kill()
 
 
-def _ended(do: Callable[..., Any], status: int) -> str:
+def _failure(function: Callable[..., Any], status: int) -> str:
     return (
-        f"{do.__name__} did not end in time"
+        f"{function.__name__} did not end in time"
         if status == -9
-        else f"{do.__name__} ended with {status}"
+        else f"{function.__name__} ended with {status}"
     )
 
 
@@ -87,9 +89,10 @@ def main(name: str, arguments: str) -> None:
 
     prepare_environment()
     module, _, function = name.partition(":")
-    found = getattr(import_module(module), function)(**json.loads(arguments))
-    for each in found if isinstance(found, Iterator) else [found]:
-        print(json.dumps(each), flush=True)
+    result = getattr(import_module(module), function)(**json.loads(arguments))
+    results = result if isinstance(result, Iterator) else [result]
+    for item in results:
+        print(json.dumps(item), flush=True)
 
 
 if __name__ == "__main__":

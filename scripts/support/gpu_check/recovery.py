@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .finding import Finding, Missing, Setting
+from .finding import Finding, MissingRequirement, Setting
 from .process import run_at_once
 
 _MIB = 1 << 20
@@ -29,8 +29,8 @@ def recovery(setting: Setting) -> list[Finding]:
     """Run random items under a cap, with and without the CPU to fall back on."""
     rounds, count = (2, 400) if setting.quick else (2, 600)
     arguments = {"device": setting.device, "cap": cap_of(setting), "count": count, "rounds": rounds}
-    [found] = run_at_once([(stream, arguments)], patience=setting.left)
-    return [finding("random items under a memory cap", found)]
+    [figures] = run_at_once([(stream, arguments)], patience=setting.remaining)
+    return [finding("random items under a memory cap", figures)]
 
 
 def two_processes(setting: Setting) -> list[Finding]:
@@ -38,22 +38,22 @@ def two_processes(setting: Setting) -> list[Finding]:
     rounds, count = (1, 400) if setting.quick else (2, 500)
     cap = cap_of(setting)
     same = {"device": setting.device, "count": count, "rounds": rounds}
-    found = run_at_once(
+    results = run_at_once(
         [(stream, {**same, "cap": cap}), (stream, {**same, "cap": cap // 5, "seed": 7})],
-        patience=setting.left,
+        patience=setting.remaining,
     )
     names = (
         "the larger of two processes on one device",
         "the smaller of two processes on one device",
     )
-    return [finding(name, each) for name, each in zip(names, found, strict=True)]
+    return [finding(name, figures) for name, figures in zip(names, results, strict=True)]
 
 
 def expandable_segments(setting: Setting) -> list[Finding]:
-    """Run the same items with segments that can grow and without, and look at what lies idle between."""
+    """Run the same items with segments that can grow and without, and report the memory that is idle between them."""
     rounds, count = (1, 400) if setting.quick else (2, 1000)
     if not (setting.cuda or setting.quick):
-        raise Missing("needs a GPU")
+        raise MissingRequirement("needs a GPU")
     findings = []
     for state in ("True", "False"):
         arguments = {
@@ -65,17 +65,18 @@ def expandable_segments(setting: Setting) -> list[Finding]:
         }
         value = f"expandable_segments:{state}"
         environment = {"PYTORCH_ALLOC_CONF": value, "PYTORCH_CUDA_ALLOC_CONF": value}
-        [found] = run_at_once([(stream, arguments)], environment, setting.left)
+        [figures] = run_at_once([(stream, arguments)], environment, setting.remaining)
         name = f"segments {'expandable' if state == 'True' else 'of fixed size'}"
-        findings.append(finding(name, found))
+        findings.append(finding(name, figures))
         if setting.cuda:
-            held = found["expandable"] is (state == "True")
-            findings.append(Finding(f"{name}: the setting took effect", str(held), "yes", held))
+            is_set = figures["expandable"] is (state == "True")
+            value = str(is_set)
+            findings.append(Finding(f"{name}: the setting took effect", value, "yes", is_set))
     return findings
 
 
 def cap_of(setting: Setting) -> int:
-    """Return the bytes that a stream may take: at most a twelfth of the GPU, and little where the CPU plays one.
+    """Return the bytes that a stream may take: at most a twelfth of the GPU, and little if the CPU takes its part.
 
     After each error the cache is emptied, and as many bytes are mapped again, which takes a second
     for some GiB.
@@ -91,29 +92,29 @@ def cap_of(setting: Setting) -> int:
 def stream(
     device: str, cap: int, count: int, rounds: int, seed: int = 0, *, fitting: bool = False
 ) -> dict[str, Any]:
-    """Run items in this process, and return what became of them. ``fitting``: all fit alone."""
+    """Run items in this process, and return how many got a result. ``fitting``: all fit alone."""
     from wdsflow.memory.batching.device import open_device
     from wdsflow.memory.batching.runner import BatchRunner
 
     cuda = device.startswith("cuda")
     opened = open_device(device, f"{cap}B" if cuda else None)
     run = _allocating(device) if cuda else _pretending(cap)
-    wrong, seconds, idle = 0, 0.0, 0
+    wrong = 0
+    seconds = 0.0
+    idle = 0
     tallies: dict[str, int] = {"items": 0, "batches": 0, "out_of_memory": 0, "failed": 0}
-    for turn in range(rounds):
-        rng = random.Random(f"{seed} {turn}")
+    for number_of_round in range(rounds):
+        rng = random.Random(f"{seed} {number_of_round}")
         items = [Item(number, int(cap * _share(rng, fitting=fitting))) for number in range(count)]
         runner: BatchRunner[Item, int] = BatchRunner(
             run, cost=lambda item: item.size, device=opened
         )
-        begun = time.perf_counter()
-        found = runner.map(items)
-        seconds += time.perf_counter() - begun
-        wrong += len(found) != len(items)
-        wrong += sum(
-            not _as_expected(item, outcome, cap)
-            for item, outcome in zip(items, found, strict=False)
-        )
+        start = time.perf_counter()
+        outcomes = runner.map(items)
+        seconds += time.perf_counter() - start
+        wrong += len(outcomes) != len(items)
+        for item, outcome in zip(items, outcomes, strict=False):
+            wrong += not _is_expected(item, outcome, cap)
         idle = max(idle, opened.memory().get("fragmented", 0))
         for name in tallies:
             tallies[name] += getattr(runner.tally, name)
@@ -123,18 +124,21 @@ def stream(
         "seconds": seconds,
         "idle": idle,
         "cap": cap,
-        **_seen(device),
+        **_device_figures(device),
     }
 
 
 def _share(rng: random.Random, *, fitting: bool) -> float:
+    """Return the share of the cap that an item takes; one in fifty is too large, unless ``fitting``."""
     kind = rng.random()
     if kind < 0.9:
         return rng.uniform(0.001, _SMALL)
-    return rng.uniform(_SMALL, _FITS) if kind < 0.98 or fitting else rng.uniform(_LARGE, 2)
+    if kind < 0.98 or fitting:
+        return rng.uniform(_SMALL, _FITS)
+    return rng.uniform(_LARGE, 2)
 
 
-def _as_expected(item: Item, outcome: Any, cap: int) -> bool:
+def _is_expected(item: Item, outcome: Any, cap: int) -> bool:
     from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, Failure
 
     if item.size > cap:
@@ -147,10 +151,11 @@ def _allocating(device: str) -> Any:
 
     def run(batch: Sequence[Item]) -> list[int]:
         size = len(batch) * max(item.size for item in batch)
-        held = torch.empty(size - size // 2, dtype=torch.uint8, device=device)
-        more = torch.empty(size // 2, dtype=torch.uint8, device=device)
+        first_half = torch.empty(size - size // 2, dtype=torch.uint8, device=device)
+        second_half = torch.empty(size // 2, dtype=torch.uint8, device=device)
         numbers = torch.tensor([item.number for item in batch], device=device)
-        held[:8] = more[:8] = 1
+        first_half[:8] = 1
+        second_half[:8] = 1
         return [int(number) for number in numbers.cpu()]
 
     return run
@@ -170,7 +175,7 @@ def _pretending(cap: int) -> Any:
     return run
 
 
-def _seen(device: str) -> dict[str, Any]:
+def _device_figures(device: str) -> dict[str, Any]:
     if not device.startswith("cuda"):
         return {}
     import torch
@@ -182,30 +187,32 @@ def _seen(device: str) -> dict[str, Any]:
 
 
 def _expandable(device: str) -> bool | None:
-    """Return whether segments on a CUDA device can grow, by those that there are; None if none tells."""
+    """Return whether segments on a CUDA device can grow, by the existing ones; None if that is unknown."""
     import torch
 
     # In part without types.
     cuda: Any = torch.cuda
     index = torch.device(device).index or 0
-    told = [
+    are_expandable = [
         segment["is_expandable"]
         for segment in cuda.memory_snapshot()
         if segment.get("device") == index and "is_expandable" in segment
     ]
-    return any(told) if told else None
+    return any(are_expandable) if are_expandable else None
 
 
-def finding(what: str, found: dict[str, Any]) -> Finding:
-    """Say what became of the items of a stream."""
-    told = (
-        f"{found['items']:,} items in {found['batches']:,} batches, {found['out_of_memory']:,} out of memory,"
-        f" {found['failed']:,} failed, {found['wrong']} wrong; {found['seconds']:.1f} s"
+def finding(name: str, figures: dict[str, Any]) -> Finding:
+    """Return the figures of a stream as a finding."""
+    value = (
+        f"{figures['items']:,} items in {figures['batches']:,} batches, {figures['out_of_memory']:,} out of memory,"
+        f" {figures['failed']:,} failed, {figures['wrong']} wrong; {figures['seconds']:.1f} s"
     )
     within = True
-    if "peak_reserved" in found:
-        within = found["peak_reserved"] <= found["cap"]
-        told += f"; peak {found['peak_reserved'] / _MIB:,.0f} of {found['cap'] / _MIB:,.0f} MiB"
-        told += f", {found['idle'] / _MIB:,.0f} MiB idle"
-    met = not found["wrong"] and found["out_of_memory"] > 0 and within
-    return Finding(what, told, "0 wrong, some out of memory, within the cap", met, found)
+    if "peak_reserved" in figures:
+        within = figures["peak_reserved"] <= figures["cap"]
+        value += (
+            f"; peak {figures['peak_reserved'] / _MIB:,.0f} of {figures['cap'] / _MIB:,.0f} MiB"
+        )
+        value += f", {figures['idle'] / _MIB:,.0f} MiB idle"
+    met = not figures["wrong"] and figures["out_of_memory"] > 0 and within
+    return Finding(name, value, "0 wrong, some out of memory, within the cap", met, figures)

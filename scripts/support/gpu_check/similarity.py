@@ -1,4 +1,4 @@
-"""clip_similarity from end to end: how near it comes to bare forward passes, and whether it stays under its cap."""
+"""clip_similarity from end to end: its rate compared with bare forward passes, and whether it stays under its cap."""
 
 import os
 import random
@@ -15,37 +15,38 @@ from ..random_clip import write_clip
 from ..small_shards import random_caption, write_small_shards
 from . import recovery
 from .finding import Finding, Setting, needs
-from .process import results_of, run_at_once
+from .process import Call, results_of, run_at_once
 
-_GOAL, _L14_GOAL = 0.9, 2500
+# The least share of the rate of bare passes, and samples a second of ViT-L-14.
+_GOAL = 0.9
+_L14_GOAL = 2500
 _VOCABULARY = 49_000
-# Small shards: many end while all workers are busy. A batch has the pictures of one shard, so bare
-# passes take as many.
-_SAMPLES, _DIFFERENT = 250, 64
-# Seconds that must be left for fp32 as well.
+# Samples of a shard, and different shards. Small shards: many end while all workers are busy. A
+# batch has the pictures of one shard, so bare passes take as many.
+_SAMPLES = 250
+_DIFFERENT = 64
+# Remaining seconds that are enough for fp32 as well.
 _LONG = 300.0
 
 
 def throughput(setting: Setting) -> Iterator[Finding]:
-    """Score samples by CLIPs with random weights, beside forward passes on tensors that are on the device."""
+    """Score samples by CLIPs with random weights, compared with forward passes on tensors that are on the device."""
     cases = [("ViT-B-32", "bf16"), ("ViT-L-14", "bf16")] if setting.cuda else [("ViT-B-32", "fp32")]
-    if setting.cuda and setting.left > _LONG:
+    if setting.cuda and setting.remaining > _LONG:
         cases.append(("ViT-B-32", "fp32"))
     with ThreadPoolExecutor() as pool:
-        written = pool.submit(_shards, setting)
-        models = dict(
-            pool.map(
-                lambda base: (base, model_of(setting, base)), {base: None for base, _ in cases}
-            )
-        )
-        shards = written.result()
+        writing = pool.submit(_shards, setting)
+        bases = list(dict.fromkeys(base for base, _ in cases))
+        names = pool.map(lambda base: model_of(setting, base), bases)
+        models = dict(zip(bases, names, strict=True))
+        shards = writing.result()
     arguments = {
         "device": setting.device,
         "cases": [[models[base], precision] for base, precision in cases],
         "seconds": 0.5 if setting.quick else 4.0,
         "sizes": [_per_shard(setting)],
     }
-    peers = list(results_of((bare, arguments), setting.left))
+    peers = list(results_of((bare, arguments), setting.remaining))
     decoded = _decoding_alone(setting)
     yield decoded
     for (base, precision), peer in zip(cases, peers, strict=True):
@@ -61,9 +62,11 @@ def _compared(
     shards: list[str],
 ) -> Finding:
     """Score for about as long as a rate is measured, and compare with bare passes, or decoding where that is slower."""
-    workers, size = decoded["processes"], _per_shard(setting)
+    workers = decoded["processes"]
+    size = _per_shard(setting)
     bound = min(peer["rate"], decoded["rate"])
-    count = 4 * workers + max(2, round(bound * (0.5 if setting.quick else setting.seconds) / size))
+    seconds = 0.5 if setting.quick else setting.seconds
+    count = 4 * workers + max(2, round(bound * seconds / size))
     linked = _linked(shards, Path(setting.folder, "linked"), count)
     arguments = {
         "folder": linked,
@@ -71,22 +74,25 @@ def _compared(
         "model": model_of(setting, base),
     }
     arguments |= {"precision": precision, "device": setting.device, "jobs": workers}
-    (ours,) = run_at_once([(scored, arguments)], patience=setting.left)
+    (ours,) = run_at_once([(scored, arguments)], patience=setting.remaining)
     steady = ours["steady"]
-    told = (
+    value = (
         f"{steady:,.0f} samples/s while all {workers} workers are busy, {steady / peer['rate']:.0%} of {peer['rate']:,.0f}"
         f" bare in batches of {size} ({peer['whole']:,.0f} with captions of 77 tokens, {peer['image']:,.0f} by the image"
         f" tower alone); {ours['rate']:,.0f} from tars to ledgers with start and end of {ours['samples']:,} samples;"
         f" {ours['start']:.1f} s until models were loaded"
     )
     if ours["waits"] is not None:
-        told += f"; the device waited {ours['waits']:.0%} of the time"
-    goal, met = f"at least {_GOAL:.0%} of bare, or of decoding alone", steady >= _GOAL * bound
+        value += f"; the device waited {ours['waits']:.0%} of the time"
+    goal = f"at least {_GOAL:.0%} of bare, or of decoding alone"
+    is_met = steady >= _GOAL * bound
     if base == "ViT-L-14":
-        goal, met = f"at least {_GOAL:.0%} of bare; {_L14_GOAL:,}/s", met and steady >= _L14_GOAL
-    what = f"clip_similarity, {base}, {precision}"
+        goal = f"at least {_GOAL:.0%} of bare; {_L14_GOAL:,}/s"
+        is_met = is_met and steady >= _L14_GOAL
+    has_goal = setting.cuda and not setting.quick
+    name = f"clip_similarity, {base}, {precision}"
     details = {"ours": ours, "bare": peer}
-    return Finding(what, told, goal, None if setting.quick or not setting.cuda else met, details)
+    return Finding(name, value, goal, is_met if has_goal else None, details)
 
 
 def _decoding_alone(setting: Setting) -> Finding:
@@ -94,11 +100,11 @@ def _decoding_alone(setting: Setting) -> Finding:
     # As many as a run has workers.
     cores = 2 if setting.quick else len(os.sched_getaffinity(0))
     seconds = 0.5 if setting.quick else 3.0
-    rates = run_at_once([(decoding, {"seconds": seconds})] * cores, patience=setting.left)
-    told = f"{sum(rates):,.0f} samples/s by {cores} processes"
+    rates = run_at_once([(decoding, {"seconds": seconds})] * cores, patience=setting.remaining)
+    value = f"{sum(rates):,.0f} samples/s by {cores} processes"
     return Finding(
         "decoding, resizing and tokenizing alone",
-        told,
+        value,
         details={"rate": sum(rates), "processes": cores},
     )
 
@@ -111,25 +117,25 @@ def decoding(seconds: float) -> float:
 
     from ..bench.photos import SMALL, photographs
 
-    pictures, prepare = (
-        photographs(SMALL, 8, seed=5),
-        Prepare(geometry=Geometry(size=(224, 224), fit="short")),
-    )
+    pictures = photographs(SMALL, 8, seed=5)
+    prepare = Prepare(geometry=Geometry(size=(224, 224), fit="short"))
     words = clip_words()
     assert words is not None
     prepare(pictures[0], 1 << 29)
     words.tokens("the first imports a library", 77)
-    done, begun = 0, time.perf_counter()
-    while time.perf_counter() - begun < seconds:
-        prepare(pictures[done % len(pictures)], 1 << 29)
-        words.tokens(f"a stone bridge over the river in the rain, number {done}", 77)
-        done += 1
-    return done / (time.perf_counter() - begun)
+    count = 0
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        prepare(pictures[count % len(pictures)], 1 << 29)
+        words.tokens(f"a stone bridge over the river in the rain, number {count}", 77)
+        count += 1
+    return count / (time.perf_counter() - start)
 
 
 def cap(setting: Setting) -> Iterator[Finding]:
-    """Score under a cap that is little more than the weights, beside a process that takes memory of the same device."""
-    model, shards = model_of(setting, "ViT-B-32"), _shards(setting)[:20]
+    """Score under a cap that is little more than the weights, while another process takes memory of the same device."""
+    model = model_of(setting, "ViT-B-32")
+    shards = _shards(setting)[:20]
     memory = "1GiB" if setting.cuda else None
     arguments = {
         "device": setting.device,
@@ -138,30 +144,29 @@ def cap(setting: Setting) -> Iterator[Finding]:
         "memory": memory,
         "folder": setting.folder,
     }
-    beside = {
+    other_arguments = {
         "device": setting.device,
         "cap": recovery.cap_of(setting),
         "count": 300,
         "rounds": 2,
         "seed": 3,
     }
-    found, other = run_at_once(
-        [(capped, arguments), (recovery.stream, beside)], patience=setting.left
-    )
-    complete = found["samples"] == len(shards) * _per_shard(setting) and not found["without"]
-    told = f"{found['samples']:,} samples, {found['without']} without a value"
-    if "peak" in found:
-        told += f"; peak {found['peak'] / 2**20:,.0f} MiB"
-    met = complete and found.get("peak", 0) <= 1 << 30
+    calls: list[Call] = [(capped, arguments), (recovery.stream, other_arguments)]
+    figures, other = run_at_once(calls, patience=setting.remaining)
+    has_all = figures["samples"] == len(shards) * _per_shard(setting)
+    value = f"{figures['samples']:,} samples, {figures['without']} without a value"
+    if "peak" in figures:
+        value += f"; peak {figures['peak'] / 2**20:,.0f} MiB"
+    met = has_all and not figures["without"] and figures.get("peak", 0) <= 1 << 30
     name = f"clip_similarity, --gpu-memory {memory}" if memory else "clip_similarity in one process"
-    yield Finding(f"{name}, beside another", told, "all values, within the cap", met, found)
+    yield Finding(f"{name}, beside another", value, "all values, within the cap", met, figures)
     yield recovery.finding("random items in the other process", other)
 
 
 def bare(
     device: str, cases: list[tuple[str, str]], seconds: float, sizes: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
-    """Yield, for each model and precision, samples a second on tensors that are there, at the best of some batch sizes."""
+    """Yield, for each model and precision, samples a second on tensors on the device, at the best of some batch sizes."""
     from wdsflow.stages.scores.model.clip.load_clip import load_clip
 
     for model, precision in cases:
@@ -180,7 +185,7 @@ def _bare(clip: Any, device: str, seconds: float, sizes: Sequence[int]) -> dict[
         length = max(len(tokens) for tokens in _captions(size))
         # As Clip.texts.
         length += -length % 8 if device.startswith("cuda") else 0
-        found: dict[str, Any] = {"batch": size, "tokens": length}
+        figures: dict[str, Any] = {"batch": size, "tokens": length}
         for name, count in (("rate", length), ("whole", clip.text.context)):
             tokens = torch.randint(1, _VOCABULARY, (size, count), device=device)
 
@@ -188,12 +193,11 @@ def _bare(clip: Any, device: str, seconds: float, sizes: Sequence[int]) -> dict[
                 return clip.model.encode_image(pictures) * clip.text(tokens)
 
             with torch.inference_mode(), current_device(device):
-                found[name] = rate(both, size, seconds / len(sizes) / 3)
+                figures[name] = rate(both, size, seconds / len(sizes) / 3)
         with torch.inference_mode(), current_device(device):
-            found["image"] = rate(
-                partial(clip.model.encode_image, pictures), size, seconds / len(sizes) / 3
-            )
-        best = max(best, found, key=lambda each: float(each["rate"]))
+            encode_image = partial(clip.model.encode_image, pictures)
+            figures["image"] = rate(encode_image, size, seconds / len(sizes) / 3)
+        best = max(best, figures, key=lambda rates: float(rates["rate"]))
     return best
 
 
@@ -201,7 +205,8 @@ def _captions(count: int) -> list[list[int]]:
     """Return the tokens of captions such as those of the shards."""
     from wdsflow.stages.scores.model.clip.clip_words import clip_words
 
-    words, rng = clip_words(), random.Random(5)
+    words = clip_words()
+    rng = random.Random(5)
     assert words is not None
     return [words.tokens(random_caption(rng), 77) for _ in range(count)]
 
@@ -209,12 +214,13 @@ def _captions(count: int) -> list[list[int]]:
 def rate(forward: Any, size: int, seconds: float) -> float:
     """Return items a second of a function that computes ``size`` of them on a device."""
     forward()
-    done, begun = 0, time.perf_counter()
-    while not done or time.perf_counter() - begun < seconds:
+    items = 0
+    start = time.perf_counter()
+    while not items or time.perf_counter() - start < seconds:
         # Waits for the device.
         float(forward().sum())
-        done += size
-    return done / (time.perf_counter() - begun)
+        items += size
+    return items / (time.perf_counter() - start)
 
 
 def score(
@@ -232,33 +238,34 @@ def score(
     shutil.rmtree(folder, ignore_errors=True)
     ends: list[float] = []
     sizes: list[int] = []
-    busy = _Busy(options["device"])
+    utilization = _Utilization(options["device"])
 
     def begin(_: int, __: str) -> Any:
         ends.append(time.perf_counter())
-        busy.start()
-        return ended_shard
+        utilization.start()
+        return end_shard
 
-    def ended_shard(record: Any) -> None:
+    def end_shard(record: Any) -> None:
         ends.append(time.perf_counter())
         sizes.append(getattr(record, "samples", 0))
 
     recipe = Recipe(
         scores=(f'clip_similarity(model="{model}", pretrained="", precision="{precision}")',)
     )
-    begun = time.perf_counter()
+    start = time.perf_counter()
     report = measure_shards(shards, folder, recipe, RunOptions(begin=begin, **options))
-    ended = time.perf_counter()
+    end = time.perf_counter()
     if report.failures:
         raise RuntimeError(f"a shard failed: {report.failures[0]}")
-    samples, loaded = report.total("samples"), ends[0]
+    samples = report.total("samples")
+    loaded = ends[0]
     return {
         "samples": samples,
-        "seconds": ended - loaded,
-        "start": loaded - begun,
-        "rate": samples / (ended - loaded),
+        "seconds": end - loaded,
+        "start": loaded - start,
+        "rate": samples / (end - loaded),
         "steady": steady_rate(ends[1:], sizes, options.get("jobs") or 0),
-        "waits": busy.idle(),
+        "waits": utilization.idle(),
         "without": sum(sum(record.failed.values()) for record in report.records),
     }
 
@@ -269,13 +276,14 @@ def steady_rate(ends: Sequence[float], sizes: Sequence[int], workers: int) -> fl
     These are the 2 * workers-th end and the (n - workers)-th: shards that are begun before an
     interval and end in it are as many as those that are begun in it and end after it.
     """
-    first, last = 2 * workers - 1, len(ends) - workers - 1
+    first = 2 * workers - 1
+    last = len(ends) - workers - 1
     if not workers or last <= first:
         return 0.0
     return sum(sizes[first + 1 : last + 1]) / max(ends[last] - ends[first], 1e-9)
 
 
-class _Busy:
+class _Utilization:
     """Asks nvidia-smi ten times a second for the share of time in which the device ran a kernel."""
 
     def __init__(self, device: str) -> None:
@@ -313,19 +321,20 @@ def capped(
     device: str, model: str, shards: list[str], memory: str | None, folder: str
 ) -> dict[str, Any]:
     """Score in this process, whose peak PyTorch knows."""
-    found = score(shards, Path(folder, "capped"), model, device=device, gpu_memory=memory, jobs=0)
+    figures = score(shards, Path(folder, "capped"), model, device=device, gpu_memory=memory, jobs=0)
     if device.startswith("cuda"):
         import torch
 
-        found["peak"] = int(torch.cuda.max_memory_reserved(device))
-    return found
+        figures["peak"] = int(torch.cuda.max_memory_reserved(device))
+    return figures
 
 
 def model_of(setting: Setting, base: str) -> str:
+    """Write a CLIP with random weights; return its name for OpenCLIP."""
     needs("open_clip", "PIL", "simplejpeg")
-    whole = setting.cuda and not setting.quick
-    layers = None if whole else {"layers": 1}
-    folder = Path(setting.folder, base if whole else f"one-layer-{base}")
+    has_all_layers = setting.cuda and not setting.quick
+    layers = None if has_all_layers else {"layers": 1}
+    folder = Path(setting.folder, base if has_all_layers else f"one-layer-{base}")
     return write_clip(folder, base=base, vision=layers, text=layers)
 
 

@@ -1,4 +1,4 @@
-"""What makes the towers of a CLIP faster, and how far it changes embeddings: each variant by its rate and its cosine."""
+"""Variants of the towers of a CLIP that may be faster: the rate of each, and how far it changes embeddings."""
 
 import time
 from collections.abc import Iterator
@@ -11,8 +11,9 @@ from .similarity import model_of, rate
 
 # Pictures whose embeddings are compared with those in fp32.
 _COMPARED = 64
-# Batches of the text tower, each of another shape; seconds for them.
-_SHAPES, _LONGEST = 64, 6.0
+# Batches of the text tower, each of another shape, and seconds for them.
+_SHAPES = 64
+_LONGEST = 6.0
 
 
 def towers(setting: Setting) -> Iterator[Finding]:
@@ -25,15 +26,15 @@ def towers(setting: Setting) -> Iterator[Finding]:
         "size": 2 if small else 512,
         "seconds": 0.0 if small else 1.5,
     }
-    for found in results_of((variants, arguments), setting.left):
-        told = found["failed"] if "failed" in found else f"{found['rate']:,.0f}/s"
-        if "cosine" in found:
-            told += f", smallest cosine to fp32 {found['cosine']:.5f}"
-        if "alike" in found:
-            told += f", smallest cosine to the one before {found['alike']:.5f}"
-        if "shapes" in found:
-            told += f", {found['shapes']} shapes"
-        yield Finding(f"{base}, {found['variant']}", told, details=found)
+    for figures in results_of((variants, arguments), setting.remaining):
+        value = figures["failed"] if "failed" in figures else f"{figures['rate']:,.0f}/s"
+        if "cosine" in figures:
+            value += f", smallest cosine to fp32 {figures['cosine']:.5f}"
+        if "alike" in figures:
+            value += f", smallest cosine to the one before {figures['alike']:.5f}"
+        if "shapes" in figures:
+            value += f", {figures['shapes']} shapes"
+        yield Finding(f"{base}, {figures['variant']}", value, details=figures)
 
 
 def variants(device: str, model: str, size: int, seconds: float) -> Iterator[dict[str, Any]]:
@@ -51,8 +52,8 @@ def variants(device: str, model: str, size: int, seconds: float) -> Iterator[dic
     half = pictures.bfloat16()
 
     def measured(variant: str) -> dict[str, Any]:
-        found = _unit(net.visual(half[:_COMPARED]))
-        cosine = float((found * expected).sum(-1).min())
+        features = _unit(net.visual(half[:_COMPARED]))
+        cosine = float((features * expected).sum(-1).min())
         return {
             "variant": variant,
             "rate": rate(lambda: net.visual(half), size, seconds),
@@ -85,7 +86,7 @@ def _quick_gelus(net: Any, half: Any, seconds: float) -> Iterator[dict[str, Any]
     import torch
     from open_clip.transformer import QuickGELU
 
-    found = None
+    first = None
     for name, make in (
         ("QuickGELU in place of GELU", QuickGELU),
         ("QuickGELU in one kernel", _OneKernel),
@@ -97,10 +98,12 @@ def _quick_gelus(net: Any, half: Any, seconds: float) -> Iterator[dict[str, Any]
         except Exception as error:  # noqa: BLE001 - without CUDA, for instance
             yield {"variant": name, "failed": f"{type(error).__name__}: {error}"[:200]}
             continue
-        found = features if found is None else found
-        cosine = float((features * found).sum(-1).min())
-        each = {"variant": name, "rate": rate(lambda: net.visual(half), len(half), seconds)}
-        yield each | ({"alike": cosine} if features is not found else {})
+        figures = {"variant": name, "rate": rate(lambda: net.visual(half), len(half), seconds)}
+        if first is None:
+            first = features
+        else:
+            figures["alike"] = float((features * first).sum(-1).min())
+        yield figures
     torch.cuda.empty_cache()
 
 
@@ -125,7 +128,7 @@ class _Attention:
     """Self-attention on views of one projection."""
 
     def __init__(self, attention: Any) -> None:
-        self._of = attention
+        self._attention = attention
 
     def __call__(self, q_x: Any, k_x: Any = None, v_x: Any = None, attn_mask: Any = None) -> Any:
         from torch.nn.functional import linear, scaled_dot_product_attention
@@ -133,11 +136,13 @@ class _Attention:
         assert k_x is None
         assert v_x is None
         assert attn_mask is None
-        of, (count, length, width) = self._of, q_x.shape
-        packed = linear(q_x, of.in_proj_weight, of.in_proj_bias)
-        query, key, value = packed.view(count, length, 3, of.num_heads, -1).permute(2, 0, 3, 1, 4)
-        found = scaled_dot_product_attention(query, key, value)
-        return of.out_proj(found.transpose(1, 2).reshape(count, length, width))
+        attention = self._attention
+        count, length, width = q_x.shape
+        packed = linear(q_x, attention.in_proj_weight, attention.in_proj_bias)
+        heads = packed.view(count, length, 3, attention.num_heads, -1)
+        query, key, value = heads.permute(2, 0, 3, 1, 4)
+        attended = scaled_dot_product_attention(query, key, value)
+        return attention.out_proj(attended.transpose(1, 2).reshape(count, length, width))
 
 
 def _texts(net: Any, device: str, size: int) -> Iterator[dict[str, Any]]:
@@ -148,22 +153,26 @@ def _texts(net: Any, device: str, size: int) -> Iterator[dict[str, Any]]:
     from wdsflow.stages.scores.model.clip.text_tower import TextTower
 
     tower = TextTower(net)
-    ways: dict[str, AbstractContextManager[None]] = {
+    contexts: dict[str, AbstractContextManager[None]] = {
         "text tower, attention as PyTorch chooses": nullcontext(),
         "text tower, without cuDNN's (in use)": current_device(device),
     }
-    for seed, (name, way) in enumerate(ways.items()):
-        # Shapes that the other way has not seen.
+    most_shapes = _SHAPES if size > 4 else 2
+    for seed, (name, context) in enumerate(contexts.items()):
+        # Shapes that were not used in the other context.
         draw = torch.Generator().manual_seed(seed)
-        done, shapes, begun = 0, 0, time.perf_counter()
-        with way:
-            while shapes < (_SHAPES if size > 4 else 2) and time.perf_counter() - begun < _LONGEST:
+        texts = 0
+        shapes = 0
+        start = time.perf_counter()
+        with context:
+            while shapes < most_shapes and time.perf_counter() - start < _LONGEST:
                 count = int(torch.randint(max(1, size // 2), size + 1, (1,), generator=draw))
                 length = int(torch.randint(8, 40, (1,), generator=draw))
                 tokens = torch.randint(1, 49_000, (count, length), device=device)
                 float(tower(tokens).sum())
-                done, shapes = done + count, shapes + 1
-        yield {"variant": name, "rate": done / (time.perf_counter() - begun), "shapes": shapes}
+                texts += count
+                shapes += 1
+        yield {"variant": name, "rate": texts / (time.perf_counter() - start), "shapes": shapes}
 
 
 def _unit(features: Any) -> Any:

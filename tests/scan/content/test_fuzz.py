@@ -10,7 +10,7 @@ import pytest
 
 from tests.pictures import encoded, hurt, noise, other_images, photo
 from wdsflow.images.image_header import read_header
-from wdsflow.scan import evidence
+from wdsflow.scan import statuses
 from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.content.image_end import ends_early
 from wdsflow.scan.content.image_header_notes import header_status, image_notes
@@ -19,22 +19,22 @@ from wdsflow.scan.content.text_content import look_at_json, look_at_text
 from wdsflow.scan.naming import TALLIES
 
 STATUSES = {
-    evidence.OK,
-    evidence.NO_LIBRARY,
-    evidence.NOT_ZIPPED,
-    evidence.PARTLY,
-    evidence.SUSPECT,
-    evidence.UNKNOWN,
-    evidence.OPAQUE,
-    evidence.BAD,
-    evidence.EMPTY,
-    evidence.BLANK,
-    evidence.NOT_UTF8,
-    evidence.NO_CAPTION,
-    evidence.BOMB,
-    evidence.BIG,
-    evidence.BIG_BAD,
-    evidence.UNSAFE,
+    statuses.OK,
+    statuses.NO_LIBRARY,
+    statuses.NOT_ZIPPED,
+    statuses.PARTLY,
+    statuses.SUSPECT,
+    statuses.UNKNOWN,
+    statuses.OPAQUE,
+    statuses.BAD,
+    statuses.EMPTY,
+    statuses.BLANK,
+    statuses.NOT_UTF8,
+    statuses.NO_CAPTION,
+    statuses.BOMB,
+    statuses.BIG,
+    statuses.BIG_BAD,
+    statuses.UNSAFE,
 }
 CAPTION = "A photo of a dog &amp; a cat in São Paulo <br> IMG_1.jpg\n".encode()
 DOCUMENT = json.dumps(

@@ -16,7 +16,9 @@ from wdsflow.readers.wanted_fields import refused
 from wdsflow.readers.webdataset import WebDataset02, WebDataset1
 from wdsflow.scan.content.other import EXTENSIONS, kind_of
 from wdsflow.scan.content_scan import ContentScanner
-from wdsflow.scan.evidence import PARTLY, SUSPECT, UNSAFE, Part, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import PARTLY, SUSPECT, UNSAFE
 
 OTHERS = sorted(set().union(*EXTENSIONS.values()) - EXTENSIONS["image"] | {"bin", "mp4", "pt"})
 FIELDS = [

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.readers.shapes import shape
-from wdsflow.scan.evidence import JsonKey, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import JsonKey, ShardEvidence
+from wdsflow.scan.shapes import Run, Runs, Shape, ShapeCount
 from wdsflow.shards.source.base import named
 from wdsflow.validate.rules.kit.shape_edits import (
     ShapeEdits,

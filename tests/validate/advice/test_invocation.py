@@ -11,7 +11,7 @@ from wdsflow.validate import Finding, Repair
 from wdsflow.validate.advice.invocation import Invocation
 from wdsflow.validate.advice.settle import settle
 from wdsflow.validate.finding import Advice
-from wdsflow.validate.rules.kit.families import flag
+from wdsflow.validate.rules.kit.training_rules import flag
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from wdsflow.repair import RepairPlan
 from wdsflow.scan.evidence import Evidence, Level
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.source.base import named
-from wdsflow.validate.advice import repair_forecast
+from wdsflow.validate.advice import typical_shards
 from wdsflow.validate.advice.repair_choice import choose_repair
 from wdsflow.validate.advice.repair_forecast import RepairForecast
 
@@ -73,7 +73,7 @@ def test_only_shards_whose_outcome_is_in_doubt_are_read_again(tmp_path: Path):
 def test_of_many_shards_of_a_kind_two_decide_and_all_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(repair_forecast, "_SMALL_SET", 0)
+    monkeypatch.setattr(typical_shards, "_SMALL_SET", 0)
     captions = [
         samples(3, start=10 * n, jpg=PICTURE, txt="un café".encode("cp1252")) for n in range(6)
     ]
@@ -91,7 +91,7 @@ def test_where_images_are_not_decoded_each_shard_in_doubt_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """This is how shards on a server are read."""
-    monkeypatch.setattr(repair_forecast, "_SMALL_SET", 0)
+    monkeypatch.setattr(typical_shards, "_SMALL_SET", 0)
     shards = [sorted(pairs(4, start=10 * n), key=lambda member: member[0][-3:]) for n in range(5)]
     repairs, read = forecast(tmp_path, shards, "headers")
     assert choose_repair(repairs).after[0].usable == 20
@@ -102,7 +102,7 @@ def test_where_images_are_not_decoded_each_shard_in_doubt_is_read_once(
 def test_an_encoding_is_guessed_only_if_the_captions_of_all_shards_make_sense_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(repair_forecast, "_SMALL_SET", 0)
+    monkeypatch.setattr(typical_shards, "_SMALL_SET", 0)
     captions = ["un café".encode("cp1252")] * 3 + ["кошка на снегу".encode("koi8-r")]
     shards = [
         samples(3, start=10 * n, jpg=PICTURE, txt=caption) for n, caption in enumerate(captions)

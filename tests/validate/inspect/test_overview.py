@@ -9,13 +9,10 @@ from wdsflow.scan.evidence import (
     FieldCount,
     ImageFacts,
     JsonKey,
-    Part,
-    Run,
-    Runs,
-    ShapeCount,
     ShardEvidence,
     Tally,
 )
+from wdsflow.scan.shapes import Part, Run, Runs, ShapeCount
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.inspect.overview import overview

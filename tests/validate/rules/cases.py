@@ -7,7 +7,8 @@ from tests.validate.rules import build
 from tests.validate.rules.build import ZEROS, Case, claims, jpeg, pairs, png, samples, tar, words
 from tests.validate.rules.layout_sets import IMAGE, named, several, talk
 from wdsflow.readers.base import Options
-from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, Tally
+from wdsflow.scan.evidence import Tally
+from wdsflow.scan.shapes import Part, Run, Runs, ShapeCount
 
 SOUND = tar(pairs(30))
 READERS = ("open-clip-3.3", "open-clip-4", "webdataset-1", "datasets", "ray-data")

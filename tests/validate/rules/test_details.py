@@ -10,7 +10,8 @@ from tests.validate.rules.cases import SOUND
 from wdsflow import check
 from wdsflow.readers import Options
 from wdsflow.readers.open_clip.versions import FeedReader
-from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Part, Run, Runs, ShapeCount
 from wdsflow.shards.source.base import named
 from wdsflow.validate import Repair
 from wdsflow.validate.catalog.run_rules import run_rules

@@ -58,6 +58,18 @@ def test_the_reasons_add_up_to_the_samples_that_are_lost(tmp_path, name, reader)
     ), verdict.reasons
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["members apart, and some samples without a caption", "dots that merge samples into two"],
+)
+def test_the_findings_add_up_to_the_samples_that_are_lost(tmp_path, name):
+    write(tmp_path, MIXED[name])
+    report = check(tmp_path / "s", ["open-clip-3.3"], jobs=1)
+    (verdict,) = report.verdicts
+    lost = sum(finding.lost.get(verdict.reader, 0) for finding in report.findings)
+    assert lost == verdict.samples - verdict.usable > 0
+
+
 @pytest.mark.deep
 def test_each_of_many_samples_that_dots_merge_counts(tmp_path):
     write(tmp_path, MIXED["dots that merge samples"])

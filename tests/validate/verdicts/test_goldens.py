@@ -18,8 +18,9 @@ from PIL import Image
 from tests.validate.rules.build import Case, jpeg, pairs, png, samples, tar, words
 from tests.validate.rules.cases import CASES, SOUND
 from wdsflow.readers import READERS, Options, scan_options
-from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence
+from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.shapes import Runs
 from wdsflow.shards.source.base import named
 from wdsflow.validate.verdicts.judge import judge
 

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from tests.readers.shapes import shape
 from wdsflow.readers import READERS
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.evidence import BAD, OK, UNSAFE, Evidence, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector
+from wdsflow.scan.shapes import Part
+from wdsflow.scan.statuses import BAD, OK, UNSAFE
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.judge import judge

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import (
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.runs import is_junk_run
+from wdsflow.scan.shapes import Part, ShapeCount
+from wdsflow.scan.statuses import (
     BIG,
     BIG_BAD,
     BLANK,
@@ -22,13 +25,8 @@ from wdsflow.scan.evidence import (
     NO_LIBRARY,
     NOT_IMAGE,
     NOT_UTF8,
-    Part,
-    ShapeCount,
-    ShardEvidence,
 )
-from wdsflow.scan.runs import is_junk_run
 
-from ...verdicts.verdict import Verdict
 from .base import Context
 from .field_roles import ROLES, alternative, has_role
 from .folded_shapes import fold, undotted
@@ -82,7 +80,7 @@ def attributed(context: Context, reader: Reader) -> Lost:
 
 
 def _attributed(context: Context, reader: Reader) -> Lost:
-    verdict = _verdict_of(context, reader)
+    verdict = context.verdict_of(reader.name)
     if verdict is None or verdict.run is not None or verdict.outcome == "crashes":
         return {}
     needs: FieldNeeds | None = None
@@ -99,13 +97,6 @@ def _attributed(context: Context, reader: Reader) -> Lost:
     elif rest < 0:
         _give_back(lost, -rest)
     return +lost
-
-
-def _verdict_of(context: Context, reader: Reader) -> Verdict | None:
-    for verdict in context.verdicts:
-        if verdict.reader == reader.name:
-            return verdict
-    return None
 
 
 def _in_shard(

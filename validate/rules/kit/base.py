@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import Sidecars
-from wdsflow.scan.evidence import Evidence, Part, Shape, ShardEvidence, Tally
+from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally
+from wdsflow.scan.shapes import Part, Shape
 from wdsflow.text.shell import command, escape, quote_path
 from wdsflow.text.words import how_many, listed
 
@@ -56,6 +57,22 @@ class Context:
     def names(self) -> tuple[str, ...]:
         """Return the names of all chosen readers."""
         return tuple(reader.name for reader in self.readers)
+
+    def reader_named(self, name: str) -> Reader:
+        """Return the chosen reader of a name."""
+        return next(reader for reader in self.readers if reader.name == name)
+
+    def verdict_of(self, name: str) -> "Verdict | None":
+        """Return the verdict of a reader, by its name; None if it is not judged."""
+        for verdict in self.verdicts:
+            if verdict.reader == name:
+                return verdict
+        return None
+
+    def usable_samples(self, name: str) -> int:
+        """Return how many samples reach a batch of a reader, by its name; 0 if it is not judged."""
+        verdict = self.verdict_of(name)
+        return 0 if verdict is None else verdict.usable
 
     def fates(self, reader: Reader, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of a run of that shape, computed once per reader and shape."""

@@ -3,8 +3,11 @@
 from typing import Literal
 
 from wdsflow.readers.base import BAD_MARK, Reader
-from wdsflow.scan.evidence import OK, Part, Shape, ShardEvidence
+from wdsflow.readers.wanted_fields import extension_of
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES
+from wdsflow.scan.shapes import Part, Shape
+from wdsflow.scan.statuses import OK
 
 from .base import Context
 from .folded_shapes import is_wild
@@ -73,7 +76,7 @@ def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) 
     candidates: dict[str, int] = {}
     for part in shape:
         name = part.suffix.lower()
-        extension = name.removesuffix(".gz").rpartition(".")[2]
+        extension = extension_of(name)
         if extension in extensions and not is_wild(shard, name):
             candidates[name] = extensions.index(extension)
     return min(candidates, key=lambda name: candidates[name], default="")

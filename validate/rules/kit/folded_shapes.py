@@ -6,8 +6,9 @@ sample, so that the work grows with the number of different shapes.
 """
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Part, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import is_dotted, is_numbered
+from wdsflow.scan.shapes import Part, Shape, ShapeCount
 
 from .base import Context
 

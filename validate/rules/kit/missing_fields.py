@@ -7,8 +7,9 @@ from functools import partial
 from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.runs import is_junk_run, merged
+from wdsflow.scan.shapes import Shape
 
 from .base import Context
 from .field_roles import ROLES, Role, accepted_fields, alternative, fields_in, has_role

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from wdsflow.readers.base import BAD_MARK, Reader
-from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShardEvidence
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Part, Shape
+from wdsflow.scan.statuses import OK, OPAQUE, UNKNOWN, UNSAFE
 
 from .base import Context
 from .folded_shapes import folded

@@ -4,26 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from wdsflow.readers.wanted_fields import IMAGE_TROUBLE
+from wdsflow.readers.wanted_fields import IMAGE_TROUBLE, extension_of
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import (
-    BAD,
-    BLANK,
-    EMPTY,
-    NO_CAPTION,
-    NOT_UTF8,
-    OK,
-    OPAQUE,
-    UNKNOWN,
-    Part,
-    Run,
-    Runs,
-    Shape,
-    ShapeCount,
-    ShardEvidence,
-)
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, is_side_image
+from wdsflow.scan.shapes import Part, Run, Runs, Shape, ShapeCount
+from wdsflow.scan.statuses import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK, OPAQUE, UNKNOWN
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import is_option
@@ -59,7 +46,7 @@ def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
 
 def _usual_name(name: str) -> str:
     """Return the name that readers know for a field of captions or images; "" if it is neither."""
-    extension = name.removesuffix(".gz").rpartition(".")[2]
+    extension = extension_of(name)
     if extension in CAPTIONS and extension not in _LABELS:
         return CAPTION
     if extension in IMAGES and extension not in _UNOPENED and not is_side_image(name):

@@ -9,8 +9,8 @@ from .nearest_paths import nearest_ledger
 from .typed import Typed, free
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.caption_search import NoCaptions
-    from wdsflow.filtering.json_names import NoJsonValue
+    from wdsflow.filtering.inputs.caption_search import NoCaptions
+    from wdsflow.filtering.inputs.json_names import NoJsonValue
 
 # A predicate for any shards.
 _EXAMPLE = "min_side >= 200"

@@ -11,11 +11,11 @@ from wdsflow.text.shell import escape
 from .typed import Typed, free
 
 if TYPE_CHECKING:
+    from wdsflow.joining.join_on import WrongJoin
     from wdsflow.packing.folder_names import PatternName
     from wdsflow.packing.rows.folder_rows import HoldsTables
     from wdsflow.packing.rows.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
-    from wdsflow.reshaping.graft.join_on import WrongJoin
     from wdsflow.table_files.errors import NoColumn, NoTable
 
 # The values of --ambiguous, and what they do.
@@ -81,7 +81,7 @@ def _pack_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
 
 def _graft_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
     """Yield the command with existing columns, if each column that is named has one."""
-    from wdsflow.reshaping.graft.join_on import parse_on, parse_set
+    from wdsflow.joining.join_on import parse_on, parse_set
 
     on, fields = typed.given["on"], typed.given["fields"]
     join_column = parse_on(on).column
@@ -110,6 +110,21 @@ def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
         yield f"such as: {typed.again(tables=tables)}"
     elif error.near:
         yield f"such as: {typed.again(table=error.near)}"
+
+
+def columns_to_set(typed: Typed) -> Iterator[str]:
+    """Yield the command of a joined table with columns to set."""
+    from wdsflow.joining.join_on import parse_on
+    from wdsflow.joining.table_files import locate_table
+    from wdsflow.table_files.errors import TableError
+
+    try:
+        columns = locate_table(typed.given["join"]).columns()
+        on = parse_on(typed.given.get("join_on", "key")).column
+    except (TableError, ValueError):
+        return
+    for column in [name for name in columns if name != on][:_SUGGESTED]:
+        yield f"such as: {typed.again(join_set=[f'txt={column}'])}"
 
 
 def advise_on_candidates(error: "WhichColumn", typed: Typed) -> Iterator[str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
+from wdsflow.filtering.model_precision import with_precision
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.run_filter import with_precision
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.score_costs import ScoreCost, score_costs
@@ -34,7 +34,7 @@ def model_lines(
         scored = Layout(local_folder(ledger))
         recipe = as_scored(canonical_recipe(recipe), scored)
         stored = stored_scores(recipe, scored)
-    costs = score_costs(with_precision(recipe, options)[0], folders, stored)
+    costs = score_costs(with_precision(recipe, options).recipe, folders, stored)
     if not costs:
         return
     yield "scores by models:"

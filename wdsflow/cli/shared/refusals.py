@@ -35,7 +35,7 @@ from .typed import Typed, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.ledger.ledger_metadata import MissingScore, SettledByLedger
-    from wdsflow.filtering.pass_engine import TooLittleMemory
+    from wdsflow.filtering.passes.pass_engine import TooLittleMemory
     from wdsflow.filtering.run_options import LocalOnly
     from wdsflow.indexing.run_index import PartOfSet
     from wdsflow.table_files.errors import TableError

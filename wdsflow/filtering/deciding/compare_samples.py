@@ -10,7 +10,7 @@ from wdsflow.filtering.run_folder import Layout
 from wdsflow.memory.batching.exceptions import describe
 from wdsflow.shards.atomic import scratch_folder
 from wdsflow.stages.scores.base import DatasetScore, QueryScore
-from wdsflow.stages.scores.compared_table import CREATE_COMPARED
+from wdsflow.stages.scores.comparing.compared_table import CREATE_COMPARED
 from wdsflow.tables import Tables
 
 from .broken_scores import MOST, BrokenRunError, BrokenScoreError, is_fault

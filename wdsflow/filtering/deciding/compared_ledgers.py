@@ -15,7 +15,8 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     calls_of,
     read_metadata,
 )
-from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
+from wdsflow.filtering.predicates.catalog import RankedNumber
+from wdsflow.filtering.predicates.ledger_columns import gathers_like
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.table_files.parquet_file import pattern_of
 from wdsflow.tables import Tables

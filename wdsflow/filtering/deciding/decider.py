@@ -5,7 +5,7 @@ alone, so a sample is decided by the same term whether its scores are computed n
 ledger.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import compress
 from typing import TypeAlias
@@ -13,10 +13,8 @@ from typing import TypeAlias
 from wdsflow.expressions.evaluator import Decisions, Evaluator
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.expressions.steps import ScoreStep, steps_of
-from wdsflow.filtering.ledger.ledger_metadata import MissingScore
+from wdsflow.expressions.steps import ScoreStep
 from wdsflow.filtering.ledger.sample_table import Judgement, Row, SampleTable
-from wdsflow.filtering.samples import DROPPED
 
 from .plan import FilterPlan
 from .row_values import evaluate, reason
@@ -31,14 +29,20 @@ class Decider:
 
     Args:
         expression: the predicate.
-        among_kept: the scores that compare only samples that all other terms keep.
+        steps: its scores, in the order in which they are computed.
+        terms: its terms, in the order in which a false one is named; by default that of an ``Evaluator``.
     """
 
-    def __init__(self, expression: Expression, among_kept: Collection[ScoreCall] = ()) -> None:
+    def __init__(
+        self,
+        expression: Expression,
+        steps: Sequence[ScoreStep],
+        terms: Sequence[Term] | None = None,
+    ) -> None:
         self.expression = expression
-        self.evaluator = Evaluator(expression)
+        self.steps = steps
+        self.evaluator = Evaluator(expression, terms)
         self.terms: Sequence[Term] = self.evaluator.terms
-        self.steps: list[ScoreStep] = steps_of(expression, among_kept)
 
     @cached_property
     def _start(self) -> tuple[Judgement | None, tuple[ScoreCall, ...]]:
@@ -130,46 +134,7 @@ def decider_of(plan: FilterPlan) -> Decider | None:
     """Return the decider of a plan, None without a predicate; cached per process."""
     if plan.expression is None:
         return None
-    return Decider(plan.expression, plan.compared_among_kept)
-
-
-def set_outcomes(plan: FilterPlan, table: SampleTable) -> None:
-    """Set the outcomes of samples by their scores. Raises MissingScore if one of a required score is missing."""
-    decider = decider_of(plan)
-    if decider is not None:
-        decider.advance(table, table.readable)
-    for row in table.rows:
-        row.outcome, row.term, row.error, row.detail = "kept", None, None, None
-        if row.trouble.startswith(DROPPED):
-            row.outcome = "dropped"
-            row.term = row.trouble.removeprefix(DROPPED)
-            row.detail = row.trouble_detail or None
-        elif row.trouble:
-            row.quarantine(row.trouble, row.trouble_detail)
-        elif decider is not None:
-            _set_outcome(plan, table, row)
-
-
-def _set_outcome(plan: FilterPlan, table: SampleTable, row: Row) -> None:
-    """Set the outcome of a readable sample by its judgement."""
-    judgement = row.judgement
-    if judgement is None:
-        missing = table.needed_by(row)[0]
-        raise MissingScore(
-            str(missing),
-            f"{missing} was not computed for sample {row.number}, and maybe for others",
-        )
-    if judgement.keep:
-        return
-    row.term = str(judgement.term)
-    if judgement.unknown is None:
-        row.outcome = "dropped"
-        return
-    if plan.recipe.unknown == "quarantine":
-        row.quarantine(judgement.unknown.slug, judgement.unknown.detail)
-        return
-    row.outcome = "kept" if plan.recipe.unknown == "keep" else "dropped"
-    row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
+    return Decider(plan.expression, plan.steps, plan.terms)
 
 
 def _compute_missing(

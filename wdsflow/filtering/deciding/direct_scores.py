@@ -56,19 +56,24 @@ class DirectScores:
         if method is None:
             return
         column = self._table.columns[call]
+        is_last_by_pixels = call == self._plan.last_pixel_call
         for row, view in samples:
             if row.number not in column:
                 self._mark.set(row.number)
                 column[row.number] = guarded(method, view)
+            if is_last_by_pixels:
+                view.release_pictures()
 
     def compute_requested(self, sample: ViewedSample) -> None:
         """Compute what is needed in addition to the predicate: other scores, data to compare samples, and hashes."""
         plan = self._plan
         row, view = sample
         is_excluded = plan.is_excluded(row)
+        calls = plan.requested_calls
         if not is_excluded:
-            self._complete(sample, plan.ranked_calls)
-        self._complete(sample, plan.requested_calls)
+            calls = plan.ranked_calls + plan.requested_calls
+        for call in calls:
+            self.compute(call, [sample])
         for call in plan.gathered_calls:
             if call in plan.model_calls or self._table.has(row, call):
                 continue
@@ -77,15 +82,6 @@ class DirectScores:
         if plan.lacks_digest(row):
             digests = guarded(_digests, view)
             row.digest = None if isinstance(digests, Unknown) else digests
-
-    def _complete(self, sample: ViewedSample, calls: Sequence[ScoreCall]) -> None:
-        """Compute some scores of a sample."""
-        row, view = sample
-        for call in calls:
-            method = self._methods.get(call)
-            column = self._table.columns[call]
-            if method is not None and row.number not in column:
-                column[row.number] = guarded(method, view)
 
     def _gather(self, sample: ViewedSample, call: ScoreCall) -> None:
         """Set the data by which a score compares a sample with others."""

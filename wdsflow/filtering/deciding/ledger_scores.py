@@ -25,9 +25,9 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_r
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.stages.scores.score_catalog import all_scores
 
-from .decider import set_outcomes
 from .plan import plan_of
 from .row_values import missing_value, numbers
+from .sample_outcomes import set_outcomes
 from .score_column import ScoreColumn
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from wdsflow.shards.source.base import Range, SourceError, local_folder, place_o
 
 from .compare_samples import compare_samples
 from .compared_values import add_compared
-from .decider import set_outcomes
 from .plan import FilterPlan, plan_of
+from .sample_outcomes import set_outcomes
 from .stored_scores import as_scored, check_scores
 
 

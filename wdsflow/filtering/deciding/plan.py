@@ -77,7 +77,7 @@ class FilterPlan:
         self.terms: tuple[Term, ...] = ()
         self.steps: list[ScoreStep] = []
         if self.expression is not None:
-            self.terms = tuple(terms_by_cost(self.expression))
+            self.terms = terms_by_cost(self.expression)
             self.steps = steps_of(self.expression, self.compared_among_kept)
 
     def _add_scores(self, calls: Collection[ScoreCall]) -> None:
@@ -148,6 +148,25 @@ class FilterPlan:
         """GPUs that a worker needs for all scores by models: a share of one, or several."""
         total = sum(score.gpus for score in self.scores.values())
         return total if total <= 1 else math.ceil(total)
+
+    @cached_property
+    def last_pixel_call(self) -> ScoreCall | None:
+        """The score of the predicate after which no decoded image is needed; None if there is none, or images stay needed."""
+        by_pixels = [call for call, score in self.scores.items() if score.tier == "pixels"]
+        is_needed_later = self.model_calls or self.shrinker is not None
+        if len(by_pixels) != 1 or is_needed_later:
+            return None
+        call = by_pixels[0]
+        is_of_predicate = any(call in step.scores for step in self.steps)
+        return call if is_of_predicate else None
+
+    @cached_property
+    def holds_images(self) -> bool:
+        """Whether decoded images are held until all samples of a window are decided: those of a window are bounded."""
+        if self.model_calls:
+            return True
+        decides_by_pixels = any(step.tier == "pixels" for step in self.steps)
+        return decides_by_pixels and self.last_pixel_call is None
 
     @property
     def computes_more(self) -> bool:

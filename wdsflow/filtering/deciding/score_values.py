@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.memory.batching.exceptions import text_of
 from wdsflow.shards.atomic import UNREADABLE
@@ -27,6 +26,7 @@ from wdsflow.stages.scores.model.model_score import ModelScore
 from wdsflow.stages.scores.model.returned_values import described, rows_of, scalar
 from wdsflow.stages.scores.sample_view import View
 from wdsflow.stages.scores.score_catalog import SCORES
+from wdsflow.text.utf8 import in_utf8
 
 V = TypeVar("V")
 R = TypeVar("R")

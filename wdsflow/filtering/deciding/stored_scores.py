@@ -12,7 +12,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     no_ledgers,
     read_metadata,
 )
-from wdsflow.filtering.predicates.catalog import gathers_like, with_columns
+from wdsflow.filtering.predicates.ledger_columns import gathers_like, with_columns
 from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.run_folder import Layout, records_in_order

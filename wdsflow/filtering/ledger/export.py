@@ -20,10 +20,10 @@ from wdsflow.stages.scores.reference_lists import bytes_of_list
 from wdsflow.table_files.parquet_columns import Column, integer_column, text_column
 from wdsflow.table_files.parquet_file import ParquetFile, as_list
 from wdsflow.table_files.parquet_writer import ParquetWriter
+from wdsflow.text.utf8 import in_utf8
 
 from .ledger import read_ledger
 from .ledger_metadata import GROUP, calls_of
-from .sample_table import in_utf8
 
 if TYPE_CHECKING:
     import numpy as np

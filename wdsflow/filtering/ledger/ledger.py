@@ -19,6 +19,7 @@ from wdsflow.table_files.parquet_columns import (
 )
 from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 from wdsflow.table_files.parquet_writer import ParquetWriter, write_parquet
+from wdsflow.text.utf8 import in_utf8
 
 from .ledger_metadata import (
     FORMAT,
@@ -33,7 +34,7 @@ from .ledger_metadata import (
     read_metadata,
     same_shard,
 )
-from .sample_table import NOT_COMPARED, Row, SampleTable, in_utf8
+from .sample_table import NOT_COMPARED, Row, SampleTable
 
 # The columns that every ledger has.
 _FIXED = (

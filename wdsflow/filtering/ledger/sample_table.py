@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.predicates.values import Unknown, Value
@@ -10,17 +10,10 @@ from wdsflow.filtering.predicates.values import Unknown, Value
 if TYPE_CHECKING:
     from wdsflow.expressions.expression import Term
 
-T = TypeVar("T", str, str | None)
-
 # For scores that compare all samples.
 NOT_COMPARED = Unknown("not-compared", "another term excludes the sample")
 
 Outcome = Literal["kept", "dropped", "quarantined"]
-
-
-def in_utf8(text: T) -> T:
-    """Return text that UTF-8 can encode."""
-    return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 class Judgement(NamedTuple):

@@ -29,17 +29,46 @@ def edges_of(values: Floats, most: int, required: Sequence[float] = ()) -> list[
     """
     ordered = np.sort(values[np.isfinite(values)])
     distinct = np.unique(ordered)
-    if len(distinct) <= most and all(
-        len(number_text(value)) <= _SHORT for value in distinct.tolist()
-    ):
+    if len(distinct) > most:
+        edges = _edges_at_shares(ordered, distinct, most)
+    elif all(_is_short(value) for value in distinct.tolist()):
         edges = set(distinct.tolist())
-    elif len(distinct) <= most:
-        edges = {_edge_before(distinct, index, strictly=True) for index in range(len(distinct))}
     else:
-        shares = np.linspace(0, len(ordered) - 1, most).astype(np.int64)
-        indexes = np.unique(np.searchsorted(distinct, ordered[shares]))
-        edges = {_edge_before(distinct, index, strictly=False) for index in indexes.tolist()}
-    return sorted(edges | {float(edge) for edge in required if math.isfinite(edge)})
+        edges = {_edge_before(distinct, index, strictly=True) for index in range(len(distinct))}
+    for edge in required:
+        if math.isfinite(edge):
+            edges.add(float(edge))
+    return sorted(edges)
+
+
+def codes_of(values: Floats, edges: Sequence[float]) -> Codes:
+    """Return the codes of finite values."""
+    ends = np.asarray(edges, np.float64)
+    if not len(ends):
+        return np.zeros(len(values), np.int64)
+    edges_below = np.searchsorted(ends, values, "left")
+    # Of the largest values, the last edge.
+    next_edges = ends[np.minimum(edges_below, len(ends) - 1)]
+    is_edge = next_edges == values
+    codes: Codes = 2 * edges_below + is_edge
+    return codes
+
+
+def packed(codes: Codes, kind: type[np.unsignedinteger]) -> str:
+    """Return whole numbers as the bytes of a type of numpy's, in base64."""
+    return base64.b64encode(codes.astype(kind).tobytes()).decode()
+
+
+def _is_short(value: float) -> bool:
+    """Return whether a number needs no rounding to be shown."""
+    return len(number_text(value)) <= _SHORT
+
+
+def _edges_at_shares(ordered: Floats, distinct: Floats, most: int) -> set[float]:
+    """Return edges between which there are about equally many values."""
+    shares = np.linspace(0, len(ordered) - 1, most).astype(np.int64)
+    indexes = np.unique(np.searchsorted(distinct, ordered[shares]))
+    return {_edge_before(distinct, index, strictly=False) for index in indexes.tolist()}
 
 
 def _edge_before(distinct: Floats, index: int, *, strictly: bool) -> float:
@@ -52,23 +81,13 @@ def _edge_before(distinct: Floats, index: int, *, strictly: bool) -> float:
     if len(distinct) == 1:
         return value
     if index == 0:
-        return roundest_after(2 * value - float(distinct[1]), value)
-    most = float(np.nextafter(value, -math.inf)) if strictly else value
+        mirrored = 2 * value - float(distinct[1])
+        return roundest_after(mirrored, value)
+    most = value
+    if strictly:
+        most = float(np.nextafter(value, -math.inf))
     below = float(distinct[index - 1])
-    return roundest_after(below, most) if below < most else value
-
-
-def codes_of(values: Floats, edges: Sequence[float]) -> Codes:
-    """Return the codes of finite values."""
-    ends = np.asarray(edges, np.float64)
-    if not len(ends):
-        return np.zeros(len(values), np.int64)
-    edges_below = np.searchsorted(ends, values, "left")
-    is_edge = ends[np.minimum(edges_below, len(ends) - 1)] == values
-    codes: Codes = 2 * edges_below + is_edge
-    return codes
-
-
-def packed(codes: Codes, kind: type[np.unsignedinteger]) -> str:
-    """Return whole numbers as the bytes of a type of numpy's, in base64."""
-    return base64.b64encode(codes.astype(kind).tobytes()).decode()
+    if below >= most:
+        # No number is between the two.
+        return value
+    return roundest_after(below, most)

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from wdsflow.engines.base import EnvironmentMismatchError
 from wdsflow.engines.mark import Mark
 from wdsflow.filtering.deciding.broken_scores import always_failing
-from wdsflow.filtering.deciding.decider import set_outcomes
 from wdsflow.filtering.deciding.outcome_counts import count_outcomes
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
+from wdsflow.filtering.deciding.sample_outcomes import set_outcomes
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
 from wdsflow.filtering.recipe.recipe import differences

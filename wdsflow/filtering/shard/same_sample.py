@@ -1,7 +1,8 @@
 """Whether a sample of a shard is the one that its ledger has."""
 
-from wdsflow.filtering.ledger.sample_table import Row, in_utf8
+from wdsflow.filtering.ledger.sample_table import Row
 from wdsflow.shards.samples.tar_samples import TarSample
+from wdsflow.text.utf8 import in_utf8
 
 OTHER_SAMPLES = "its ledger has other samples; measure it again with --restart"
 

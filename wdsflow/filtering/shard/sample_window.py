@@ -56,8 +56,8 @@ class SampleWindow:
 
     def __init__(self, plan: FilterPlan, size: WindowSize) -> None:
         self._size = size
-        self._decodes = plan.reads_contents()
-        self._most = _MOST_DECODED if self._decodes else _MOST_SAMPLES
+        self._reads_contents = plan.reads_contents()
+        self._most = _MOST_DECODED if plan.holds_images else _MOST_SAMPLES
         self._samples: list[ViewedSample] = []
         self._bytes = 0
         self.seconds = 0.0
@@ -82,7 +82,7 @@ class SampleWindow:
         """Add the next samples, whose first scores took ``seconds``."""
         self._samples += samples
         self.seconds += seconds
-        if self._decodes:
+        if self._reads_contents:
             self._bytes += sum(row.end - row.start for row, _ in samples)
             return
         # Of images only the header is read; what else a

@@ -152,4 +152,6 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
             if self._resized is not None and is_kept and not self._resized.has(row):
                 # Pixels that scores have decoded are used.
                 self._resized.add(row, view)
+            if self._models is None:
+                view.release_pictures()
         self._mark.set(-1)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable, in_utf8
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.samples import Staging, pieces_of
@@ -15,6 +15,7 @@ from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.base import SampleStage
+from wdsflow.text.utf8 import in_utf8
 
 from .open_shard import OpenShard
 from .resized_images import ResizedImages

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
-# What ends a batch.
-Bound = Literal["ceiling", "most", "waste", "end"]
+# What keeps a batch from being larger.
+BatchEnd = Literal["ceiling", "most", "waste", "end"]
 
 
 def order(costs: Sequence[int]) -> list[int]:
@@ -17,8 +17,8 @@ def order(costs: Sequence[int]) -> list[int]:
 
 def cut(
     costs: Sequence[int], ceiling: int | None, most: int, waste: float | None
-) -> tuple[int, Bound]:
-    """Return how many of the first items make the next batch, and its bound: "ceiling", "most", "waste" or "end" of items.
+) -> tuple[int, BatchEnd]:
+    """Return how many of the first items make the next batch, and what ends it: "ceiling", "most", "waste" or "end" of items.
 
     ``costs`` are falling, at least 1, and not empty. One item is always taken; more, while they and
     their padding cost at most ``ceiling``, they are at most ``most``, and all cells are at most
@@ -46,9 +46,9 @@ def batches(
     remaining = order(costs)
     cuts: list[list[int]] = []
     while remaining:
-        # One more than fits shows the bound.
+        # One more than fits shows what ends the batch.
         next_costs = [costs[index] for index in remaining[: most + 1]]
-        size, _bound = cut(next_costs, ceiling, most, waste)
+        size, _ = cut(next_costs, ceiling, most, waste)
         cuts.append(remaining[:size])
         remaining = remaining[size:]
     return cuts

@@ -137,7 +137,7 @@ class BatchRunner(Generic[Item, Output]):
         while window.groups:
             positions, before = window.groups.pop()
             costs = [window.costs[position] for position in positions[: self.most_items]]
-            size, bound = cut(costs, self.ceiling.limit, self.most_items, self.waste)
+            size, end = cut(costs, self.ceiling.limit, self.most_items, self.waste)
             if size < len(positions):
                 window.groups.append(_ItemGroup(positions[size:], before))
             batch = positions[:size]
@@ -145,7 +145,7 @@ class BatchRunner(Generic[Item, Output]):
             if isinstance(result, AttemptTrouble):
                 self._recover(window, batch, result, before)
             else:
-                self._worked(window, batch, result, limited=bound == "ceiling")
+                self._worked(window, batch, result, limited=end == "ceiling")
         return [window.results[position] for position in range(len(items))]
 
     def _worked(

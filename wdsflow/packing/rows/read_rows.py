@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import named
 from wdsflow.table_files.errors import TableError
+from wdsflow.table_files.remote_copy import copied
 from wdsflow.text.words import how_many
 
 from ..files.media_files import MediaFiles
@@ -23,7 +24,7 @@ from .inputs import Input
 from .keys import numbered
 from .plan import PackPlan
 from .stored_rows import File, PlannedRow
-from .table import Table, copied
+from .table import Table
 from .table_rows import TableRows, table_layout
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import Any
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
-from wdsflow.shards.source.opening import open_source, unpack
+from wdsflow.shards.source.opening import open_source
 from wdsflow.table_files.errors import NoColumn, TableError
 from wdsflow.table_files.parquet_file import ParquetFile
 from wdsflow.table_files.parquet_values import DuckType
+from wdsflow.table_files.remote_copy import copied
 from wdsflow.table_files.text_rows import array_objects, csv_cells, json_objects
 
 from .inputs import Input
@@ -119,17 +120,6 @@ class Table:
 def starts_with_bracket(first: bytes) -> bool:
     """Return whether JSON is an array by its first bytes."""
     return first.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
-
-
-def copied(url: Shard, scratch: Path, extension: str) -> str:
-    """Return the path of a copy of a remote file, which has to be read in any order. Raises TableError."""
-    path = scratch / f"copy-{len(list(scratch.iterdir()))}{extension}"
-    try:
-        with open_source(url) as source, open(path, "wb") as file:
-            unpack(source, file.fileno(), scratch)
-    except SourceError as error:
-        raise TableError(f"{url} cannot be read: {error}") from None
-    return str(path)
 
 
 def _has_tabs(path: Shard) -> bool:

@@ -39,17 +39,9 @@ from wdsflow.readers.wanted_fields import (
     reason_for,
     refused,
 )
-from wdsflow.scan.evidence import (
-    BAD,
-    BIG,
-    BIG_BAD,
-    BLANK,
-    EMPTY,
-    NO_CAPTION,
-    NOT_UTF8,
-    Shape,
-    ShardEvidence,
-)
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Shape
+from wdsflow.scan.statuses import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from wdsflow.joining.join_on import HASHES
+from wdsflow.joining.ledger_keys import key_prefixes
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import output_names
@@ -14,10 +16,8 @@ from wdsflow.table_files.errors import TableError
 from .graft_errors import ContradictedJoin, no_match, refuse_ambiguous
 from .graft_job import GraftJob
 from .graft_options import GraftOptions
-from .join_on import HASHES
 from .join_samples import SampleJoin
 from .join_values import JoinValues, digits_of
-from .ledger_keys import key_prefixes
 from .look_shard import LookJob, LookRequest, ShardLook, look_at
 from .matches import Matches
 
@@ -74,7 +74,7 @@ class FirstPass:
         self.identity = options.table.identity()
         self._work.mkdir(parents=True, exist_ok=True)
         with SampleJoin(self._work, options.on, self._columns, self._checked) as join:
-            join.read(options.table)
+            join.table.read(options.table)
             if options.table.identity() != self.identity:
                 raise TableError("the table changed while it was read")
             looks = self._look(join)
@@ -97,7 +97,7 @@ class FirstPass:
         """Look at all shards, note the samples of each, and add them to the join."""
         options = self._options
         fields = tuple(dict.fromkeys(field.field for field in options.fields))
-        digits = digits_of(join.values_of_rows()) if options.on.kind in HASHES else 32
+        digits = digits_of(join.table.values_of_rows()) if options.on.kind in HASHES else 32
         request = LookRequest(options.on, fields, self._checked, digits)
         numbers = {job.files: number for number, job in enumerate(self._shards)}
         looks: dict[Path, ShardLook] = {}

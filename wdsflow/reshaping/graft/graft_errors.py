@@ -7,7 +7,8 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
 if TYPE_CHECKING:
-    from .join_on import JoinOn
+    from wdsflow.joining.join_on import JoinOn
+
     from .join_samples import SampleJoin
     from .matches import Contradiction, Matches
 
@@ -62,14 +63,14 @@ def no_match(
     samples: int, join: "SampleJoin", matches: "Matches", on: "JoinOn", table_name: str
 ) -> NoMatch:
     """Return the error, with examples of both sides."""
-    if not join.rows:
+    if not join.table.rows:
         return NoMatch(f"{table_name} has no rows")
     if not samples:
         return NoMatch("the shards have no samples")
     if matches.by_rows + matches.by_samples:
         return NoMatch("all samples that have a row are ambiguous")
     in_shards = join.values_of_samples(_SHOWN)
-    in_table = join.values_of_rows()[:_SHOWN]
+    in_table = join.table.values_of_rows()[:_SHOWN]
     if in_shards:
         shards = f"the samples have {_such(in_shards)}"
     else:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from .join_on import FieldToSet
+from wdsflow.joining.join_on import FieldToSet
+
 from .look_shard import LookJob, ShardLook
 
 

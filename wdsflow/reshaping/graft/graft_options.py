@@ -3,12 +3,11 @@
 import os
 from dataclasses import dataclass
 
+from wdsflow.joining.checked_columns import CHECKED_IMAGE, checked_columns
+from wdsflow.joining.join_on import FieldToSet, JoinOn, parse_on, parse_set
+from wdsflow.joining.table_files import TableFiles, locate_table
 from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.table_files.errors import NoColumn
-
-from .join_on import FieldToSet, JoinOn, parse_on, parse_set
-from .join_values import CHECKED, CHECKED_IMAGE
-from .table_files import TableFiles, locate_table
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class GraftOptions:
                 raise NoColumn(self.table_name, column, names, text)
         if self.on.kind != "key":
             return columns, ()
-        checked = (CHECKED_IMAGE,) if self.table.kind == "ledger" else CHECKED
+        checked = checked_columns(self.table)
         return columns, tuple(column for column in checked if column in names)
 
 

@@ -3,35 +3,35 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Event
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from wdsflow.joining.row_contents import (
+    BROKEN_JSON,
+    LARGEST_JSON,
+    NO_NAME,
+    TOO_LARGE,
+    Values,
+    row_contents,
+    values_to_set,
+)
+from wdsflow.joining.sample_pieces import NewMember, Pieces, member_name, merged_pieces
+from wdsflow.joining.set_json import BrokenJson, set_in_json
+from wdsflow.joining.table_values import UNUSABLE
 from wdsflow.pieces.tar_members import member, members
 from wdsflow.shards.samples.tar_samples import TarSample
-from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
-from wdsflow.shards.tar.plain_entries import Row
+from wdsflow.shards.source.base import Range, Source, SourceChangedError
 
 from .graft_job import GraftJob
-from .graft_report import NULL, ShardGraft
+from .graft_report import ShardGraft
 from .matches import ABSENT, AMBIGUOUS, WITHOUT
 from .sample_notes import NotedSamples
-from .set_json import BrokenJson, set_in_json
-from .table_values import BYTES, UNUSABLE, StoredValue, json_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-BROKEN_JSON = "its json is not an object"
-NO_NAME = "its key holds a zero byte"
-TOO_LARGE = "its json is larger than 64 MiB"
-_LARGEST_JSON = 64 << 20
 # Bytes of values that are held at once.
 _WINDOW = 4 << 20
-
-Pieces = list[Piece]
-Values = Sequence[StoredValue]
-NewMember = tuple[Row | None, bytes]
-"""The member that is replaced, None if the new one is added; and the bytes of the new one."""
 
 
 class GraftPieces:
@@ -46,10 +46,7 @@ class GraftPieces:
         self._source = source
         self._report = report
         self.unset: Counter[str] = Counter()
-        self._values: list[_ValueToSet] = []
-        for field in job.fields:
-            column = job.columns.index(field.column)
-            self._values.append(_ValueToSet(field.field, field.name, str(field), column))
+        self._values = values_to_set(job.fields, job.columns)
         # Then new members need extended headers.
         self._extended = job.look.renaming
         # If only whole fields are set, members of many samples are made at once.
@@ -130,13 +127,13 @@ class GraftPieces:
             contents += sample_contents
             for value in self._values:
                 row = notes.fields[value.field][index]
-                name = _member_name(row, notes.keys[index], value.field)
+                name = member_name(row, notes.keys[index], value.field)
                 names.append(name.encode("utf-8", "surrogateescape"))
         made = iter(members(names, contents))
         for index in chosen:
             replaced = [notes.fields[value.field][index] for value in self._values]
             new_members = [(row, next(made)) for row in replaced]
-            pieces[index - first] = _merge(notes.start[index], notes.end[index], new_members)
+            pieces[index - first] = merged_pieces(notes.start[index], notes.end[index], new_members)
         return pieces
 
     def _whole_contents(self, values: Values) -> list[bytes] | None:
@@ -171,18 +168,7 @@ class GraftPieces:
         Members that are not set are ranges of the tar. A replaced member keeps its position and
         name; a new one follows the last. A null sets nothing.
         """
-        contents: dict[str, bytes] = {}
-        inside: list[tuple[str, str]] = []
-        unset: list[tuple[str, str]] = []
-        for value in self._values:
-            stored = values[value.column]
-            reason = _why_unset(stored, inside=bool(value.name))
-            if reason:
-                unset.append((value.label, reason))
-            elif value.name:
-                inside.append((value.name, json_of(stored)))
-            else:
-                contents[value.field] = stored[1] or b""
+        contents, inside, unset = row_contents(self._values, values)
         problem = NO_NAME if "\0" in sample.key else ""
         if inside and not problem:
             problem = self._set_inside(sample, inside, contents)
@@ -196,9 +182,9 @@ class GraftPieces:
         new_members: list[NewMember] = []
         for field, data in contents.items():
             row = sample.fields.get(field)
-            name = _member_name(row, sample.key, field)
+            name = member_name(row, sample.key, field)
             new_members.append((row, member(name, data, extended=self._extended)))
-        return _merge(sample.start, sample.end, new_members)
+        return merged_pieces(sample.start, sample.end, new_members)
 
     def _set_inside(
         self, sample: TarSample, inside: Sequence[tuple[str, str]], contents: dict[str, bytes]
@@ -207,7 +193,7 @@ class GraftPieces:
         row = sample.fields.get("json")
         old = b""
         if row is not None:
-            if row[1] > _LARGEST_JSON:
+            if row[1] > LARGEST_JSON:
                 return TOO_LARGE
             old = self._source.read_at(row[2], row[1])
         try:
@@ -215,44 +201,6 @@ class GraftPieces:
         except BrokenJson:
             return BROKEN_JSON
         return ""
-
-
-class _ValueToSet(NamedTuple):
-    field: str
-    # Of the value in the field; "" for the whole field.
-    name: str
-    # As given by --set.
-    label: str
-    # Of the value in a row.
-    column: int
-
-
-def _member_name(row: Row | None, key: str, field: str) -> str:
-    """Return the name of a member: that of the one that it replaces, otherwise a new one."""
-    return f"{key}.{field}" if row is None else row[0]
-
-
-def _merge(start: int, end: int, new_members: Sequence[NewMember]) -> Pieces:
-    """Return the pieces of a sample with new members, from its first byte to its last."""
-    replaced: list[tuple[int, int, bytes]] = []
-    added: list[bytes] = []
-    for row, data in new_members:
-        if row is None:
-            added.append(data)
-        else:
-            _, size, offset, header, _ = row
-            # The contents fill blocks of 512 bytes.
-            replaced.append((header, offset + (size + 511 & -512), data))
-    replaced.sort()
-    pieces: Pieces = []
-    for begin, stop, data in replaced:
-        if begin > start:
-            pieces.append((start, begin))
-        pieces.append(data)
-        start = stop
-    if end > start:
-        pieces.append((start, end))
-    return pieces + added
 
 
 def _windows(outcomes: Sequence[int], rows: Iterator[Values]) -> Iterator[list[Values | None]]:
@@ -274,15 +222,3 @@ def _windows(outcomes: Sequence[int], rows: Iterator[Values]) -> Iterator[list[V
             values, size = [], 0
     if values:
         yield values
-
-
-def _why_unset(value: StoredValue, *, inside: bool) -> str:
-    """Return the reason why a value cannot be set, "" if it can."""
-    kind, data = value
-    if data is None:
-        return NULL
-    if kind == UNUSABLE:
-        return data.decode()
-    if inside and kind == BYTES:
-        return "bytes, which JSON cannot hold"
-    return ""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from wdsflow.joining.row_contents import NULL
 from wdsflow.records.counts import Counts, reason_lines
 from wdsflow.records.line import NewShard
 from wdsflow.records.report import OutputsReport
@@ -14,7 +15,6 @@ from wdsflow.text.words import how_many
 
 from .matches import Matches
 
-NULL = "null in the table"
 _REASONS = (
     ("not possible", "impossible"),
     ("damaged, left out", "damaged"),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from threading import Event
 from typing import TYPE_CHECKING
 
+from wdsflow.joining.value_lines import read_rows
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Piece, Source
@@ -14,7 +15,6 @@ from .graft_pieces import GraftPieces
 from .graft_report import ShardGraft
 from .matches import ABSENT, AMBIGUOUS, DAMAGED, ROWS, VALUES, WITHOUT
 from .sample_notes import NotedSamples
-from .value_lines import read_rows
 
 if TYPE_CHECKING:
     import numpy as np

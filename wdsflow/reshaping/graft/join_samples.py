@@ -1,32 +1,20 @@
 """The join of all rows of the table with all samples."""
 
-import errno
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from wdsflow.joining.join_on import JoinOn
+from wdsflow.joining.loaded_rows import LoadedRows, shown_value
+from wdsflow.joining.value_lines import LINES_AT_ONCE
 from wdsflow.reshaping.options import Ambiguous
-from wdsflow.tables import Tables, TablesError
 
-from .join_on import JoinOn
-from .join_text import join_text
 from .join_values import JoinValues
 from .matches import ABSENT, AMBIGUOUS, DAMAGED, ROWS, VALUES, WITHOUT, Contradiction, Matches
-from .table_files import TableFiles
-from .table_query import table_query
-from .table_rows import row_batches
-from .table_values import KINDS, stored_value
-from .value_lines import LINES_AT_ONCE, Lines
 
 _EXAMPLES = 3
 # Characters of an example.
 _SHOWN = 500
-# Rows from which examples are shown.
-_FIRST_ROWS = 100
-# Bytes of the values in a line: DuckDB cannot sort wider rows in little memory.
-_LINE_BYTES = 2 << 10
-# Bytes of a value that is never split, however many there are in a line.
-_UNSPLIT_BYTES = 128
 
 # The sample `number` of shard `shard` has the position shard << 32 | number. A row of the table is
 # one line of `rows`, or several if it has long values: the one with rest = 0 has its value to join
@@ -87,84 +75,20 @@ class SampleJoin:
         columns: those whose values samples get.
         checked: columns that show whether keys still mean the samples of the table.
 
-    ``rows``: how many rows there are; ``valued``: how many have a value to join on. Raises
-    TablesError if the folder is full.
+    Raises TablesError if the folder is full.
     """
 
     def __init__(
         self, folder: Path, on: JoinOn, columns: Sequence[str], checked: Sequence[str] = ()
     ) -> None:
         self._on = on
-        self._columns = list(columns)
         self._checked = list(checked)
-        self._tables = Tables(folder)
-        self.rows = 0
-        self.valued = 0
-        # The columns of `rows` with the values that samples get.
-        self._cells: list[str] = []
-        definitions = ""
-        for number in range(len(self._columns)):
-            self._cells += [f"kind{number}", f"data{number}"]
-            definitions += f", kind{number} kind, data{number} BLOB"
+        self.table = LoadedRows(folder, on, columns, checked)
+        self._tables = self.table.tables
         checks = "".join(f", check{number} VARCHAR" for number in range(len(self._checked)))
-        self._tables.run(f"CREATE TYPE kind AS ENUM {KINDS}")
-        self._tables.run(
-            f"CREATE TABLE rows (row BIGINT, rest INTEGER, value VARCHAR{definitions}{checks})"
-        )
         self._tables.run(
             f"CREATE TABLE samples (position BIGINT, value VARCHAR, damaged BOOLEAN{checks})"
         )
-
-    def read(self, table: TableFiles) -> None:
-        """Add the rows of a table. Raises TableError."""
-        for path in table.files:
-            query = table_query(table, path, self._on, self._columns, self._checked)
-            if not query or not self._read_by_query(query):
-                columns = [*self._columns, *self._checked]
-                for values, rows in row_batches(table, path, self._on, columns):
-                    self._add(values, rows)
-            count = "SELECT count(*) FILTER (rest = 0), count(value) FROM rows"
-            self.rows, self.valued = self._tables.one(count)
-
-    def _read_by_query(self, query: str) -> bool:
-        """Read a file with DuckDB; return whether it could. Otherwise nothing was added."""
-        import duckdb
-
-        try:
-            self._tables.run(f"INSERT INTO rows {query}", self.rows)
-        except duckdb.Error:
-            return False
-        except TablesError as error:
-            if error.errno != errno.EIO:
-                raise
-            return False
-        return True
-
-    def _add(self, values: Sequence[str | None], rows: Sequence[Sequence[object]]) -> None:
-        columns = list(zip(*rows, strict=True))
-        width = len(self._columns)
-        kinds: list[list[str]] = []
-        contents: list[list[bytes | None]] = []
-        for column in columns[:width]:
-            stored = [stored_value(cell) for cell in column]
-            kinds.append([kind for kind, _ in stored])
-            contents.append([data for _, data in stored])
-        lines = Lines.of(contents, max(_LINE_BYTES // width, _UNSPLIT_BYTES))
-        cells: dict[str, list[str] | list[bytes | None] | list[str | None]] = {}
-        for number in range(width):
-            cells[f"kind{number}"] = lines.repeated(kinds[number])
-            cells[f"data{number}"] = lines.parts(contents[number])
-        for number, name in enumerate(self._checked):
-            texts = [join_text(cell, name) for cell in columns[width + number]]
-            cells[f"check{number}"] = lines.at_end(texts)
-        self._tables.add(
-            "rows",
-            row=lines.rows + self.rows,
-            rest=lines.rests,
-            value=lines.at_end(values),
-            **cells,
-        )
-        self.rows += len(rows)
 
     def add_samples(self, shard: int, joins: Iterable[JoinValues]) -> None:
         """Add all samples of a shard."""
@@ -186,24 +110,19 @@ class SampleJoin:
             )
             position += count
 
-    def values_of_rows(self) -> list[str]:
-        """Return the join values of the first 100 rows."""
-        query = "SELECT value FROM rows WHERE value IS NOT NULL AND row < ? ORDER BY row"
-        return [_shown(value) for (value,) in self._tables.rows(query, _FIRST_ROWS)]
-
     def values_of_samples(self, most: int) -> list[str]:
         """Return the join values of the first samples."""
         query = "SELECT value FROM samples WHERE value IS NOT NULL ORDER BY position LIMIT ?"
-        return [_shown(value) for (value,) in self._tables.rows(query, most)]
+        return [shown_value(value) for (value,) in self._tables.rows(query, most)]
 
     def join(self) -> Matches:
         """Find the rows of all samples, without assigning them yet."""
         self._tables.run(_PAIRS)
-        matches = Matches(self.rows, self.rows - self.valued)
+        matches = Matches(self.table.rows, self.table.rows - self.table.valued)
         matches.by_rows, matches.by_samples = self._tables.one(_BY_AMBIGUITY)
         if matches.by_rows + matches.by_samples:
             examples = self._tables.rows(_AMBIGUOUS_VALUES, _EXAMPLES)
-            matches.examples = [_shown(value) for (value,) in examples]
+            matches.examples = [shown_value(value) for (value,) in examples]
         return matches
 
     def contradiction(self) -> Contradiction | None:
@@ -224,7 +143,7 @@ class SampleJoin:
             )
             evidence = []
             for value, in_table, in_shard in examples:
-                evidence.append((_shown(value), in_table[:_SHOWN], in_shard[:_SHOWN]))
+                evidence.append((shown_value(value), in_table[:_SHOWN], in_shard[:_SHOWN]))
             worst = Contradiction(column, count, compared, evidence)
         return worst
 
@@ -241,12 +160,12 @@ class SampleJoin:
         samples = "1" if ambiguous == "first" else "samples"
         counts = self._tables.one(_COUNTS.format(is_used=is_used, samples=samples))
         rows_in_pairs, matches.used, matches.matched = counts
-        matches.unmatched_rows = self.valued - rows_in_pairs
+        matches.unmatched_rows = self.table.valued - rows_in_pairs
         matches.ambiguous_rows = rows_in_pairs - matches.used
         self._tables.run(_OUTCOMES % _IS_AMBIGUOUS[ambiguous])
         # Several sort wide rows only in more memory.
         self._tables.run("SET threads = 1")
-        self._tables.run(_VALUES % ", ".join(self._cells))
+        self._tables.run(_VALUES % ", ".join(self.table.cells))
         for number, path in enumerate(shards):
             if path is None:
                 matches.digests.append("")
@@ -264,7 +183,7 @@ class SampleJoin:
         path.with_suffix(ROWS).write_bytes(rows)
         target = str(path.with_suffix(VALUES)).replace("'", "''")
         self._tables.run(
-            f"COPY (SELECT rest, {', '.join(self._cells)} FROM sample_values WHERE {is_inside} ORDER BY position, rest DESC) "
+            f"COPY (SELECT rest, {', '.join(self.table.cells)} FROM sample_values WHERE {is_inside} ORDER BY position, rest DESC) "
             f"TO '{target}' (FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {LINES_AT_ONCE})"
         )
         return rows
@@ -296,9 +215,4 @@ class SampleJoin:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tables.__exit__()
-
-
-def _shown(value: str) -> str:
-    """Return a value without the shard to which it is limited."""
-    return value.rpartition("\0")[2]
+        self.table.__exit__()

@@ -5,24 +5,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from wdsflow.filtering.ledger.sample_table import in_utf8
+from wdsflow.joining.checked_columns import CHECKED_IMAGE
+from wdsflow.joining.join_on import JoinOn
+from wdsflow.joining.join_text import join_text
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.plain_entries import Row
-
-from .join_on import JoinOn
-from .join_text import join_text
+from wdsflow.text.utf8 import in_utf8
 
 # Ending of the file of a shard.
 JOINS = ".joins"
-# These show whether keys still mean the samples of the table.
-CHECKED = ("url", "sha256")
-# Of a ledger: the hash of the image, which is compared for a few samples of each shard.
-CHECKED_IMAGE = "image_xxh3"
 # Bytes of an image.
 _CHUNK = 4 << 20
-# Of a shard, whose hashes are compared.
+# Of a shard, whose hashes are compared with those of a ledger.
 _IMAGES = 16
 
 

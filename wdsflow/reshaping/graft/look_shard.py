@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, BinaryIO
 
+from wdsflow.joining.join_on import JoinOn
 from wdsflow.shards.samples.tar_damage import is_harmless
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard import Shard
@@ -16,7 +17,6 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import seekable
 
-from .join_on import JoinOn
 from .join_values import JOINS, JoinValues, checked_values, join_value
 from .sample_notes import AT_ONCE, NOTES, NotedSamples
 

@@ -12,7 +12,7 @@ from wdsflow.images.jpeg import keeps_busy, load_simplejpeg
 from wdsflow.images.pillow import BOMB_PIXELS, open_image, quiet, silent_stderr
 from wdsflow.scan.content.jpeg_damage import Strict, decode_jpeg_strictly, judge_warning
 from wdsflow.scan.content.jpeg_tables import read_tables
-from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, OK
+from wdsflow.scan.statuses import BAD, BIG, BIG_BAD, BOMB, OK
 
 if TYPE_CHECKING:
     from PIL.Image import Image

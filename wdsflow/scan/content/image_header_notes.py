@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from wdsflow.images.image_header import UNREADABLE, ImageHeader
 from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS
-from wdsflow.scan.evidence import BAD, BIG, BOMB, CUT, EMPTY, MARKUP, NOT_IMAGE, OK
+from wdsflow.scan.statuses import BAD, BIG, BOMB, CUT, EMPTY, MARKUP, NOT_IMAGE, OK
 
 # OpenCLIP 4's default of --max-image-pixels.
 LARGE_PIXELS = 25_000_000

@@ -22,7 +22,7 @@ from wdsflow.media import (
     promised_format,
     tag_length,
 )
-from wdsflow.scan.evidence import BAD, NO_LIBRARY, NOT_ZIPPED, OK, OPAQUE, PARTLY, SUSPECT
+from wdsflow.scan.statuses import BAD, NO_LIBRARY, NOT_ZIPPED, OK, OPAQUE, PARTLY, SUSPECT
 
 from .image_content import decode_image
 from .pickled import pickle_status, torch_status

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from zipfile import BadZipFile, ZipFile
 
-from wdsflow.scan.evidence import BAD, SUSPECT, UNSAFE
+from wdsflow.scan.statuses import BAD, SUSPECT, UNSAFE
 
 # Bytes of instructions that are followed: some seconds at most.
 _LONGEST = 1 << 20

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from wdsflow.scan.evidence import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK
+from wdsflow.scan.statuses import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK
 from wdsflow.shards.caption_field import caption_in
 
 # orjson accepts, but Python's json refuses: numbers beyond Python's

@@ -7,12 +7,10 @@ details, which a ``Grouping`` holds:
     for begins, key, field, row in grouped(Walk(source), WEBDATASET): ...
 
 ``Samples`` (``tar_samples.py``) follows the same rule with ranges of bytes, and judges the effect
-of damage on a sample. Nearly all samples of a shard have the fields of the one before: ``Repeats``
-finds many of them at a time.
+of damage on a sample.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from wdsflow.shards.tar.members import MemberBatch, key_of
@@ -23,14 +21,6 @@ GroupedMember = tuple[bool, str, str, Row]
 
 # No name begins with this.
 _NO_NAME = "\0"
-
-# Samples that are compared at a time.
-_FEWEST = 2
-_MOST = 256
-# Attempts that are left out where samples differ again and again.
-_LONGEST = 64
-# In keys between line ends: the name of a member may then have another key, or be junk or metadata.
-_ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
 
 
 class Grouping(NamedTuple):
@@ -92,48 +82,3 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
                 fields.add(lower)
             latest = key
             yield begins, key, field, row
-
-
-class Repeats:
-    """Finds samples with the same members as an earlier one, many at a time, with the same result as individually."""
-
-    def __init__(self) -> None:
-        # Samples for which ``keys`` is not worth its time; the caller counts it down.
-        self.pause = 0
-        self._most = _FEWEST
-        self._next_pause = 1
-
-    def keys(self, rows: Sequence[Row], at: int, endings: Sequence[str]) -> list[str]:
-        """Return the keys of samples from ``at`` on; maybe none, even where there are some.
-
-        Each has files whose names are its key and one of the endings (such as ".jpg"), all of them,
-        in their order. Others may follow the last one.
-        """
-        width = len(endings)
-        most = min(self._most, (len(rows) - at) // width)
-        if not most:
-            return []
-        names = [row[0] if row[4] == "file" else "" for row in rows[at : at + width * most]]
-        keys = [name[: -len(endings[0])] for name in names[::width]]
-        for position, ending in enumerate(endings):
-            expected = [key + ending for key in keys]
-            actual = names[position : width * len(keys) : width]
-            if actual != expected:
-                first_other = next(n for n, name in enumerate(actual) if name != expected[n])
-                del keys[first_other:]
-        if _ODD.search("\n".join(("", *keys, ""))):
-            odd = (n for n, key in enumerate(keys) if _ODD.search(f"\n{key}\n"))
-            del keys[next(odd, len(keys)) :]
-        self._adapt(len(keys), most)
-        return keys
-
-    def _adapt(self, repeated: int, most: int) -> None:
-        """Choose how many samples are compared next time, and whether to pause; ``repeated`` of ``most`` were alike."""
-        if repeated == self._most:
-            if self._most > _FEWEST:
-                self._next_pause = 1
-            self._most = min(4 * self._most, _MOST)
-        elif repeated < most:
-            self._most = _FEWEST
-            self.pause = self._next_pause
-            self._next_pause = min(2 * self._next_pause, _LONGEST)

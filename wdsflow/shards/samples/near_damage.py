@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wdsflow.shards.tar.lost_members import HeaderGap
 
+from .lost_fields import samples_that_lost
 from .tar_sample import TarSample
 
 # Names of the fields of a sample, in their order.
@@ -42,20 +43,19 @@ def incomplete_samples(
     incomplete: set[int] = set()
     for damage in damages:
         before, after = damage.before, damage.after
-        before_lost, after_lost = damage.gap.have_lost(before, after)
+        lost = samples_that_lost(damage.gap, before, after)
         before_is_shorter = before is not None and _ends_early(before, all_fields)
         after_is_shorter = after is not None and _starts_late(after, all_fields)
         # If the gap is too small for a whole sample, one of the two has lost its contents.
         either = (
-            before_lost is None
-            and after_lost is None
+            lost == (None, None)
             and not before_is_shorter
             and not after_is_shorter
             and 0 < damage.gap.size < least
         )
         sides = (
-            (before, before_lost, before_is_shorter),
-            (after, after_lost, after_is_shorter),
+            (before, lost.before, before_is_shorter),
+            (after, lost.after, after_is_shorter),
         )
         for sample, has_lost, is_shorter in sides:
             if sample is None:

@@ -8,13 +8,18 @@ NO_END_MARK = "the end mark is missing"
 NO_PADDING = "the file ends inside the padding of its last member"
 CUT_AFTER_END = "the compressed stream is cut after the end mark"
 
-_DAMAGED_STREAM = "tar.damaged-stream"
-# By the name under which the walk counts it.
-_TEXTS = {
+# Damage by which members are lost, in words, by the name under which the walk counts it.
+LOST_MEMBERS = {
     "tar.truncated-data": "the contents of a member are cut",
     "tar.truncated-header": "the file ends inside a header",
     "tar.bad-header": "a header is damaged",
     "tar.sparse": "a sparse member is not read",
+}
+
+_DAMAGED_STREAM = "tar.damaged-stream"
+# All damage, in the same way.
+_TEXTS = {
+    **LOST_MEMBERS,
     "tar.cut-stream": "the compressed stream is cut",
     _DAMAGED_STREAM: "the compressed stream is damaged",
     "tar.no-end-blocks": NO_END_MARK,

@@ -3,13 +3,14 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 
 from wdsflow.shards.source.base import Range, Source, SourceError
 from wdsflow.shards.tar.members import (
     Behind,
+    MemberBatch,
     Piece,
     PieceReader,
     is_junk,
@@ -22,9 +23,10 @@ from wdsflow.shards.tar.tar_entry import Ending, read_entry
 from wdsflow.shards.tar.tar_header import padded
 from wdsflow.shards.tar.walk import Walk
 
+from .damaged_samples import DamagedSamples
 from .global_headers import global_headers
-from .grouping import Repeats
-from .near_damage import NearDamage, incomplete_samples
+from .near_damage import incomplete_samples
+from .repeated_samples import RepeatedSamples
 from .tar_damage import damage_of, is_harmless
 from .tar_sample import TarSample
 
@@ -32,8 +34,6 @@ __all__ = ["Samples", "TarSample"]
 
 # No name begins with this.
 _NO_NAME = "\0"
-# Fields of a sample whose repetitions are recognized.
-_MOST_ALIKE = 64
 
 
 class Samples:
@@ -44,11 +44,19 @@ class Samples:
     that belong to no sample (folders, links, names without extension, metadata) are counted in
     ``left_out``, unless they are inside a sample. Files of macOS and dot-files in folders
     (``is_junk``) end a sample, as they do for readers, but are not samples. The iteration raises
-    SourceError if the file is not a tar, OSError if the disk fails. Without ``keep``, less is read:
-    for ranges alone.
+    SourceError if the file is not a tar, OSError if the disk fails.
+
+    Args:
+        source: the bytes of the tar.
+        contents: read the contents of all members, too.
+        keep: keep the bytes that are read, for ``read``. Without, less is read: for ranges alone.
+        is_survey: mark all samples next to damage. Otherwise those that have lost a member, which
+            may need a survey of the whole tar.
     """
 
-    def __init__(self, source: Source, *, contents: bool, keep: bool = True) -> None:
+    def __init__(
+        self, source: Source, *, contents: bool, keep: bool = True, is_survey: bool = False
+    ) -> None:
         self.source = source
         self.members = 0
         self.left_out: Counter[str] = Counter()
@@ -56,37 +64,22 @@ class Samples:
         self.headers: list[Range] = []
         self.damage: list[str] = []
         self._walk = Walk(source, contents=contents, keep=keep)
+        # Judges the samples next to damage.
+        survey = None if is_survey else partial(_incomplete_in, source)
+        self.damaged = DamagedSamples(source, self._walk, survey)
+        self._repeated = RepeatedSamples()
         # Of the latest sample.
         self._pieces = PieceReader()
         self.glance = self._pieces.glance
-        # Of the next sample.
-        self._number = 0
+        self._current: TarSample | None = None
+        self._next_number = 0
         # Where the latest member ends.
         self._end = 0
-        self._current: TarSample | None = None
-        # With which the names of its members begin, and the length of that.
+        # The beginning of the names of the current sample's members, and its length.
         self._prefix = _NO_NAME
         self._prefix_length = 1
         # Members that are left out, unless the sample continues after them.
         self._waiting: Counter[str] = Counter()
-        # Fields of the sample before.
-        self._before: tuple[str, ...] = ()
-        # Fields of an earlier sample, which the next ones may repeat.
-        self._names: tuple[str, ...] = ()
-        # Ends of its members' names, after the key.
-        self._endings: tuple[str, ...] = ()
-        self._repeats = Repeats()
-        # Damage is before the next sample.
-        self._after_damage = False
-        self._damages: list[NearDamage] = []
-        # The damage before the current sample.
-        self._damage_before: NearDamage | None = None
-        # The samples that damage has left incomplete, by their numbers; computed when needed.
-        self._incomplete: AbstractSet[int] | None = None
-        # The first of them, in words.
-        self._incomplete_text = ""
-        # This iteration computes them: all next to damage are taken for incomplete.
-        self._surveys = False
 
     @property
     def global_records(self) -> bool:
@@ -128,72 +121,85 @@ class Samples:
             yield group
 
     def _groups(self) -> Iterator[list[TarSample]]:
+        for batch in self._walk:
+            self.members += len(batch.rows)
+            yield from self._take_batch(batch)
+        yield from self._end_of_tar()
+
+    def _take_batch(self, batch: MemberBatch) -> Iterator[list[TarSample]]:
+        """Take the members of a batch; yield the samples that they end."""
+        rows = batch.rows
+        pieces = batch.pieces or ((batch.base, batch.window),)
         waiting = self._waiting
         reader = self._pieces
-        for batch in self._walk:
-            rows = batch.rows
-            at = 0
-            self.members += len(rows)
-            pieces = batch.pieces or ((batch.base, batch.window),)
-            while at < len(rows):
-                current = self._current
-                if (
-                    current is not None
-                    and not waiting
-                    and not batch.beyond
-                    and len(current.fields) == len(self._names)
-                ):
-                    repeated = self._repeated(current, rows, at)
-                    if repeated:
-                        complete = [current, *repeated[:-1]]
-                        if reader.pieces is not pieces:
-                            # Of the current sample, the bytes are in the pieces before.
-                            yield complete[:1]
-                            reader.take(pieces)
-                            del complete[0]
-                        if complete:
-                            yield complete
-                        current = self._current = repeated[-1]
-                        at += len(self._names) * len(repeated)
-                        if at == len(rows):
-                            break
-                name, size, data, header, kind = row = rows[at]
-                at += 1
-                # Most members have the key of the one before: this
-                # saves a fifth of the time where fields vary.
-                if (
-                    current is not None
-                    and header == self._end
-                    and kind == "file"
-                    and name.startswith(self._prefix)
-                ):
-                    field = name[self._prefix_length :].lower()
-                    if field not in current.fields and "/" not in field:
-                        current.fields[field] = row
-                        current.end = self._end = data + (size + 511 & -512)
-                        waiting.clear()
-                        if reader.pieces is not pieces:
-                            reader.take(pieces)
-                        continue
-                if batch.behind and at == 1:
-                    ended = self._end_before(batch.behind)
-                    if ended is not None:
-                        yield [ended]
-                for sample in self._take(row, pieces, beyond=batch.beyond):
-                    yield [sample]
-        for sample in self._last():
-            yield [sample]
+        repeated = self._repeated
+        at = 0
+        while at < len(rows):
+            current = self._current
+            # Most samples have the fields of the one before: they are taken many at a time.
+            if (
+                current is not None
+                and not waiting
+                and not batch.beyond
+                and len(current.fields) == len(repeated.names)
+            ):
+                samples = repeated.after(current, rows, at)
+                if samples:
+                    yield from self._take_repeated(samples, pieces)
+                    at += len(repeated.names) * len(samples)
+                    continue
+            name, size, data, header, kind = row = rows[at]
+            at += 1
+            # Most members have the key of the one before: this
+            # saves a fifth of the time where fields vary.
+            if (
+                current is not None
+                and header == self._end
+                and kind == "file"
+                and name.startswith(self._prefix)
+            ):
+                field = name[self._prefix_length :].lower()
+                if field not in current.fields and "/" not in field:
+                    current.fields[field] = row
+                    current.end = self._end = data + (size + 511 & -512)
+                    waiting.clear()
+                    if reader.pieces is not pieces:
+                        reader.take(pieces)
+                    continue
+            # Damage without bytes of its own does not part a sample.
+            if batch.behind and at == 1:
+                yield from self._end_before(batch.behind)
+            for sample in self._take(row, pieces, beyond=batch.beyond):
+                yield [sample]
 
-    def _end_before(self, behind: Behind) -> TarSample | None:
-        """End the current sample at the end of an archive, or at damage, after which the walk continued; return it."""
-        self._after_damage = behind == "damage"
-        ended = None
+    def _take_repeated(
+        self, samples: list[TarSample], pieces: Sequence[Piece]
+    ) -> Iterator[list[TarSample]]:
+        """Take samples that directly follow the current one. The last of them may have more fields."""
+        assert self._current is not None
+        complete = [self._current, *samples[:-1]]
+        if self._pieces.pieces is not pieces:
+            # The bytes of the current sample are in the pieces before.
+            yield complete[:1]
+            self._pieces.take(pieces)
+            del complete[0]
+        if complete:
+            yield complete
+        last = samples[-1]
+        self.damaged.skip_valid(self._repeated.names)
+        self._current = last
+        self._next_number = last.number + 1
+        self._end = last.end
+        # The next member is looked at with care: it may be a further field of the last sample.
+        self._prefix = _NO_NAME
+
+    def _end_before(self, behind: Behind) -> Iterator[list[TarSample]]:
+        """End the current sample at the end of an archive, or at damage, after which the walk continued."""
+        before_damage = behind == "damage"
         if self._current is not None:
-            ended = self._finish(before_damage=self._after_damage)
-        elif self._after_damage:
-            self._damages.append(NearDamage(self._walk.gap, None))
-        self._damage_before = self._damages[-1] if self._after_damage else None
-        return ended
+            yield [self._finish(before_damage=before_damage)]
+        else:
+            self.damaged.pass_gap(is_damage=before_damage)
 
     def _take(self, row: Row, pieces: Sequence[Piece], *, beyond: bool) -> Iterator[TarSample]:
         """Take one member; yield the sample that it ends."""
@@ -219,7 +225,7 @@ class Samples:
         current = self._current
         if current is None or key != current.key or field in current.fields:
             if current is not None:
-                self._learn(current)
+                self._repeated.learn(current)
                 yield self._finish()
             if has_gap:
                 self.headers += global_headers(self.source, previous_end, header)
@@ -231,69 +237,6 @@ class Samples:
             current.trouble = "sparse-member"
         if self._pieces.pieces is not pieces:
             self._pieces.take(pieces)
-
-    def _learn(self, sample: TarSample) -> None:
-        """Remember the endings of a sample's member names: nearly all samples are like the one before."""
-        rows = sample.fields.values()
-        if len(rows) > _MOST_ALIKE or sample.trouble:
-            return
-        if not all(row[4] == "file" for row in rows):
-            return
-        endings = tuple(row[0][len(sample.key) :] for row in rows)
-        if endings != self._endings:
-            self._names = tuple(sample.fields)
-            self._endings = endings
-        sample.names = self._names
-
-    def _repeated(self, current: TarSample, rows: list[Row], at: int) -> list[TarSample]:
-        """Return the samples from ``at`` on that repeat the fields of the current one, each directly after the one before."""
-        names = self._names
-        width = len(names)
-        if self._repeats.pause:
-            self._repeats.pause -= 1
-            return []
-        if current.trouble or self._after_damage:
-            return []
-        if current.names is not names and tuple(current.fields) != names:
-            return []
-        current.names = names
-        keys = self._repeats.keys(rows, at, self._endings)
-        if not keys:
-            return []
-        part = rows[at : at + width * len(keys)]
-        starts = [row[3] for row in part]
-        # Of the member before, and of these.
-        ends = [self._end, *[data + (size + 511 & -512) for _, size, data, _, _ in part]]
-        if starts != ends[:-1]:
-            first_apart = next(n for n, end in enumerate(ends) if starts[n] != end)
-            del keys[first_apart // width :]
-        samples = []
-        for first, key in zip(range(0, len(part), width), keys, strict=False):
-            last = first + width
-            sample = TarSample(self._number, key, starts[first])
-            sample.fields = dict(zip(names, part[first:last], strict=True))
-            sample.names = names
-            sample.end = ends[last]
-            self._number += 1
-            samples.append(sample)
-        if samples:
-            self._end = samples[-1].end
-            self._before = names
-            self._prefix = _NO_NAME
-        return samples
-
-    def _begin(self, key: str, header: int, *, beyond: bool) -> TarSample:
-        sample = self._current = TarSample(self._number, key, header)
-        self._number += 1
-        if beyond and self.headers:
-            sample.trouble = "behind-global-header"
-        if self._waiting:
-            self.left_out += self._waiting
-        # Names that begin with underscores may be metadata, with any key.
-        self._prefix = _NO_NAME if key.startswith("__") else f"{key}."
-        self._prefix_length = len(key) + 1
-        self._after_damage = False
-        return sample
 
     def _split(self, name: str, kind: str) -> tuple[str, str] | None:
         """Return key and field of a member; None for one that is left out, which is counted."""
@@ -309,58 +252,48 @@ class Samples:
         self._waiting[reason] += 1
         return None
 
-    def _last(self) -> Iterator[TarSample]:
-        stop = self._walk.stop
-        if stop is not None and stop.kind == "unreadable" and not self.members:
-            raise SourceError("io", stop.detail)
-        self.damage += damage_of(self._walk)
-        if self._current is not None:
-            yield self._finish(before_damage=bool(self.damage) and not self._walk.ended)
-        # Two blocks of zeros pass for an end mark.
-        if self._incomplete_text and all(map(is_harmless, self.damage)):
-            self.damage.append(self._incomplete_text)
-        self.left_out += self._waiting
+    def _begin(self, key: str, header: int, *, beyond: bool) -> TarSample:
+        """Begin the next sample and return it."""
+        sample = self._current = TarSample(self._next_number, key, header)
+        self._next_number += 1
+        if beyond and self.headers:
+            sample.trouble = "behind-global-header"
+        if self._waiting:
+            self.left_out += self._waiting
+        # Names that begin with underscores may be metadata, with any key.
+        self._prefix = _NO_NAME if key.startswith("__") else f"{key}."
+        self._prefix_length = len(key) + 1
+        return sample
 
     def _finish(self, *, before_damage: bool = False) -> TarSample:
         """End the current sample and return it; ``before_damage``: damage follows."""
         sample = self._current
         assert sample is not None
-        is_near_damage = before_damage
-        if self._damage_before is not None:
-            self._damage_before.after = sample
-            is_near_damage = True
-        if before_damage:
-            self._damages.append(NearDamage(self._walk.gap, sample))
-        if is_near_damage and self._has_lost(sample):
-            sample.trouble = "beside-damage"
-            if not self._incomplete_text:
-                self._incomplete_text = (
-                    f"at byte {sample.start:,} a sample lacks members: {sample.key}"
-                )
-        if not sample.trouble:
-            self._before = tuple(sample.fields)
+        self.damaged.judge(sample, before_damage=before_damage)
         self._current = None
-        self._damage_before = None
         return sample
 
-    def _has_lost(self, sample: TarSample) -> bool:
-        """Return whether a sample next to damage has lost a member, or may have."""
-        if self._surveys or any(split_name(name)[0] == sample.key for name in self._walk.lost):
-            return True
-        if not self.source.random:
-            return tuple(sample.fields) != self._before
-        if self._incomplete is None:
-            self._incomplete = self._survey()
-        return sample.number in self._incomplete
+    def _end_of_tar(self) -> Iterator[list[TarSample]]:
+        """End the last sample, and complete the counts. Raises SourceError if nothing could be read."""
+        stop = self._walk.stop
+        if stop is not None and stop.kind == "unreadable" and not self.members:
+            raise SourceError("io", stop.detail)
+        self.damage += damage_of(self._walk)
+        if self._current is not None:
+            yield [self._finish(before_damage=bool(self.damage) and not self._walk.ended)]
+        # Two blocks of zeros pass for an end mark.
+        if self.damaged.first_incomplete and all(map(is_harmless, self.damage)):
+            self.damage.append(self.damaged.first_incomplete)
+        self.left_out += self._waiting
 
-    def _survey(self) -> set[int]:
-        """Return the numbers of all samples that damage has left incomplete; reads the tar again."""
-        survey = Samples(self.source, contents=False, keep=False)
-        survey._surveys = True
-        complete: set[tuple[str, ...]] = set()
-        least = sys.maxsize
-        for sample in survey:
-            if not sample.trouble:
-                complete.add(tuple(sample.fields))
-                least = min(least, sample.end - sample.start)
-        return incomplete_samples(survey._damages, complete, least)
+
+def _incomplete_in(source: Source) -> set[int]:
+    """Return the numbers of all samples that damage has left incomplete; reads the tar again."""
+    survey = Samples(source, contents=False, keep=False, is_survey=True)
+    complete: set[tuple[str, ...]] = set()
+    least = sys.maxsize
+    for sample in survey:
+        if not sample.trouble:
+            complete.add(tuple(sample.fields))
+            least = min(least, sample.end - sample.start)
+    return incomplete_samples(survey.damaged.damages, complete, least)

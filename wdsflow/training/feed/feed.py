@@ -168,10 +168,11 @@ class Feed:
         works = [
             SampleWork(
                 source.images,
-                source.columns.at_epoch(epoch),
+                source.columns.at_epoch(epoch, recipe.seed),
                 tokens,
                 self.largest,
                 processes_named(recipe.options, recognised=recipe.recognised),
+                source.join,
                 shards=shards,
                 hold=None if budget is None else budget.hold,
             )

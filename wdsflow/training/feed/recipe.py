@@ -9,6 +9,7 @@ from wdsflow.shards.source.base import local_folder
 from wdsflow.training.caption_sources import Tokenizer, no_tokenizer
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.orders.order import Order
 from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
 from wdsflow.training.ranks import JobRank
@@ -18,12 +19,13 @@ from .catalog.sample_catalog import Catalog
 
 @dataclass(frozen=True, kw_only=True)
 class FeedSource:
-    """How samples of one source are made. ``images``: None if they have none."""
+    """How samples of one source are made. ``images``: None if they have none; ``join``: None without a table."""
 
     images: ImageWork | None
     columns: FeedColumns
     catalog: Catalog
     tokenizer: Tokenizer
+    join: JoinedFields | None = None
 
     @classmethod
     def of(
@@ -33,6 +35,7 @@ class FeedSource:
         tokenizer: Tokenizer | None,
         options: FeedOptions,
         max_pixels: int | None = None,
+        join: JoinedFields | None = None,
     ) -> "FeedSource":
         """Return a source with these columns. Images of more than ``max_pixels`` are lost, by default of Pillow's limit."""
         images = None
@@ -47,11 +50,16 @@ class FeedSource:
             allow_pipe=options.allow_pipe,
             needed=columns.needed,
             everything=columns.map is not None,
+            join=join,
         )
         if options.cache is not None:
             catalog.cache = shared_cache(local_folder(options.cache), options.cache_bytes or 0)
         return cls(
-            images=images, columns=columns, catalog=catalog, tokenizer=tokenizer or no_tokenizer
+            images=images,
+            columns=columns,
+            catalog=catalog,
+            tokenizer=tokenizer or no_tokenizer,
+            join=join,
         )
 
     @property

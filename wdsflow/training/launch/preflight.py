@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
@@ -17,16 +18,27 @@ from wdsflow.readers.open_clip.startup import has_size, start
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
-from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.scan_pool import Progress, ScanOne, scan_shards
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.short_look import some_of
 from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
+from wdsflow.training.feed.join.join_scan import JoinedScan, joined_text, scan_joined
+from wdsflow.training.feed.join.open_join import opened_join
 from wdsflow.training.feed.subset.subset_advice import to_see_terms
 from wdsflow.training.feed.subset.subset_scan import scan_kept
-from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
+from wdsflow.training.feed_options import (
+    FeedOptions,
+    JoinError,
+    NothingKept,
+    SubsetError,
+    UnpairedJoin,
+)
+from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.stalls.field_fixes import (
     caption_fixes,
     command,
@@ -176,17 +188,20 @@ def _look(
     urls = some_of(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     report = progress(len(urls), what) if progress is not None else None
-    scan_options, subset = ScanOptions("names", allow_pipe=options.allow_pipe), ""
-    if options.ledger is None or not trains:
-        shards = scan_shards(urls, scan_options, progress=report)
-    else:
-        try:
-            data = arguments.train_data
-            shards, subset = scan_kept(expansion.urls, urls, scan_options, options, data, report)
-        except SubsetError as error:
-            return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
+    try:
+        join = opened_join(options, captions, urls) if trains else None
+        scanned = _scan(expansion.urls, urls, options, arguments.train_data, report, join, trains)
+    except SubsetError as error:
+        return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
+    except (JoinError, UnpairedJoin) as error:
+        return refusal(str(error))
+    shards, subset = scanned.shards, scanned.subset
     if text := no_verdict_text(shards):
         return refusal(text, nothing_read=all(shard.error is not None for shard in shards))
+    try:
+        joined = scanned.joined_text(options)
+    except JoinError as error:
+        return refusal(str(error), nothing_read=False)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     all_scanned = len(urls) == len(expansion.urls)
     evidence = Evidence("names", shards, gaps)
@@ -196,8 +211,43 @@ def _look(
         evidence, arguments, options, captions, all_scanned=whole_run, sidecars=not subset
     )
     head = f"{title}: {how_many(len(shards), 'shard')}{'' if all_scanned else f' of {len(expansion.urls):,}'}"
-    result = _result(context, options, captions, head, time.perf_counter() - started, subset)
-    return replace(result, lines=(f"{title}: {subset}", *result.lines)) if subset else result
+    seconds = time.perf_counter() - started
+    result = _result(context, options, captions, head, seconds, subset, scanned.join)
+    notes = [f"{title}: {text}" for text in (subset, joined) if text]
+    return replace(result, lines=(*notes, *result.lines)) if notes else result
+
+
+class _Scanned(NamedTuple):
+    """The evidence of shards; a line on the share that a ledger keeps, "" without one; and the table that is joined."""
+
+    shards: list[ShardEvidence]
+    subset: str = ""
+    join: JoinedFields | None = None
+
+    def joined_text(self, options: FeedOptions) -> str:
+        """Return a line on the samples with a row, "" without a table. Raises JoinError."""
+        return "" if self.join is None else joined_text(self.shards, self.join, options)
+
+
+def _scan(
+    every: Sequence[Shard],
+    some: Sequence[Shard],
+    options: FeedOptions,
+    data: str,
+    progress: Progress | None,
+    join: JoinedFields | None,
+    trains: bool,
+) -> _Scanned:
+    """Scan some of all shards, as the feed reads them: ``trains`` with a ledger and a table. Raises SubsetError, JoinError."""
+    scan_options = ScanOptions("names", allow_pipe=options.allow_pipe)
+    if not trains:
+        return _Scanned(scan_shards(some, scan_options, progress=progress))
+    if options.ledger is not None:
+        shards, subset = scan_kept(every, some, scan_options, options, data, progress, join)
+        return _Scanned(shards, subset, join)
+    if join is not None:
+        return _Scanned(scan_joined(some, scan_options, join, progress), "", join)
+    return _Scanned(scan_shards(some, scan_options, progress=progress))
 
 
 def _reads_shards(arguments: Arguments) -> bool:
@@ -278,6 +328,7 @@ def _result(
     head: str,
     seconds: float,
     subset: str,
+    join: JoinedFields | None,
 ) -> Preflight:
     verdict = context.verdicts[0]
     invocation = _RunCommand(context.urls, allow_pipe=options.allow_pipe, options=options)
@@ -292,7 +343,7 @@ def _result(
     findings, repairs = settle(findings, repairs, invocation)
     shown = Report(context.urls, context.evidence, context.verdicts, findings, advice=repairs)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
-    peeked = _peek(context, options, captions, [finding.code for finding in fatal])
+    peeked = _peek(context, options, captions, [finding.code for finding in fatal], join)
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
     if wrong:
         funnel = None if verdict.funnel is None else replace(verdict.funnel, decoded=0, usable=0)
@@ -354,7 +405,11 @@ def _unreached(evidence: Evidence) -> bool:
 
 
 def _peek(
-    context: Context, options: FeedOptions, captions: Captions, codes: Sequence[str]
+    context: Context,
+    options: FeedOptions,
+    captions: Captions,
+    codes: Sequence[str],
+    join: JoinedFields | None,
 ) -> list[ShardEvidence]:
     """Read the JSON of a few shards if it should or may have captions."""
     fields = {name for shard in context.evidence.shards for name in shard.fields}
@@ -369,8 +424,12 @@ def _peek(
     )
     if few and "://" in few[0].url:
         few = few[:1]
+    scan: ScanOne = scan_shard if join is None else JoinedScan(join)
     return scan_shards(
-        [shard.url for shard in few], ScanOptions("headers", allow_pipe=options.allow_pipe), jobs=1
+        [shard.url for shard in few],
+        ScanOptions("headers", allow_pipe=options.allow_pipe),
+        jobs=1,
+        how=[scan] * len(few),
     )
 
 

@@ -14,7 +14,7 @@ import torch
 
 from wdsflow.readers.open_clip.versions import Loop, saves_at, why_no_checkpoints
 from wdsflow.text.shell import quote_path
-from wdsflow.training.feed.resume.state import OtherSubset
+from wdsflow.training.feed.resume.state import OtherSamples
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
 from wdsflow.training.launch.checkpoints import (
@@ -143,7 +143,7 @@ class ResumedRun:
                 self.loader.load_state_dict(state["feed"])
         except ValueError as error:
             # Continuing would silently change the set of samples.
-            if isinstance(error, OtherSubset):
+            if isinstance(error, OtherSamples):
                 raise ResumeError(
                     f"cannot resume at epoch {saved.position.epoch}: {error}"
                 ) from error

@@ -23,7 +23,17 @@ from wdsflow.training.sample_tasks import Reading, Task
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
 # Options of the feed that are no flags of the command.
 _NOT_FLAGS = frozenset({"argv", "dry_run"})
-_OF_CALL = frozenset({"fields", "image", "caption", "ledger", "where", "cache", "cache_size"})
+_ALSO_OF_CALL = (
+    "ledger",
+    "where",
+    "join",
+    "join_on",
+    "join_set",
+    "caption_probs",
+    "cache",
+    "cache_size",
+)
+_OF_CALL = frozenset({"fields", "image", "caption", *_ALSO_OF_CALL})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 # Names of json that are listed.
 _MOST_NAMES = 12
@@ -33,7 +43,9 @@ _MOST = 8
 _SHOWN = 3
 
 
-def command(options: FeedOptions, *flags: str, **changed: str | bool | None) -> str:
+def command(
+    options: FeedOptions, *flags: str, **changed: str | bool | tuple[str, ...] | None
+) -> str:
     """Return the command of this run with all options that differ from their defaults, some of them changed.
 
     For a custom loop, which has no command line, it is a Python expression.
@@ -61,7 +73,12 @@ def command(options: FeedOptions, *flags: str, **changed: str | bool | None) -> 
     for name, value in values.items():
         if name in _NOT_FLAGS:
             continue
-        words.append(f"--{name.replace('_', '-')}")
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, tuple):
+            for part in value:
+                words += flag, str(part)
+            continue
+        words.append(flag)
         if isinstance(value, float):
             words.append(f"{value:g}")
         elif value is not True:
@@ -99,14 +116,21 @@ def _call(options: FeedOptions, values: dict[str, object]) -> str:
         words.append(
             f"fields=({', '.join(_literal('fields', field) for field in fields)}{',' * (len(fields) == 1)})"
         )
-    given = [name for name in ("ledger", "where", "cache", "cache_size") if name in values]
-    words += [f"{name}={_literal(name, values[name])}" for name in given]
+    words += [f"{name}={_literal(name, values[name])}" for name in _ALSO_OF_CALL if name in values]
     rest = {name: value for name, value in values.items() if name not in _OF_CALL}
     return f"wdsflow.feed({', '.join([*words, f'options={_settings(rest)}'] if rest else words)})"
 
 
 def _literal(name: str, value: object) -> str:
     """Return a value as Python code, strings in double quotes."""
+    if name == "join_set" and isinstance(value, tuple):
+        items = []
+        for part in value:
+            target, _, column = part.partition("=")
+            items.append(f"{_literal('', target)}: {_literal('', column)}")
+        return f"{{{', '.join(items)}}}"
+    if name == "caption_probs":
+        return f"({value})"
     if not isinstance(value, str) or name in {"stall_after", "decoders"}:
         return str(value)
     text = repr(value)

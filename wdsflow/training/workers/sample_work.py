@@ -15,6 +15,7 @@ from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerError
 from wdsflow.training.caption_sources import TokenizedCaptions
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import SampleError
+from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.pixels.image_work import ImageWork, TransformError
 from wdsflow.training.sample_tasks import Blob, MadeSample, Task
 from wdsflow.training.stalls.field_fixes import at
@@ -32,7 +33,7 @@ class SampleWork:
     """Makes the samples of one source. Thread-safe and picklable.
 
     ``images``: None if samples have none. ``largest``: bytes of an encoded image. ``processes``:
-    the user's name of the number of decoding processes.
+    the user's name of the number of decoding processes. ``join``: gives samples fields of a table.
     """
 
     images: ImageWork | None
@@ -40,6 +41,7 @@ class SampleWork:
     tokens: TokenizedCaptions
     largest: int
     processes: str = 'args["workers"]'
+    join: JoinedFields | None = None
     shards: OpenShards = field(default_factory=OpenShards, compare=False, repr=False)
     hold: Callable[[int], AbstractContextManager[None]] | None = field(
         default=None, compare=False, repr=False
@@ -47,7 +49,8 @@ class SampleWork:
 
     def __reduce__(self) -> Any:
         # Open files and a budget of threads stay in their process.
-        return SampleWork, (self.images, self.columns, self.tokens, self.largest, self.processes)
+        made = self.images, self.columns, self.tokens, self.largest, self.processes, self.join
+        return SampleWork, made
 
     def make(self, task: Task) -> MadeSample | FeedLoss:
         """Return the sample of a task with its caption as text, or why it is lost. Raises SampleError."""
@@ -55,6 +58,10 @@ class SampleWork:
         stage = "read"
         try:
             data, members = read_members(ref, self.shards, self.largest, self._most_bytes)
+            if self.join is not None and ref.row >= 0:
+                stage = "join"
+                self.join.check(ref.row, data, members)
+                members = self.join.members(ref.row, members, self._most_bytes)
             if columns.map is not None:
                 stage = "map"
                 return MadeSample(

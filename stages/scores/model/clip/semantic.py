@@ -59,7 +59,7 @@ class SemanticDuplicate(
         """Return the embeddings of a sample's images. Raises ScoreError "not-finite"."""
         import numpy as np
 
-        from ...vector_file import packed
+        from ...comparing.vector_file import packed
 
         if not all(np.isfinite(output).all() for output in outputs):
             raise ScoreError(
@@ -73,8 +73,8 @@ class SemanticDuplicate(
     def resolve(
         self, records: Records, folder: Path, *, memory: int = MEMORY
     ) -> Iterator[tuple[int, int, Value]]:
-        from ...similar_vectors import duplicates
-        from ...vector_file import VectorFile
+        from ...comparing.similar_vectors import duplicates
+        from ...comparing.vector_file import VectorFile
 
         vectors = VectorFile(folder / "vectors", records)
         for location, are_duplicates in duplicates(vectors, self.eps, self.keep, memory):

@@ -3,8 +3,10 @@ import random
 import numpy as np
 import pytest
 
-from wdsflow.stages.scores import near_hashes as near
-from wdsflow.stages.scores.near_hashes import bits_of, count_ones, pairs, plan
+from wdsflow.stages.scores.comparing import near_hashes as near
+from wdsflow.stages.scores.comparing.hash_bits import bits_of, count_ones
+from wdsflow.stages.scores.comparing.hash_blocks import plan
+from wdsflow.stages.scores.comparing.near_hashes import pairs
 
 
 def clustered(count, seed, flips=7, free=(1 << 64) - 1):

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
+from wdsflow.joining.row_index import NO_ROW
 from wdsflow.pieces.view_source import ViewSource
+from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.walk import Walk
+from wdsflow.training.joined_fields import JSON, JoinedFields
 from wdsflow.training.sample_tasks import NO_IMAGE, Blob, SampleRef
 from wdsflow.training.stalls.loss_tally import NO_TAR, WRONG_CHECKSUM, Damage, FeedLoss
 
@@ -16,6 +19,10 @@ from wdsflow.training.stalls.loss_tally import NO_TAR, WRONG_CHECKSUM, Damage, F
 _INSIDE_STREAM = 32 << 20
 # Fields of a lost sample that are reported.
 _FIELDS = 12
+# The reason of samples without a row of the table that is joined.
+NO_ROW_REASON = "no-row"
+
+_NOTHING: frozenset[str] = frozenset()
 
 Listed: TypeAlias = SampleRef | FeedLoss
 
@@ -28,6 +35,7 @@ class RequiredMembers:
         texts: fields of captions.
         needed: groups of fields; a sample needs one of each.
         everything: all members are read.
+        join: gives samples fields of a table.
     """
 
     def __init__(
@@ -37,15 +45,21 @@ class RequiredMembers:
         needed: Sequence[Sequence[str]],
         *,
         everything: bool,
+        join: JoinedFields | None = None,
     ) -> None:
         self.images, self.texts, self.needed, self.everything = images, texts, needed, everything
         # In this order, besides the image.
         self.read = tuple(dict.fromkeys((*texts, *chain.from_iterable(needed))))
+        self._join = join
+        if join is not None and join.checks_json and JSON not in self.read:
+            self.read = (*self.read, JSON)
         self._contents = frozenset((*images, *self.read))
+        # The json of each sample is read to list it.
+        self.joins_json = join is not None and join.lists_by_json
 
     def reads(self, field: str) -> bool:
         """Return whether a member is read."""
-        return self.everything or field in self._contents
+        return self.everything or field in self._contents or (self.joins_json and field == JSON)
 
     def in_words(self) -> list[str]:
         """Return in words what a sample must have."""
@@ -53,28 +67,74 @@ class RequiredMembers:
         words += [" or ".join(group) for group in self.needed]
         return words or ["a member"]
 
-    def sample(self, shard: Shard, key: str, fields: dict[str, Blob]) -> Listed:
-        """Return the sample with these members, or why it is lost."""
+    def sample(
+        self, shard: Shard, key: str, fields: dict[str, Blob], json: bytes | None = None
+    ) -> Listed:
+        """Return the sample with these members, or why it is lost. ``json``: the content of its json, if that is needed."""
         mark = fields.get("__bad__")
         if mark is not None and mark.size:
             return FeedLoss("select", "marked-bad", key, shard)
-        image = next((fields[name] for name in self.images if name in fields), None)
+        if self._join is not None:
+            row = self._join.row_of(shard, key, json)
+            names = self._join.names_set(row, fields, json) if row >= 0 else None
+            return self._joined(self._join, shard, key, fields, row, names)
+        loss = self._loss(shard, key, fields, _NOTHING)
+        return loss or self._ref(shard, key, fields, fields)
+
+    def _joined(
+        self,
+        join: JoinedFields,
+        shard: Shard,
+        key: str,
+        fields: dict[str, Blob],
+        row: int,
+        names: frozenset[str] | None,
+    ) -> Listed:
+        """Return the sample with the fields ``names`` that its row sets, None for nothing, or why it is lost."""
+        if row == NO_ROW and join.drop_unmatched:
+            return FeedLoss("select", NO_ROW_REASON, key, shard)
+        loss = self._loss(shard, key, fields, names or _NOTHING)
+        if loss is not None:
+            if row == NO_ROW and self._loss(shard, key, fields, join.sets) is None:
+                return loss._replace(reason=NO_ROW_REASON)
+            return loss
+        if names is None:
+            return self._ref(shard, key, fields, fields)
+        read = fields
+        # Members that a value replaces are read only where their order counts.
+        if not self.everything:
+            replaced = names - {JSON} if join.sets_inside else names
+            read = {name: blob for name, blob in fields.items() if name not in replaced}
+        return self._ref(shard, key, fields, read, row)
+
+    def _loss(
+        self, shard: Shard, key: str, fields: dict[str, Blob], added: frozenset[str]
+    ) -> FeedLoss | None:
+        """Return why a sample with these members, and ``added`` ones, is lost; None if it is not."""
         missing = []
-        if image is None and self.images:
+        if self.images and not any(name in fields for name in self.images):
             missing.append("image")
-        if self.texts and not any(name in fields for name in self.texts):
+        present = fields.keys() | added if added else fields.keys()
+        if self.texts and present.isdisjoint(self.texts):
             missing.append("caption")
-        missing += [group[0] for group in self.needed if not any(name in fields for name in group)]
-        if missing:
-            return FeedLoss(
-                "select",
-                f"no-{'-or-'.join(missing)}",
-                key,
-                shard,
-                ", ".join(sorted(fields)[:_FIELDS]),
-            )
-        read = fields if self.everything else [name for name in self.read if name in fields]
-        return SampleRef(shard, key, image or NO_IMAGE, tuple(fields[name] for name in read))
+        missing += [group[0] for group in self.needed if present.isdisjoint(group)]
+        if not missing:
+            return None
+        shown = ", ".join(sorted(fields)[:_FIELDS])
+        return FeedLoss("select", f"no-{'-or-'.join(missing)}", key, shard, shown)
+
+    def _ref(
+        self,
+        shard: Shard,
+        key: str,
+        fields: dict[str, Blob],
+        read: dict[str, Blob],
+        row: int = NO_ROW,
+    ) -> SampleRef:
+        """Return the reference of a sample. ``read``: its members that may be read, besides the image."""
+        image = next((fields[name] for name in self.images if name in fields), NO_IMAGE)
+        names = read if self.everything else [name for name in self.read if name in read]
+        return SampleRef(shard, key, image, tuple(read[name] for name in names), row)
 
 
 def list_samples(
@@ -93,21 +153,23 @@ def list_samples(
     walk = Walk(source, contents=contents)
     key: str | None = None
     fields: dict[str, Blob] = {}
+    json: bytes | None = None
     for begins, next_key, suffix, row in grouped(walk, ALL_SAMPLES):
         if begins:
             if key is not None:
-                yield required.sample(shard, key, fields)
-            key, fields = next_key, {}
+                yield required.sample(shard, key, fields, json)
+            key, fields, json = next_key, {}, None
         _, size, data, _, kind = row
         if kind == "sparse":
             continue
         name = suffix.lower()
         read = contents and required.reads(name) and (source.random or size <= _INSIDE_STREAM)
-        fields[name] = Blob(
-            name, size, offset(data) if later else -1, walk.read(row) if read else None
-        )
+        blob = Blob(name, size, offset(data) if later else -1, walk.read(row) if read else None)
+        fields[name] = blob
+        if required.joins_json and name == JSON and size <= LARGEST:
+            json = source.read_at(data, size) if blob.data is None else blob.data
     if key is not None:
-        yield required.sample(shard, key, fields)
+        yield required.sample(shard, key, fields, json)
     damage = _damage(shard, source, walk)
     if damage is not None:
         yield damage

@@ -63,12 +63,12 @@ class ListingCache:
 
 
 def _packed(ref: SampleRef) -> _Row:
-    values: list[str | int] = [ref.key, *ref.image[:3]]
+    values: list[str | int] = [ref.key, ref.row, *ref.image[:3]]
     for blob in ref.texts:
         values += blob[:3]
     return tuple(values)
 
 
 def _unpacked(shard: Shard, row: tuple[Any, ...]) -> SampleRef:
-    texts = [Blob(*row[at : at + 3]) for at in range(4, len(row), 3)]
-    return SampleRef(shard, row[0], Blob(*row[1:4]), tuple(texts))
+    texts = [Blob(*row[at : at + 3]) for at in range(5, len(row), 3)]
+    return SampleRef(shard, row[0], Blob(*row[2:5]), tuple(texts), row[1])

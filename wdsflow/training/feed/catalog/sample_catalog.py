@@ -13,6 +13,7 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedError
+from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.sample_tasks import Reading, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage
 
@@ -37,6 +38,7 @@ class Catalog:
         allow_pipe: run the commands of ``pipe:`` urls.
         needed: groups of fields; a sample needs one of each.
         everything: read all members.
+        join: gives samples fields of a table.
     """
 
     hurt: Callable[[Damage], None] | None = None
@@ -52,8 +54,10 @@ class Catalog:
         allow_pipe: bool,
         needed: Sequence[tuple[str, ...]] = (),
         everything: bool = False,
+        join: JoinedFields | None = None,
     ) -> None:
-        self._required = RequiredMembers(images, texts, needed, everything=everything)
+        self.join = join
+        self._required = RequiredMembers(images, texts, needed, everything=everything, join=join)
         self._allow_pipe = allow_pipe
         self._cache = ListingCache()
         # By shard and kind.
@@ -70,7 +74,10 @@ class Catalog:
 
     def count(self, shard: Shard) -> int:
         """Return how many samples of a shard have an image and a caption, judged by member names."""
-        return sum(isinstance(item, SampleRef) for item in self.outline(shard))
+        count = sum(isinstance(item, SampleRef) for item in self.outline(shard))
+        if self.join is not None and self.join.use is not None:
+            self.join.use.add(shard)
+        return count
 
     def required(self) -> list[str]:
         """Return in words what a sample must have."""

@@ -84,8 +84,10 @@ class _Counting:
     def __init__(self, catalog: Catalog, urls: Sequence[Shard], numbers: Sequence[int]) -> None:
         self.counts: dict[int, ShardCount] = {}
         self._catalog, self._urls, self._numbers = catalog, urls, numbers
-        # The part of a shard that a ledger keeps has other numbers than sizes.json.
-        self._first = {} if catalog.view is not None else _first_of_folders(urls)
+        # The part of a shard that a ledger keeps has other numbers than sizes.json, and so may have
+        # samples with fields of a table.
+        is_listed = catalog.view is None and catalog.join is None
+        self._first = _first_of_folders(urls) if is_listed else {}
         # Shards of this rank that sizes.json may know, by
         # folder. The first of each folder is always read.
         self._others: dict[str, list[int]] = {}
@@ -96,10 +98,18 @@ class _Counting:
 
     def run(self, patience: float) -> None:
         """Count all of them. Raises Hanging if a shard yields nothing for ``patience`` seconds."""
-        threads = _COUNTERS if self._first else 1
+        urls = self._urls
+        is_remote = any(urls[number].kind == "url" for number in self._numbers)
+        threads = _COUNTERS if is_remote else 1
         run_watched(self._use_sizes, list(self._others), threads, self._catalog, patience)
         unread = [number for number in self._numbers if number not in self.counts]
-        run_watched(self._read, unread, threads, self._catalog, patience)
+        # A shard that is named several times is read once.
+        first: dict[Shard, int] = {}
+        for number in unread:
+            first.setdefault(urls[number], number)
+        run_watched(self._read, list(first.values()), threads, self._catalog, patience)
+        for number in unread:
+            self.counts[number] = self.counts[first[urls[number]]]
 
     def warn_of_damage(self) -> None:
         """Log how many shards have no sample because they cannot be read, and why the first cannot."""

@@ -10,7 +10,7 @@ from wdsflow.training.orders.order import EpochPosition
 
 from .epoch_counter import EpochCounter
 from .resume_fixes import resume_fixes
-from .state import VERSION, OtherSubset, check_state
+from .state import VERSION, OtherSamples, check_state
 
 
 class FeedPosition:
@@ -93,14 +93,14 @@ class FeedPosition:
     def load(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Continue after the last batch of a state; return its values.
 
-        Raises ValueError if it is no state or of another feed, OtherSubset if that read other
+        Raises ValueError if it is no state or of another feed, OtherSamples if that read other
         samples.
         """
         # The command of a run has its own advice.
         advice = "" if self._options.argv else ". Make the feed as it was then, or load no state"
         try:
             check_state(state, self._identity, advice)
-        except OtherSubset as error:
+        except OtherSamples as error:
             error.fixes = resume_fixes(self._options, error)
             raise
         loaded = dict(state)

@@ -8,15 +8,18 @@ from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import command
 from wdsflow.validate.advice.training_flags import with_flags
 
-from .state import OtherSubset
+from .state import OtherJoin, OtherSamples, OtherSubset
 
 
-def resume_fixes(options: FeedOptions, other: OtherSubset) -> list[str]:
+def resume_fixes(options: FeedOptions, other: OtherSamples) -> list[str]:
     """Return fixes for a run that cannot resume because it would read other samples; each line ends with a command."""
     if not options.argv:
         return []
     fixes = []
-    if other.again:
+    if isinstance(other, OtherJoin) and not other.joined:
+        same = command(options, join=None, join_on="key", join_set=())
+        fixes.append(f"to resume without the table, as that run read its samples: {same}")
+    if isinstance(other, OtherSubset) and other.again:
         same = command(options, ledger=other.ledger, where=other.where)
         fixes.append(f"to resume with the samples of the checkpoint: {same}")
     argv = _without_resume(options.argv)

@@ -36,24 +36,36 @@ _MOST = 3
 _WIDE = 60
 
 
-class OtherSubset(ValueError):
-    """A state belongs to a feed of other samples. ``ledger`` and ``where``: of that feed; None if it read all samples.
-
-    ``again``: with them, this feed would match. ``fixes``: lines that end with a command.
-    """
+class OtherSamples(ValueError):
+    """A state belongs to a feed of other samples. ``fixes``: lines that end with a command."""
 
     fixes: Sequence[str] = ()
-
-    def __init__(self, text: str, ledger: str | None, where: str | None, *, again: bool) -> None:
-        super().__init__(text)
-        self.ledger, self.where, self.again = ledger, where, again
 
     def __str__(self) -> str:
         return "\n  ".join([str(self.args[0]), *self.fixes])
 
 
+class OtherJoin(OtherSamples):
+    """A state belongs to a feed that joined another table, or none. ``joined``: whether it joined one."""
+
+    def __init__(self, text: str, *, joined: bool) -> None:
+        super().__init__(text)
+        self.joined = joined
+
+
+class OtherSubset(OtherSamples):
+    """A state belongs to a feed of other samples. ``ledger`` and ``where``: of that feed; None if it read all samples.
+
+    ``again``: with them, this feed would match.
+    """
+
+    def __init__(self, text: str, ledger: str | None, where: str | None, *, again: bool) -> None:
+        super().__init__(text)
+        self.ledger, self.where, self.again = ledger, where, again
+
+
 def check_state(state: object, identity: Mapping[str, Any], advice: str = "") -> None:
-    """Raise ValueError if a value is no state, or is of another feed; OtherSubset if that read other samples.
+    """Raise ValueError if a value is no state, or is of another feed; OtherSamples if that read other samples.
 
     Args:
         state: what was given as a state.
@@ -95,6 +107,8 @@ def _check_identity(then: Mapping[str, Any], now: Mapping[str, Any], advice: str
     other_samples = "kept samples" in differing and "data" not in differing
     if choice_differs or other_samples:
         raise OtherSubset(text, *other_choice, again=choice_differs)
+    if "join" in differing:
+        raise OtherJoin(text, joined=then.get("join") is not None)
     raise ValueError(f"{text}{advice}")
 
 

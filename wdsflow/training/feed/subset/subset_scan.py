@@ -10,8 +10,10 @@ from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.training.feed.join.join_scan import JoinedScan
 from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.joined_fields import JoinedFields
 
 from .subset_advice import explained, kept_text, nothing_kept
 
@@ -24,6 +26,7 @@ class _KeptScan:
     """Scans the kept part of a shard, in any process. If nothing is kept, there are no samples and no error."""
 
     shard: ShardLedger
+    join: JoinedFields | None = None
 
     def __call__(self, url: Shard, options: ScanOptions) -> ShardEvidence:
         try:
@@ -37,7 +40,13 @@ class _KeptScan:
             return scan_shard(url, options)
         if not kept.kept:
             return ShardEvidence(url)
-        return scan_shard(url, options, view=lambda source: view_of(source, kept.ranges))
+
+        def view(source: Source) -> Source:
+            return view_of(source, kept.ranges)
+
+        if self.join is not None:
+            return JoinedScan(self.join, view)(url, options)
+        return scan_shard(url, options, view=view)
 
 
 def scan_kept(
@@ -47,6 +56,7 @@ def scan_kept(
     options: FeedOptions,
     data: str,
     progress: Progress | None,
+    join: JoinedFields | None = None,
 ) -> tuple[list[ShardEvidence], str]:
     """Scan the kept samples of some shards; return the evidence of the shards that have any, and a line on the share.
 
@@ -57,6 +67,7 @@ def scan_kept(
         options: settings of the feed, with ``ledger`` and ``where``.
         data: the shards as the user named them.
         progress: called after each shard.
+        join: gives samples fields of a table.
 
     Raises:
         SubsetError: a ledger does not match its shard, or nothing is kept (NothingKept).
@@ -71,7 +82,7 @@ def scan_kept(
     except (LedgerError, SourceError) as error:
         raise explained(error, options, data) from None
     scanned = scan_shards(
-        some, scan_options, progress=progress, how=[_KeptScan(shards[url]) for url in some]
+        some, scan_options, progress=progress, how=[_KeptScan(shards[url], join) for url in some]
     )
     for shard in scanned:
         if shard.error == _LEDGER:

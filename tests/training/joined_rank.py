@@ -1,0 +1,37 @@
+"""One of two connected ranks that join a table, run as a script: prints its keys, or why the join is refused."""
+
+import json
+import logging
+import sys
+
+import torch.distributed as dist
+
+from wdsflow import FeedOptions, feed
+from wdsflow.training.feed_options import JoinError
+
+
+def main() -> None:
+    store, rank, data, table = sys.argv[1:]
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
+    options = FeedOptions(status_every=0.0, decode_in="threads", decoders=1)
+    try:
+        joined = feed(
+            data,
+            batch_size=4,
+            fields=("__key__", "txt"),
+            join=table,
+            join_set={"txt": "caption"},
+            options=options,
+        )
+        batches = [list(zip(*batch, strict=True)) for batch in joined]
+        given = json.dumps([sample for batch in batches for sample in batch])
+        sys.stdout.write(f"given: {given}\n")
+        joined.close()
+    except JoinError as error:
+        sys.stdout.write(f"refused: {error}\n")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

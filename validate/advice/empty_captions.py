@@ -1,0 +1,18 @@
+"""Samples that have an image and a caption without text."""
+
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.shapes import Shape
+from wdsflow.scan.statuses import BLANK, EMPTY
+from wdsflow.shards.shard_names import IMAGE_FIELDS
+
+from ..rules.kit.shape_edits import CAPTION
+
+
+def empty_captions(shard: ShardEvidence) -> int:
+    """Return how many samples of a shard have an image, and a caption without text: readers train on nothing."""
+    return sum(run.count for run in shard.runs.counted() if _has_empty_caption(run.shape))
+
+
+def _has_empty_caption(shape: Shape) -> bool:
+    status = {part.suffix: part.status for part in shape}
+    return status.get(CAPTION) in (EMPTY, BLANK) and not status.keys().isdisjoint(IMAGE_FIELDS)

@@ -1,0 +1,1 @@
+"""Checks of the input shards before the first is filtered: whether the fields and values that a recipe names exist."""

@@ -1,0 +1,60 @@
+"""The samples that are read before a run, to check that captions and values in json are where a recipe looks for them."""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import islice
+from typing import NamedTuple
+
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.samples import RejectedSample, ShardView, Views
+from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.short_look import some_of
+from wdsflow.shards.source.opening import open_source
+from wdsflow.stages.scores.sample_view import ViewOptions
+
+# Shards whose first samples are surveyed, and samples of each.
+_SURVEYED, _SAMPLES = 3, 100
+
+
+class SearchScope(NamedTuple):
+    """How many samples and shards were searched, and whether these are all."""
+
+    samples: int
+    shards: int
+    is_all: bool
+
+    @property
+    def none(self) -> str:
+        """The subject of a message about a search without result."""
+        return "no sample" if self.is_all else "none of the checked samples"
+
+
+def spread_shards(urls: Sequence[Shard]) -> list[Shard]:
+    """Return shards to check: first, last, middle, then the others in order."""
+    some = some_of(urls)
+    order = dict.fromkeys((0, len(some) - 1, len(some) // 2, *range(len(some))))
+    return [some[number] for number in order]
+
+
+def first_samples(
+    urls: Sequence[Shard], recipe: Recipe, *, allow_pipe: bool
+) -> Iterator[ShardView]:
+    """Yield the first samples of three shards, after the stages of a recipe."""
+    for url in spread_shards(urls)[:_SURVEYED]:
+        with suppress(OSError), closing(all_samples(url, recipe, allow_pipe=allow_pipe)) as views:
+            yield from islice(views, _SAMPLES)
+
+
+def all_samples(
+    url: Shard, recipe: Recipe, *, allow_pipe: bool
+) -> Generator[ShardView, None, None]:
+    """Yield the samples of a shard that can be read, after the stages of a recipe. Raises OSError."""
+    options = ViewOptions(images=recipe.image)
+    with open_source(url, allow_pipe=allow_pipe) as source:
+        samples = Samples(source, contents=False)
+        views = Views(samples, options, url, recipe.stages)
+        for sample in samples:
+            if not sample.trouble:
+                with suppress(RejectedSample):
+                    yield views.view(sample)

@@ -1,0 +1,108 @@
+"""One pass over shards: its input, its output folder, and the ledgers that it uses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from wdsflow import version
+from wdsflow.engines.cluster import Cluster
+from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
+from wdsflow.filtering.deciding.stored_scores import is_complete
+from wdsflow.filtering.ledger.embeddings import Reuse
+from wdsflow.filtering.recipe.recipe import Recipe, digest, recorded
+from wdsflow.filtering.run_folder import Layout, quarantine_option
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_report import RunReport
+from wdsflow.shards.shard import Shard
+
+# Index among the shards of the run, url, and name of the output.
+NumberedShard = tuple[int, Shard, str]
+
+
+@dataclass
+class Pass:
+    """One pass over the shards of a run: of two passes, the first computes scores, and the second decides.
+
+    Attributes:
+        kind: "filter" or "measure".
+        urls: the shards of the run.
+        names: the names of their outputs.
+        layout: the output folder.
+        recipe: the recipe, in its canonical form.
+        options: how the run works.
+        tars: False: only ledgers are written.
+        scored: ledgers whose values decide. Samples are read only for values that these lack.
+        computes: whether the ledgers of ``scored`` may lack some values.
+        reused: ledgers of another run, whose values are used by a pass that reads all samples.
+        main: the output folder of the run, whose ledgers may have some of the values, if this is its first pass.
+        embedded: ledgers whose embeddings are used.
+        compares: values of scores that compare all samples are read from the folder.
+        sources: further inputs of the result.
+        cluster: a cluster that the caller has joined.
+        prepare: called when the folder is ready. It may set ``sources`` and fill the folder; if it returns False, the
+            run ends.
+        request: what the record of the run stores.
+    """
+
+    kind: str
+    urls: list[Shard]
+    names: list[str]
+    layout: Layout
+    recipe: Recipe
+    options: RunOptions
+    tars: bool = True
+    scored: Layout | None = None
+    computes: bool = False
+    reused: Layout | None = None
+    main: Layout | None = None
+    embedded: Reuse | None = None
+    compares: bool = False
+    sources: object = None
+    cluster: Cluster | None = None
+    prepare: Callable[["Pass", RunReport], bool] | None = None
+    request: dict[str, object] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.request = {
+            "kind": self.kind,
+            "wdsflow": version.__version__,
+            "recipe": recorded(self.recipe),
+            **self.plan.identities(),
+            "urls": self.urls,
+            "names": self.names,
+        }
+        quarantine = quarantine_option(self.layout) if self.tars else None
+        if quarantine is not None:
+            self.request["quarantine"] = quarantine
+
+    @property
+    def plan(self) -> FilterPlan:
+        """The plan of the recipe."""
+        return plan_of(self.recipe)
+
+    @property
+    def identity(self) -> str:
+        """The digest by which a later run decides whether a shard is done."""
+        return digest(
+            {
+                "recipe": recorded(self.recipe),
+                **self.plan.identities(),
+                "kind": self.kind,
+                "sources": self.sources,
+            }
+        )
+
+    @property
+    def computes_scores(self) -> bool:
+        """Whether any score is computed, rather than taken from ledgers."""
+        return self.scored is None or self.computes
+
+    @property
+    def reuses_complete(self) -> bool:
+        """Whether the ledgers of ``reused``, if any, have their scores for all samples."""
+        return self.reused is None or is_complete(self.reused, self.recipe)
+
+    def shards(self) -> list[NumberedShard]:
+        """Return the shards of this run's slice."""
+        numbers = range(len(self.urls))
+        shards = list(zip(numbers, self.urls, self.names, strict=True))
+        return shards[self.options.index :: self.options.count]

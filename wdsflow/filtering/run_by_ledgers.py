@@ -1,0 +1,77 @@
+"""Filter by the scores of an earlier run; scores that its ledgers lack are computed."""
+
+import os
+
+from wdsflow.filtering.deciding.plan import plan_of
+from wdsflow.filtering.deciding.stored_scores import as_scored, is_complete, missing_columns
+from wdsflow.filtering.ledger.ledger_metadata import NotCompared
+from wdsflow.filtering.recipe.recipe import canonical_recipe, fixed_conditions
+from wdsflow.shards.source.base import local_folder
+
+from .inputs.check_inputs import check_inputs
+from .model_precision import with_precision
+from .passes.filter_pass import Pass
+from .passes.pass_engine import joined
+from .passes.run_pass import run_pass
+from .passes.two_passes import first_pass, refuse_slices, run_first, use_ledgers
+from .run_folder import Layout
+from .run_options import say_all
+from .run_output import refuse_same, refuse_unreadable
+from .run_report import RunReport
+from .run_request import FilterRequest
+
+
+def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) -> RunReport:
+    """Filter shards by the ledgers in a folder. Raises as ``filter_shards``."""
+    options = request.options
+    say_all(options, fixed_conditions(request.recipe))
+    recipe = canonical_recipe(request.recipe)
+    layout = request.layout()
+    scored = Layout(local_folder(ledger))
+    shards, names = request.shards()
+    refuse_unreadable(layout, shards, names)
+    refuse_same(ledger, layout, "--ledger")
+
+    # What the run computes: the rest of the recipe is that of the ledgers.
+    recipe = as_scored(recipe, scored)
+    recipe, line_on_precision = with_precision(recipe, options)
+    say_all(options, filter(None, [line_on_precision]))
+    plan = plan_of(recipe)
+    missing_scores = missing_columns(plan, scored, names)
+    if recipe.embeddings and not plan.model_calls.isdisjoint(missing_scores):
+        raise ValueError(
+            f"--embeddings copies those of {scored.folder}, which has none for some scores: measure them first"
+        )
+    check_inputs(shards, recipe, missing_scores, allow_pipe=options.allow_pipe)
+    compares = bool(plan.dataset_calls)
+    refuse_slices(options, compares=compares)
+
+    pass_ = Pass(
+        "filter",
+        shards,
+        names,
+        layout,
+        recipe,
+        options,
+        scored=scored,
+        embedded=request.embeddings(recipe, layout, names),
+        compares=compares,
+        computes=bool(missing_scores) or not is_complete(scored, recipe),
+        prepare=_prepare,
+    )
+    with joined(options) as cluster:
+        pass_.cluster = cluster
+        return run_pass(pass_)
+
+
+def _prepare(pass_: Pass, report: RunReport) -> bool:
+    """Make a pass depend on its ledgers; compare all samples by them if needed. Return False if that failed."""
+    assert pass_.scored is not None
+    try:
+        use_ledgers(pass_, pass_.scored)
+    except NotCompared:
+        # Its samples were not scored for this comparison:
+        # a first pass computes the missing values.
+        first = first_pass(pass_, reused=pass_.scored)
+        return run_first(first, pass_, report)
+    return True

@@ -1,0 +1,72 @@
+"""What the caller of a run asks for, and the shards, folders and embeddings that follow from it."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from wdsflow.filtering.deciding.plan import plan_of
+from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.shard_names import output_names
+from wdsflow.shards.source.base import local_folder
+from wdsflow.shards.urls import expand_existing
+from wdsflow.stages.scores.model.clip.clip_score import ClipScore
+
+from .run_folder import Layout
+from .run_options import RunOptions, say_all
+from .run_output import refuse_same
+
+Urls = str | Iterable[str]
+
+
+@dataclass(frozen=True)
+class FilterRequest:
+    """The arguments of ``filter_shards`` or ``measure_shards``; ``out`` is a folder of this machine."""
+
+    kind: Literal["filter", "measure"]
+    urls: Urls
+    out: Path
+    recipe: Recipe
+    options: RunOptions
+    embeddings_from: str | os.PathLike[str] | None
+
+    def layout(self) -> Layout:
+        """Return the output folder."""
+        quarantine = self.options.quarantine
+        return Layout(self.out, None if quarantine is None else local_folder(quarantine))
+
+    def shards(self) -> "ShardsOfRun":
+        """Return the shards of the urls. Raises NoShards."""
+        shards = expand_existing(self.urls, allow_pipe=self.options.allow_pipe)
+        return ShardsOfRun(shards, output_names(shards))
+
+    def embeddings(self, recipe: Recipe, layout: Layout, names: list[str]) -> Reuse | None:
+        """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored.
+
+        Args:
+            recipe: the recipe, completed.
+            layout: the output folder.
+            names: of the outputs.
+        """
+        plan = plan_of(recipe)
+        has_clip = any(isinstance(score, ClipScore) for score in plan.scores.values())
+        if recipe.embeddings and not has_clip:
+            raise ValueError(
+                "--embeddings stores the embeddings of CLIP scores: add clip_similarity, zero_shot or aesthetic"
+            )
+        if self.embeddings_from is None:
+            return None
+        refuse_same(self.embeddings_from, layout, "--embeddings-from")
+        reuse = reuse_of(self.embeddings_from, names, plan.models, recipe.stages)
+        say_all(self.options, [f"{line}: computed again" for line in reuse.missing])
+        return reuse
+
+
+class ShardsOfRun(NamedTuple):
+    """The shards of a run, and the names of their outputs."""
+
+    urls: list[Shard]
+    names: list[str]

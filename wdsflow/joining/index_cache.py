@@ -1,0 +1,113 @@
+"""Indexes of tables in a cache folder: made once on a machine, by one process while others wait."""
+
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+
+from wdsflow.records.folder_lock import Lock, is_held
+from wdsflow.shards.atomic import naming, scratch_folder, sync_folder
+from wdsflow.text.words import how_many
+
+from .join_on import JoinOn
+from .row_index import FILE, RowIndex
+from .table_files import TableFiles
+from .write_row_index import write_row_index
+
+# Of the files of an index.
+_VERSION = 2
+_LOCK, _SCRATCH = ".lock", ".tmp"
+# Seconds after which an index that no process has opened is removed.
+_UNUSED = 30 * 24 * 3600.0
+_log = logging.getLogger("wdsflow.training")
+
+
+def default_cache() -> Path:
+    """Return the folder of indexes: in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "wdsflow" / "joins"
+
+
+def row_index(
+    table: TableFiles, name: str, on: JoinOn, columns: Sequence[str], cache: Path
+) -> RowIndex:
+    """Return the index of a table, from the cache folder if it has that of the unchanged table.
+
+    Args:
+        table: its files.
+        name: the table as the user named it, for the log.
+        on: the value of the join.
+        columns: those whose values samples get.
+        cache: the folder, which is created if it does not exist.
+
+    Raises:
+        TableError: the table cannot be read, or lacks a column.
+        OSError: the cache folder cannot be written.
+    """
+    folder = cache / _key(table, on, columns)
+    with naming(cache):
+        cache.mkdir(parents=True, exist_ok=True)
+    index = _opened(folder)
+    if index is not None:
+        return index
+    if is_held(folder.with_suffix(_LOCK)):
+        _log.info("join: another process indexes %s; waiting for it", name)
+    with naming(cache), Lock(folder.with_suffix(_LOCK), patience=inf) as lock:
+        # Another process may have made it meanwhile.
+        index = _opened(folder)
+        if index is None:
+            index = _made(folder, table, name, on, columns)
+        lock.remove()
+    return index
+
+
+def _key(table: TableFiles, on: JoinOn, columns: Sequence[str]) -> str:
+    """Return the name of an index: another one if the table, or what is read of it, changes."""
+    from xxhash import xxh3_128_hexdigest
+
+    facts = [_VERSION, table.kind, table.identity(), on.kind, on.column, list(columns)]
+    return xxh3_128_hexdigest(json.dumps(facts).encode("utf-8", "surrogatepass"))
+
+
+def _opened(folder: Path) -> RowIndex | None:
+    """Return an index, None if there is none; note that it is used."""
+    with suppress(FileNotFoundError):
+        index = RowIndex(folder)
+        # A folder of another user is only read.
+        with suppress(OSError):
+            os.utime(folder / FILE)
+        return index
+    return None
+
+
+def _made(
+    folder: Path, table: TableFiles, name: str, on: JoinOn, columns: Sequence[str]
+) -> RowIndex:
+    started = time.perf_counter()
+    _remove_unused(folder.parent)
+    scratch = folder.with_suffix(_SCRATCH)
+    with scratch_folder(scratch):
+        write_row_index(scratch / "index", table, name, on, columns, scratch)
+        os.replace(scratch / "index", folder)
+    sync_folder(folder.parent)
+    index = RowIndex(folder)
+    seconds = time.perf_counter() - started
+    _log.info("join: indexed %s of %s in %.1f s", how_many(index.rows, "row"), name, seconds)
+    return index
+
+
+def _remove_unused(cache: Path) -> None:
+    """Remove what killed runs left, and indexes that have not been opened for a month."""
+    oldest = time.time() - _UNUSED
+    for path in cache.iterdir():
+        lock = path.with_suffix(_LOCK)
+        if path == lock or is_held(lock):
+            continue
+        with suppress(OSError):
+            if path.suffix == ".tmp" or (path / FILE).stat().st_mtime < oldest:
+                shutil.rmtree(path)

@@ -1,0 +1,124 @@
+"""An index of the rows of a table on disk: rows by their value to join on, in any process, in little memory.
+
+A folder with three files, in the order of a 64-bit hash of the values to join on:
+
+* ``hashes``: the hash of each value, 8 bytes;
+* ``offsets``: where its record begins, 8 bytes; one more at the end;
+* ``records``: the value itself, whether several rows have it, and the values of the first of these rows:
+  those that samples get, and those that are compared.
+
+``index.json`` has the counts, and a digest of all records. Processes map the files into memory: the
+pages that they read are shared, and the system drops them when it needs memory.
+"""
+
+import json
+import mmap
+from bisect import bisect_left
+from hashlib import md5
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from .table_values import KINDS, StoredValue
+
+FILE = "index.json"
+HASHES, OFFSETS, RECORDS = "hashes", "offsets", "records"
+# Bytes of the value to join on, and whether several rows have it.
+HEAD = Struct("<IB")
+# Of each value: its kind, and its bytes; -1 for null.
+CELL = "Bq"
+NO_ROW = -1
+
+
+def hash_of(value: bytes) -> int:
+    """Return the hash of a value to join on, which DuckDB computes as ``md5_number_lower``."""
+    return int.from_bytes(md5(value, usedforsecurity=False).digest()[8:], "little")
+
+
+class RowIndex:
+    """The index in a folder. Picklable. Raises OSError if it cannot be read.
+
+    Attributes:
+        rows: of the table.
+        valued: rows with a value to join on.
+        entries: different values to join on.
+        repeated: those that several rows have.
+        digest: of all values; the same for the same table.
+        examples: the first values to join on.
+        names: of all columns of the table.
+        checked: columns that show whether keys still mean the samples of the table.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        facts = json.loads((folder / FILE).read_bytes())
+        self.rows: int = facts["rows"]
+        self.valued: int = facts["valued"]
+        self.entries: int = facts["entries"]
+        self.repeated: int = facts["repeated"]
+        self.digest: str = facts["digest"]
+        self.examples: list[str] = facts["examples"]
+        self.names: list[str] = facts["names"]
+        self.checked: tuple[str, ...] = tuple(facts["checked"])
+        values = facts["columns"] + len(self.checked)
+        self._head = Struct(f"<IB{CELL * values}")
+        # Views of mapped files: an item is read when it is requested.
+        self._hashes = _mapped(folder / HASHES).cast("Q")
+        self._offsets = _mapped(folder / OFFSETS).cast("Q")
+        self._records = _mapped(folder / RECORDS)
+
+    def __reduce__(self) -> tuple[type["RowIndex"], tuple[Path]]:
+        return RowIndex, (self.folder,)
+
+    def find(self, value: str) -> int:
+        """Return the number of the entry of a value to join on, NO_ROW if no row has it."""
+        data = value.encode()
+        number = hash_of(data)
+        entry = bisect_left(self._hashes, number)
+        # Different values may have the same hash.
+        while entry < self.entries and self._hashes[entry] == number:
+            start = self._offsets[entry]
+            size, _ = HEAD.unpack_from(self._records, start)
+            begin = start + self._head.size
+            if self._records[begin : begin + size] == data:
+                return entry
+            entry += 1
+        return NO_ROW
+
+    def has_several_rows(self, entry: int) -> bool:
+        """Return whether several rows have the value of an entry."""
+        return bool(HEAD.unpack_from(self._records, self._offsets[entry])[1])
+
+    def value(self, entry: int) -> str:
+        """Return the value to join on of an entry."""
+        start = self._offsets[entry]
+        size, _ = HEAD.unpack_from(self._records, start)
+        begin = start + self._head.size
+        return bytes(self._records[begin : begin + size]).decode()
+
+    def values(self, entry: int) -> list[StoredValue]:
+        """Return the values of the first row of an entry, and then those of ``checked``, as texts."""
+        start = self._offsets[entry]
+        size, _, *cells = self._head.unpack_from(self._records, start)
+        at = start + self._head.size + size
+        values: list[StoredValue] = []
+        for kind, length in zip(cells[::2], cells[1::2], strict=True):
+            if length < 0:
+                values.append((KINDS[kind], None))
+                continue
+            values.append((KINDS[kind], bytes(self._records[at : at + length])))
+            at += length
+        return values
+
+
+def _mapped(path: Path) -> memoryview:
+    """Return the bytes of a file, mapped into memory."""
+    with open(path, "rb") as file:
+        # An empty file cannot be mapped.
+        if not path.stat().st_size:
+            return memoryview(b"")
+        mapped: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if hasattr(mapped, "madvise"):
+        # Rows are read in the order of samples: what follows a row on the disk is of no use.
+        mapped.madvise(mmap.MADV_RANDOM)
+    return memoryview(mapped)
