@@ -42,6 +42,19 @@ def test_without_a_training_command_it_says_how(capsys):
     assert capsys.readouterr().err.endswith("all options: wdsflow train --help\n")
 
 
+def test_a_cache_is_a_local_folder_and_a_size(capsys):
+    rest = ("--", "--train-data", "nowhere.tar")
+    for words, message, fix in (
+        (("--cache", "kept"), "--cache needs --cache-size", "--cache-size 500GiB"),
+        (("--cache-size", "5GB"), "--cache-size needs --cache", "--cache /nvme/wdsflow"),
+        (("--cache", "s3://a/b", "--cache-size", "5GB"), "s3://a/b is not a local folder", ""),
+    ):
+        assert run("train", *words, *rest) == 2
+        shown = capsys.readouterr().err
+        assert message in shown
+        assert fix in shown
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -5,6 +5,8 @@ import json
 import multiprocessing
 import os
 import random
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.servers import http_server
 from tests.shards.cache.minimum import downloads_by_recency, fewest_downloads
 from tests.training.shards import arguments, as_text, plain, samples, texts, write_tar
 from tests.training.test_feed_remote import feed, keys, served
+from tests.training.trainings import command, write_data
 from wdsflow import FeedOptions
 from wdsflow import feed as make
 from wdsflow.training.feed_options import FeedError
@@ -222,3 +225,24 @@ def test_runs_that_are_killed_leave_nothing_partial(tmp_path):
 @pytest.mark.deep
 def test_many_runs_that_are_killed_leave_nothing_partial(tmp_path):
     _plans(tmp_path, PLANS)
+
+
+@pytest.mark.deep
+def test_a_training_shows_its_figures(tmp_path):
+    write_data(tmp_path)
+    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*.tar")}
+    with http_server(files) as (url, log):
+        words = command(tmp_path, "cached")
+        words[words.index("--train-data") + 1] = f"{url}/{{0000..0003}}.tar"
+        cache = ["--cache", str(tmp_path / "cache"), "--cache-size", "1GB"]
+        done = subprocess.run(
+            [sys.executable, "-m", "wdsflow", "train", "--no-preflight", *cache, "--", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert {name: log.sent(name) for name in files} == {
+            name: len(data) + 1 for name, data in files.items()
+        }
+    assert "feed: in all epochs, cache: 4 shards read from it (" in done.stdout + done.stderr

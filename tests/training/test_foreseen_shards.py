@@ -80,7 +80,7 @@ def node_uses(orders: list[Order], epochs: int) -> list[list[Shard]]:
     return uses
 
 
-def downloads(epochs: list[list[str]], room: int, foreseen: int) -> int:
+def downloads(epochs: list[list[Shard]], room: int, foreseen: int) -> int:
     """Return what a cache downloads that foresees so many epochs."""
     numbers = {name: number for number, name in enumerate(sorted({n for e in epochs for n in e}))}
     kept: set[int] = set()

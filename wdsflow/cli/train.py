@@ -79,9 +79,10 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
 
 
 def _check_fields(options: FeedOptions, typed: Typed) -> None:
-    """Refuse invalid names of members, and of metrics."""
+    """Refuse invalid names of members, of metrics and of a cache."""
     from wdsflow.cli.shared.advice_on_tables import columns_to_set
     from wdsflow.shards.shard_names import alternatives
+    from wdsflow.shards.source.base import local_folder
     from wdsflow.training.caption_sources import parse_captions
     from wdsflow.training.stalls.progress import Metrics
 
@@ -91,6 +92,8 @@ def _check_fields(options: FeedOptions, typed: Typed) -> None:
             alternatives(options.image)
         if options.metrics is not None:
             Metrics(options.metrics)
+        if options.cache is not None:
+            local_folder(options.cache)
     except ValueError as error:
         refuse(str(error))
     if options.join is not None and not (options.join_set or captions.joined_columns):

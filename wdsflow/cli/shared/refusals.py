@@ -30,7 +30,7 @@ from .advice_on_tables import (
     advise_on_tables_of_folder,
     report_no_match,
 )
-from .refuse import refuse_in_lines
+from .refuse import refuse, refuse_in_lines
 from .typed import Typed, free
 
 if TYPE_CHECKING:
@@ -152,6 +152,18 @@ def _refuse_unpaired(_: Exception, typed: Typed) -> NoReturn:
     refuse_unpaired(typed)
 
 
+def _refuse_unpaired_cache(_: Exception, typed: Typed) -> NoReturn:
+    if "cache" in typed.given:
+        refuse(
+            "--cache needs --cache-size: the limit of all shards in the folder",
+            f"such as: {typed.again(cache_size='500GiB')}",
+        )
+    refuse(
+        "--cache-size needs --cache: a folder on a disk of this machine",
+        f"such as: {typed.again(cache='/nvme/wdsflow')}",
+    )
+
+
 def _copies_shards(typed: Typed) -> bool:
     """Return whether a command writes shards without deciding about samples."""
     return typed.is_resumable and not typed.is_filter
@@ -186,6 +198,7 @@ _ADVICE: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
     "RepeatedKeys": _advise_on_repeated_keys,
     "PartOfSet": _advise_on_part_of_set,
     "UnpairedSubset": _refuse_unpaired,
+    "UnpairedCache": _refuse_unpaired_cache,
     "InterleavedMembers": _advise_on_interleaved,
     "NoMatch": report_no_match,
     "AmbiguousJoin": advise_on_ambiguous_join,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wdsflow.shards.atomic import create, remove_stale
+from wdsflow.shards.atomic import create, discard, remove_stale
 
 from .folder import CacheFolder
 from .locks import is_locked, try_lock, unlock
@@ -53,10 +53,15 @@ class RunPlan:
         path = self._folder.runs / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
         # It is locked from its beginning to its end.
         temporary, file = create(path)
-        try_lock(file)
         numbers = np.array(uses, "<u8").tobytes()
-        os.write(file, _HEAD.pack(_MAGIC, len(uses)) + numbers + bytes(len(uses)))
-        os.rename(temporary, path)
+        try:
+            try_lock(file)
+            os.write(file, _HEAD.pack(_MAGIC, len(uses)) + numbers + bytes(len(uses)))
+            os.rename(temporary, path)
+        except OSError:
+            unlock(file)
+            discard(temporary, file)
+            raise
         with self._lock:
             self._end()
             self._path, self._file, self._owner = path, file, os.getpid()

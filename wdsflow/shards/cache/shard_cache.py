@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -64,6 +65,9 @@ class CacheFigures:
         return replace(self, **counts)
 
 
+_caches: "weakref.WeakSet[ShardCache]" = weakref.WeakSet()
+
+
 class ShardCache:
     """A cache as one process sees it. Thread-safe.
 
@@ -80,6 +84,13 @@ class ShardCache:
         self._lock = threading.Lock()
         self._reported: set[str] = set()
         self._paused_until = 0.0
+        _caches.add(self)
+
+    def forget(self) -> None:
+        """Leave plans and downloads to the parent, in a process that was forked."""
+        # A thread of the parent may hold the other one.
+        self._lock = threading.Lock()
+        self._plans, self._downloads = set(), set()
 
     # The future
 
@@ -445,3 +456,11 @@ def _opened(shard: Shard) -> RemoteSource:
         return stored
     stored.close()
     raise SourceChangedError("its server does not send ranges any more")
+
+
+def _forget_in_child() -> None:
+    for cache in list(_caches):
+        cache.forget()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
