@@ -170,11 +170,7 @@ def feed(
             length=epoch_samples,
             shuffled=buffer > 0,
         )
-        if not order.num_batches:
-            raise FeedError(
-                f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
-                f"batch_size={batch_size} for {how_many(job_rank.world_size, 'rank')}; use smaller batches, or drop_last=False"
-            )
+        _refuse_no_batch(order)
         report_length(order, opened, given=epoch_samples is not None)
         made = _loader(order, opened, options, shuffle=buffer, rank_detected=rank is None)
         made.again = partial(feed, **given | job_rank._asdict())
@@ -183,6 +179,17 @@ def feed(
         if isinstance(error, FeedStopped):
             raise
         raise FeedError(str(error)) from None
+
+
+def _refuse_no_batch(order: BalancedOrder) -> None:
+    """Raise FeedError if ``drop_last`` leaves no batch."""
+    if order.num_batches:
+        return
+    ranks = how_many(order.job_rank.world_size, "rank")
+    raise FeedError(
+        f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
+        f"batch_size={order.batch_size} for {ranks}; use smaller batches, or drop_last=False"
+    )
 
 
 def _shuffle_buffer(shuffle: int | bool) -> int:
