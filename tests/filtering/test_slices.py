@@ -19,10 +19,10 @@ from tests.filtering.shards import digests, write_shards
 from tests.filtering.test_interruptions import command
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.merge_slices import NotDone, merge_slices
+from wdsflow.records.object_store.store_lock import STALE
 from wdsflow.records.read_status import NoRun, statuses
 from wdsflow.records.run_state import StateFile, read_states
 from wdsflow.records.run_status import RunStatus
-from wdsflow.records.store_lock import STALE
 
 HERE = RunOptions(jobs=0)
 LARGE = Recipe(where="min_side >= 200")

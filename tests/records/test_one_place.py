@@ -16,11 +16,14 @@ HERE = {  # a name that only this room uses -> where else, and why
     "wdsflow.records.unfinished.end_shards": set(),
     "wdsflow.records.shard_counts.write_counts": set(),
     "wdsflow.records.shard_counts.remove_counts": set(),
-    # Workers on other machines.
-    "wdsflow.records.folder_lock.Lock": {"wdsflow.filtering.run_record"},
+    "wdsflow.records.folder_lock.Lock": {
+        "wdsflow.filtering.run_record",  # workers on other machines
+        "wdsflow.joining.index_cache",  # folders of one index
+    },
     "wdsflow.shards.atomic.remove_stale": {  # folders of one file
         "wdsflow.indexing.energon_database",
         "wdsflow.filtering.ledger.export",
+        "wdsflow.shards.cache.plan",
     },
 }
 

@@ -19,8 +19,8 @@ from fsspec import AbstractFileSystem
 
 from tests.servers import use_s3
 from tests.shards.archives import JPEG, write_tar
-from wdsflow.records.store import Store
-from wdsflow.records.store_objects import StoreError
+from wdsflow.records.object_store.store import Store
+from wdsflow.records.object_store.store_objects import StoreError
 from wdsflow.shards.source import limits
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source

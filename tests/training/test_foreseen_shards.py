@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.shards.cache.minimum import downloads_by_recency, fewest_downloads
-from wdsflow.shards.cache.policy import NEVER, Kept, next_uses, victims
+from wdsflow.shards.cache.policy import NEVER, CachedShard, next_uses, victims
 from wdsflow.shards.shard import Shard
 from wdsflow.training.orders.balanced import BalancedOrder, MixedSource
 from wdsflow.training.orders.openclip import OpenClipOrder, ResampledOrder, Workload
@@ -94,8 +94,9 @@ def downloads(epochs: list[list[str]], room: int, foreseen: int) -> int:
                 continue
             count += 1
             needed = next_uses(uses, done)
-            stored = [Kept(str(one), 1, needed.get(one, NEVER)) for one in kept]
-            chosen = victims(stored, len(kept) + 1 - room, needed.get(shard, NEVER))
+            stored = [CachedShard(str(one), 1, needed.get(one, NEVER)) for one in kept]
+            new = CachedShard(str(shard), 1, needed.get(shard, NEVER))
+            chosen = victims(stored, new, len(kept) + 1 - room)
             if chosen is not None:
                 kept = kept - {int(one.name) for one in chosen} | {shard}
     return count

@@ -6,17 +6,23 @@ from itertools import pairwise
 
 def train_data(training: Sequence[str]) -> str | None:
     """Return the shards that a training command reads."""
-    for number, word in enumerate(training):
+    for index, word in enumerate(training):
         flag, equals, value = word.partition("=")
-        if flag == "--train-data" and (equals or training[number + 1 :]):
-            return value if equals else training[number + 1]
+        if flag != "--train-data":
+            continue
+        if equals:
+            return value
+        if index + 1 < len(training):
+            return training[index + 1]
     return None
 
 
 def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
     """Return the training command with changed or new flags."""
     # Flag -> whether it has a value.
-    changed = {name: bool(value) for name, *value in paired_flags(flags)}
+    changed: dict[str, bool] = {}
+    for name, *values in paired_flags(flags):
+        changed[name] = bool(values)
     words: list[str] = []
     # The word before was a changed flag: this one may be its value.
     skips_value = False
@@ -32,13 +38,17 @@ def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
 
 def paired_flags(words: Sequence[str]) -> list[tuple[str, ...]]:
     """Return each flag with its values: ``[("--workers", "2"), ("--dataset-resampled",)]``."""
-    starts = [index for index, word in enumerate(words) if word.startswith("--")]
-    return [tuple(words[start:end]) for start, end in pairwise([*starts, len(words)])]
+    borders = [index for index, word in enumerate(words) if word.startswith("--")]
+    borders.append(len(words))
+    return [tuple(words[start:end]) for start, end in pairwise(borders)]
 
 
 def merged_flags(flags: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Return flags with those of others, which win."""
     merged: dict[str, tuple[str, ...]] = {}
-    for flag in (*paired_flags(flags), *paired_flags(others)):
+    for flag in paired_flags([*flags, *others]):
         merged[flag[0]] = flag
-    return tuple(word for flag in merged.values() for word in flag)
+    words: list[str] = []
+    for flag in merged.values():
+        words += flag
+    return tuple(words)

@@ -4,6 +4,7 @@ GitHub shows ten errors and ten warnings per step; the findings of one rule are 
 annotation.
 """
 
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from wdsflow.text.words import command_lines, plain, relative
@@ -33,31 +34,39 @@ def render(report: Report) -> str:
         command = _OUTCOMES.get(verdict.outcome, "error")
         title = f"{plain(verdict.title)} {verdict.word}"
         lines.append(_command(command, "\n".join([summary, *reasons[:_NAMED]]), title=title))
-    for each in group(report.findings):
-        first = each.findings[0]
+    for same_rule in group(report.findings):
+        first = same_rule.findings[0]
         message = plain(first.message)
-        others = shards_of(each)[1:]
-        if others:
-            rest = len(others) - _NAMED
-            message += (
-                "\nalso in "
-                + ", ".join(others[:_NAMED])
-                + (f" and {rest:,} more" if rest > 0 else "")
-            )
-        for repair, _ in fixes(each.findings)[:1]:
+        message += _other_shards(shards_of(same_rule)[1:])
+        for repair, _ in fixes(same_rule.findings)[:1]:
             message += "\nfix: " + "\n".join(command_lines(repair.command))
         file = None if first.shard is None else _file(first.shard)
-        title = f"{each.code} {each.title}".rstrip()
-        lines.append(_command(_COMMANDS[each.severity], message, file=file, title=title))
+        title = f"{same_rule.code} {same_rule.title}".rstrip()
+        lines.append(_command(_COMMANDS[same_rule.severity], message, file=file, title=title))
     return "".join(line + "\n" for line in lines)
 
 
+def _other_shards(shards: Sequence[str]) -> str:
+    """Return a line that names further shards, "" if there are none."""
+    if not shards:
+        return ""
+    line = "\nalso in " + ", ".join(shards[:_NAMED])
+    rest = len(shards) - _NAMED
+    return f"{line} and {rest:,} more" if rest > 0 else line
+
+
 def _command(name: str, message: str, **properties: str | None) -> str:
-    given = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
-    return f"::{name}{' ' if given else ''}{given}::{_data(message)}"
+    """Return a workflow command; properties without a value are left out."""
+    texts: list[str] = []
+    for key, value in properties.items():
+        if value:
+            texts.append(f"{key}={_property(value)}")
+    head = f"{name} {','.join(texts)}" if texts else name
+    return f"::{head}::{_data(message)}"
 
 
 def _data(text: str) -> str:
+    """Return a text as the message of a command, which is one line."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -66,5 +75,6 @@ def _property(text: str) -> str:
 
 
 def _file(shard: str) -> str | None:
+    """Return the path of a shard in the repository; None for a url."""
     path = relative(shard)
     return None if len(urlsplit(path).scheme) > 1 else plain(path)

@@ -172,7 +172,7 @@ def crash_text(reason: str, detail: str) -> str:
 def fields_of(shapes: Mapping[Shape, int]) -> str:
     """List the field names of shapes, the most frequent first.
 
-    >>> from wdsflow.scan.evidence import Part
+    >>> from wdsflow.scan.shapes import Part
     >>> fields_of({(Part("jpg", "ok"), Part("json", "ok")): 3, (Part("jpg", "ok"),): 1})
     'jpg, json'
     """

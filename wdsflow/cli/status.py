@@ -43,8 +43,8 @@ def status(_: Typed, where: Folder, options: StatusOptions) -> None:
 
     Exit status: 0 if the output is complete; 1 if not yet; 2 if no run has written to OUT.
     """
+    from wdsflow.records.object_store.store_objects import StoreError
     from wdsflow.records.read_status import NoRun, statuses
-    from wdsflow.records.store_objects import StoreError
 
     try:
         runs = statuses(where.out)

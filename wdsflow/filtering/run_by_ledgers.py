@@ -18,10 +18,10 @@ from .run_folder import Layout
 from .run_options import say_all
 from .run_output import refuse_same, refuse_unreadable
 from .run_report import RunReport
-from .run_request import RunRequest
+from .run_request import FilterRequest
 
 
-def filter_by_ledgers(request: RunRequest, ledger: str | os.PathLike[str]) -> RunReport:
+def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) -> RunReport:
     """Filter shards by the ledgers in a folder. Raises as ``filter_shards``."""
     options = request.options
     say_all(options, fixed_conditions(request.recipe))

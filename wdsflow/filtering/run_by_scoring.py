@@ -13,10 +13,10 @@ from .passes.two_passes import first_pass, refuse_slices, run_first
 from .run_options import say_all
 from .run_output import refuse_unreadable
 from .run_report import RunReport
-from .run_request import RunRequest
+from .run_request import FilterRequest
 
 
-def score_shards(request: RunRequest) -> RunReport:
+def score_shards(request: FilterRequest) -> RunReport:
     """Run one pass, or two if scores compare all samples. Raises as ``filter_shards``."""
     options = request.options
     say_all(options, fixed_conditions(request.recipe))

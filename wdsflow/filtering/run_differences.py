@@ -17,7 +17,7 @@ _KINDS = {"filter": "a filter", "measure": "a measurement"}
 _REPORTED_SEPARATELY = frozenset({"wdsflow", "recipe", "urls", "names"})
 
 
-class Difference(NamedTuple):
+class SettingDifference(NamedTuple):
     """A setting as it is in the folder, and as it is requested; in words."""
 
     stored: str
@@ -61,7 +61,7 @@ def _with(words: list[str]) -> str:
 
 def _differences(
     stored: Mapping[str, object], requested: Mapping[str, object]
-) -> Iterator[Difference]:
+) -> Iterator[SettingDifference]:
     """Yield the settings that differ."""
     is_other_command = stored.get("kind") != requested.get("kind")
     for difference in _different_options(stored, requested):
@@ -72,7 +72,7 @@ def _differences(
         new = requested.get(name)
         if canonical(old) != canonical(new):
             is_other_command = True
-            yield Difference(_input(name, old, new), _input(name, new, old))
+            yield SettingDifference(_input(name, old, new), _input(name, new, old))
     if is_other_command:
         return
     # The same command, with other libraries or another version of wdsflow.
@@ -82,7 +82,7 @@ def _differences(
 
 def _different_options(
     stored: Mapping[str, object], requested: Mapping[str, object]
-) -> Iterator[Difference]:
+) -> Iterator[SettingDifference]:
     """Yield the options of the recipes that differ."""
     old = stored.get("recipe")
     new = requested.get("recipe")
@@ -95,7 +95,7 @@ def _different_options(
         if name == "scores" and adds_scores:
             continue
         if canonical(old.get(name)) != canonical(new.get(name)):
-            yield Difference(
+            yield SettingDifference(
                 _option(name, old.get(name), defaults),
                 _option(name, new.get(name), defaults),
             )
@@ -135,7 +135,7 @@ def _versions(run: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in run.items() if name not in _REPORTED_SEPARATELY}
 
 
-def _version_change(change: str) -> Difference:
+def _version_change(change: str) -> SettingDifference:
     """Return a line of ``differences``, such as "code: 3 is now 4", as a difference."""
     name, _, values = change.partition(": ")
     old, _, new = values.partition(" is now ")
@@ -143,4 +143,4 @@ def _version_change(change: str) -> Difference:
         subject = "outcomes of version"
     else:
         subject = name.removeprefix("scores.").replace(".versions.", " by ")
-    return Difference(f"{subject} {old}", f"{subject} {new or 'other values'}")
+    return SettingDifference(f"{subject} {old}", f"{subject} {new or 'other values'}")

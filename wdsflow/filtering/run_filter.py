@@ -9,7 +9,7 @@ from .run_by_scoring import score_shards
 from .run_options import RunOptions
 from .run_output import run_folder
 from .run_report import RunReport
-from .run_request import RunRequest, Urls
+from .run_request import FilterRequest, Urls
 
 
 def filter_shards(
@@ -50,7 +50,7 @@ def filter_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        request = RunRequest("filter", urls, folder, recipe, options, embeddings_from)
+        request = FilterRequest("filter", urls, folder, recipe, options, embeddings_from)
         if ledger is not None:
             return filter_by_ledgers(request, ledger).naming(out, folder)
         return score_shards(request).naming(out, folder)
@@ -81,5 +81,5 @@ def measure_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        request = RunRequest("measure", urls, folder, recipe, options, embeddings_from)
+        request = FilterRequest("measure", urls, folder, recipe, options, embeddings_from)
         return score_shards(request).naming(out, folder)

@@ -48,7 +48,8 @@ class RunRecord(OutputRecord[ShardRecord]):
 
     def __init__(self, layout: Layout, kind: str, part: tuple[int, int] = (0, 1)) -> None:
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
-        self.layout, self.identity = layout, ""
+        self.layout = layout
+        self.identity = ""
 
     def finished(
         self, shards: Sequence[tuple[int, Shard, str]], request: Mapping[str, object]
@@ -61,14 +62,13 @@ class RunRecord(OutputRecord[ShardRecord]):
                 continue
             origin = partial(_origin, number, url)
             done, reason = self.finished_line(name, partial(origin, self.identity))
-            if self.lines[name].recipe != self.identity and request.get("kind") == "measure":
+            recipe = self.lines[name].recipe
+            if recipe != self.identity and request.get("kind") == "measure":
                 # Of an earlier run with other scores.
-                stored, other_reason = self.finished_line(
-                    name, partial(origin, self.lines[name].recipe)
-                )
-                metadata = read_metadata(self.layout.ledger(name)) if stored is not None else {}
-                if stored is not None and can_extend_ledger(metadata, request):
-                    required, available = set(scores_of(request)), set(scores_of(metadata))
+                stored, other_reason = self.finished_line(name, partial(origin, recipe))
+                available = self._extendable_scores(name, request) if stored is not None else None
+                required = set(scores_of(request))
+                if stored is not None and available is not None:
                     if required < available:
                         # It stays as it is, with more scores than are requested now.
                         done = replace(stored, recipe=self.identity)
@@ -82,6 +82,13 @@ class RunRecord(OutputRecord[ShardRecord]):
             else:
                 finished.changed.append(f"{url}: {reason}")
         return finished
+
+    def _extendable_scores(self, name: str, request: Mapping[str, object]) -> set[str] | None:
+        """Return the scores of the ledger of a shard, None if it cannot get those of a request."""
+        metadata = read_metadata(self.layout.ledger(name))
+        if not can_extend_ledger(metadata, request):
+            return None
+        return set(scores_of(metadata))
 
     @property
     def costs_path(self) -> Path:

@@ -23,7 +23,7 @@ Urls = str | Iterable[str]
 
 
 @dataclass(frozen=True)
-class RunRequest:
+class FilterRequest:
     """The arguments of ``filter_shards`` or ``measure_shards``; ``out`` is a folder of this machine."""
 
     kind: Literal["filter", "measure"]
@@ -38,10 +38,10 @@ class RunRequest:
         quarantine = self.options.quarantine
         return Layout(self.out, None if quarantine is None else local_folder(quarantine))
 
-    def shards(self) -> "RunShards":
+    def shards(self) -> "ShardsOfRun":
         """Return the shards of the urls. Raises NoShards."""
         shards = expand_existing(self.urls, allow_pipe=self.options.allow_pipe)
-        return RunShards(shards, output_names(shards))
+        return ShardsOfRun(shards, output_names(shards))
 
     def embeddings(self, recipe: Recipe, layout: Layout, names: list[str]) -> Reuse | None:
         """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored.
@@ -65,7 +65,7 @@ class RunRequest:
         return reuse
 
 
-class RunShards(NamedTuple):
+class ShardsOfRun(NamedTuple):
     """The shards of a run, and the names of their outputs."""
 
     urls: list[Shard]

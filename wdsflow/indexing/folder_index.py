@@ -202,7 +202,7 @@ class FolderIndex:
 
     def _exists(self, line: str) -> bool:
         """Return whether a shard of the record exists, or may exist because it is not next to its files."""
-        found = self._record.ours(line)
+        found = self._record.unchanged_line(line)
         if not found or not found.facts or "url" not in found.facts:
             return True
         path = Shard.stored(str(found.facts["url"])).path

@@ -34,28 +34,31 @@ class IndexRecord(OutputRecord[IndexLine]):
 
     def __init__(self, folder: Path, report: IndexReport, *, restart: bool) -> None:
         super().__init__(folder, "index", "indexed", IndexLine, _REASONS)
-        self.report, self.restart = report, restart
+        self.report = report
+        self.restart = restart
 
-    def ours(self, name: str) -> IndexLine | None:
+    def unchanged_line(self, name: str) -> IndexLine | None:
         """Return the line of a file or shard, if the file is as it was written."""
         return self.finished_line(name, dict)[0]
 
-    def is_made_from(self, name: str, of: Mapping[str, object]) -> bool:
-        """Return whether a file is there as it was written, from the same input."""
-        found = self.ours(name)
-        return found is not None and found.made_from == json.loads(json.dumps(of))
+    def is_made_from(self, name: str, source: Mapping[str, object]) -> bool:
+        """Return whether a file is as it was written, and was made from the same input."""
+        line = self.unchanged_line(name)
+        return line is not None and line.made_from == json.loads(json.dumps(source))
 
     def may_replace(self, name: str) -> bool:
         """Return whether a file may be written: there is none, it was written here, or ``restart`` was given."""
-        return self.restart or not (self.folder / name).exists() or self.ours(name) is not None
+        if self.restart or not (self.folder / name).exists():
+            return True
+        return self.unchanged_line(name) is not None
 
-    def put(self, name: str, data: bytes, of: Mapping[str, object]) -> None:
+    def put(self, name: str, data: bytes, source: Mapping[str, object]) -> None:
         """Write a file, unless there is one with other contents that something else wrote. Raises OSError."""
         path = self.folder / name
         with suppress(OSError):
-            if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
-                if self.ours(name) is not None:
-                    self._add_line(name, of)
+            if _holds(path, data):
+                if self.unchanged_line(name) is not None:
+                    self._add_line(name, source)
                 self.report.same += 1
                 return
         if not self.may_replace(name):
@@ -63,22 +66,28 @@ class IndexRecord(OutputRecord[IndexLine]):
             return
         path.parent.mkdir(exist_ok=True)
         write_file(path, data)
-        self.note(name, of)
+        self.note(name, source)
 
-    def note(self, name: str, of: Mapping[str, object]) -> None:
+    def note(self, name: str, source: Mapping[str, object]) -> None:
         """Note that a file was written. Raises OSError."""
-        self._add_line(name, of)
+        self._add_line(name, source)
         self.report.written.append(str(self.folder / name))
-
-    def _add_line(self, name: str, of: Mapping[str, object]) -> None:
-        self.add(
-            IndexLine(name=name, made_from=dict(of), identity=fingerprint(str(self.folder / name)))
-        )
 
     def unlink(self, name: str) -> None:
         """Remove a file if it is as it was written here. Raises OSError."""
         path = self.folder / name
-        if path.is_file() and self.ours(name) is not None:
+        if path.is_file() and self.unchanged_line(name) is not None:
             path.unlink()
             self.lines.pop(name, None)
             self.report.removed.append(str(path))
+
+    def _add_line(self, name: str, source: Mapping[str, object]) -> None:
+        identity = fingerprint(str(self.folder / name))
+        self.add(IndexLine(name=name, made_from=dict(source), identity=identity))
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Return whether a file has these contents. Raises OSError."""
+    if not path.is_file() or path.stat().st_size != len(data):
+        return False
+    return path.read_bytes() == data

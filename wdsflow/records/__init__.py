@@ -48,7 +48,7 @@ exist: ``begin`` moves those of an earlier run inside, ``finish`` writes them.
 
 **Object stores.** ``working_folder`` gives a run a temporary folder for a url. ``OutputRecord``
 then keeps the store equal to it: after ``begin``, each ``add`` and ``finish``; see
-``wdsflow.records.store``. ``lock`` is an object, too (``store_lock``).
+``wdsflow.records.object_store.store``. ``lock`` is an object, too (``store_lock``).
 
 A new command defines a ``NewShard`` with its counts and a function that writes one output;
 docs/extending.md shows one. ``filter`` and ``measure`` write several files per shard and run in

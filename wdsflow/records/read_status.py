@@ -17,11 +17,11 @@ from wdsflow.shards.source.base import local_folder
 from .folder_lock import is_held
 from .line import values_of
 from .lines_file import lines_paths
+from .object_store.store import Store
+from .object_store.store_lock import STALE
 from .process_identity import is_alive, is_here, who
 from .run_state import DONE, PREFIX, RunState, part_name, read_states
 from .run_status import Phase, RunStatus, SliceStatus
-from .store import Store
-from .store_lock import STALE
 from .unfinished import INSIDE, RUNS, Unfinished, unfinished_run
 from .working_folder import remote_url
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from wdsflow.shards.atomic import write_file
 
+from .object_store.store_lock import BEAT
 from .process_identity import this_process
-from .store_lock import BEAT
 from .unfinished import command_now
 
 # ``ended`` of a slice whose outputs are done.

@@ -14,7 +14,7 @@ from wdsflow.shards.source.base import local_folder, local_path
 from wdsflow.shards.source.remote import filesystem
 from wdsflow.text.secrets import redact
 
-from .store import Store
+from .object_store.store import Store
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 # Stores of runs that work, by their working folders.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .dotted_names import DottedNames, cut
 from .joined_folders import PathParts, join_folders
-from .junk_names import is_paper, junk, mark_papers, path_parts, without_junk
+from .junk_names import is_document, junk, mark_documents, path_parts, without_junk
 
 # controls, bytes that are not UTF-8, line separators
 _UNSAFE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -56,7 +56,7 @@ def tidy_names(names: Sequence[str]) -> Tidy:
         return Tidy(list(names), [""] * len(names))
     reasons, current = without_junk(names)
     origins = _origins(names)
-    mark_papers(names, origins, reasons)
+    mark_documents(names, origins, reasons)
     kept = [index for index, reason in enumerate(reasons) if not reason]
     current = [current[index] for index in kept]
     origins = [origins[index] for index in kept]
@@ -89,7 +89,7 @@ def _are_tidy(names: Sequence[str]) -> bool:
         if not name.startswith(prefix):
             return False
         match = _PLAIN.fullmatch(name, len(prefix))
-        if match is None or is_paper(match[1]):
+        if match is None or is_document(match[1]):
             return False
     return True
 

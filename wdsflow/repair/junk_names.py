@@ -10,8 +10,10 @@ from wdsflow.shards.tar.members import is_meta, split_name
 from .dotted_names import cut
 
 _SYSTEM = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
-_PAPERS = frozenset({"readme", "license", "licence", "copying", "notice", "changelog", "nshards"})
-_PAPER_TYPES = frozenset({"md", "txt", "rst", "html"})
+_DOCUMENTS = frozenset(
+    {"readme", "license", "licence", "copying", "notice", "changelog", "nshards"}
+)
+_DOCUMENT_TYPES = frozenset({"md", "txt", "rst", "html"})
 # Reasons for which some readers skip members, and others train on them.
 _MAY_TRAIN = frozenset({"hidden", "metadata", "macosx"})
 _UNDERSCORES = re.compile(r"^__|__$")
@@ -70,49 +72,56 @@ def without_junk(names: Sequence[str]) -> tuple[list[str], list[str]]:
     (['', '', 'hidden'], ['000001.jpg', '000001.txt', 'd/.jpg'])
     """
     reasons = [junk(name) for name in names]
-    fields: dict[str, set[str]] = defaultdict(set)
+    # The members that some readers train on, by their index: the keys, and the fields of each key.
     keys: dict[int, str] = {}
-    for index, (name, reason) in enumerate(zip(names, reasons, strict=True)):
-        if reason not in _MAY_TRAIN:
+    fields: dict[str, set[str]] = defaultdict(set)
+    for index, name in enumerate(names):
+        if reasons[index] not in _MAY_TRAIN:
             continue
         key, field = split_name(name)
         if key is not None and field is not None:
             keys[index] = key
             fields[key].add(field.lower())
-    samples: set[str] = set()
-    for key, names_of_fields in fields.items():
-        has_image = not names_of_fields.isdisjoint(IMAGE_FIELDS)
-        if has_image and not names_of_fields.issubset(IMAGE_FIELDS):
-            samples.add(key)
+    samples = {key for key, names_of_fields in fields.items() if _is_sample(names_of_fields)}
     folders = {key.rpartition("/")[0] for key in samples if not key.endswith("/")}
     visible = list(names)
     for index, key in keys.items():
         # The key of a dot-file is its folder, with the slash.
-        is_kept = key in samples if key.endswith("/") else key.rpartition("/")[0] in folders
+        is_dot_file = key.endswith("/")
+        is_kept = key in samples if is_dot_file else key.rpartition("/")[0] in folders
         if is_kept:
             reasons[index] = ""
             visible[index] = visible_name(names[index])
     return reasons, visible
 
 
-def mark_papers(names: Sequence[str], origins: Sequence[int], reasons: list[str]) -> None:
+def _is_sample(fields: set[str]) -> bool:
+    """Return whether fields are those of an image and something else."""
+    has_image = not fields.isdisjoint(IMAGE_FIELDS)
+    return has_image and not fields.issubset(IMAGE_FIELDS)
+
+
+def mark_documents(names: Sequence[str], origins: Sequence[int], reasons: list[str]) -> None:
     """Set the reason of README.md and the like, unless another member shares their key."""
     fields: dict[tuple[int, str], set[str]] = defaultdict(set)
-    papers: list[tuple[int, tuple[int, str]]] = []
+    documents: dict[int, tuple[int, str]] = {}
     for index, name in enumerate(names):
-        if not reasons[index] and is_paper(name.rpartition("/")[2].partition(".")[0]):
-            stem, extension = cut("/".join(path_parts(name)))
-            papers.append((index, (origins[index], stem)))
-            fields[origins[index], stem].add(extension.lower())
-    for index, sample in papers:
-        if fields[sample] <= _PAPER_TYPES:
+        base = name.rpartition("/")[2]
+        if reasons[index] or not is_document(base.partition(".")[0]):
+            continue
+        stem, extension = cut("/".join(path_parts(name)))
+        sample = origins[index], stem
+        documents[index] = sample
+        fields[sample].add(extension.lower())
+    for index, sample in documents.items():
+        if fields[sample] <= _DOCUMENT_TYPES:
             reasons[index] = "not-a-sample"
 
 
-def is_paper(stem: str) -> bool:
-    """Return whether a file is one about the others by its name.
+def is_document(stem: str) -> bool:
+    """Return whether a file is about the others, by its name.
 
-    >>> is_paper("README"), is_paper("000001")
+    >>> is_document("README"), is_document("000001")
     (True, False)
     """
-    return stem.lower() in _PAPERS
+    return stem.lower() in _DOCUMENTS

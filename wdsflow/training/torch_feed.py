@@ -159,18 +159,9 @@ def feed(
             for data, source in named_sources(shards, usual)
         ]
         check_together(opened)
-        order = BalancedOrder(
-            [source.mixed for source in opened],
-            job_rank=job_rank,
-            batch_size=batch_size,
-            seed=seed,
-            last="drop" if drop_last else "exact",
-            together=talks(),
-            memory=options.memory_bytes,
-            length=epoch_samples,
-            shuffled=buffer > 0,
+        order = _order(
+            opened, options, job_rank, batch_size, seed, buffer, epoch_samples, drop_last=drop_last
         )
-        _refuse_no_batch(order)
         report_length(order, opened, given=epoch_samples is not None)
         made = _loader(order, opened, options, shuffle=buffer, rank_detected=rank is None)
         made.again = partial(feed, **given | job_rank._asdict())
@@ -181,15 +172,35 @@ def feed(
         raise FeedError(str(error)) from None
 
 
-def _refuse_no_batch(order: BalancedOrder) -> None:
-    """Raise FeedError if ``drop_last`` leaves no batch."""
-    if order.num_batches:
-        return
-    ranks = how_many(order.job_rank.world_size, "rank")
-    raise FeedError(
-        f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
-        f"batch_size={order.batch_size} for {ranks}; use smaller batches, or drop_last=False"
+def _order(
+    opened: Sequence[OpenedSource],
+    options: FeedOptions,
+    job_rank: JobRank,
+    batch_size: int,
+    seed: int,
+    buffer: int,
+    epoch_samples: int | None,
+    *,
+    drop_last: bool,
+) -> BalancedOrder:
+    """Return the order of the samples. Raises FeedError if it has no batch."""
+    order = BalancedOrder(
+        [source.mixed for source in opened],
+        job_rank=job_rank,
+        batch_size=batch_size,
+        seed=seed,
+        last="drop" if drop_last else "exact",
+        together=talks(),
+        memory=options.memory_bytes,
+        length=epoch_samples,
+        shuffled=buffer > 0,
     )
+    if not order.num_batches:
+        raise FeedError(
+            f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
+            f"batch_size={batch_size} for {how_many(job_rank.world_size, 'rank')}; use smaller batches, or drop_last=False"
+        )
+    return order
 
 
 def _shuffle_buffer(shuffle: int | bool) -> int:

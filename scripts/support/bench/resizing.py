@@ -23,7 +23,7 @@ def ours(
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.filtering.run_filter import filter_shards
 
-    _, options = filtering.ready("true")
+    _, options = filtering.ready("True")
     with filtering.beside(paths) as folder:
         begun = clock()
         report = filter_shards(

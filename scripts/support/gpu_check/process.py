@@ -66,6 +66,8 @@ def _started(
         for process in processes:
             process.kill()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _end_all(processes: "list[subprocess.Popen[str]]") -> None:

@@ -27,7 +27,7 @@ class Blocks(NamedTuple):
     masks: list[int]
 
 
-class Table(NamedTuple):
+class BlockTable(NamedTuple):
     """One choice of blocks that have to be equal.
 
     A pair may be found by several choices. It counts only for the first blocks in which it is
@@ -58,9 +58,9 @@ def plan(count: int, free: int, distance: int) -> Blocks:
     return Blocks(equal, masks)
 
 
-def tables(blocks: Blocks) -> Iterator[Table]:
+def tables(blocks: Blocks) -> Iterator[BlockTable]:
     """Yield a table for each choice of blocks."""
     for chosen in combinations(range(len(blocks.masks)), blocks.equal):
         key = sum(blocks.masks[number] for number in chosen)
         unchosen = [number for number in range(chosen[-1]) if number not in chosen]
-        yield Table(key, [blocks.masks[number] for number in unchosen])
+        yield BlockTable(key, [blocks.masks[number] for number in unchosen])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .hash_bits import Hashes, count_ones
-from .hash_blocks import Blocks, Table, plan, tables
+from .hash_blocks import Blocks, BlockTable, plan, tables
 
 Numbers = NDArray[np.int64]
 Pair = tuple[Numbers, Numbers]
@@ -40,7 +40,7 @@ def pairs(hashes: Hashes, distance: int, free: int = _ALL_BITS) -> Iterator[Pair
         yield from bucket_pairs(hashes, table, distance, free)
 
 
-def bucket_pairs(hashes: Hashes, table: Table, distance: int, free: int) -> Iterator[Pair]:
+def bucket_pairs(hashes: Hashes, table: BlockTable, distance: int, free: int) -> Iterator[Pair]:
     """Yield the pairs of hashes that count for a table: they are equal in its key, and differ in its other blocks."""
     keys = hashes & np.uint64(table.key)
     order = np.argsort(keys, kind="stable")

@@ -38,7 +38,9 @@ class _Reasons:
 
 def count_outcomes(samples: SampleTable, record: ShardRecord, terms: Sequence[Term]) -> None:
     """Add the outcomes of its samples to the record of a shard. ``terms``: those of the predicate."""
-    dropped, quarantined, failed = _Reasons(), _Reasons(), _failures(samples)
+    dropped = _Reasons()
+    quarantined = _Reasons()
+    failed = _failures(samples)
     resized: list[ResizedImage] = []
     kept_keys = []
     for row in samples.rows:
@@ -56,8 +58,11 @@ def count_outcomes(samples: SampleTable, record: ShardRecord, terms: Sequence[Te
     record.kept += len(kept_keys)
     record.uncounted = uncounted(kept_keys)
     if resized:
-        before, after = (sum(image["bytes"][index] for image in resized) for index in (0, 1))
-        record.resized = {"images": len(resized), "bytes before": before, "bytes after": after}
+        record.resized = {
+            "images": len(resized),
+            "bytes before": sum(image["bytes"][0] for image in resized),
+            "bytes after": sum(image["bytes"][1] for image in resized),
+        }
     record.dropped = dict(sorted(dropped.counts.items()))
     record.quarantined = dict(sorted(quarantined.counts.items()))
     record.failed = dict(sorted(failed.counts.items()))
@@ -93,12 +98,14 @@ def uncounted(keys: Iterable[str]) -> int:
 def _values(samples: SampleTable, row: Row, name: str, terms: Sequence[Term]) -> str:
     """Return the values by which a term dropped a sample, such as "min_side is 64"."""
     for term in terms:
-        if str(term) == name:
-            columns = [(call, samples.columns[call]) for call in term.scores]
-            values = [
-                (call, column[row.number]) for call, column in columns if row.number in column
-            ]
-            return ", ".join(f"{call} is {_shown(value)}" for call, value in values)
+        if str(term) != name:
+            continue
+        texts: list[str] = []
+        for call in term.scores:
+            column = samples.columns[call]
+            if row.number in column:
+                texts.append(f"{call} is {_shown(column[row.number])}")
+        return ", ".join(texts)
     return ""
 
 

@@ -10,7 +10,9 @@ from ..unusable import BAD_KEY, NO_KEY, Unusable, described
 _NAME = 100
 # Bytes of a key whose fields have a usual length.
 _LONGEST = 90
+# Characters of a hash.
 _HASHED = 16
+# Categories of characters that break lines, or do not decode.
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
@@ -57,18 +59,34 @@ def safe_key(text: str, field: str = "") -> str:
     if not (text.isascii() and text.isprintable()):
         text = "".join("_" if unicodedata.category(char) in _UNSAFE else char for char in text)
     if "." in text or "/" in text:
-        parts = ["_" if part.strip(".") == "" else part for part in text.split("/") if part]
-        # Files below this folder are twins that macOS adds to archives, which tools leave out.
-        folders = ["x__MACOSX" if part == "__MACOSX" else part for part in parts[:-1]]
-        text = "/".join(part.replace(".", "_") for part in folders + parts[-1:])
+        text = _safe_path(text)
     if is_meta(f"{text}.txt") or is_meta(text) or not text:
         text = f"x{text}"
+    # The name has a dot and the field after the key.
+    bytes_for_key = _NAME - 1 - len(field.encode("utf-8", "surrogateescape"))
+    return _shortened(text, max(min(_LONGEST, bytes_for_key), _HASHED))
+
+
+def _safe_path(text: str) -> str:
+    """Return a path without dots, and without folders that readers or tools leave out."""
+    parts: list[str] = []
+    for part in text.split("/"):
+        if part:
+            is_dots = not part.strip(".")
+            parts.append("_" if is_dots else part.replace(".", "_"))
+    # Files below this folder are twins that macOS adds to archives, which tools leave out.
+    folders = ["x__MACOSX" if part == "__MACOSX" else part for part in parts[:-1]]
+    return "/".join(folders + parts[-1:])
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Return a text of at most ``longest`` bytes: the end of a longer one is replaced by a hash of all of it."""
     data = text.encode()
-    longest = max(min(_LONGEST, _NAME - 1 - len(field.encode("utf-8", "surrogateescape"))), _HASHED)
     if len(data) <= longest:
         return text
     from xxhash import xxh3_64_hexdigest
 
     digest = xxh3_64_hexdigest(data)
-    kept = data[: max(longest - _HASHED - 1, 0)].decode(errors="ignore").rstrip("/")
-    return f"{kept}-{digest}" if kept else digest
+    bytes_before = max(longest - _HASHED - 1, 0)
+    beginning = data[:bytes_before].decode(errors="ignore").rstrip("/")
+    return f"{beginning}-{digest}" if beginning else digest

@@ -13,14 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+# Bytes of shards that are needed again, for each byte of a new one: more of them would be downloaded
+# again than are saved.
+_MOST_LOST = 1.5
 # The next use of a shard that no run needs again, as far as is known.
 NEVER = inf
 # That of a shard that is read by a run without a plan: after all planned uses.
 UNPLANNED = sys.float_info.max
 
 
-class Kept(NamedTuple):
-    """A shard that is kept.
+class CachedShard(NamedTuple):
+    """A shard that is kept, or may be.
 
     ``next_use``: how many shards its run opens before it. ``last_use``: a time, which decides between
     shards that nobody needs.
@@ -32,29 +35,43 @@ class Kept(NamedTuple):
     last_use: float = 0.0
 
 
-def victims(kept: Iterable[Kept], missing: int, next_use: float) -> list[Kept] | None:
+def victims(
+    kept: Iterable[CachedShard], new: CachedShard, missing: int
+) -> list[CachedShard] | None:
     """Return the shards to remove so that ``missing`` more bytes are free; None: the new shard is not worth it.
 
-    Args:
-        kept: the shards that may be removed.
-        missing: bytes; 0 or less if there is room.
-        next_use: of the new shard, after the use for which it is being opened.
+    MIN is for shards of equal size. Of shards that differ a little, the one that is needed last may be
+    too small by a few bytes: then one alone that is large enough goes, rather than two.
 
-    >>> kept = [Kept("a", 10, 3), Kept("b", 10, 8), Kept("c", 10, 5)]
-    >>> [shard.name for shard in victims(kept, 15, 4)]
-    ['b', 'c']
-    >>> victims(kept, 25, 4) is None
+    >>> kept = [CachedShard("a", 10, 3), CachedShard("b", 10, 8), CachedShard("c", 12, 5)]
+    >>> [shard.name for shard in victims(kept, CachedShard("new", 10, 4), missing=10)]
+    ['b']
+    >>> [shard.name for shard in victims(kept, CachedShard("new", 11, 4), missing=11)]
+    ['c']
+    >>> victims(kept, CachedShard("new", 10, 9), missing=10) is None
     True
     """
-    chosen: list[Kept] = []
-    later = [shard for shard in kept if shard.next_use > next_use]
+    later = [shard for shard in kept if shard.next_use > new.next_use]
     later.sort(key=lambda shard: (-shard.next_use, shard.last_use))
+    chosen: list[CachedShard] = []
     for shard in later:
-        if missing <= 0:
+        if missing <= 0 or shard.next_use < NEVER:
             break
         chosen.append(shard)
         missing -= shard.size
-    return chosen if missing <= 0 else None
+    if missing <= 0:
+        return chosen
+    needed = later[len(chosen) :]
+    alone = next((shard for shard in needed if shard.size >= missing), None)
+    if alone is not None and alone.size <= _MOST_LOST * new.size:
+        return [*chosen, alone]
+    lost = 0
+    for shard in needed:
+        if lost >= missing:
+            break
+        chosen.append(shard)
+        lost += shard.size
+    return chosen if missing <= lost <= _MOST_LOST * new.size else None
 
 
 def next_uses(uses: NDArray[np.uint64], done: NDArray[np.bool_]) -> dict[int, float]:

@@ -27,7 +27,7 @@ from .entry import Entry, boot_digest, url_digest, url_number, version_digest
 from .folder import CacheFolder, Stored
 from .locks import is_locked, try_lock, unlock
 from .plan import RunPlan, needed_next
-from .policy import NEVER, UNPLANNED, Kept, victims
+from .policy import NEVER, UNPLANNED, CachedShard, victims
 
 # Seconds without storing anything after the disk failed.
 _PAUSE = 60.0
@@ -122,8 +122,6 @@ class ShardCache:
         """Open a url for its bytes as they are stored, and keep them if that is worth it. Raises ``SourceError``."""
         source: Source | None = None
         try:
-            for plan in list(self._plans):
-                plan.use(url_number(shard))
             source = self._from_folder(shard)
         except SourceError:
             raise
@@ -150,11 +148,21 @@ class ShardCache:
             with suppress(FileNotFoundError):
                 stored = min(current, key=lambda stored: stored.entry.is_part)
                 source = self._from_file(shard, stored)
+                # Once it is open: before, another reader might have removed it because of that.
+                self._use(shard)
                 with self._lock:
                     self.figures.hits += 1
                     self.figures.saved += stored.bytes
                 return source
         return None
+
+    def _use(self, shard: Shard) -> None:
+        """Note in the plans of this process that a shard is opened."""
+        try:
+            for plan in list(self._plans):
+                plan.use(url_number(shard))
+        except OSError as error:
+            self._report(error)
 
     def _of_version(self, shard: Shard) -> list[Stored]:
         """Return the files of the version that the server has; others of the url are removed. Raises OSError."""
@@ -193,6 +201,7 @@ class ShardCache:
                 self.figures.passed += 1
             return stored
         source: Source | None = None
+        self._use(shard)
         try:
             source = self._storing(shard, stored)
         except FileExistsError:
@@ -297,9 +306,10 @@ class ShardCache:
             kept = self._usable(self.folder.all(), needed)
             size = sum(stored.entry.size for stored in kept)
             unknown = NEVER if self._plans else UNPLANNED
-            removable = [_kept(stored, needed) for stored in kept if not _is_written(stored)]
+            removable = [_cached(stored, needed) for stored in kept if not _is_written(stored)]
             missing = size + entry.size - self.figures.limit
-            chosen = victims(removable, missing, needed.get(entry.number, unknown))
+            new = CachedShard(entry.name, entry.size, needed.get(entry.number, unknown))
+            chosen = victims(removable, new, missing)
             by_name = {stored.entry.name: stored for stored in kept}
             for victim in chosen or ():
                 if self._remove_unless_written(by_name[victim.name]):
@@ -404,9 +414,9 @@ def _is_at(path: Path, file: int) -> bool:
         return False
 
 
-def _kept(stored: Stored, needed: dict[int, float]) -> Kept:
+def _cached(stored: Stored, needed: dict[int, float]) -> CachedShard:
     next_use = needed.get(stored.entry.number, NEVER)
-    return Kept(stored.entry.name, stored.entry.size, next_use, stored.last_use)
+    return CachedShard(stored.entry.name, stored.entry.size, next_use, stored.last_use)
 
 
 def _entry_of(shard: Shard, stored: RemoteSource) -> Entry:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DETECTOR = "craft_mlt_25k.pth"
-# Mean and standard deviation of the channels of ImageNet.
-_MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Of the channels of ImageNet.
+_MEAN = (0.485, 0.456, 0.406)
+_STANDARD_DEVIATION = (0.229, 0.224, 0.225)
 
 
 def padded(length: int) -> int:
@@ -76,7 +77,8 @@ class TextDetector(
             scores = likelihoods(loaded, canvases, (height, width))
             for number, position in enumerate(positions):
                 canvas = batch[position]
-                ratio = max(canvas.pixels.shape[:2]) / max(canvas.width, canvas.height)
+                longer_side = max(canvas.pixels.shape[:2])
+                ratio = longer_side / max(canvas.width, canvas.height)
                 maps[position] = Maps(scores[number], canvas.width, canvas.height, ratio)
         return [output for output in maps if output is not None]
 
@@ -109,9 +111,11 @@ def likelihoods(
         height, width = canvas.pixels.shape[:2]
         pixels[number, :height, :width] = canvas.pixels
     device = next(network.parameters()).device
+    mean = torch.tensor([255 * value for value in _MEAN], device=device)
+    deviation = torch.tensor([255 * value for value in _STANDARD_DEVIATION], device=device)
     images = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float()
-    images -= torch.tensor([255 * value for value in _MEAN], device=device).view(3, 1, 1)
-    images /= torch.tensor([255 * value for value in _SPREAD], device=device).view(3, 1, 1)
+    images -= mean.view(3, 1, 1)
+    images /= deviation.view(3, 1, 1)
     maps: torch.Tensor = network(images.contiguous())[0]
     return maps.float().cpu().numpy()
 

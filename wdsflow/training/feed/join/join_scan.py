@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, fields
 
 from wdsflow.joining.sample_pieces import NewMember, Pieces, member_name, merged_pieces
 from wdsflow.pieces.tar_members import member
-from wdsflow.pieces.tar_view import TarView
-from wdsflow.pieces.view_source import ViewSource, view_of
+from wdsflow.pieces.view_source import view_of
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, scan_shards
@@ -58,13 +57,12 @@ class JoinedScan:
         def view(source: Source) -> Source:
             part = source if self.kept is None else self.kept(source)
             if part.random:
-                pieces = self._pieces(url, part, counts)
-                return ViewSource(TarView(pieces), part)
+                return view_of(part, self._pieces(url, part, counts), ends=False)
             # A stream is read once for its samples, and again.
             with open_source(url, allow_pipe=options.allow_pipe) as first:
                 samples = first if self.kept is None else self.kept(first)
                 pieces = self._pieces(url, samples, counts)
-            return view_of(part, pieces)
+            return view_of(part, pieces, ends=False)
 
         evidence = scan_shard(url, options, view=view)
         values = {item.name: getattr(evidence, item.name) for item in fields(evidence)}

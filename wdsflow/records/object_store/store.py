@@ -17,11 +17,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
-from .shard_counts import COUNTS
+from wdsflow.records.shard_counts import COUNTS
+from wdsflow.records.unfinished import INSIDE
+
 from .store_objects import LOCK, StoreObjects
 from .store_rounds import Round, round_of_removal, round_of_write
 from .stub import fill_stub, piece_ranges, replace_by_stub, write_empty_stub
-from .unfinished import INSIDE
 
 T = TypeVar("T")
 U = TypeVar("U")

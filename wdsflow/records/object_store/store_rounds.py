@@ -8,8 +8,8 @@ removal of outputs that were made with others, and counts follow the outputs.
 from enum import IntEnum
 from pathlib import PurePosixPath
 
-from .shard_counts import COUNTS
-from .unfinished import INSIDE, MARK
+from wdsflow.records.shard_counts import COUNTS
+from wdsflow.records.unfinished import INSIDE, MARK
 
 
 class Round(IntEnum):

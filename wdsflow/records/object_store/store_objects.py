@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.limits import reported
 from wdsflow.shards.source.remote import filesystem
@@ -14,7 +15,6 @@ from wdsflow.shards.source.retries import trying
 from wdsflow.text.secrets import redact
 
 from .store_lock import StoreLock, look_at_lock
-from .unfinished import INSIDE
 
 T = TypeVar("T")
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from wdsflow.records.folder_lock import Busy
+from wdsflow.records.process_identity import is_alive, is_here, this_process, who
 from wdsflow.shards.source.limits import reported, within_limit
-
-from .folder_lock import Busy
-from .process_identity import is_alive, is_here, this_process, who
 
 _log = logging.getLogger(__name__)
 # Seconds between two writes of the lock.
