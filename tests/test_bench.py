@@ -1,6 +1,5 @@
 """Our jobs of the benchmarks run, here on small shards."""
 
-
 import pytest
 from support.bench.jobs import JOBS
 
