@@ -220,7 +220,7 @@ class ShardEvidence:
 
     @property
     def has_samples(self) -> bool:
-        """Whether a reader may find a sample: also if all members are of a folder __MACOSX, which no key is counted for."""
+        """Whether a reader may find a sample: also if all members are in a folder __MACOSX, whose keys are not counted."""
         joined = (len(run.shape) > 1 and not run.key.endswith("/") for run in self.runs.counted())
         return bool(self.samples) or any(joined)
 
