@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wdsflow.shards.braces import expand_braces
 from wdsflow.shards.numbered_names import natural
-from wdsflow.shards.shard import Shard
+from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.shards.source.base import local_path
 from wdsflow.table_files.errors import NoTable, TableError
 from wdsflow.table_files.text_rows import kind_of, unpacked_name
@@ -56,8 +56,12 @@ def inputs_of(tables: Sequence[str]) -> list[Input]:
 
 
 def table_of(name: str) -> str:
-    """Return the kind of a table, or zip, by its name; "" if it is none."""
-    base = name.rpartition("/")[2]
+    """Return the kind of a table, or zip, by its name; "" if it is none.
+
+    >>> table_of("https://host/captions.csv?X-Amz-Signature=x"), table_of("https://host/photos/")
+    ('csv', '')
+    """
+    base = unsigned(name).rpartition("/")[2]
     if base.lower().endswith(".zip"):
         return "zip"
     # An array, or lines: its contents decide.
