@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 
-from .entry import Entry
+from .entry import CacheEntry
 from .folder import CacheFolder
 from .locks import unlock
 
@@ -33,7 +33,7 @@ class Download:
     def __init__(
         self,
         folder: CacheFolder,
-        entry: Entry,
+        entry: CacheEntry,
         file: int,
         stored: Source,
         count: Callable[[int], None],

@@ -18,7 +18,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NUMBER = 16
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """A shard that is kept, or, with ``boot``, a part of one that is being written, or was.
 
     ``boot`` names the time between two starts of the system. After a power failure, a file that was not
@@ -46,24 +46,24 @@ class Entry(NamedTuple):
         """The number of its url in plans."""
         return int(self.url[:_NUMBER], 16)
 
-    def complete(self) -> "Entry":
+    def complete(self) -> "CacheEntry":
         """Return the entry of the whole shard."""
         return self._replace(boot="")
 
     @staticmethod
-    def named(name: str) -> "Entry | None":
+    def named(name: str) -> "CacheEntry | None":
         """Return the entry with this file name; None for a file that the cache did not write.
 
-        >>> entry = Entry("0" * 32, "1" * 16, 2048, boot="abcdef01")
-        >>> Entry.named(entry.name) == entry, Entry.named(entry.complete().name) == entry.complete()
+        >>> entry = CacheEntry("0" * 32, "1" * 16, 2048, boot="abcdef01")
+        >>> CacheEntry.named(entry.name) == entry, CacheEntry.named(entry.complete().name) == entry.complete()
         (True, True)
-        >>> Entry.named("0000.tar") is None
+        >>> CacheEntry.named("0000.tar") is None
         True
         """
         match = _NAME.fullmatch(name)
         if match is None or (match["kind"] == "part") != (match["boot"] is not None):
             return None
-        return Entry(match["url"], match["version"], int(match["size"]), match["boot"] or "")
+        return CacheEntry(match["url"], match["version"], int(match["size"]), match["boot"] or "")
 
 
 def url_digest(shard: Shard) -> str:

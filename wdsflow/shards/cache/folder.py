@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .entry import Entry, boot_digest
+from .entry import CacheEntry, boot_digest
 from .locks import lock, try_lock, unlock
 
 # See https://bford.info/cachedir/
@@ -32,7 +32,7 @@ _DIGITS = 2
 class Stored(NamedTuple):
     """An entry, and what the file system knows of its file."""
 
-    entry: Entry
+    entry: CacheEntry
     path: Path
     bytes: int
     last_use: float
@@ -63,7 +63,7 @@ class CacheFolder:
             unlock(file)
             os.close(file)
 
-    def path_of(self, entry: Entry) -> Path:
+    def path_of(self, entry: CacheEntry) -> Path:
         """Return the path of an entry's file."""
         return self._shards / entry.url[:_DIGITS] / entry.name
 
@@ -81,7 +81,7 @@ class CacheFolder:
                 found += self._scan(self._shards / folder)
         return found
 
-    def new_part(self, entry: Entry) -> int:
+    def new_part(self, entry: CacheEntry) -> int:
         """Create the file of a part, and return its descriptor, locked. Raises OSError."""
         path = self.path_of(entry)
         path.parent.mkdir(exist_ok=True)
@@ -95,12 +95,12 @@ class CacheFolder:
             raise
         return file
 
-    def keep(self, entry: Entry) -> None:
+    def keep(self, entry: CacheEntry) -> None:
         """Give a part, which is whole and on the disk, the name of a shard."""
         with self.locked():
             os.rename(self.path_of(entry), self.path_of(entry.complete()))
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: CacheEntry) -> None:
         """Remove the file of an entry; a process that has it open can read on."""
         with suppress(FileNotFoundError):
             os.unlink(self.path_of(entry))
@@ -111,7 +111,7 @@ class CacheFolder:
         except (FileNotFoundError, NotADirectoryError):
             return
         for name in names:
-            entry = Entry.named(name)
+            entry = CacheEntry.named(name)
             if entry is None:
                 continue
             path = folder / name

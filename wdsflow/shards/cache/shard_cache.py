@@ -24,7 +24,7 @@ from wdsflow.shards.source.remote import (
 
 from .cached_source import CachedSource
 from .download import Download
-from .entry import Entry, boot_digest, url_digest, url_number, version_digest
+from .entry import CacheEntry, boot_digest, url_digest, url_number, version_digest
 from .folder import CacheFolder, Stored
 from .locks import is_locked, try_lock, unlock
 from .plan import RunPlan, needed_next
@@ -245,7 +245,7 @@ class ShardCache:
         return self._source(shard, entry, reading, self._download(entry, stored, file))
 
     def _source(
-        self, shard: Shard, entry: Entry, file: int, download: Download | None
+        self, shard: Shard, entry: CacheEntry, file: int, download: Download | None
     ) -> CachedSource:
         def report(error: OSError) -> None:
             self._report(error)
@@ -262,7 +262,7 @@ class ShardCache:
             report=report,
         )
 
-    def _resume(self, shard: Shard, entry: Entry, reading: int) -> Download | None:
+    def _resume(self, shard: Shard, entry: CacheEntry, reading: int) -> Download | None:
         """Continue a part that nobody writes; None if somebody does, or if it is whole. Raises OSError, SourceError.
 
         ``reading``: the descriptor of who waits for it. It has no lock, which a process that is forked
@@ -286,7 +286,7 @@ class ShardCache:
         os.close(file)
         return None
 
-    def _download(self, entry: Entry, stored: Source, file: int) -> Download:
+    def _download(self, entry: CacheEntry, stored: Source, file: int) -> Download:
         download = Download(self.folder, entry, file, stored, self._count)
         with self._lock:
             self._downloads = {other for other in self._downloads if other.thread.is_alive()}
@@ -295,7 +295,7 @@ class ShardCache:
 
     # What is kept
 
-    def _reserved(self, entry: Entry) -> int | None:
+    def _reserved(self, entry: CacheEntry) -> int | None:
         """Return the locked file of a new part, for which there is room; None if it is not worth it. Raises OSError.
 
         Raises FileExistsError if the shard, or its part, is there.
@@ -430,17 +430,17 @@ def _cached(stored: Stored, needed: dict[int, float]) -> CachedShard:
     return CachedShard(stored.entry.name, stored.entry.size, next_use, stored.last_use)
 
 
-def _entry_of(shard: Shard, stored: RemoteSource) -> Entry:
-    return Entry(
+def _entry_of(shard: Shard, stored: RemoteSource) -> CacheEntry:
+    return CacheEntry(
         url_digest(shard), version_digest(stored.version), stored.length, boot=boot_digest()
     )
 
 
-def _is(entry: Entry, size: int | None, version: str) -> bool:
+def _is(entry: CacheEntry, size: int | None, version: str) -> bool:
     return (entry.size, entry.version) == (size, version_digest(version))
 
 
-def _same_version(shard: Shard, entry: Entry) -> RemoteSource:
+def _same_version(shard: Shard, entry: CacheEntry) -> RemoteSource:
     """Open a shard on its server. Raises SourceError, also if it has changed."""
     stored = _opened(shard)
     if _is(entry, stored.length, stored.version):
