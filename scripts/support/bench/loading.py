@@ -52,7 +52,8 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
 
     args = parse_args([])
     args.train_data = args.val_data = "::".join(urls)
-    args.train_num_samples, args.dataset_type = samples, "webdataset"
+    # None: all of them, for an evaluation.
+    args.train_num_samples, args.dataset_type = samples or None, "webdataset"
     args.workers, args.batch_size, args.world_size, args.rank = plan.workers, plan.batch, 1, 0
     transform = open_clip.image_transform(SIDE, is_train=plan.train)
     given = {"is_train": plan.train, "tokenizer": open_clip.get_tokenizer("ViT-B-32")}
