@@ -18,6 +18,7 @@ from wdsflow.shards.cache.entry import boot_digest, url_number
 from wdsflow.shards.cache.shard_cache import ShardCache, shared_cache
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.remote import RemoteSource
 
 SIZE = 1_500_000
 
@@ -350,3 +351,70 @@ def test_local_shards_are_no_matter_of_the_cache(tmp_path):
     with cache.open(Shard.file(str(path))) as source:
         assert source.fd >= 0
     assert cache.figures == shard_cache.CacheFigures(10 * SIZE)
+
+
+def test_a_download_that_fails_in_the_process_is_read_from_the_server(
+    tmp_path, server, monkeypatch, caplog
+):
+    url, files, _log = server
+    read_at = RemoteSource.read_at
+
+    def fail_in_thread(source: RemoteSource, offset: int, size: int) -> bytes:
+        if offset > 600_000 and threading.current_thread().name == "wdsflow-cache":
+            raise RuntimeError("can't start new thread")
+        return read_at(source, offset, size)
+
+    monkeypatch.setattr(RemoteSource, "read_at", fail_in_thread)
+    cache = ShardCache(tmp_path, 10 * SIZE)
+    results: list[bytes] = []
+    reader = threading.Thread(
+        target=lambda: results.append(read(cache, shard(url, 0))), daemon=True
+    )
+    reader.start()
+    reader.join(5)
+    assert results == [files["0.tar"]]
+    assert "shards are read from their servers: the download of a shard failed" in caplog.text
+
+
+def test_a_process_that_can_start_no_thread_reads_from_the_server(
+    tmp_path, server, monkeypatch, caplog
+):
+    url, files, _log = server
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "wdsflow-cache":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    cache = ShardCache(tmp_path, 10 * SIZE)
+    assert read(cache, shard(url, 0)) == files["0.tar"]
+    assert "the download of a shard did not start: can't start new thread" in caplog.text
+    assert files_in(tmp_path, "part") == []
+
+
+def test_a_smaller_limit_removes_what_is_needed_last(tmp_path, server):
+    url, files, _log = server
+    shards = [shard(url, number) for number in range(4)]
+    earlier = ShardCache(tmp_path, 4 * SIZE)
+    for one in shards:
+        read(earlier, one)
+    await_downloads(earlier)
+    cache = ShardCache(tmp_path, 2 * SIZE)
+    cache.begin(cache.plan(), [url_number(shards[number]) for number in (3, 1, 0, 2)], 4)
+    kept = {path.read_bytes() for path in files_in(tmp_path, "shard")}
+    assert kept == {files["3.tar"], files["1.tar"]}
+    assert cache.figures.size == 2 * SIZE
+
+
+def test_a_smaller_limit_holds_without_a_plan(tmp_path, server):
+    url, _files, _log = server
+    earlier = ShardCache(tmp_path, 3 * SIZE)
+    for number in range(3):
+        read(earlier, shard(url, number))
+    await_downloads(earlier)
+    cache = ShardCache(tmp_path, SIZE)
+    read(cache, shard(url, 3))
+    await_downloads(cache)
+    assert len(files_in(tmp_path, "shard")) == 1
