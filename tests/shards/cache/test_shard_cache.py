@@ -1,5 +1,6 @@
 """Shards of a server through a cache: what is requested, what is kept, and what happens when something fails."""
 
+import concurrent.futures.thread
 import hashlib
 import logging
 import multiprocessing
@@ -13,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.servers import http_server
-from wdsflow.shards.cache import cached_source, shard_cache
+from wdsflow.shards.cache import cached_source, folder, locks, shard_cache
 from wdsflow.shards.cache.entry import boot_digest, url_number
 from wdsflow.shards.cache.shard_cache import ShardCache, shared_cache
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.remote import RemoteSource
 
 SIZE = 1_500_000
@@ -408,13 +409,75 @@ def test_a_smaller_limit_removes_what_is_needed_last(tmp_path, server):
     assert cache.figures.size == 2 * SIZE
 
 
-def test_a_smaller_limit_holds_without_a_plan(tmp_path, server):
+def test_a_smaller_limit_holds_next_to_a_run_with_a_larger_one(tmp_path, server):
     url, _files, _log = server
-    earlier = ShardCache(tmp_path, 3 * SIZE)
-    for number in range(3):
-        read(earlier, shard(url, number))
-    await_downloads(earlier)
-    cache = ShardCache(tmp_path, SIZE)
-    read(cache, shard(url, 3))
+    shards = [shard(url, number) for number in range(4)]
+    cache, larger = ShardCache(tmp_path, SIZE), ShardCache(tmp_path, 4 * SIZE)
+    cache.begin(cache.plan(), [url_number(one) for one in shards * 2], 4)
+    for one in shards[1:]:
+        read(larger, one)
+    await_downloads(larger)
+    read(cache, shards[0])
     await_downloads(cache)
     assert len(files_in(tmp_path, "shard")) == 1
+
+
+def test_a_part_that_is_removed_is_no_broken_disk(tmp_path, server, caplog):
+    url, files, log = server
+    child = half_written(tmp_path, url, log)
+    cache = ShardCache(tmp_path, 10 * SIZE)
+    with cache.open(shard(url, 0)) as source:
+        assert source.read_at(0, 1000) == files["0.tar"][:1000]
+        child.kill()
+        child.join()
+        files_in(tmp_path, "part")[0].unlink()
+        log.silence.set()
+        assert source.read_at(1000, SIZE) == files["0.tar"][1000:]
+    assert caplog.records == []
+    # The next shard is kept.
+    read(cache, shard(url, 1))
+    await_downloads(cache)
+    assert len(files_in(tmp_path, "shard")) == 1
+
+
+def test_a_part_that_a_reader_continues_has_one_writer(tmp_path, server, monkeypatch):
+    url, files, _log = server
+    cache, other = ShardCache(tmp_path, 10 * SIZE), ShardCache(tmp_path, 10 * SIZE)
+    readers: list[Source] = []
+
+    def lock_late(file: int) -> bool:
+        if not readers:
+            readers.append(other.open(shard(url, 0)))
+        return locks.try_lock(file)
+
+    monkeypatch.setattr(folder, "try_lock", lock_late)
+    assert read(cache, shard(url, 0)) == files["0.tar"]
+    with readers[0] as source:
+        assert source.read_at(0, SIZE) == files["0.tar"]
+    await_downloads(other)
+    assert cache.figures.stored == 0
+    assert not cache._downloads
+    assert [path.stat().st_size for path in files_in(tmp_path, "shard")] == [SIZE]
+
+
+def _ends_during_a_download(folder: Path, url: str, stderr: Path) -> None:
+    os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT), 2)
+    cache = ShardCache(folder, 10 * SIZE)
+    cache.open(shard(url, 0)).read_at(0, 1000)
+    # What the interpreter does when it ends, before it stops threads like this one.
+    concurrent.futures.thread._python_exit()
+    await_downloads(cache)
+
+
+def test_a_process_ends_quietly_during_a_download(tmp_path, server):
+    url, files, log = server
+    files["0.tar"] = contents(0, 12_000_000)
+    log.twist = lambda asked, answer: time.sleep(0.05)
+    stderr = tmp_path / "stderr"
+    child = multiprocessing.get_context("forkserver").Process(
+        target=_ends_during_a_download, args=(tmp_path, url, stderr)
+    )
+    child.start()
+    child.join()
+    assert stderr.read_text() == ""
+    assert len(files_in(tmp_path, "part")) == 1

@@ -25,7 +25,7 @@ from wdsflow.shards.source.remote import (
 from .cached_source import CachedSource
 from .download import Download
 from .entry import CacheEntry, boot_digest, url_digest, url_number, version_digest
-from .folder import CacheFolder, Stored
+from .folder import CacheFolder, Stored, is_at
 from .locks import is_locked, try_lock, unlock
 from .plan import RunPlan, needed_next
 from .policy import NEVER, UNPLANNED, CachedShard, needed_last, victims
@@ -284,7 +284,7 @@ class ShardCache:
             return None
         try:
             # It may have got its name, or have been removed, before it was locked.
-            is_ours = try_lock(file) and _is_at(path, file) and _is_at(path, reading)
+            is_ours = try_lock(file) and is_at(path, file) and is_at(path, reading)
             if is_ours:
                 stored = _same_version(shard, entry)
                 try:
@@ -442,14 +442,6 @@ def shared_cache(folder: Path, limit: int) -> ShardCache | None:
 
 def _is_written(stored: Stored) -> bool:
     return stored.entry.is_part and is_locked(stored.path)
-
-
-def _is_at(path: Path, file: int) -> bool:
-    """Return whether an open file has this path."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(file))
-    except FileNotFoundError:
-        return False
 
 
 def _cached(stored: Stored, needed: dict[int, float]) -> CachedShard:
