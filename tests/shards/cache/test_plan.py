@@ -4,8 +4,10 @@ import multiprocessing
 import resource
 from pathlib import Path
 
+from wdsflow.shards.atomic import create
 from wdsflow.shards.cache import plan
 from wdsflow.shards.cache.folder import CacheFolder
+from wdsflow.shards.cache.locks import unlock
 from wdsflow.shards.cache.plan import RunPlan, needed_next
 
 
@@ -39,11 +41,10 @@ def test_a_new_plan_is_not_removed_before_it_is_locked(tmp_path, monkeypatch):
     folder = CacheFolder(tmp_path)
     context = multiprocessing.get_context("forkserver")
     lookers: list[multiprocessing.process.BaseProcess] = []
-    create = plan.create
 
     def create_unlocked(path: Path) -> tuple[Path, int]:
         temporary, file = create(path)
-        plan.unlock(file)
+        unlock(file)
         looker = context.Process(target=_look, args=(tmp_path,))
         looker.start()
         # It waits for the lock of the folder.
