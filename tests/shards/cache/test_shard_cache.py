@@ -472,7 +472,7 @@ def _ends_during_a_download(folder: Path, url: str, stderr: Path) -> None:
 def test_a_process_ends_quietly_during_a_download(tmp_path, server):
     url, files, log = server
     files["0.tar"] = contents(0, 12_000_000)
-    log.twist = lambda asked, answer: time.sleep(0.05)
+    log.twist = lambda asked, answer: time.sleep(0.2)
     stderr = tmp_path / "stderr"
     child = multiprocessing.get_context("forkserver").Process(
         target=_ends_during_a_download, args=(tmp_path, url, stderr)
