@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.text.secrets import redact
 
 from .entry import CacheEntry
 from .folder import CacheFolder
@@ -71,7 +72,8 @@ class Download:
         except Exception as error:  # noqa: BLE001
             # Without an error, readers would wait, and start the download again and again. The part
             # stays: this may be the end of the process, where no thread can be started any more.
-            self.error = OSError(f"the download of a shard failed: {error!r}")
+            # Libraries name urls in their exceptions.
+            self.error = OSError(f"the download of a shard failed: {redact(repr(error))}")
         finally:
             unlock(self._file)
             os.close(self._file)
