@@ -1,5 +1,6 @@
 """Shards of a server through a cache: what is requested, what is kept, and what happens when something fails."""
 
+import concurrent.futures.thread
 import hashlib
 import logging
 import multiprocessing
@@ -13,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.servers import http_server
-from wdsflow.shards.cache import cached_source, shard_cache
+from wdsflow.shards.cache import cached_source, folder, locks, shard_cache
 from wdsflow.shards.cache.entry import boot_digest, url_number
 from wdsflow.shards.cache.shard_cache import ShardCache, shared_cache
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import Source, SourceError
+from wdsflow.shards.source.remote import RemoteSource
 
 SIZE = 1_500_000
 
@@ -350,3 +352,132 @@ def test_local_shards_are_no_matter_of_the_cache(tmp_path):
     with cache.open(Shard.file(str(path))) as source:
         assert source.fd >= 0
     assert cache.figures == shard_cache.CacheFigures(10 * SIZE)
+
+
+def test_a_download_that_fails_in_the_process_is_read_from_the_server(
+    tmp_path, server, monkeypatch, caplog
+):
+    url, files, _log = server
+    read_at = RemoteSource.read_at
+
+    def fail_in_thread(source: RemoteSource, offset: int, size: int) -> bytes:
+        if offset > 600_000 and threading.current_thread().name == "wdsflow-cache":
+            raise RuntimeError("can't start new thread")
+        return read_at(source, offset, size)
+
+    monkeypatch.setattr(RemoteSource, "read_at", fail_in_thread)
+    cache = ShardCache(tmp_path, 10 * SIZE)
+    results: list[bytes] = []
+    reader = threading.Thread(
+        target=lambda: results.append(read(cache, shard(url, 0))), daemon=True
+    )
+    reader.start()
+    reader.join(5)
+    assert results == [files["0.tar"]]
+    assert "shards are read from their servers: the download of a shard failed" in caplog.text
+
+
+def test_a_process_that_can_start_no_thread_reads_from_the_server(
+    tmp_path, server, monkeypatch, caplog
+):
+    url, files, _log = server
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "wdsflow-cache":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    cache = ShardCache(tmp_path, 10 * SIZE)
+    assert read(cache, shard(url, 0)) == files["0.tar"]
+    assert "the download of a shard did not start: can't start new thread" in caplog.text
+    assert files_in(tmp_path, "part") == []
+
+
+def test_a_smaller_limit_removes_what_is_needed_last(tmp_path, server):
+    url, files, _log = server
+    shards = [shard(url, number) for number in range(4)]
+    earlier = ShardCache(tmp_path, 4 * SIZE)
+    for one in shards:
+        read(earlier, one)
+    await_downloads(earlier)
+    cache = ShardCache(tmp_path, 2 * SIZE)
+    cache.begin(cache.plan(), [url_number(shards[number]) for number in (3, 1, 0, 2)], 4)
+    kept = {path.read_bytes() for path in files_in(tmp_path, "shard")}
+    assert kept == {files["3.tar"], files["1.tar"]}
+    assert cache.figures.size == 2 * SIZE
+
+
+def test_a_smaller_limit_holds_next_to_a_run_with_a_larger_one(tmp_path, server):
+    url, _files, _log = server
+    shards = [shard(url, number) for number in range(4)]
+    cache, larger = ShardCache(tmp_path, SIZE), ShardCache(tmp_path, 4 * SIZE)
+    cache.begin(cache.plan(), [url_number(one) for one in shards * 2], 4)
+    for one in shards[1:]:
+        read(larger, one)
+    await_downloads(larger)
+    read(cache, shards[0])
+    await_downloads(cache)
+    assert len(files_in(tmp_path, "shard")) == 1
+
+
+def test_a_part_that_is_removed_is_no_broken_disk(tmp_path, server, caplog):
+    url, files, log = server
+    child = half_written(tmp_path, url, log)
+    cache = ShardCache(tmp_path, 10 * SIZE)
+    with cache.open(shard(url, 0)) as source:
+        assert source.read_at(0, 1000) == files["0.tar"][:1000]
+        child.kill()
+        child.join()
+        files_in(tmp_path, "part")[0].unlink()
+        log.silence.set()
+        assert source.read_at(1000, SIZE) == files["0.tar"][1000:]
+    assert caplog.records == []
+    # The next shard is kept.
+    read(cache, shard(url, 1))
+    await_downloads(cache)
+    assert len(files_in(tmp_path, "shard")) == 1
+
+
+def test_a_part_that_a_reader_continues_has_one_writer(tmp_path, server, monkeypatch):
+    url, files, _log = server
+    cache, other = ShardCache(tmp_path, 10 * SIZE), ShardCache(tmp_path, 10 * SIZE)
+    readers: list[Source] = []
+
+    def lock_late(file: int) -> bool:
+        if not readers:
+            readers.append(other.open(shard(url, 0)))
+        return locks.try_lock(file)
+
+    monkeypatch.setattr(folder, "try_lock", lock_late)
+    assert read(cache, shard(url, 0)) == files["0.tar"]
+    with readers[0] as source:
+        assert source.read_at(0, SIZE) == files["0.tar"]
+    await_downloads(other)
+    assert cache.figures.stored == 0
+    assert not cache._downloads
+    assert [path.stat().st_size for path in files_in(tmp_path, "shard")] == [SIZE]
+
+
+def _ends_during_a_download(folder: Path, url: str, stderr: Path) -> None:
+    os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT), 2)
+    cache = ShardCache(folder, 10 * SIZE)
+    cache.open(shard(url, 0)).read_at(0, 1000)
+    # What the interpreter does when it ends, before it stops threads like this one.
+    concurrent.futures.thread._python_exit()
+    await_downloads(cache)
+
+
+def test_a_process_ends_quietly_during_a_download(tmp_path, server):
+    url, files, log = server
+    files["0.tar"] = contents(0, 12_000_000)
+    log.twist = lambda asked, answer: time.sleep(0.2)
+    stderr = tmp_path / "stderr"
+    child = multiprocessing.get_context("forkserver").Process(
+        target=_ends_during_a_download, args=(tmp_path, url, stderr)
+    )
+    child.start()
+    child.join()
+    assert stderr.read_text() == ""
+    assert len(files_in(tmp_path, "part")) == 1

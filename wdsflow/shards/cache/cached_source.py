@@ -15,11 +15,16 @@ _LOOK = 0.02
 _PATIENCE = 20.0
 
 
+class _PartRemovedError(OSError):
+    """Another process removed a part that it does not need. Nothing is wrong with the disk."""
+
+
 class CachedSource(Source):
     """The bytes of a shard as they are stored.
 
     A file that grows is written by a download of this process or of another one. If that process is
-    killed, this one continues the download. If the disk fails, the shard is read on from its server.
+    killed, this one continues the download. If the disk fails, or another process removes the part, the
+    shard is read on from its server.
     An open file can be read to its end, also after it was removed from the cache.
 
     Args:
@@ -61,6 +66,9 @@ class CachedSource(Source):
                 return self._from_file(offset, end)
             except SourceError:
                 raise
+            except _PartRemovedError:
+                # The disk is as good as before: the next shard may be kept.
+                pass
             except OSError as error:
                 self._report(error)
             self._direct = self._open_direct()
@@ -99,7 +107,7 @@ class CachedSource(Source):
             if self._download is not None:
                 self._wait_for_download(self._download)
             elif not state.st_nlink:
-                raise OSError("a part of a shard was removed")
+                raise _PartRemovedError
             elif time.monotonic() < latest:
                 time.sleep(_LOOK)
             else:

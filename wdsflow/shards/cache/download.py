@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.text.secrets import redact
 
 from .entry import CacheEntry
 from .folder import CacheFolder
@@ -25,8 +26,10 @@ class Download:
         stored: the bytes on the server; the download closes it.
         count: is called with the number of bytes that were written.
 
+    Raises OSError if the process can start no thread; then the file and ``stored`` stay open.
+
     Attributes:
-        error: why it failed: a SourceError of the server, or another OSError of the disk.
+        error: why it failed: a SourceError of the server, or another OSError of the disk or the process.
         changed: notified when there are more bytes, and at the end.
     """
 
@@ -44,7 +47,10 @@ class Download:
         self.error: OSError | None = None
         self.changed = threading.Condition()
         self.thread = threading.Thread(target=self._run, name="wdsflow-cache", daemon=True)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except RuntimeError as error:
+            raise OSError(f"the download of a shard did not start: {error}") from error
 
     def stop(self) -> None:
         """End soon. The part stays: the next download of this shard continues it."""
@@ -63,6 +69,11 @@ class Download:
             # What is there takes up space on a disk that may be full.
             with suppress(OSError):
                 self._folder.remove(self._entry)
+        except Exception as error:  # noqa: BLE001
+            # Without an error, readers would wait, and start the download again and again. The part
+            # stays: this may be the end of the process, where no thread can be started any more.
+            # Libraries name urls in their exceptions.
+            self.error = OSError(f"the download of a shard failed: {redact(repr(error))}")
         finally:
             unlock(self._file)
             os.close(self._file)

@@ -10,6 +10,7 @@
 Files with other names are never touched.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -82,17 +83,25 @@ class CacheFolder:
         return found
 
     def new_part(self, entry: CacheEntry) -> int:
-        """Create the file of a part, and return its descriptor, locked. Raises OSError."""
+        """Create the file of a part, and return its descriptor, locked. Raises OSError.
+
+        Raises FileExistsError if another process has it.
+        """
         path = self.path_of(entry)
         path.parent.mkdir(exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
-            try_lock(file)
+            # Between the two calls, a reader may have seen a part that nobody writes, and continued it.
+            is_ours = try_lock(file) and is_at(path, file)
         except OSError:
             # A file system without locks.
             os.close(file)
             os.unlink(path)
             raise
+        if not is_ours:
+            unlock(file)
+            os.close(file)
+            raise FileExistsError(errno.EEXIST, "another process writes it", str(path))
         return file
 
     def keep(self, entry: CacheEntry) -> None:
@@ -127,6 +136,14 @@ class CacheFolder:
 
     def _open_lock(self) -> int:
         return os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def is_at(path: Path, file: int) -> bool:
+    """Return whether an open file has this path."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 def _is_broken(stored: Stored) -> bool:

@@ -41,7 +41,7 @@ class RunPlan:
         self._done_at = 0
 
     def begin(self, uses: Sequence[int], of_epoch: int) -> None:
-        """Replace the plan by that of an epoch and those after it. Raises OSError.
+        """Replace the plan by that of an epoch and those after it; locks the folder. Raises OSError.
 
         Args:
             uses: the shards that are opened, in this order.
@@ -50,18 +50,11 @@ class RunPlan:
         waiting: defaultdict[int, deque[int]] = defaultdict(deque)
         for position, shard in enumerate(uses[:of_epoch]):
             waiting[shard].append(position)
-        path = self._folder.runs / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
-        # It is locked from its beginning to its end.
-        temporary, file = create(path)
         numbers = np.array(uses, "<u8").tobytes()
-        try:
-            try_lock(file)
-            os.write(file, _HEAD.pack(_MAGIC, len(uses)) + numbers + bytes(len(uses)))
-            os.rename(temporary, path)
-        except OSError:
-            unlock(file)
-            discard(temporary, file)
-            raise
+        data = _HEAD.pack(_MAGIC, len(uses)) + numbers + bytes(len(uses))
+        # A process that looks for plans removes files without a lock, which a new file has for a moment.
+        with self._folder.locked():
+            path, file = self._write(data)
         with self._lock:
             self._end()
             self._path, self._file, self._owner = path, file, os.getpid()
@@ -79,6 +72,22 @@ class RunPlan:
         """Remove the plan."""
         with self._lock:
             self._end()
+
+    def _write(self, data: bytes) -> tuple[Path, int]:
+        """Write a new file; return its path and its descriptor, which keeps it locked. Raises OSError."""
+        path = self._folder.runs / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
+        temporary, file = create(path)
+        try:
+            try_lock(file)
+            # Unlike os.write, it writes all bytes or raises, such as on a disk that is full.
+            with open(file, "wb", closefd=False) as stream:
+                stream.write(data)
+            os.rename(temporary, path)
+        except OSError:
+            unlock(file)
+            discard(temporary, file)
+            raise
+        return path, file
 
     def _end(self) -> None:
         # A process that was forked leaves the plan to its parent.

@@ -52,7 +52,7 @@ def victims(
     True
     """
     later = [shard for shard in kept if shard.next_use > new.next_use]
-    later.sort(key=lambda shard: (-shard.next_use, shard.last_use))
+    later.sort(key=_removed_first)
     chosen: list[CachedShard] = []
     for shard in later:
         if missing <= 0 or shard.next_use < NEVER:
@@ -74,6 +74,22 @@ def victims(
     return chosen if missing <= lost <= _MOST_LOST * new.size else None
 
 
+def needed_last(kept: Iterable[CachedShard], excess: int) -> list[CachedShard]:
+    """Return the shards to remove so that at least ``excess`` bytes are free: those that are needed last.
+
+    >>> kept = [CachedShard("a", 10, 3), CachedShard("b", 10, 8), CachedShard("c", 10, 5)]
+    >>> [shard.name for shard in needed_last(kept, 11)]
+    ['b', 'c']
+    """
+    chosen: list[CachedShard] = []
+    for shard in sorted(kept, key=_removed_first):
+        if excess <= 0:
+            break
+        chosen.append(shard)
+        excess -= shard.size
+    return chosen
+
+
 def next_uses(uses: NDArray[np.uint64], done: NDArray[np.bool_]) -> dict[int, float]:
     """Return how many uses come before the next use of each shard.
 
@@ -86,3 +102,7 @@ def next_uses(uses: NDArray[np.uint64], done: NDArray[np.bool_]) -> dict[int, fl
     """
     shards, first = np.unique(uses[~done], return_index=True)
     return dict(zip(shards.tolist(), first.astype(float).tolist(), strict=True))
+
+
+def _removed_first(shard: CachedShard) -> tuple[float, float]:
+    return -shard.next_use, shard.last_use

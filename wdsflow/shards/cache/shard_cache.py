@@ -25,10 +25,10 @@ from wdsflow.shards.source.remote import (
 from .cached_source import CachedSource
 from .download import Download
 from .entry import CacheEntry, boot_digest, url_digest, url_number, version_digest
-from .folder import CacheFolder, Stored
+from .folder import CacheFolder, Stored, is_at
 from .locks import is_locked, try_lock, unlock
 from .plan import RunPlan, needed_next
-from .policy import NEVER, UNPLANNED, CachedShard, victims
+from .policy import NEVER, UNPLANNED, CachedShard, needed_last, victims
 
 # Seconds without storing anything after the disk failed.
 _PAUSE = 60.0
@@ -106,12 +106,16 @@ class ShardCache:
             self.stop()
 
     def begin(self, plan: RunPlan, uses: list[int], of_epoch: int) -> None:
-        """Replace a plan by that of an epoch and those after it, see ``RunPlan.begin``; remove parts that nobody needs."""
+        """Replace a plan by that of an epoch and those after it, see ``RunPlan.begin``.
+
+        Parts that nobody needs are removed, and shards beyond the limit.
+        """
         self._plans.add(plan)
         try:
             plan.begin(uses, of_epoch)
             with self.folder.locked():
-                kept = self._usable(self.folder.all(), needed_next(self.folder))
+                needed = needed_next(self.folder)
+                kept = self._within_limit(self._usable(self.folder.all(), needed), needed)
                 self.figures.size = sum(stored.entry.size for stored in kept)
         except OSError as error:
             self._report(error)
@@ -233,16 +237,21 @@ class ShardCache:
         file = self._reserved(entry)
         if file is None:
             return None
+        reading = -1
         try:
             # Another description of the file, without its lock.
             reading = os.open(self.folder.path_of(entry), os.O_RDONLY | os.O_CLOEXEC)
+            download = self._download(entry, stored, file)
         except OSError:
+            self.folder.remove(entry)
             unlock(file)
             os.close(file)
+            if reading >= 0:
+                os.close(reading)
             raise
         with self._lock:
             self.figures.stored += 1
-        return self._source(shard, entry, reading, self._download(entry, stored, file))
+        return self._source(shard, entry, reading, download)
 
     def _source(
         self, shard: Shard, entry: CacheEntry, file: int, download: Download | None
@@ -275,9 +284,14 @@ class ShardCache:
             return None
         try:
             # It may have got its name, or have been removed, before it was locked.
-            is_ours = try_lock(file) and _is_at(path, file) and _is_at(path, reading)
+            is_ours = try_lock(file) and is_at(path, file) and is_at(path, reading)
             if is_ours:
-                return self._download(entry, _same_version(shard, entry), file)
+                stored = _same_version(shard, entry)
+                try:
+                    return self._download(entry, stored, file)
+                except OSError:
+                    stored.close()
+                    raise
         except BaseException:
             unlock(file)
             os.close(file)
@@ -314,7 +328,7 @@ class ShardCache:
                 if existing.entry.complete() == entry.complete():
                     raise FileExistsError(existing.path)
             needed = needed_next(self.folder)
-            kept = self._usable(self.folder.all(), needed)
+            kept = self._within_limit(self._usable(self.folder.all(), needed), needed)
             size = sum(stored.entry.size for stored in kept)
             unknown = NEVER if self._plans else UNPLANNED
             removable = [_cached(stored, needed) for stored in kept if not _is_written(stored)]
@@ -340,6 +354,19 @@ class ShardCache:
             if not one.entry.is_part
             or one.entry.number in needed
             or not self._remove_unless_written(one)
+        ]
+
+    def _within_limit(self, kept: list[Stored], needed: dict[int, float]) -> list[Stored]:
+        """Remove shards beyond the limit, which was larger in another run; return those that stay."""
+        excess = sum(stored.entry.size for stored in kept) - self.figures.limit
+        if excess <= 0:
+            return kept
+        removable = [_cached(stored, needed) for stored in kept if not _is_written(stored)]
+        names = {shard.name for shard in needed_last(removable, excess)}
+        return [
+            stored
+            for stored in kept
+            if stored.entry.name not in names or not self._remove_unless_written(stored)
         ]
 
     def _remove_unless_written(self, stored: Stored) -> bool:
@@ -415,14 +442,6 @@ def shared_cache(folder: Path, limit: int) -> ShardCache | None:
 
 def _is_written(stored: Stored) -> bool:
     return stored.entry.is_part and is_locked(stored.path)
-
-
-def _is_at(path: Path, file: int) -> bool:
-    """Return whether an open file has this path."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(file))
-    except FileNotFoundError:
-        return False
 
 
 def _cached(stored: Stored, needed: dict[int, float]) -> CachedShard:
