@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -574,13 +575,15 @@ def test_openclip_draws_captions_by_weight(tmp_path):
     assert 0.25 < sum(found) / len(found) < 0.75
 
 
-def ranks(folder: Path, data: str, table: Path) -> list[str]:
-    """What two connected ranks print."""
+def ranks(folder: Path, data: str, *tables: Path, samples: Sequence[str] = ()) -> list[str]:
+    """What two connected ranks print, with one table or one each."""
     script = ROOT / "tests/training/joined_rank.py"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = []
     for rank in range(2):
+        table = tables[rank % len(tables)]
         words = [sys.executable, str(script), str(folder / "store"), str(rank), data, str(table)]
+        words += samples
         started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment))
     return [process.communicate(timeout=300)[0] for process in started]
 
@@ -605,6 +608,17 @@ def test_connected_ranks_check_a_join_together_and_index_the_table_once(tmp_path
     (tmp_path / "b").mkdir()
     printed = ranks(tmp_path / "b", data, table)
     assert all("refused" in text and "7 rows with several samples each" in text for text in printed)
+
+
+@pytest.mark.deep
+def test_ranks_with_other_tables_are_refused_where_samples_are_not_counted(tmp_path):
+    data = write_shards(tmp_path / "shards", [8, 8])
+    table = captions(tmp_path, 2, 7)
+    (tmp_path / "b").mkdir()
+    other = captions(tmp_path / "b", 2, 7, "other {}")
+    assert all("opened" in text for text in ranks(tmp_path, data, table, samples=["16"]))
+    printed = ranks(tmp_path / "b", data, table, other, samples=["16"])
+    assert all("the table is not the same on all ranks" in text for text in printed)
 
 
 def test_shards_and_table_may_be_on_a_server(tmp_path):
