@@ -9,6 +9,8 @@ import pickle
 import subprocess
 import sys
 import tarfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,9 +31,12 @@ from tests.shards.archives import write_tar as write_members
 from tests.training.shards import arguments, as_text, jpeg, texts, write_shards, write_tar
 from wdsflow import FeedOptions, get_data
 from wdsflow import feed as make
+from wdsflow.joining import index_cache
 from wdsflow.joining.index_cache import row_index
 from wdsflow.joining.join_on import parse_on
 from wdsflow.joining.table_files import locate_table
+from wdsflow.joining.write_row_index import write_row_index
+from wdsflow.records import folder_lock
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.table_files.errors import NoColumn
@@ -270,12 +275,66 @@ def test_a_join_that_does_not_match_is_refused_before_training(tmp_path):
     copy.write_bytes((tmp_path / "shards/0001.tar").read_bytes())
     data = data.replace("0001}", "0002}")
     refused("0010001,a,\n0000001,a,\n", r"1 row with several samples each, such as 0010001")
+    # One row is counted once, however many samples have it.
+    (tmp_path / "shards/0003.tar").write_bytes(copy.read_bytes())
+    data = data.replace("0002}", "0003}")
+    refused("0010001,a,\n", r"1 row with several samples each, such as 0010001\n")
     with pytest.raises(ValueError, match="the feed joins on the key, or on json:NAME"):
         FeedOptions(**sets, join_on="sha256")
     with pytest.raises(ValueError, match="the join lacks a table"):
         FeedOptions(join_set={"txt": "caption"})
     with pytest.raises(FeedError, match=r"wdsflow\.feed takes join= for that"):
         feed(data, more=sets)
+    with pytest.raises(FeedError, match=r"wdsflow\.feed takes join_on= for that"):
+        feed(data, **sets, more={"join_on": "json:url"})
+
+
+def test_a_refused_join_names_the_nearest_column_and_no_password(tmp_path):
+    data = write_shards(tmp_path / "shards", [2])
+    table = tmp_path / "t.csv"
+    table.write_text("key,URL,caption\n0000001,u1,new\n")
+
+    def message(**given):
+        with pytest.raises(JoinError) as refused:
+            feed(data, **{"join": table, "join_set": {"txt": "caption"}, **given})
+        return str(refused.value)
+
+    assert 'join_on="json:url=URL"' in message(join_on="json:url")
+    places = ("__key__", "txt|join:captoin")
+    assert 'fields=("__key__", "txt|join:caption")' in message(fields=places, join_set=())
+    both = message(fields=places, join_set={"cls": "captoin"})
+    assert 'fields=("__key__", "txt|join:caption")' in both
+    assert 'join_set={"cls": "caption"}' in both
+    files = {"cut.csv": b"key,caption\n0,a\n1,b,c\n", "utf16.csv": "key,a\n".encode("utf-16")}
+    files |= {"semicolons.csv": b"key;caption\n0;a\n", "twice.csv": b"key,caption\n0000001,a\n" * 2}
+    files |= {"other.csv": b"key,caption,id\nx,a,b\n", "table.txt": b""}
+    with http_server(files) as (url, _):
+        for name in files:
+            text = message(join=f"{url}/{name}".replace("://", "://user:pass12word@"))
+            assert "pass12word" not in text
+            assert f"***@{url.partition('://')[2]}/{name}" in text
+            assert not {"sed", "iconv"} & set(text.split())
+            assert "copy-" not in text
+
+
+def test_places_of_captions_with_weights_are_different(tmp_path):
+    data = write_shards(tmp_path / "shards", [2])
+    with pytest.raises(FeedError, match="'txt' is named twice"):
+        feed(data, fields=("__key__", "txt|txt"), caption_probs=(0.5, 0.5))
+
+
+def test_captions_for_evaluation_are_not_drawn(tmp_path):
+    members = []
+    for number in range(40):
+        members += [(f"{number}.jpg", jpeg(number)), (f"{number}.txt", b"first")]
+        members.append((f"{number}.json", b'{"alt": "second"}'))
+    shard = str(write_tar(tmp_path / "0.tar", members))
+    options = FeedOptions(caption="txt|json:alt", caption_probs="0.5,0.5", status_every=0.0)
+    given = arguments(val_data=shard, val_num_samples=40, workers=1, batch_size=4)
+    loader = get_data(given, (TRANSFORM, TRANSFORM), tokenizer=as_text, options=options)["val"]
+    found = {text for batch in loader.dataloader for text in texts(batch)}
+    loader.dataloader.close()
+    assert found == {"first"}
 
 
 def test_samples_without_a_row_are_lost_with_that_reason(tmp_path):
@@ -340,12 +399,74 @@ def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):
         assert second.has_several_rows(entry) == (key == "k5")
     assert second.find("k3000") == second.find("") == -1
     table.write_text("\n".join(lines))
+    joins = tmp_path / "cache/wdsflow-joins"
     # Of a killed run.
-    (tmp_path / "cache/dead.tmp").mkdir()
+    (joins / f"{'0' * 32}.01234567.tmp").mkdir()
     third = index()
     assert third.repeated == 0
     assert third.digest != first.digest
-    assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == ["", ""]
+    assert sorted(path.suffix for path in joins.iterdir()) == ["", ""]
+
+
+def test_an_index_is_repaired_and_nothing_else_in_its_folder_is_removed(tmp_path):
+    table = captions(tmp_path, 1, 3)
+    folder = tmp_path / "joins"
+    old = time.time() - 40 * 24 * 3600
+    for name in ("mosaic", "run.tmp", "wdsflow-joins/run.tmp", "wdsflow-joins/mosaic"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "index.json").write_text("{}")
+        os.utime(folder / name / "index.json", (old, old))
+        os.utime(folder / name, (old, old))
+    unused = folder / "wdsflow-joins" / ("0" * 32)
+    (folder / "wdsflow-joins/mosaic").rename(unused)
+
+    def index():
+        return row_index(locate_table(table), "t", parse_on("key"), ("caption",), folder)
+
+    for name in ("hashes", "offsets", "records", "index.json"):
+        (index().folder / name).unlink()
+        damaged = index()
+        assert damaged.values(damaged.find("0000001")) == [("text", b"new 0000001")]
+    for name, data in (("records", b""), ("hashes", b"1234567"), ("index.json", b"{")):
+        (index().folder / name).write_bytes(data)
+        assert index().rows == 3
+    assert not unused.exists()
+    assert (folder / "mosaic/index.json").exists()
+    assert (folder / "run.tmp/index.json").exists()
+    assert (folder / "wdsflow-joins/run.tmp/index.json").exists()
+
+
+def test_an_index_is_made_where_the_file_system_has_no_locks(tmp_path, monkeypatch):
+    table = captions(tmp_path, 1, 3)
+    given = (locate_table(table), "t", parse_on("key"), ("caption",), tmp_path)
+    monkeypatch.setattr(folder_lock, "fcntl", None)
+
+    def write_slowly(*words):
+        monkeypatch.setattr(index_cache, "write_row_index", write_row_index)
+        # Another process makes the same index meanwhile.
+        row_index(*given)
+        write_row_index(*words)
+
+    monkeypatch.setattr(index_cache, "write_row_index", write_slowly)
+    assert row_index(*given).rows == 3
+    (folder,) = (tmp_path / "wdsflow-joins").iterdir()
+    assert folder.name.isalnum()
+
+
+def test_an_index_is_noted_as_used_in_each_epoch(tmp_path):
+    table = captions(tmp_path, 1, 3)
+    one = feed(
+        write_shards(tmp_path / "shards", [3]),
+        fields=("__key__", "txt"),
+        join=table,
+        join_set={"txt": "caption"},
+    )
+    (file,) = (tmp_path / "cache").rglob("index.json")
+    for _ in range(2):
+        os.utime(file, (1, 1))
+        list(one)
+        assert file.stat().st_mtime > 1
+    one.close()
 
 
 def test_a_sample_of_another_url_or_hash_than_its_row_is_lost(tmp_path):
@@ -362,6 +483,13 @@ def test_a_sample_of_another_url_or_hash_than_its_row_is_lost(tmp_path):
     assert captions_of == {"1": "b", "2": "c", "3": "d"}
     (loss,) = one.tally.losses.values()
     assert (loss.count, *loss.first[:3]) == (1, "join", "other-url", "0")
+    one.close()
+    # The json of the shard is compared, also where the table replaces it.
+    sets = {"join_set": {"json": "caption"}, "fields": ("__key__", "json")}
+    table.write_text("key,caption,url\n0,{},U0\n1,{},u1\n")
+    batches, losses = outcome(data, join=table, epochs=1, shuffle=0, **sets)
+    assert {key for batch in batches for key in batch[0]} == {"1", "2"}
+    assert losses == {("join", "other-url"): 1, ("select", "no-row"): 1}
     assert loss.first.detail == "the table has U0, the sample u0"
     one.close()
 
@@ -447,13 +575,15 @@ def test_openclip_draws_captions_by_weight(tmp_path):
     assert 0.25 < sum(found) / len(found) < 0.75
 
 
-def ranks(folder: Path, data: str, table: Path) -> list[str]:
-    """What two connected ranks print."""
+def ranks(folder: Path, data: str, *tables: Path, samples: Sequence[str] = ()) -> list[str]:
+    """What two connected ranks print, with one table or one each."""
     script = ROOT / "tests/training/joined_rank.py"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = []
     for rank in range(2):
+        table = tables[rank % len(tables)]
         words = [sys.executable, str(script), str(folder / "store"), str(rank), data, str(table)]
+        words += samples
         started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment))
     return [process.communicate(timeout=300)[0] for process in started]
 
@@ -478,6 +608,17 @@ def test_connected_ranks_check_a_join_together_and_index_the_table_once(tmp_path
     (tmp_path / "b").mkdir()
     printed = ranks(tmp_path / "b", data, table)
     assert all("refused" in text and "7 rows with several samples each" in text for text in printed)
+
+
+@pytest.mark.deep
+def test_ranks_with_other_tables_are_refused_where_samples_are_not_counted(tmp_path):
+    data = write_shards(tmp_path / "shards", [8, 8])
+    table = captions(tmp_path, 2, 7)
+    (tmp_path / "b").mkdir()
+    other = captions(tmp_path / "b", 2, 7, "other {}")
+    assert all("opened" in text for text in ranks(tmp_path, data, table, samples=["16"]))
+    printed = ranks(tmp_path / "b", data, table, other, samples=["16"])
+    assert all("the table is not the same on all ranks" in text for text in printed)
 
 
 def test_shards_and_table_may_be_on_a_server(tmp_path):

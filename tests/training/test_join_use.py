@@ -11,6 +11,7 @@ from tests.filtering.commands import run
 from tests.training.shards import jpeg, write_tar
 from tests.training.trainings import command, write_data
 from wdsflow import FeedOptions
+from wdsflow.shards import short_look
 from wdsflow.training.launch.preflight import preflight
 
 pytestmark = pytest.mark.skipif(
@@ -77,6 +78,25 @@ def test_the_check_before_training_refuses_a_join_as_the_feed_does():
     assert look().lines[0].endswith("1 sample with several rows of the table each")
     assert look(join_ambiguous="each").lines[0].startswith("preflight: 1 of 16 samples have a row")
     assert look(join="none.csv").nothing_read
+
+
+def test_the_check_before_training_finds_captions_of_a_column_in_capitals():
+    Path("t.csv").write_text(Path("t.csv").read_text().replace("caption", "TEXT", 1))
+    result = look(join_set=(), caption="join:TEXT", join_drop_unmatched=True)
+    assert not result.refused
+    assert result.lines[1].startswith("preflight: 2 shards, 13 samples, 13 usable, ")
+    assert "W013" not in str(result.reports)
+
+
+def test_rows_may_be_those_of_shards_that_a_short_look_leaves_out(monkeypatch):
+    Path("t.csv").write_text("id,caption\n1001,a\n")
+    monkeypatch.setitem(short_look._MOST, "file", 1)
+    result = look(join_set={"json:new": "caption"}, caption="json:alt")
+    assert not result.refused
+    assert result.lines[0] == (
+        "preflight: none of 8 samples of the checked shards has a row in t.csv; "
+        "the feed looks for rows in all shards"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -15,13 +16,17 @@ from wdsflow.shards.atomic import naming, scratch_folder, sync_folder
 from wdsflow.text.words import how_many
 
 from .join_on import JoinOn
-from .row_index import FILE, RowIndex
+from .row_index import FILE, DamagedIndex, RowIndex
 from .table_files import TableFiles
 from .write_row_index import write_row_index
 
 # Of the files of an index.
 _VERSION = 2
-_LOCK, _SCRATCH = ".lock", ".tmp"
+_LOCK = ".lock"
+# In the cache folder, which may hold files of the user: nothing is removed outside of it.
+_OURS = "wdsflow-joins"
+# Indexes, and the scratch folders of those that are being made.
+_INDEX_NAME = re.compile(r"([0-9a-f]{32})(\.[0-9a-f]{8}\.tmp)?")
 # Seconds after which an index that no process has opened is removed.
 _UNUSED = 30 * 24 * 3600.0
 _log = logging.getLogger("wdsflow.training")
@@ -49,9 +54,9 @@ def row_index(
         TableError: the table cannot be read, or lacks a column.
         OSError: the cache folder cannot be written.
     """
-    folder = cache / _key(table, on, columns)
+    folder = cache / _OURS / _key(table, on, columns)
     with naming(cache):
-        cache.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
     index = _opened(folder)
     if index is not None:
         return index
@@ -75,12 +80,10 @@ def _key(table: TableFiles, on: JoinOn, columns: Sequence[str]) -> str:
 
 
 def _opened(folder: Path) -> RowIndex | None:
-    """Return an index, None if there is none; note that it is used."""
-    with suppress(FileNotFoundError):
+    """Return an index, None if there is none or it is damaged; note that it is used."""
+    with suppress(FileNotFoundError, DamagedIndex):
         index = RowIndex(folder)
-        # A folder of another user is only read.
-        with suppress(OSError):
-            os.utime(folder / FILE)
+        index.note_use()
         return index
     return None
 
@@ -89,11 +92,19 @@ def _made(
     folder: Path, table: TableFiles, name: str, on: JoinOn, columns: Sequence[str]
 ) -> RowIndex:
     started = time.perf_counter()
-    _remove_unused(folder.parent)
-    scratch = folder.with_suffix(_SCRATCH)
+    _remove_unused(folder)
+    scratch = folder.with_suffix(f".{os.urandom(4).hex()}.tmp")
     with scratch_folder(scratch):
         write_row_index(scratch / "index", table, name, on, columns, scratch)
-        os.replace(scratch / "index", folder)
+        # A damaged one.
+        if _opened(folder) is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            os.replace(scratch / "index", folder)
+        except OSError:
+            # On file systems without locks another process may have made it meanwhile.
+            if _opened(folder) is None:
+                raise
     sync_folder(folder.parent)
     index = RowIndex(folder)
     seconds = time.perf_counter() - started
@@ -101,13 +112,23 @@ def _made(
     return index
 
 
-def _remove_unused(cache: Path) -> None:
-    """Remove what killed runs left, and indexes that have not been opened for a month."""
+def _remove_unused(folder: Path) -> None:
+    """Remove what killed runs left, and indexes that have not been used for a month.
+
+    ``folder``: of the index that is about to be made, whose lock is held.
+    """
     oldest = time.time() - _UNUSED
-    for path in cache.iterdir():
-        lock = path.with_suffix(_LOCK)
-        if path == lock or is_held(lock):
+    # Without locks nothing shows whether the process of a scratch folder still runs.
+    locks_work = is_held(folder.with_suffix(_LOCK))
+    for path in folder.parent.iterdir():
+        match = _INDEX_NAME.fullmatch(path.name)
+        if match is None or path == folder:
             continue
+        lock = folder.with_name(match[1] + _LOCK)
+        if match[1] != folder.name and is_held(lock):
+            continue
+        is_scratch = bool(match[2])
         with suppress(OSError):
-            if path.suffix == ".tmp" or (path / FILE).stat().st_mtime < oldest:
+            used = path if is_scratch else path / FILE
+            if (is_scratch and locks_work) or used.stat().st_mtime < oldest:
                 shutil.rmtree(path)

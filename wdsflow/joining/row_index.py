@@ -11,9 +11,12 @@ A folder with three files, in the order of a 64-bit hash of the values to join o
 pages that they read are shared, and the system drops them when it needs memory.
 """
 
+import errno
 import json
 import mmap
+import os
 from bisect import bisect_left
+from contextlib import suppress
 from hashlib import md5
 from pathlib import Path
 from struct import Struct
@@ -35,8 +38,15 @@ def hash_of(value: bytes) -> int:
     return int.from_bytes(md5(value, usedforsecurity=False).digest()[8:], "little")
 
 
+class DamagedIndex(OSError):
+    """An index whose files do not fit each other."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(errno.EIO, "the index is damaged", str(folder))
+
+
 class RowIndex:
-    """The index in a folder. Picklable. Raises OSError if it cannot be read.
+    """The index in a folder. Picklable. Raises DamagedIndex, OSError if it cannot be read.
 
     Attributes:
         rows: of the table.
@@ -51,7 +61,7 @@ class RowIndex:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        facts = json.loads((folder / FILE).read_bytes())
+        facts = _facts(folder)
         self.rows: int = facts["rows"]
         self.valued: int = facts["valued"]
         self.entries: int = facts["entries"]
@@ -63,12 +73,22 @@ class RowIndex:
         values = facts["columns"] + len(self.checked)
         self._head = Struct(f"<IB{CELL * values}")
         # Views of mapped files: an item is read when it is requested.
-        self._hashes = _mapped(folder / HASHES).cast("Q")
-        self._offsets = _mapped(folder / OFFSETS).cast("Q")
+        hashes, offsets = _mapped(folder / HASHES), _mapped(folder / OFFSETS)
         self._records = _mapped(folder / RECORDS)
+        if (len(hashes), len(offsets)) != (8 * self.entries, 8 * self.entries + 8):
+            raise DamagedIndex(folder)
+        self._hashes, self._offsets = hashes.cast("Q"), offsets.cast("Q")
+        if self._offsets[-1] != len(self._records):
+            raise DamagedIndex(folder)
 
     def __reduce__(self) -> tuple[type["RowIndex"], tuple[Path]]:
         return RowIndex, (self.folder,)
+
+    def note_use(self) -> None:
+        """Note that the index is used: those that are not are removed."""
+        # A folder of another user is only read.
+        with suppress(OSError):
+            os.utime(self.folder / FILE)
 
     def find(self, value: str) -> int:
         """Return the number of the entry of a value to join on, NO_ROW if no row has it."""
@@ -109,6 +129,14 @@ class RowIndex:
             values.append((KINDS[kind], bytes(self._records[at : at + length])))
             at += length
         return values
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    try:
+        facts: dict[str, Any] = json.loads((folder / FILE).read_bytes())
+    except ValueError:
+        raise DamagedIndex(folder) from None
+    return facts
 
 
 def _mapped(path: Path) -> memoryview:

@@ -2,7 +2,8 @@
 
 import glob
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -37,12 +38,14 @@ class TableFiles:
         files: in natural order.
         shards: of a ledger, the shard that each file is about.
         urls: of a remote table, its files.
+        copies: of copies of a remote table, the url of each.
     """
 
     kind: str
     files: list[Path]
     shards: dict[Path, "ShardRecord"] = field(default_factory=dict)
     urls: list[Shard] = field(default_factory=list)
+    copies: dict[Path, Shard] = field(default_factory=dict)
 
     @property
     def is_parquet(self) -> bool:
@@ -61,9 +64,19 @@ class TableFiles:
         """Return the table with its files on this machine: those of a remote one are copied into a folder. Raises TableError."""
         if not self.urls:
             return self
-        return TableFiles(
-            self.kind, [Path(copied(url, folder, f".{self.kind}")) for url in self.urls]
-        )
+        copies = {Path(copied(url, folder, f".{self.kind}")): url for url in self.urls}
+        return TableFiles(self.kind, list(copies), copies=copies)
+
+    @contextmanager
+    def naming_urls(self) -> Iterator[None]:
+        """Let errors of the block name the url of a copy, which is removed afterwards, and no command for the copy."""
+        try:
+            yield
+        except TableError as error:
+            for path, url in self.copies.items():
+                error.args = (str(error).replace(str(path), url),)
+                error.advice = [line for line in error.advice if str(path) not in line]
+            raise
 
     def columns(self) -> list[str]:
         """Return the names of the columns; of JSON lines those of the first 1,000. Raises TableError."""

@@ -51,35 +51,36 @@ def write_row_index(
     """
     identity = table.identity()
     local = table.on_this_machine(scratch)
-    names = local.columns()
-    for column in (on.column, *columns):
-        if column not in names:
-            raise NoColumn(name, column, names, local.text_with_header(local.files[0]))
-    checked: tuple[str, ...] = ()
-    if on.kind == "key":
-        checked = tuple(column for column in checked_columns(table) if column in names)
-    target.mkdir()
-    with LoadedRows(scratch, on, columns, checked) as loaded:
-        loaded.read(local)
-        if table.identity() != identity:
-            raise TableError("the table changed while it was read")
-        facts: dict[str, object] = {
-            "columns": len(columns),
-            "checked": checked,
-            "names": names,
-            "rows": loaded.rows,
-            "valued": loaded.valued,
-            "examples": loaded.values_of_rows()[:_EXAMPLES],
-        }
-        loaded.tables.run(_ENTRIES)
-        count = "SELECT count(*), count(*) FILTER (repeated) FROM entries"
-        facts["entries"], facts["repeated"] = loaded.tables.one(count)
-        # Several threads sort wide rows only in more memory.
-        loaded.tables.run("SET threads = 1")
-        facts["digest"] = _write_files(target, loaded, len(columns) + len(checked))
-    with open(target / FILE, "xb") as file:
-        file.write(json.dumps(facts).encode())
-        _sync(file)
+    with local.naming_urls():
+        names = local.columns()
+        for column in (on.column, *columns):
+            if column not in names:
+                raise NoColumn(name, column, names, local.text_with_header(local.files[0]))
+        checked: tuple[str, ...] = ()
+        if on.kind == "key":
+            checked = tuple(column for column in checked_columns(table) if column in names)
+        target.mkdir()
+        with LoadedRows(scratch, on, columns, checked) as loaded:
+            loaded.read(local)
+            if table.identity() != identity:
+                raise TableError("the table changed while it was read")
+            facts: dict[str, object] = {
+                "columns": len(columns),
+                "checked": checked,
+                "names": names,
+                "rows": loaded.rows,
+                "valued": loaded.valued,
+                "examples": loaded.values_of_rows()[:_EXAMPLES],
+            }
+            loaded.tables.run(_ENTRIES)
+            count = "SELECT count(*), count(*) FILTER (repeated) FROM entries"
+            facts["entries"], facts["repeated"] = loaded.tables.one(count)
+            # Several threads sort wide rows only in more memory.
+            loaded.tables.run("SET threads = 1")
+            facts["digest"] = _write_files(target, loaded, len(columns) + len(checked))
+        with open(target / FILE, "xb") as file:
+            file.write(json.dumps(facts).encode())
+            _sync(file)
 
 
 def _write_files(target: Path, loaded: LoadedRows, values: int) -> str:

@@ -57,7 +57,23 @@ class Captions:
             return self
         count = len(self.sources)
         weights = given_weights(probs, count, "caption_probs", "places of captions")
+        names = [_name_of(source) for source in self.sources]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{twice[0]!r} is named twice: give each place of captions one weight")
         return replace(self, probs=weights)
+
+    def with_column(self, column: str, other: str) -> "Captions":
+        """Return a copy with another column of a table in place of one."""
+        sources = (
+            f"{JOIN}{other}" if source == f"{JOIN}{column}" else source for source in self.sources
+        )
+        return replace(self, sources=tuple(sources))
+
+    def in_lower_case(self) -> "Captions":
+        """Return a copy with columns of a table in lower case, as a scan names all fields."""
+        sources = (source.lower() if isinstance(source, str) else source for source in self.sources)
+        return replace(self, sources=tuple(sources))
 
     def at_epoch(self, epoch: int, seed: int) -> "Captions":
         """Return a copy whose random choices are drawn for this epoch."""

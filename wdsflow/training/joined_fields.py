@@ -187,8 +187,8 @@ class RowUse:
         samples: that have been listed.
         matched: those with a row.
         several: those whose value is in several rows.
-        shared: rows that several samples of this rank have.
         rows: a bit for each entry of the index: whether a sample has it.
+        shared: likewise: whether several samples of this rank have it.
         values: to join on, of the first samples.
         examples: values of rows that are ambiguous.
     """
@@ -196,8 +196,9 @@ class RowUse:
     def __init__(self, index: RowIndex) -> None:
         import numpy as np
 
-        self.samples = self.matched = self.several = self.shared = 0
+        self.samples = self.matched = self.several = 0
         self.rows: NDArray[np.uint8] = np.zeros(-(-index.entries // 8), np.uint8)
+        self.shared: NDArray[np.uint8] = np.zeros_like(self.rows)
         self.values: list[str] = []
         self.examples: list[str] = []
         self._index = index
@@ -231,11 +232,14 @@ class RowUse:
         masks = np.left_shift(1, rows & 7).astype(np.uint8)
         is_shared = (counts > 1) | ((self.rows[rows >> 3] & masks) != 0)
         np.bitwise_or.at(self.rows, rows >> 3, masks)
-        shared = rows[is_shared].tolist()
-        self.shared += len(shared)
+        np.bitwise_or.at(self.shared, rows[is_shared] >> 3, masks[is_shared])
         several: list[int] = []
         if self._index.repeated:
             several = [row for row in matched.tolist() if self._index.has_several_rows(row)]
         self.several += len(several)
-        for row in (shared + several)[: _EXAMPLES - len(self.examples)]:
-            self.examples.append(self._index.value(row))
+        for row in rows[is_shared].tolist() + several:
+            if len(self.examples) == _EXAMPLES:
+                break
+            value = self._index.value(row)
+            if value not in self.examples:
+                self.examples.append(value)

@@ -185,7 +185,8 @@ def get_wds_dataset(
     options = options or FeedOptions()
     job_rank = current_rank(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
-    captions = captions.weighted(options.weights)
+    if is_train:
+        captions = captions.weighted(options.weights)
     image_key = options.image or getattr(args, "image_key", None) or IMAGES
     fields = tuple(name.lower() for name in alternatives(image_key))
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
@@ -372,7 +373,7 @@ def _check_join(
         count_samples(catalog, urls, job_rank, options, exact=False)
         check_listed_join(catalog.join, job_rank, options)
     else:
-        check_some_match(catalog.join, catalog, urls, options)
+        check_some_match(catalog.join, catalog, urls, job_rank, options)
 
 
 def _stored_size(data: str, shards: int) -> float | None:

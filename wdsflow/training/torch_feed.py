@@ -273,6 +273,7 @@ def _checked(options: FeedOptions) -> FeedOptions:
         ("schedule", "shuffle"),
         ("ledger", "ledger"),
         ("join", "join"),
+        ("join_on", "join_on"),
         ("caption_probs", "caption_probs"),
         ("cache", "cache"),
     ):

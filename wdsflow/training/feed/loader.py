@@ -183,6 +183,10 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             self._feed.run.close()
         position = self._position.begin()
         number = self._position.running
+        for source in self._recipe.sources:
+            if source.join is not None:
+                # Decoders of later epochs open the index again.
+                source.join.index.note_use()
         # The feed reads and loses samples before the first batch is requested.
         before = self.tally.copy()
         try:

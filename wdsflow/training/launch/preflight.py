@@ -199,7 +199,7 @@ def _look(
     if text := no_verdict_text(shards):
         return refusal(text, nothing_read=all(shard.error is not None for shard in shards))
     try:
-        joined = scanned.joined_text(options)
+        joined = scanned.joined_text(options, all_scanned=len(urls) == len(expansion.urls))
     except JoinError as error:
         return refusal(str(error), nothing_read=False)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
@@ -207,6 +207,7 @@ def _look(
     evidence = Evidence("names", shards, gaps)
     # Weights belong to patterns, which also match shards of which nothing is kept.
     whole_run = all_scanned and trains and not (subset and arguments.train_data_upsampling_factors)
+    captions = captions.in_lower_case()
     context = _judge(
         evidence, arguments, options, captions, all_scanned=whole_run, sidecars=not subset
     )
@@ -224,9 +225,11 @@ class _Scanned(NamedTuple):
     subset: str = ""
     join: JoinedFields | None = None
 
-    def joined_text(self, options: FeedOptions) -> str:
+    def joined_text(self, options: FeedOptions, *, all_scanned: bool) -> str:
         """Return a line on the samples with a row, "" without a table. Raises JoinError."""
-        return "" if self.join is None else joined_text(self.shards, self.join, options)
+        if self.join is None:
+            return ""
+        return joined_text(self.shards, self.join, options, all_scanned=all_scanned)
 
 
 def _scan(

@@ -9,6 +9,7 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, json_names
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import NEED_NO_COMMAND
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
@@ -133,7 +134,7 @@ def _literal(name: str, value: object) -> str:
         return f"({value})"
     if not isinstance(value, str) or name in {"stall_after", "decoders"}:
         return str(value)
-    text = repr(value)
+    text = repr(redact(value))
     return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 

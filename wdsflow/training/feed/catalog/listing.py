@@ -101,9 +101,10 @@ class RequiredMembers:
         if names is None:
             return self._ref(shard, key, fields, fields)
         read = fields
-        # Members that a value replaces are read only where their order counts.
+        # Members that a value replaces are read only where their order counts. The old json gets
+        # values, or is compared with the row.
         if not self.everything:
-            replaced = names - {JSON} if join.sets_inside else names
+            replaced = names - {JSON} if join.sets_inside or join.checks_json else names
             read = {name: blob for name, blob in fields.items() if name not in replaced}
         return self._ref(shard, key, fields, read, row)
 

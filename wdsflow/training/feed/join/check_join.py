@@ -29,27 +29,29 @@ class _Matches:
         import numpy as np
 
         everyone: Callable[[Any], list[Any]] = gathered if connected else _alone
-        if len(set(everyone(digest))) > 1:
-            raise JoinError("the table is not the same on all ranks: give all machines one file")
-        counts = np.sum(everyone((use.samples, use.matched, use.several, use.shared)), axis=0)
-        self.samples, self.matched, self.several, self.shared = counts.tolist()
-        self.used = 0
+        _check_one_table(everyone(digest))
+        counts = np.sum(everyone((use.samples, use.matched, use.several)), axis=0)
+        self.samples, self.matched, self.several = counts.tolist()
+        self.used = self.shared = 0
         for start in range(0, len(use.rows), _SLICE):
-            self._add(everyone(use.rows[start : start + _SLICE]))
-        self.examples: list[str] = []
+            part = slice(start, start + _SLICE)
+            self._add(everyone((use.rows[part], use.shared[part])))
+        # Several ranks may have the same ones.
+        examples: dict[str, None] = {}
         self.values: list[str] = []
-        for examples, values in everyone((use.examples, use.values)):
-            self.examples += examples
+        for examples_of_rank, values in everyone((use.examples, use.values)):
+            examples |= dict.fromkeys(examples_of_rank)
             self.values += values
+        self.examples = list(examples)
 
-    def _add(self, rows_of_ranks: "list[NDArray[np.uint8]]") -> None:
-        """Count the rows that samples have, and those that samples of several ranks have."""
+    def _add(self, rows_of_ranks: "list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]") -> None:
+        """Count the rows that samples have, and those that several samples have: on one rank, or on different ones."""
         import numpy as np
 
-        used = np.zeros_like(rows_of_ranks[0])
+        used = np.zeros_like(rows_of_ranks[0][0])
         shared = np.zeros_like(used)
-        for rows in rows_of_ranks:
-            shared |= used & rows
+        for rows, shared_on_rank in rows_of_ranks:
+            shared |= shared_on_rank | (used & rows)
             used |= rows
         self.used += int(np.unpackbits(used).sum())
         self.shared += int(np.unpackbits(shared).sum())
@@ -77,11 +79,17 @@ def check_listed_join(join: JoinedFields, job_rank: JobRank, options: FeedOption
 
 
 def check_some_match(
-    join: JoinedFields, catalog: Catalog, urls: Sequence[Shard], options: FeedOptions
+    join: JoinedFields,
+    catalog: Catalog,
+    urls: Sequence[Shard],
+    job_rank: JobRank,
+    options: FeedOptions,
 ) -> None:
-    """List shards until a sample has a row. Raises JoinError if none has."""
+    """List shards until a sample has a row. Raises JoinError if none has, or if ranks have other tables."""
     use = join.use
     assert use is not None
+    if job_rank.world_size > 1 and talks():
+        _check_one_table(gathered(join.index.digest))
     for url in urls:
         catalog.count(url)
         if use.matched:
@@ -89,6 +97,12 @@ def check_some_match(
     join.use = None
     if not use.matched:
         raise no_match(join, use.samples, use.values, options)
+
+
+def _check_one_table(digests: Sequence[str]) -> None:
+    """Raise JoinError if ranks have indexes of different tables."""
+    if len(set(digests)) > 1:
+        raise JoinError("the table is not the same on all ranks: give all machines one file")
 
 
 def _alone(value: Any) -> list[Any]:

@@ -116,7 +116,9 @@ class JoinedScan:
             data = joined[name]
             tar_row = sample.fields.get(name)
             if isinstance(data, bytes) and data != old.get(name):
-                new.append((tar_row, member(member_name(tar_row, sample.key, name), data)))
+                # Captions are looked for in lower case, also those of a column such as TEXT.
+                name_in_shard = member_name(tar_row, sample.key, name.lower())
+                new.append((tar_row, member(name_in_shard, data)))
         return new
 
 
@@ -127,14 +129,24 @@ def scan_joined(
     return scan_shards(urls, scan_options, progress=progress, how=[JoinedScan(join)] * len(urls))
 
 
-def joined_text(shards: Sequence[ShardEvidence], join: JoinedFields, options: FeedOptions) -> str:
-    """Return a line on the samples with a row. Raises JoinError, as the feed would."""
+def joined_text(
+    shards: Sequence[ShardEvidence], join: JoinedFields, options: FeedOptions, *, all_scanned: bool
+) -> str:
+    """Return a line on the samples with a row. Raises JoinError, as the feed would.
+
+    ``all_scanned``: no shard was left out, so that no other sample can have a row.
+    """
     counts = [shard.join for shard in shards if isinstance(shard, JoinedEvidence)]
     listed = sum(count.listed for count in counts)
     matched = sum(count.matched for count in counts)
     several = sum(count.several for count in counts)
-    if not matched:
+    if not matched and (all_scanned or not join.index.rows):
         raise no_match(join, listed, counts[0].values if counts else (), options)
+    if not matched:
+        return (
+            f"none of {how_many(listed, 'sample')} of the checked shards has a row in {join.table}; "
+            "the feed looks for rows in all shards"
+        )
     if several and options.join_ambiguous == "refuse":
         raise ambiguous_join(join, several, 0, (), options)
     return f"{matched:,} of {how_many(listed, 'sample')} have a row of {join.table}"

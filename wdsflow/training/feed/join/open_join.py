@@ -14,7 +14,7 @@ from wdsflow.text.secrets import redact
 from wdsflow.training.caption_sources import JOIN, Captions
 from wdsflow.training.feed_options import FeedOptions, JoinError, UnpairedJoin
 from wdsflow.training.joined_fields import JoinedFields, RowUse
-from wdsflow.training.stalls.field_fixes import command
+from wdsflow.training.stalls.field_fixes import command, requested_captions
 
 
 class OpenedJoin:
@@ -26,19 +26,19 @@ class OpenedJoin:
 
     def __init__(self, options: FeedOptions, captions: Captions | None) -> None:
         assert options.join is not None
-        name = str(options.join)
+        given = str(options.join)
+        # For messages.
+        name = redact(given)
         fields = _fields_of(options, captions)
         columns = tuple(dict.fromkeys(field.column for field in fields))
         on = parse_on(options.join_on)
         cache = default_cache() if options.join_cache is None else Path(options.join_cache)
         try:
-            self._table = locate_any_table(name)
-            # From here on for messages.
-            name = redact(name)
+            self._table = locate_any_table(given)
             index = row_index(self._table, name, on, columns, cache)
         except TableError as error:
             fixes = [*error.advice, *_similar(error, options)]
-            raise JoinError("\n  ".join([str(error), *fixes])) from None
+            raise JoinError(redact("\n  ".join([str(error), *fixes]))) from None
         except OSError as error:
             raise JoinError(
                 f"the index of {name} cannot be made: {error}; name another folder for it with join_cache"
@@ -113,10 +113,18 @@ def _similar(error: TableError, options: FeedOptions) -> Iterator[str]:
     if not near or near == error.column:
         return
     if parse_on(options.join_on).column == error.column:
-        yield f"such as: {command(options, join_on=f'key={near}')}"
+        value = options.join_on.partition("=")[0]
+        yield f"such as: {command(options, join_on=f'{value}={near}')}"
         return
+    changed: dict[str, str | tuple[str, ...]] = {}
+    captions = requested_captions(options)
+    if captions is not None and error.column in captions.joined_columns:
+        changed["caption"] = str(captions.with_column(error.column, near))
     sets = []
     for text in options.join_set:
         target, _, column = text.partition("=")
         sets.append(f"{target}={near if column == error.column else column}")
-    yield f"such as: {command(options, join_set=tuple(sets))}"
+    if sets != list(options.join_set):
+        changed["join_set"] = tuple(sets)
+    if changed:
+        yield f"such as: {command(options, **changed)}"
