@@ -120,7 +120,7 @@ def test_twins_whose_neighbours_are_dropped_are_not_counted_as_kept():
     keys, values = ["a", "b", "a", "a", "c", "a"], np.array([3.0, 1, 3, 3, 5, 3])
     found = column(values.tolist())
     found.twins.append((keys, values))
-    # At 2, both that follow the first "a" are put aside.
+    # At 2, both that follow the first "a" are quarantined.
     assert [found.kept(least) for least in (0, 2, 4)] == [
         6,
         3,

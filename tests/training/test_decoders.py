@@ -59,7 +59,7 @@ def test_processes_and_threads_make_the_same_batches(tmp_path, train):
         found.append([])
         for batch in loading:
             found[-1].append(digest(batch))
-            # Whoever ends without a word, as an exception
+            # A process that ends silently, as an exception
             # in a training does, waits for none of them.
             assert all(child.daemon for child in multiprocessing.active_children())
         assert loading.tally.losses[("decode", "not-an-image")].count >= 1

@@ -24,7 +24,7 @@ from .write_row_index import write_row_index
 _VERSION = 2
 _LOCK = ".lock"
 # In the cache folder, which may hold files of the user: nothing is removed outside of it.
-_OURS = "wdsflow-joins"
+_FOLDER = "wdsflow-joins"
 # Indexes, and the scratch folders of those that are being made.
 _INDEX_NAME = re.compile(r"([0-9a-f]{32})(\.[0-9a-f]{8}\.tmp)?")
 # Seconds after which an index that no process has opened is removed.
@@ -54,19 +54,19 @@ def row_index(
         TableError: the table cannot be read, or lacks a column.
         OSError: the cache folder cannot be written.
     """
-    folder = cache / _OURS / _key(table, on, columns)
+    folder = cache / _FOLDER / _key(table, on, columns)
     with naming(cache):
         folder.parent.mkdir(parents=True, exist_ok=True)
-    index = _opened(folder)
+    index = _open(folder)
     if index is not None:
         return index
     if is_held(folder.with_suffix(_LOCK)):
         _log.info("join: another process indexes %s; waiting for it", name)
     with naming(cache), Lock(folder.with_suffix(_LOCK), patience=inf) as lock:
         # Another process may have made it meanwhile.
-        index = _opened(folder)
+        index = _open(folder)
         if index is None:
-            index = _made(folder, table, name, on, columns)
+            index = _make(folder, table, name, on, columns)
         lock.remove()
     return index
 
@@ -79,7 +79,7 @@ def _key(table: TableFiles, on: JoinOn, columns: Sequence[str]) -> str:
     return xxh3_128_hexdigest(json.dumps(facts).encode("utf-8", "surrogatepass"))
 
 
-def _opened(folder: Path) -> RowIndex | None:
+def _open(folder: Path) -> RowIndex | None:
     """Return an index, None if there is none or it is damaged; note that it is used."""
     with suppress(FileNotFoundError, DamagedIndex):
         index = RowIndex(folder)
@@ -88,7 +88,7 @@ def _opened(folder: Path) -> RowIndex | None:
     return None
 
 
-def _made(
+def _make(
     folder: Path, table: TableFiles, name: str, on: JoinOn, columns: Sequence[str]
 ) -> RowIndex:
     started = time.perf_counter()
@@ -97,13 +97,13 @@ def _made(
     with scratch_folder(scratch):
         write_row_index(scratch / "index", table, name, on, columns, scratch)
         # A damaged one.
-        if _opened(folder) is None:
+        if _open(folder) is None:
             shutil.rmtree(folder, ignore_errors=True)
         try:
             os.replace(scratch / "index", folder)
         except OSError:
             # On file systems without locks another process may have made it meanwhile.
-            if _opened(folder) is None:
+            if _open(folder) is None:
                 raise
     sync_folder(folder.parent)
     index = RowIndex(folder)

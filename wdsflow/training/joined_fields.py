@@ -1,12 +1,9 @@
 """Fields of samples that come from the rows of a table: which row a sample has, and what its members become."""
 
-import threading
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from xxhash import xxh3_128_hexdigest
 
@@ -20,14 +17,11 @@ from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.shard import Shard
 from wdsflow.stages.base import StageError
 from wdsflow.text.utf8 import in_utf8
+from wdsflow.training.row_use import RowUse
 from wdsflow.training.sample_tasks import Blob
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # In place of a row: the sample has one, but nothing can be set in it.
 NOTHING_SET = -2
-_EXAMPLES = 3
 JSON = "json"
 
 Members = dict[str, bytes | int]
@@ -57,17 +51,16 @@ class JoinedFields:
     drop_unmatched: bool = False
     other_columns: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    use: "RowUse | None" = None
+    use: RowUse | None = None
 
     def __post_init__(self) -> None:
         self._to_set = values_to_set(self.fields, self.columns)
-        inside = any(value.name for value in self._to_set)
-        whole = {value.field for value in self._to_set if not value.name}
-        self.sets_inside = inside
+        self.sets_inside = any(value.name for value in self._to_set)
+        sets_members = any(not value.name for value in self._to_set)
         self.sets = frozenset(value.field for value in self._to_set)
         # A sample whose json cannot be changed keeps all of its own members: to know which members a
         # sample has, its json must be read.
-        self.lists_by_json = self.on.kind == JSON or (inside and bool(whole))
+        self.lists_by_json = self.on.kind == JSON or (self.sets_inside and sets_members)
         # Of the json, which is read to compare them.
         self._checked = [name for name in self.index.checked if name != CHECKED_IMAGE]
         self.checks_json = bool(self._checked)
@@ -148,12 +141,12 @@ class JoinedFields:
             if data is None:
                 continue
             if name == CHECKED_IMAGE:
-                found = xxh3_128_hexdigest(image) if image else None
+                actual = xxh3_128_hexdigest(image) if image else None
             else:
-                found = join_text(look_up(tree, name), name)
+                actual = join_text(look_up(tree, name), name)
             expected = data.decode()
-            if found is not None and found != expected:
-                raise StageError(f"other-{name}", f"the table has {expected}, the sample {found}")
+            if actual is not None and actual != expected:
+                raise StageError(f"other-{name}", f"the table has {expected}, the sample {actual}")
 
     def identity(self) -> dict[str, object]:
         """Return what determines the values that samples get, for states of the feed."""
@@ -178,68 +171,3 @@ def _tree(json: bytes) -> object:
     with suppress(ValueError):
         return parse_json(json)
     return None
-
-
-class RowUse:
-    """Which rows samples have: of all samples that a rank lists, each shard once. Thread-safe.
-
-    Attributes:
-        samples: that have been listed.
-        matched: those with a row.
-        several: those whose value is in several rows.
-        rows: a bit for each entry of the index: whether a sample has it.
-        shared: likewise: whether several samples of this rank have it.
-        values: to join on, of the first samples.
-        examples: values of rows that are ambiguous.
-    """
-
-    def __init__(self, index: RowIndex) -> None:
-        import numpy as np
-
-        self.samples = self.matched = self.several = 0
-        self.rows: NDArray[np.uint8] = np.zeros(-(-index.entries // 8), np.uint8)
-        self.shared: NDArray[np.uint8] = np.zeros_like(self.rows)
-        self.values: list[str] = []
-        self.examples: list[str] = []
-        self._index = index
-        self._noted: dict[Shard, array[int]] = {}
-        self._done: set[Shard] = set()
-        self._lock = threading.Lock()
-
-    def note(self, shard: Shard, value: str | None, row: int) -> None:
-        """Note the value to join on, and the row, of the next sample of a shard."""
-        if value is not None and len(self.values) < _EXAMPLES:
-            self.values.append(value)
-        self._noted.setdefault(shard, array("q")).append(row)
-
-    def add(self, shard: Shard) -> None:
-        """Add the samples of a shard, all of which have been noted."""
-        noted = self._noted.pop(shard, array("q"))
-        with self._lock:
-            # A shard that is named twice has the same samples.
-            if shard not in self._done:
-                self._done.add(shard)
-                self._add(noted)
-
-    def _add(self, noted: "Sequence[int]") -> None:
-        import numpy as np
-
-        self.samples += len(noted)
-        all_rows = np.asarray(noted, np.int64)
-        matched = all_rows[all_rows >= 0]
-        self.matched += len(matched)
-        rows, counts = np.unique(matched, return_counts=True)
-        masks = np.left_shift(1, rows & 7).astype(np.uint8)
-        is_shared = (counts > 1) | ((self.rows[rows >> 3] & masks) != 0)
-        np.bitwise_or.at(self.rows, rows >> 3, masks)
-        np.bitwise_or.at(self.shared, rows[is_shared] >> 3, masks[is_shared])
-        several: list[int] = []
-        if self._index.repeated:
-            several = [row for row in matched.tolist() if self._index.has_several_rows(row)]
-        self.several += len(several)
-        for row in rows[is_shared].tolist() + several:
-            if len(self.examples) == _EXAMPLES:
-                break
-            value = self._index.value(row)
-            if value not in self.examples:
-                self.examples.append(value)

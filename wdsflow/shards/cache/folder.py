@@ -76,11 +76,11 @@ class CacheFolder:
 
     def all(self) -> list[Stored]:
         """Return all shards and parts; broken ones are removed."""
-        found: list[Stored] = []
+        shards: list[Stored] = []
         for folder in sorted(os.listdir(self._shards)):
             if len(folder) == _DIGITS:
-                found += self._scan(self._shards / folder)
-        return found
+                shards += self._scan(self._shards / folder)
+        return shards
 
     def new_part(self, entry: CacheEntry) -> int:
         """Create the file of a part, and return its descriptor, locked. Raises OSError.
@@ -125,10 +125,10 @@ class CacheFolder:
                 continue
             path = folder / name
             try:
-                about = os.stat(path)
+                status = os.stat(path)
             except FileNotFoundError:
                 continue
-            stored = Stored(entry, path, about.st_size, about.st_mtime)
+            stored = Stored(entry, path, status.st_size, status.st_mtime)
             if _is_broken(stored):
                 self.remove(entry)
             else:

@@ -28,7 +28,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
 from wdsflow.training.feed.join.join_scan import JoinedScan, joined_text, scan_joined
-from wdsflow.training.feed.join.open_join import opened_join
+from wdsflow.training.feed.join.open_join import open_unchecked_join
 from wdsflow.training.feed.subset.subset_advice import to_see_terms
 from wdsflow.training.feed.subset.subset_scan import scan_kept
 from wdsflow.training.feed_options import (
@@ -189,7 +189,7 @@ def _look(
     what = "training shards" if trains else "shards of --val-data"
     report = progress(len(urls), what) if progress is not None else None
     try:
-        join = opened_join(options, captions, urls) if trains else None
+        join = open_unchecked_join(options, captions, urls) if trains else None
         scanned = _scan(expansion.urls, urls, options, arguments.train_data, report, join, trains)
     except SubsetError as error:
         return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
@@ -233,24 +233,24 @@ class _Scanned(NamedTuple):
 
 
 def _scan(
-    every: Sequence[Shard],
-    some: Sequence[Shard],
+    all_urls: Sequence[Shard],
+    urls: Sequence[Shard],
     options: FeedOptions,
     data: str,
     progress: Progress | None,
     join: JoinedFields | None,
     trains: bool,
 ) -> _Scanned:
-    """Scan some of all shards, as the feed reads them: ``trains`` with a ledger and a table. Raises SubsetError, JoinError."""
+    """Scan ``urls``, some of all shards, as the feed reads them: for training with a ledger and a table. Raises SubsetError, JoinError."""
     scan_options = ScanOptions("names", allow_pipe=options.allow_pipe)
     if not trains:
-        return _Scanned(scan_shards(some, scan_options, progress=progress))
+        return _Scanned(scan_shards(urls, scan_options, progress=progress))
     if options.ledger is not None:
-        shards, subset = scan_kept(every, some, scan_options, options, data, progress, join)
+        shards, subset = scan_kept(all_urls, urls, scan_options, options, data, progress, join)
         return _Scanned(shards, subset, join)
     if join is not None:
-        return _Scanned(scan_joined(some, scan_options, join, progress), "", join)
-    return _Scanned(scan_shards(some, scan_options, progress=progress))
+        return _Scanned(scan_joined(urls, scan_options, join, progress), "", join)
+    return _Scanned(scan_shards(urls, scan_options, progress=progress))
 
 
 def _reads_shards(arguments: Arguments) -> bool:

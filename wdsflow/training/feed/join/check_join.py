@@ -8,8 +8,9 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed_options import FeedOptions, JoinError
-from wdsflow.training.joined_fields import JoinedFields, RowUse
+from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.ranks import JobRank, gathered, talks
+from wdsflow.training.row_use import RowUse
 
 from .join_errors import ambiguous_join, no_match
 
@@ -28,18 +29,18 @@ class _Matches:
     def __init__(self, use: RowUse, digest: str, *, connected: bool) -> None:
         import numpy as np
 
-        everyone: Callable[[Any], list[Any]] = gathered if connected else _alone
-        _check_one_table(everyone(digest))
-        counts = np.sum(everyone((use.samples, use.matched, use.several)), axis=0)
+        gather: Callable[[Any], list[Any]] = gathered if connected else _alone
+        _check_one_table(gather(digest))
+        counts = np.sum(gather((use.samples, use.matched, use.several)), axis=0)
         self.samples, self.matched, self.several = counts.tolist()
         self.used = self.shared = 0
         for start in range(0, len(use.rows), _SLICE):
             part = slice(start, start + _SLICE)
-            self._add(everyone((use.rows[part], use.shared[part])))
+            self._add(gather((use.rows[part], use.shared[part])))
         # Several ranks may have the same ones.
         examples: dict[str, None] = {}
         self.values: list[str] = []
-        for examples_of_rank, values in everyone((use.examples, use.values)):
+        for examples_of_rank, values in gather((use.examples, use.values)):
             examples |= dict.fromkeys(examples_of_rank)
             self.values += values
         self.examples = list(examples)

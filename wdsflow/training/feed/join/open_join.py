@@ -13,7 +13,8 @@ from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 from wdsflow.text.secrets import redact
 from wdsflow.training.caption_sources import JOIN, Captions
 from wdsflow.training.feed_options import FeedOptions, JoinError, UnpairedJoin
-from wdsflow.training.joined_fields import JoinedFields, RowUse
+from wdsflow.training.joined_fields import JoinedFields
+from wdsflow.training.row_use import RowUse
 from wdsflow.training.stalls.field_fixes import command, requested_captions
 
 
@@ -78,10 +79,10 @@ def open_join(options: FeedOptions, captions: Captions | None) -> OpenedJoin | N
     return None
 
 
-def opened_join(
+def open_unchecked_join(
     options: FeedOptions, captions: Captions | None, urls: Sequence[Shard]
 ) -> JoinedFields | None:
-    """Return the join of some shards, whose samples are not noted. Raises JoinError, UnpairedJoin."""
+    """Return the join of some shards, for which nobody checks how samples and rows match. Raises JoinError, UnpairedJoin."""
     join = open_join(options, captions)
     if join is None:
         return None
