@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,12 @@ from tests.training.test_feed_remote import feed, keys, served
 from tests.training.trainings import command, write_data
 from wdsflow import FeedOptions
 from wdsflow import feed as make
+from wdsflow.shards.cache.shard_cache import ShardCache
+from wdsflow.shards.shard import Shard
+from wdsflow.stages import StageError
 from wdsflow.training.feed_options import FeedError
+from wdsflow.training.sample_tasks import Blob, SampleRef
+from wdsflow.training.workers.sample_members import OpenShards, read_members
 
 SHARDS, SAMPLES, EPOCHS = 20, 10, 4
 SIZES = {f"{number:04d}.tar": SAMPLES for number in range(SHARDS)}
@@ -63,6 +69,70 @@ def test_a_later_epoch_downloads_what_there_is_no_room_for(tmp_path, share):
     best = sum(fewest_downloads(uses, room))
     assert best - 0.1 <= sum(downloaded) <= best + 1.1
     assert sum(downloads_by_recency(uses, room)) >= best
+
+
+def contents(batches) -> dict[str, str]:
+    """Return the digest of each sample, by its key; each comes once."""
+    given = [
+        (key, hashlib.sha256(data).hexdigest())
+        for datas, of_batch in batches
+        for data, key in zip(datas, of_batch, strict=True)
+    ]
+    assert len(dict(given)) == len(given)
+    return dict(given)
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def halved(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("damage", [removed, halved])
+@pytest.mark.parametrize("decoders", ["threads", pytest.param("processes", marks=pytest.mark.deep)])
+def test_samples_of_a_file_that_is_lost_come_from_the_server(tmp_path, caplog, decoders, damage):
+    options = FeedOptions(status_every=0.0, decode_in=decoders, decoders=2)
+    with served(tmp_path, [20] * 9, 20_000) as (url, log):
+        one = feed(url, cache=tmp_path / "cache", cache_size="1GB", options=options)
+        expected = contents(one)
+        assert len(expected) == 180
+        log.clear()
+        batches = iter(one)
+        given = contents([next(batches)])
+        for path in (tmp_path / "cache").rglob("*.shard"):
+            damage(path)
+        given |= contents(batches)
+        one.close()
+    assert given == expected
+    assert tar_bytes(log) > 20_000
+    warned = "cannot be read and is removed, its shard is read from http://" in caplog.text
+    assert warned == (damage is halved and decoders == "threads")
+    hashes = {hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.glob("*.tar")}
+    kept = list((tmp_path / "cache").rglob("*.shard"))
+    assert {hashlib.sha256(path.read_bytes()).hexdigest() for path in kept} <= hashes
+
+
+def test_a_file_that_another_run_removed_is_read_from_the_server_if_that_has_the_version(tmp_path):
+    tar = write_tar(tmp_path / "0.tar", [("a.jpg", b"an image"), ("a.txt", b"a cat")])
+    files = {"0.tar": tar.read_bytes()}
+    with http_server(files) as (url, _):
+        shard = Shard.url(f"{url}/0.tar")
+        cache = ShardCache(tmp_path / "cache", 10**9)
+        cache.begin(cache.plan(), [], 0)
+        with cache.open(shard) as source:
+            source.read_at(0, source.length)
+        with cache.open(shard) as source:
+            stored_at = source.stored_at
+        os.unlink(stored_at)
+        members = Blob("jpg", 8, 512), (Blob("txt", 5, 1536),)
+        ref = SampleRef(shard, "a", *members, stored_at=stored_at)
+        read = partial(read_members, ref, OpenShards(), 100, lambda blob: 100)
+        assert read() == (b"an image", {"txt": b"a cat"})
+        files["0.tar"] += bytes(512)
+        with pytest.raises(StageError, match="its server has another version"):
+            read()
 
 
 @pytest.mark.parametrize(

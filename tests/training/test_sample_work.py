@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.golden_file import check_text
-from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import named, read_fully
 from wdsflow.stages import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
@@ -136,22 +135,17 @@ def test_files_stay_open_while_they_are_used(tmp_path):
     for number, path in enumerate(paths):
         path.write_bytes(b"%02d345" % number)
     files = OpenShards()
-    with files.use(Shard.file(str(paths[0]))) as first:
+    with files.use(str(paths[0])) as first:
         opened = []
         for path in paths[1:]:
-            with files.use(Shard.file(str(path))) as fd:
+            with files.use(str(path)) as fd:
                 opened.append(fd)
         assert is_open(first)
         assert read_fully(first, 3, 1) == b"034"
         assert read_fully(first, 9, 3) == b"45"
         assert read_fully(first, 9, 5) == b""
-    with files.use(Shard.file(str(paths[65]))) as last:
+    with files.use(str(paths[65])) as last:
         assert last == opened[-1]
         files.close()
         assert is_open(last)
     assert not is_open(last)
-    with (
-        pytest.raises(OSError, match="http://x is no local file"),
-        files.use(Shard.url("http://x")),
-    ):
-        pass

@@ -32,7 +32,7 @@ class ViewSource(Source):
         self.url = source.url
         self.size = source.size
         self.length = view.size
-        self.near = source.fd >= 0
+        self.near = source.fd >= 0 or source.near
         self.view = view
         self._source = source
 

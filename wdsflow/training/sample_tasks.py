@@ -34,6 +34,8 @@ class SampleRef(NamedTuple):
     texts: tuple[Blob, ...]
     # Its row in a table that is joined; -1 if it gets no values from one.
     row: int = -1
+    # The path of a file with the bytes of the shard, if that is on a server; "" for none.
+    stored_at: str = ""
 
     @property
     def held(self) -> int:
@@ -108,7 +110,7 @@ class Task:
         # Plain tuples: named ones, which pickle calls in Python, take three times as long.
         ref = self.ref
         texts = [tuple(blob) for blob in ref.texts]
-        members = ref.shard, ref.key, tuple(ref.image), texts, ref.row
+        members = ref.shard, ref.key, tuple(ref.image), texts, ref.row, ref.stored_at
         return _task, (members, self.seed, tuple(self.stream), self.round, self.number, self.slot)
 
 
@@ -147,6 +149,6 @@ def _task(
     slot: int,
 ) -> Task:
     """Return a task from its pickle."""
-    shard, key, image, texts, row = members
-    ref = SampleRef(shard, key, Blob(*image), tuple(Blob(*text) for text in texts), row)
+    shard, key, image, texts, row, stored_at = members
+    ref = SampleRef(shard, key, Blob(*image), tuple(Blob(*text) for text in texts), row, stored_at)
     return Task(ref, seed, StreamKey(*stream), round_, number, slot)

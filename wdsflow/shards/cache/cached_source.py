@@ -32,6 +32,7 @@ class CachedSource(Source):
         size: bytes of the whole shard.
         file: its descriptor, which the source closes.
         download: of this process, that writes it; None: it is whole, or another process writes it.
+        path: of the file if it is whole and expected to stay; "" otherwise.
         resume: continues a part with this descriptor that nobody writes; returns None if somebody does, or if it is whole.
             Raises SourceError.
         direct: opens the shard on its server. Raises SourceError.
@@ -45,12 +46,14 @@ class CachedSource(Source):
         file: int,
         download: Download | None,
         *,
+        path: str,
         resume: Callable[[int], Download | None],
         direct: Callable[[], Source],
         report: Callable[[OSError], None],
     ) -> None:
         self.url, self.size = shard, size
         self.length: int = size
+        self.stored_at, self.near = path, bool(path)
         self._file, self._download = file, download
         self._resume, self._open_direct, self._report = resume, direct, report
         self._available = 0

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.remote import (
     RemoteSource,
@@ -29,6 +29,7 @@ from .folder import CacheFolder, Stored, is_at
 from .locks import is_locked, try_lock, unlock
 from .plan import RunPlan, needed_next
 from .policy import NEVER, UNPLANNED, CachedShard, needed_last, victims
+from .server_version import is_version, open_ranges, open_version
 
 # Seconds without storing anything after the disk failed.
 _PAUSE = 60.0
@@ -84,6 +85,8 @@ class ShardCache:
         self._lock = threading.Lock()
         self._reported: set[str] = set()
         self._paused_until = 0.0
+        # What all runs here need next is there, within the limit: nothing has to be removed.
+        self._has_all = False
         _caches.add(self)
 
     def forget(self) -> None:
@@ -117,7 +120,10 @@ class ShardCache:
                 needed = needed_next(self.folder)
                 kept = self._within_limit(self._usable(self.folder.all(), needed), needed)
                 self.figures.size = sum(stored.entry.size for stored in kept)
+                whole = {stored.entry.number for stored in kept if not stored.entry.is_part}
+                self._has_all = whole.issuperset(needed)
         except OSError as error:
+            self._has_all = False
             self._report(error)
 
     def stop(self) -> None:
@@ -185,7 +191,7 @@ class ShardCache:
         if not files:
             return []
         size, version = version_of(shard)
-        current = [stored for stored in files if _is(stored.entry, size, version)]
+        current = [stored for stored in files if is_version(stored.entry, size, version)]
         if len(current) < len(files):
             with self.folder.locked():
                 for stored in files:
@@ -222,7 +228,7 @@ class ShardCache:
         except FileExistsError:
             # Another reader was faster.
             stored.close()
-            source = self._from_folder(shard) or _Counted(_opened(shard), self._count)
+            source = self._from_folder(shard) or _Counted(open_ranges(shard), self._count)
         except OSError as error:
             self._report(error)
         if source is None:
@@ -256,6 +262,8 @@ class ShardCache:
     def _source(
         self, shard: Shard, entry: CacheEntry, file: int, download: Download | None
     ) -> CachedSource:
+        stays = self._has_all and not entry.is_part
+
         def report(error: OSError) -> None:
             self._report(error)
             if not entry.is_part:
@@ -266,8 +274,9 @@ class ShardCache:
             entry.size,
             file,
             download,
+            path=str(self.folder.path_of(entry)) if stays else "",
             resume=partial(self._resume, shard, entry),
-            direct=lambda: _Counted(_same_version(shard, entry), self._count),
+            direct=lambda: _Counted(open_version(shard, entry), self._count),
             report=report,
         )
 
@@ -286,7 +295,7 @@ class ShardCache:
             # It may have got its name, or have been removed, before it was locked.
             is_ours = try_lock(file) and is_at(path, file) and is_at(path, reading)
             if is_ours:
-                stored = _same_version(shard, entry)
+                stored = open_version(shard, entry)
                 try:
                     return self._download(entry, stored, file)
                 except OSError:
@@ -453,28 +462,6 @@ def _entry_of(shard: Shard, stored: RemoteSource) -> CacheEntry:
     return CacheEntry(
         url_digest(shard), version_digest(stored.version), stored.length, boot=boot_digest()
     )
-
-
-def _is(entry: CacheEntry, size: int | None, version: str) -> bool:
-    return (entry.size, entry.version) == (size, version_digest(version))
-
-
-def _same_version(shard: Shard, entry: CacheEntry) -> RemoteSource:
-    """Open a shard on its server. Raises SourceError, also if it has changed."""
-    stored = _opened(shard)
-    if _is(entry, stored.length, stored.version):
-        return stored
-    stored.close()
-    raise SourceChangedError("its server has another version")
-
-
-def _opened(shard: Shard) -> RemoteSource:
-    """Open a shard on a server that sends ranges. Raises SourceError."""
-    stored = open_stored(shard)
-    if isinstance(stored, RemoteSource):
-        return stored
-    stored.close()
-    raise SourceChangedError("its server does not send ranges any more")
 
 
 def _forget_in_child() -> None:

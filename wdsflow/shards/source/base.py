@@ -113,6 +113,9 @@ class Source:
     unpacked: bool = False
     # Without ``fd``, but on this machine: short reads cost little.
     near: bool = False
+    # Of a shard of a server: the path of a file of this machine that has the same bytes, if there is
+    # one that other processes may read, too.
+    stored_at: str = ""
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of the uncompressed tar; fewer at its end. Raises ``SourceError``."""

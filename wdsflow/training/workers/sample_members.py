@@ -1,12 +1,14 @@
 """Reads the members of a sample, from the bytes that its reference holds or from its shard."""
 
+import logging
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeAlias
 
-from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError, open_file, read_fully
 from wdsflow.stages.base import StageError
 from wdsflow.training.sample_tasks import Blob, SampleRef
@@ -16,12 +18,15 @@ from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE
 _CLOSE = 8192
 # A shuffle buffer may spread over thousands of shards.
 _MOST_OPEN = 64
+_log = logging.getLogger(__name__)
 
 Members = dict[str, bytes | int]
+# Returns so many bytes at an offset, fewer at the end. Raises OSError.
+_Read: TypeAlias = Callable[[int, int], bytes]
 
 
 class OpenShards:
-    """Keeps local shards open while they are in use, and 64 beyond."""
+    """Keeps files of shards open while they are in use, and 64 beyond."""
 
     def __init__(self) -> None:
         # Descriptor and number of users.
@@ -30,16 +35,13 @@ class OpenShards:
         self._most = _MOST_OPEN
 
     @contextmanager
-    def use(self, shard: Shard) -> Iterator[int]:
+    def use(self, path: str) -> Iterator[int]:
         """Yield a file descriptor for ``os.pread``. Raises ``OSError``."""
         with self._lock:
-            file = self._files.get(shard)
+            file = self._files.get(path)
             if file is None:
-                path = shard.path
-                if path is None:
-                    raise OSError(f"{shard} is no local file")
-                file = self._files[shard] = [open_file(path), 0]
-            self._files.move_to_end(shard)
+                file = self._files[path] = [open_file(path), 0]
+            self._files.move_to_end(path)
             file[1] += 1
         try:
             yield file[0]
@@ -84,16 +86,59 @@ def read_members(
             "huge-image", f"its {image.name} has {image.size:,} bytes and cannot be read later"
         )
     try:
-        with shards.use(ref.shard) as fd:
-            if len(ref.texts) == 1 and (pair := _together(fd, image, ref.texts[0])) is not None:
-                return pair[0], {ref.texts[0].name: pair[1]}
-            members: Members = {}
-            for blob in ref.texts:
-                members[blob.name] = _exactly(fd, blob) if blob.size <= most(blob) else blob.size
-            return _exactly(fd, image) if image.name else b"", members
+        if ref.stored_at:
+            return _from_cache(ref, shards, most)
+        path = ref.shard.path
+        if path is None:
+            raise OSError(f"{ref.shard} is no local file")
+        with shards.use(path) as fd:
+            return _read_members(ref, partial(_read_at, fd), most)
     except OSError as error:
         missing = isinstance(error, SourceError) and error.kind == "missing"
         raise StageError(MISSING if missing else UNREADABLE, str(error)) from error
+
+
+def _from_cache(
+    ref: SampleRef, shards: OpenShards, most: Callable[[Blob], int]
+) -> tuple[bytes, Members]:
+    """Return the members of a sample whose shard is in a cache, or was. Raises OSError, StageError."""
+    try:
+        with shards.use(ref.stored_at) as fd:
+            # Its size is that of the shard when it was listed: a shorter one is damaged, too.
+            return _read_members(ref, partial(_read_at, fd), most)
+    except (OSError, StageError) as error:
+        # Another run with a smaller cache may have removed it: nothing is wrong then.
+        if not isinstance(error, SourceError) or error.kind != "missing":
+            _log.warning(
+                "wdsflow: %s cannot be read and is removed, its shard is read from %s: %s",
+                ref.stored_at,
+                ref.shard,
+                error,
+            )
+            with suppress(OSError):
+                os.unlink(ref.stored_at)
+    # Needs fsspec, and hardly ever happens.
+    from wdsflow.shards.cache.server_version import open_instead
+
+    with open_instead(ref.shard, ref.stored_at) as source:
+        return _read_members(ref, source.read_at, most)
+
+
+def _read_members(
+    ref: SampleRef, read: _Read, most: Callable[[Blob], int]
+) -> tuple[bytes, Members]:
+    """Return the image and the other members of a sample that is not held. Raises OSError, StageError."""
+    image = ref.image
+    if len(ref.texts) == 1 and (pair := _together(read, image, ref.texts[0])) is not None:
+        return pair[0], {ref.texts[0].name: pair[1]}
+    members: Members = {}
+    for blob in ref.texts:
+        members[blob.name] = _exactly(read, blob) if blob.size <= most(blob) else blob.size
+    return _exactly(read, image) if image.name else b"", members
+
+
+def _read_at(fd: int, offset: int, size: int) -> bytes:
+    return read_fully(fd, size, offset)
 
 
 def _is_held(ref: SampleRef) -> bool:
@@ -105,19 +150,19 @@ def _held(blob: Blob, most: int) -> bytes | int:
     return blob.size if blob.data is None or blob.size > most else blob.data
 
 
-def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
+def _together(read: _Read, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
     """Read an image and the caption soon after it at once; None if they are far apart or incomplete."""
     size = text.at + text.size - image.at
     if not image.name or not image.size <= size <= image.size + _CLOSE:
         return None
-    data = read_fully(fd, size, image.at)
+    data = read(image.at, size)
     if len(data) < size:
         return None
     return data[: image.size], data[text.at - image.at :]
 
 
-def _exactly(fd: int, blob: Blob) -> bytes:
-    data = read_fully(fd, blob.size, blob.at)
+def _exactly(read: _Read, blob: Blob) -> bytes:
+    data = read(blob.at, blob.size)
     if len(data) < blob.size:
         raise StageError(
             "truncated",

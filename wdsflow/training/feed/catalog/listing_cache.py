@@ -23,24 +23,34 @@ _Row: TypeAlias = FeedLoss | tuple[str | int, ...]
 
 
 class ListingCache:
-    """Keeps the samples of shards that were used last, by shard and length. Thread-safe."""
+    """Keeps the samples of shards that were used last. Thread-safe.
+
+    ``stored_at``: the path of a file with the bytes of a shard on a server, which names their version,
+    too; "" for a local shard, whose version is told by its length.
+    """
 
     def __init__(self) -> None:
-        self._rows: OrderedDict[tuple[Shard, int], list[_Row]] = OrderedDict()
+        # By shard or path, and length.
+        self._rows: OrderedDict[tuple[str, int], list[_Row]] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
 
-    def get(self, shard: Shard, length: int) -> Iterator[Listed] | None:
+    def get(self, shard: Shard, length: int, stored_at: str) -> Iterator[Listed] | None:
         """Return the samples of a shard; None if they are not kept."""
-        rows = self._rows.get((shard, length))
+        name = stored_at or shard, length
+        rows = self._rows.get(name)
         if rows is None:
             return None
         # It may have been evicted meanwhile.
         with suppress(KeyError):
-            self._rows.move_to_end((shard, length))
-        return (row if isinstance(row, FeedLoss) else _unpacked(shard, row) for row in rows)
+            self._rows.move_to_end(name)
+        return (
+            row if isinstance(row, FeedLoss) else _unpacked(shard, stored_at, row) for row in rows
+        )
 
-    def keeping(self, shard: Shard, length: int, samples: Iterator[Listed]) -> Iterator[Listed]:
+    def keeping(
+        self, shard: Shard, length: int, stored_at: str, samples: Iterator[Listed]
+    ) -> Iterator[Listed]:
         """Yield the samples of a shard, and keep them after the last one."""
         rows: list[_Row] | None = []
         for sample in samples:
@@ -50,9 +60,9 @@ class ListingCache:
                     rows = None
             yield sample
         if rows is not None:
-            self._keep((shard, length), rows)
+            self._keep((stored_at or shard, length), rows)
 
-    def _keep(self, name: tuple[Shard, int], rows: list[_Row]) -> None:
+    def _keep(self, name: tuple[str, int], rows: list[_Row]) -> None:
         with self._lock:
             if name not in self._rows:
                 self._rows[name] = rows
@@ -69,6 +79,6 @@ def _packed(ref: SampleRef) -> _Row:
     return tuple(values)
 
 
-def _unpacked(shard: Shard, row: tuple[Any, ...]) -> SampleRef:
+def _unpacked(shard: Shard, stored_at: str, row: tuple[Any, ...]) -> SampleRef:
     texts = [Blob(*row[at : at + 3]) for at in range(5, len(row), 3)]
-    return SampleRef(shard, row[0], Blob(*row[2:5]), tuple(texts), row[1])
+    return SampleRef(shard, row[0], Blob(*row[2:5]), tuple(texts), row[1], stored_at)

@@ -143,15 +143,18 @@ class Catalog:
             except OSError as error:
                 self._unreadable(shard, error)
                 return
-            # Members of a local file are read when their sample is made.
-            if source.fd < 0:
+            # Members of a file on this machine are read when their sample is made.
+            stored_at = source.stored_at
+            if source.fd < 0 and not stored_at:
                 yield from self._listed(shard, part, contents=contents, later=False)
                 return
             length = source.length or 0
-            cached = self._cache.get(shard, length)
+            cached = self._cache.get(shard, length, stored_at)
             if cached is None:
                 listed = self._listed(shard, part, contents=False, later=True)
-                yield from self._cache.keeping(shard, length, listed)
+                if stored_at:
+                    listed = _stored_at(stored_at, listed)
+                yield from self._cache.keeping(shard, length, stored_at, listed)
                 return
             for damage in self.damage(shard):
                 self._report(damage)
@@ -192,6 +195,12 @@ class _Wait:
         self.samples = 0
         self.key = ""
         self.since: float | None = time.monotonic()
+
+
+def _stored_at(file: str, samples: Iterator[Listed]) -> Iterator[Listed]:
+    """Yield the samples of a shard with the path of the file that has its bytes."""
+    for sample in samples:
+        yield sample._replace(stored_at=file) if isinstance(sample, SampleRef) else sample
 
 
 def _other_size(shard: Shard, expected: int, samples: int) -> FeedError:
