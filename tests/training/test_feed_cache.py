@@ -114,6 +114,24 @@ def test_samples_of_a_file_that_is_lost_come_from_the_server(tmp_path, caplog, d
     assert {hashlib.sha256(path.read_bytes()).hexdigest() for path in kept} <= hashes
 
 
+def test_another_version_of_the_same_size_has_its_own_samples(tmp_path):
+    first = [(f"{number:03d}.bin", bytes([number]) * (900 * number + 1)) for number in range(8)]
+    tars = [
+        write_tar(tmp_path / name, members).read_bytes()
+        for name, members in (("0.tar", first), ("1.tar", first[::-1]))
+    ]
+    assert len(tars[0]) == len(tars[1])
+    files = {"0.tar": tars[0]}
+    with http_server(files) as (url, _):
+        one = feed(f"{url}/0.tar", cache=tmp_path / "cache", cache_size="1GB")
+        expected = contents(one)
+        assert len(expected) == 8
+        assert contents(one) == expected
+        files["0.tar"] = tars[1]
+        assert [contents(one) for _ in range(2)] == [expected] * 2
+        one.close()
+
+
 def test_a_file_that_another_run_removed_is_read_from_the_server_if_that_has_the_version(tmp_path):
     tar = write_tar(tmp_path / "0.tar", [("a.jpg", b"an image"), ("a.txt", b"a cat")])
     files = {"0.tar": tar.read_bytes()}
