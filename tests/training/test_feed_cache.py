@@ -8,6 +8,8 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.servers import http_server
+from tests.servers import Answer, Log, http_server, put, s3_server, use_s3
 from tests.shards.cache.minimum import downloads_by_recency, fewest_downloads
 from tests.training.shards import arguments, as_text, plain, samples, texts, write_tar
 from tests.training.test_feed_remote import feed, keys, served
@@ -231,26 +233,71 @@ def test_a_cache_has_a_size(tmp_path):
         feed("s3://none/0.tar", options=FeedOptions(cache=str(tmp_path), cache_size="1GB"))
 
 
-def _run(url: str, folder: str, room: int, epochs: int, out: str) -> None:
-    """Feed some epochs, and note the keys of each whole one."""
+def _run(
+    url: str, folder: str, table: str, room: int, epochs: int, out: str, settings: dict[str, str]
+) -> None:
+    """Feed some epochs with a table that is joined, and note the keys of each whole one."""
+    os.environ.update(settings)
     options = FeedOptions(status_every=0.0, decode_in="threads", decoders=1)
     one = make(
         url,
         batch_size=4,
-        fields=("bin", "__key__"),
+        fields=("bin", "txt", "__key__"),
         options=options,
         cache=folder,
         cache_size=room,
+        join=table,
+        join_set={"txt": "caption"},
     )
     for _ in range(epochs):
-        given = keys(one)
+        given = []
+        for _, captions, of_batch in one:
+            assert list(captions) == [f"caption of {key}" for key in of_batch]
+            given += of_batch
         with Path(out).open("a") as stream:
             stream.write(json.dumps(given) + "\n")
     one.close()
 
 
-def _plans(tmp_path: Path, count: int) -> None:
-    """Kill runs that share a cache at random moments, two at a time; then let two end."""
+@contextmanager
+def _on_http(files: dict[str, bytes], _: Path) -> Iterator[tuple[str, Log, dict[str, str]]]:
+    with http_server(files) as (url, log):
+        yield url, log, {}
+
+
+@contextmanager
+def _on_s3(files: dict[str, bytes], folder: Path) -> Iterator[tuple[str, Log, dict[str, str]]]:
+    with s3_server() as (url, port, log), pytest.MonkeyPatch.context() as patch:
+        put(port, "bucket", b"")
+        for name, data in files.items():
+            put(port, f"bucket/{name}", data)
+        before = dict(os.environ)
+        use_s3(patch, url, folder)
+        changed = {name: value for name, value in os.environ.items() if before.get(name) != value}
+        yield "s3://bucket", log, changed
+
+
+class _Faults:
+    """A slow server: of all requests, some are refused for now, and some answers are cut."""
+
+    def __init__(self, log: Log, share: float) -> None:
+        self._chance = random.Random(2)
+        self._share = share
+        log.twist, log.cut = self._delay_or_refuse, self._cut
+
+    def _delay_or_refuse(self, _: object, answer: Answer) -> None:
+        time.sleep(0.02)
+        if self._chance.random() < self._share:
+            answer.status = self._chance.choice([429, 500, 503])
+            answer.headers = {"Retry-After": "0"}
+            answer.body = b""
+
+    def _cut(self, _: object) -> int | None:
+        return self._chance.randrange(100_000) if self._chance.random() < self._share else None
+
+
+def _plans(tmp_path: Path, count: int, server=_on_http, faults: float = 0.0) -> None:
+    """Kill runs that share a cache at random moments, two at a time; then let two end, and one alone."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["tests.training.test_feed_cache", "wdsflow.training.torch_feed"]
@@ -264,6 +311,8 @@ def _plans(tmp_path: Path, count: int) -> None:
         expected += [name.removesuffix(".bin") for name, _ in members]
         tar = write_tar(tmp_path / f"{shard}.tar", members)
         files[f"{shard}.tar"] = tar.read_bytes()
+    table = tmp_path / "captions.csv"
+    table.write_text("\n".join(["key,caption", *(f"{key},caption of {key}" for key in expected)]))
     hashes = {hashlib.sha256(data).hexdigest() for data in files.values()}
     size = len(files["0.tar"])
     folder, out = tmp_path / "cache", tmp_path / "out"
@@ -272,14 +321,13 @@ def _plans(tmp_path: Path, count: int) -> None:
     for path in mine:
         path.write_text("mine")
     chance = random.Random(1)
-    with http_server(files) as (url, log):
-        log.twist = lambda asked, answer: time.sleep(0.02)
-        pattern = f"{url}/{{0..5}}.tar"
+    with server(files, tmp_path) as (url, log, address):
+        settings = {**address, "XDG_CACHE_HOME": str(tmp_path / "home")}
+        _Faults(log, faults)
 
         def started(epochs: int) -> multiprocessing.process.BaseProcess:
-            child = context.Process(
-                target=_run, args=(pattern, str(folder), round(3.5 * size), epochs, str(out))
-            )
+            words = (f"{url}/{{0..5}}.tar", str(folder), str(table), round(3.5 * size), epochs)
+            child = context.Process(target=_run, args=(*words, str(out), settings))
             child.start()
             return child
 
@@ -300,9 +348,17 @@ def _plans(tmp_path: Path, count: int) -> None:
             child.join()
             assert child.exitcode == 0
         check()
+        _Faults(log, 0.0)
+        log.asked.clear()
+        alone = started(2)
+        alone.join()
+        assert alone.exitcode == 0
+        check()
+        # The first epoch may find what the runs before have left; the other lacks half of the shards.
+        assert 3 + 3 - 1 <= tar_bytes(log) / size <= 6 + 3 + 1
     assert not list((folder / "wdsflow-runs").glob("*.plan"))
     given = [json.loads(line) for line in out.read_text().splitlines()]
-    assert len(given) >= 4
+    assert len(given) >= 6
     assert all(sorted(one) == expected for one in given)
 
 
@@ -311,8 +367,9 @@ def test_runs_that_are_killed_leave_nothing_partial(tmp_path):
 
 
 @pytest.mark.deep
-def test_many_runs_that_are_killed_leave_nothing_partial(tmp_path):
-    _plans(tmp_path, PLANS)
+@pytest.mark.parametrize("server", [_on_http, _on_s3])
+def test_many_runs_that_are_killed_leave_nothing_partial(tmp_path, server):
+    _plans(tmp_path, PLANS, server, faults=0.04)
 
 
 @pytest.mark.deep
