@@ -6,6 +6,7 @@
     DIR/wdsflow-cache.lock       held while it is decided what is kept
     DIR/wdsflow-shards/ab/...    shards and parts of shards; ``entry`` has their names
     DIR/wdsflow-runs/...         what each run needs next; ``plan`` writes them
+    DIR/wdsflow-waits/...        when busy servers may be asked again; see ``server_waits``
 
 Files with other names are never touched.
 """
@@ -25,7 +26,8 @@ _TAG = (
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# Shards of servers that wdsflow keeps. It can be removed while no training runs.\n"
 )
-_SHARDS, _RUNS, _LOCK = "wdsflow-shards", "wdsflow-runs", "wdsflow-cache.lock"
+_SHARDS, _RUNS, _WAITS = "wdsflow-shards", "wdsflow-runs", "wdsflow-waits"
+_LOCK = "wdsflow-cache.lock"
 # The first digits of a url's digest name a folder.
 _DIGITS = 2
 
@@ -45,6 +47,7 @@ class CacheFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.runs = path / _RUNS
+        self.waits = path / _WAITS
         self._shards = path / _SHARDS
         self._shards.mkdir(parents=True, exist_ok=True)
         self.runs.mkdir(exist_ok=True)

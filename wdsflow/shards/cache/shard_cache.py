@@ -21,6 +21,7 @@ from wdsflow.shards.source.remote import (
     open_stored,
     version_of,
 )
+from wdsflow.shards.source.server_waits import waits
 
 from .cached_source import CachedSource
 from .download import Download
@@ -79,6 +80,7 @@ class ShardCache:
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = CacheFolder(folder)
+        waits.share(self.folder.waits)
         self.figures = CacheFigures(limit)
         self._plans: set[RunPlan] = set()
         self._downloads: set[Download] = set()

@@ -11,6 +11,7 @@ from wdsflow.text.secrets import redact
 
 from .limits import AbandonedTimeoutError, is_silence, reported, silence_limit, within_limit
 from .response_errors import UNSIGNED, cause_of, header_of, s3_code_of, status_of
+from .server_waits import waits
 from .source_errors import source_error
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
     """
     start = time.monotonic()
     for tries in itertools.count():
+        waits.wait(url)
         try:
             with reported(url, size):
                 return within_limit(action, url, size)
@@ -55,6 +57,9 @@ def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
             wait = _next_wait(error, tries, time.monotonic() - start)
             if wait is None:
                 raise source_error(error, url) from None
+            if _is_busy(error):
+                waits.note(url, wait)
+                continue
             if is_silence(error):
                 _log.warning("wdsflow: %s did not answer; trying again", redact(url))
         time.sleep(wait)
@@ -64,17 +69,17 @@ def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
 
 def _next_wait(error: Exception, tries: int, elapsed: float) -> float | None:
     """Return the seconds until the next try, None if there is none. ``elapsed``: seconds since the first."""
-    waits = WAITS
+    seconds = WAITS
     if s3_code_of(error) in _THROTTLED:
-        waits = (*WAITS, *_MORE_WAITS)
+        seconds = (*WAITS, *_MORE_WAITS)
     requested = _requested_wait(error)
-    if tries >= len(waits) or requested > _LONGEST or not _may_pass(error):
+    if tries >= len(seconds) or requested > _LONGEST or not _may_pass(error):
         return None
     # Each try of a silent server takes long: there are two, and one where the library has tried
     # again by itself.
     if is_silence(error) and (tries > 0 or elapsed >= 4 * silence_limit()):
         return None
-    return max(waits[tries], requested)
+    return max(seconds[tries], requested)
 
 
 def _may_pass(error: Exception) -> bool:
@@ -87,6 +92,13 @@ def _may_pass(error: Exception) -> bool:
     if status is None or status in (408, 429) or status >= 500:
         return True
     return s3_code_of(error) in {"RequestTimeout", *_THROTTLED}
+
+
+def _is_busy(error: Exception) -> bool:
+    """Return whether a server wants no requests for now, whoever sends them."""
+    if status_of(error) == 429 or s3_code_of(error) in _THROTTLED:
+        return True
+    return _requested_wait(error) > 0
 
 
 def _requested_wait(error: Exception) -> float:
