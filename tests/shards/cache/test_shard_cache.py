@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.servers import http_server
-from wdsflow.shards.cache import cached_source, folder, locks, shard_cache
+from wdsflow.shards.cache import cached_source, folder, locks
 from wdsflow.shards.cache.entry import boot_digest, url_number
+from wdsflow.shards.cache.figures import CacheFigures
 from wdsflow.shards.cache.shard_cache import ShardCache, shared_cache
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
@@ -351,7 +352,7 @@ def test_local_shards_are_no_matter_of_the_cache(tmp_path):
     cache = ShardCache(tmp_path / "cache", 10 * SIZE)
     with cache.open(Shard.file(str(path))) as source:
         assert source.fd >= 0
-    assert cache.figures == shard_cache.CacheFigures(10 * SIZE)
+    assert cache.figures == CacheFigures(10 * SIZE)
 
 
 def test_a_download_that_fails_in_the_process_is_read_from_the_server(

@@ -5,9 +5,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -24,12 +22,15 @@ from wdsflow.shards.source.remote import (
 from wdsflow.shards.source.server_waits import waits
 
 from .cached_source import CachedSource
+from .counted_source import CountedSource
 from .download import Download
 from .entry import CacheEntry, boot_digest, url_digest, url_number, version_digest
+from .figures import CacheFigures
 from .folder import CacheFolder, Stored, is_at
-from .locks import is_locked, try_lock, unlock
-from .plan import RunPlan, needed_next
-from .policy import NEVER, UNPLANNED, CachedShard, needed_last, victims
+from .locks import try_lock, unlock
+from .plan import RunPlan
+from .policy import NEVER, UNPLANNED
+from .room import CacheRoom, remove_unless_written
 from .server_version import is_version, open_ranges, open_version
 
 # Seconds without storing anything after the disk failed.
@@ -38,34 +39,6 @@ _PAUSE = 60.0
 _TRIES = 5
 _UNUSABLE = "wdsflow: the cache %s cannot be used, shards are read from their servers: %s"
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class CacheFigures:
-    """What a cache did for this process.
-
-    ``hits``: shards that were read from a file; ``saved``: their bytes. ``stored``: shards whose download
-    was begun; ``passed``: shards that were read around it. ``downloaded``: bytes from servers.
-    ``size``: bytes of all shards in the folder when they were last counted, parts as a whole, of at most
-    ``limit``.
-    """
-
-    limit: int
-    size: int = 0
-    hits: int = 0
-    stored: int = 0
-    passed: int = 0
-    saved: int = 0
-    downloaded: int = 0
-
-    def since(self, before: "CacheFigures") -> "CacheFigures":
-        """Return the figures without those of before."""
-        counts = {
-            name: getattr(self, name) - getattr(before, name)
-            for name in ("hits", "stored", "passed", "saved", "downloaded")
-        }
-        return replace(self, **counts)
-
 
 _caches: "weakref.WeakSet[ShardCache]" = weakref.WeakSet()
 
@@ -119,11 +92,9 @@ class ShardCache:
         try:
             plan.begin(uses, of_epoch)
             with self.folder.locked():
-                needed = needed_next(self.folder)
-                kept = self._within_limit(self._usable(self.folder.all(), needed), needed)
-                self.figures.size = sum(stored.entry.size for stored in kept)
-                whole = {stored.entry.number for stored in kept if not stored.entry.is_part}
-                self._has_all = whole.issuperset(needed)
+                room = CacheRoom(self.folder, self.figures.limit)
+                self.figures.size = room.size
+                self._has_all = room.has_all
         except OSError as error:
             self._has_all = False
             self._report(error)
@@ -198,7 +169,7 @@ class ShardCache:
             with self.folder.locked():
                 for stored in files:
                     if stored not in current:
-                        self._remove_unless_written(stored)
+                        remove_unless_written(self.folder, stored)
         return current
 
     def _from_file(self, shard: Shard, stored: Stored) -> Source:
@@ -230,13 +201,13 @@ class ShardCache:
         except FileExistsError:
             # Another reader was faster.
             stored.close()
-            source = self._from_folder(shard) or _Counted(open_ranges(shard), self._count)
+            source = self._from_folder(shard) or CountedSource(open_ranges(shard), self._count)
         except OSError as error:
             self._report(error)
         if source is None:
             with self._lock:
                 self.figures.passed += 1
-            source = _Counted(stored, self._count)
+            source = CountedSource(stored, self._count)
         return source
 
     def _storing(self, shard: Shard, stored: RemoteSource) -> Source | None:
@@ -278,7 +249,7 @@ class ShardCache:
             download,
             path=str(self.folder.path_of(entry)) if stays else "",
             resume=partial(self._resume, shard, entry),
-            direct=lambda: _Counted(open_version(shard, entry), self._count),
+            direct=lambda: CountedSource(open_version(shard, entry), self._count),
             report=report,
         )
 
@@ -318,8 +289,6 @@ class ShardCache:
             self._downloads.add(download)
         return download
 
-    # What is kept
-
     def _reserved(self, entry: CacheEntry) -> int | None:
         """Return the locked file of a new part, for which there is room; None if it is not worth it. Raises OSError.
 
@@ -338,65 +307,14 @@ class ShardCache:
             for existing in self.folder.of_url(entry.url):
                 if existing.entry.complete() == entry.complete():
                     raise FileExistsError(existing.path)
-            needed = needed_next(self.folder)
-            kept = self._within_limit(self._usable(self.folder.all(), needed), needed)
-            size = sum(stored.entry.size for stored in kept)
-            unknown = NEVER if self._plans else UNPLANNED
-            removable = [_cached(stored, needed) for stored in kept if not _is_written(stored)]
-            missing = size + entry.size - self.figures.limit
-            new = CachedShard(entry.name, entry.size, needed.get(entry.number, unknown))
-            chosen = victims(removable, new, missing)
-            by_name = {stored.entry.name: stored for stored in kept}
-            for victim in chosen or ():
-                if self._remove_unless_written(by_name[victim.name]):
-                    size -= victim.size
-            self.figures.size = size
-            if chosen is None or size + entry.size > self.figures.limit:
+            room = CacheRoom(self.folder, self.figures.limit)
+            has_room = room.make(entry, NEVER if self._plans else UNPLANNED)
+            self.figures.size = room.size
+            if not has_room:
                 return None
             file = self.folder.new_part(entry)
             self.figures.size += entry.size
             return file
-
-    def _usable(self, stored: list[Stored], needed: dict[int, float]) -> list[Stored]:
-        """Return what is in the folder without parts that nobody writes or needs, which are removed."""
-        return [
-            one
-            for one in stored
-            if not one.entry.is_part
-            or one.entry.number in needed
-            or not self._remove_unless_written(one)
-        ]
-
-    def _within_limit(self, kept: list[Stored], needed: dict[int, float]) -> list[Stored]:
-        """Remove shards beyond the limit, which was larger in another run; return those that stay."""
-        excess = sum(stored.entry.size for stored in kept) - self.figures.limit
-        if excess <= 0:
-            return kept
-        removable = [_cached(stored, needed) for stored in kept if not _is_written(stored)]
-        names = {shard.name for shard in needed_last(removable, excess)}
-        return [
-            stored
-            for stored in kept
-            if stored.entry.name not in names or not self._remove_unless_written(stored)
-        ]
-
-    def _remove_unless_written(self, stored: Stored) -> bool:
-        """Remove a file unless a process writes it; return whether it did."""
-        if not stored.entry.is_part:
-            self.folder.remove(stored.entry)
-            return True
-        try:
-            file = os.open(stored.path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return True
-        try:
-            if not try_lock(file):
-                return False
-            self.folder.remove(stored.entry)
-            return True
-        finally:
-            unlock(file)
-            os.close(file)
 
     # Figures and messages
 
@@ -423,24 +341,6 @@ class ShardCache:
         _log.warning(text, *values)
 
 
-class _Counted(Source):
-    """A shard on a server, whose bytes are counted when it is closed."""
-
-    def __init__(self, stored: RemoteSource, count: Callable[[int], None]) -> None:
-        self.url, self.size, self.length = stored.url, stored.size, stored.length
-        self._stored, self._count = stored, count
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        """Return bytes of the shard; fewer at its end. Raises ``SourceError``."""
-        return self._stored.read_at(offset, size)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._count(self._stored.bytes_read)
-        self._stored.bytes_read = 0
-        self._stored.close()
-
-
 @lru_cache(maxsize=16)
 def shared_cache(folder: Path, limit: int) -> ShardCache | None:
     """Return the cache of a folder, one for all feeds of this process; None if it cannot be used, which is reported."""
@@ -449,15 +349,6 @@ def shared_cache(folder: Path, limit: int) -> ShardCache | None:
     except OSError as error:
         _log.warning(_UNUSABLE, folder, error)
         return None
-
-
-def _is_written(stored: Stored) -> bool:
-    return stored.entry.is_part and is_locked(stored.path)
-
-
-def _cached(stored: Stored, needed: dict[int, float]) -> CachedShard:
-    next_use = needed.get(stored.entry.number, NEVER)
-    return CachedShard(stored.entry.name, stored.entry.size, next_use, stored.last_use)
 
 
 def _entry_of(shard: Shard, stored: RemoteSource) -> CacheEntry:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.memory.sizes import format_size
-from wdsflow.shards.cache.shard_cache import CacheFigures
+from wdsflow.shards.cache.figures import CacheFigures
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions

@@ -1,0 +1,99 @@
+"""Makes room in the folder of a cache: removes what nobody needs, and then what is needed last."""
+
+import os
+
+from .entry import CacheEntry
+from .folder import CacheFolder, Stored
+from .locks import is_locked, try_lock, unlock
+from .plan import needed_next
+from .policy import NEVER, CachedShard, needed_last, victims
+
+
+class CacheRoom:
+    """What is in a folder within its limit. Make and use it while the folder is locked.
+
+    Parts that nobody writes or needs are removed, and shards beyond the limit, which was larger in
+    another run.
+
+    Args:
+        folder: of the cache.
+        limit: bytes of all shards in it.
+
+    Raises OSError.
+    """
+
+    def __init__(self, folder: CacheFolder, limit: int) -> None:
+        self._folder, self._limit = folder, limit
+        self._needed = needed_next(folder)
+        self._stored: list[Stored] = []
+        for stored in folder.all():
+            is_useless = stored.entry.is_part and stored.entry.number not in self._needed
+            if not is_useless or not remove_unless_written(folder, stored):
+                self._stored.append(stored)
+        excess = self.size - limit
+        if excess > 0:
+            self._remove(needed_last(self._removable(), excess))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all shards, parts as a whole."""
+        return sum(stored.entry.size for stored in self._stored)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether it has all shards that the runs of this machine need, as a whole: then none has to be removed."""
+        whole = {stored.entry.number for stored in self._stored if not stored.entry.is_part}
+        return whole.issuperset(self._needed)
+
+    def make(self, entry: CacheEntry, if_unplanned: float) -> bool:
+        """Remove shards that are needed later than a new one; return whether there is room for it then.
+
+        ``if_unplanned``: the next use of the new shard if no run has planned it.
+        """
+        next_use = self._needed.get(entry.number, if_unplanned)
+        new = CachedShard(entry.name, entry.size, next_use)
+        missing = self.size + entry.size - self._limit
+        chosen = victims(self._removable(), new, missing)
+        if chosen is None:
+            return False
+        self._remove(chosen)
+        # A process may have begun to write one of them.
+        return self.size + entry.size <= self._limit
+
+    def _removable(self) -> list[CachedShard]:
+        """Return what no process writes."""
+        removable: list[CachedShard] = []
+        for stored in self._stored:
+            entry = stored.entry
+            if entry.is_part and is_locked(stored.path):
+                continue
+            next_use = self._needed.get(entry.number, NEVER)
+            removable.append(CachedShard(entry.name, entry.size, next_use, stored.last_use))
+        return removable
+
+    def _remove(self, shards: list[CachedShard]) -> None:
+        names = {shard.name for shard in shards}
+        self._stored = [
+            stored
+            for stored in self._stored
+            if stored.entry.name not in names or not remove_unless_written(self._folder, stored)
+        ]
+
+
+def remove_unless_written(folder: CacheFolder, stored: Stored) -> bool:
+    """Remove a file unless a process writes it; return whether it did. Raises OSError."""
+    if not stored.entry.is_part:
+        folder.remove(stored.entry)
+        return True
+    try:
+        file = os.open(stored.path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        if not try_lock(file):
+            return False
+        folder.remove(stored.entry)
+        return True
+    finally:
+        unlock(file)
+        os.close(file)
