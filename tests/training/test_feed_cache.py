@@ -17,9 +17,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.filtering.commands import run
 from tests.servers import Answer, Log, http_server, put, s3_server, use_s3
 from tests.shards.cache.minimum import downloads_by_recency, fewest_downloads
 from tests.training.shards import arguments, as_text, plain, samples, texts, write_tar
+from tests.training.subsets import members as subset_members
 from tests.training.test_feed_remote import feed, keys, served
 from tests.training.trainings import command, write_data
 from wdsflow import FeedOptions
@@ -132,6 +134,48 @@ def test_another_version_of_the_same_size_has_its_own_samples(tmp_path):
         files["0.tar"] = tars[1]
         assert [contents(one) for _ in range(2)] == [expected] * 2
         one.close()
+
+
+def test_a_subset_with_a_join_is_read_from_the_cache_as_from_a_folder(tmp_path):
+    for number in range(3):
+        write_tar(tmp_path / f"{number}.tar", subset_members(number, 16))
+    scored = run("measure", tmp_path, "-o", tmp_path / "scored", "--scores", "width", "--jobs", 0)
+    assert scored.status == 0
+    files = {path.name: path.read_bytes() for path in tmp_path.glob("*.tar")}
+    table = tmp_path / "captions.csv"
+    names = [f"{shard:03d}{number:04d}" for shard in range(3) for number in range(16)]
+    table.write_text("\n".join(["key,caption", *(f"{key},caption of {key}" for key in names)]))
+
+    def epochs(url: str, ledger: Path, **cache) -> list[list[tuple[object, ...]]]:
+        options = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)
+        one = make(
+            f"{url}/{{0..2}}.tar",
+            batch_size=4,
+            fields=("jpg", "txt", "__key__"),
+            options=options,
+            ledger=ledger,
+            where="width == 64",
+            join=str(table),
+            join_set={"txt": "caption"},
+            **cache,
+        )
+        given = [[(images.tolist(), *more) for images, *more in one] for _ in range(3)]
+        one.close()
+        return given
+
+    expected = epochs(str(tmp_path), tmp_path / "scored")
+    samples = [key for batch in expected[2] for key in batch[2]]
+    assert len(samples) == 12
+    with http_server(files) as (url, log):
+        again = tmp_path / "again"
+        words = ("measure", f"{url}/{{0..2}}.tar", "-o", again, "--scores", "width", "--jobs", 0)
+        assert run(*words).status == 0
+        cache = {"cache": tmp_path / "cache", "cache_size": "1GB"}
+        assert epochs(url, again, **cache) == expected
+        log.clear()
+        assert epochs(url, again, **cache) == expected
+        # Versions only.
+        assert tar_bytes(log) < 1_000
 
 
 def test_a_file_that_another_run_removed_is_read_from_the_server_if_that_has_the_version(tmp_path):
