@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,17 @@ def test_a_dropped_row_has_its_first_false_term_and_an_unknown_one_its_first_unk
         "blur": [3],
         "similarity": [3, 4],
     }
+
+
+def test_threads_share_an_evaluator() -> None:
+    evaluator = Evaluator(parse("width > 1 and (blur + 1) * (blur + 1) < 1e9", CATALOG))
+    table = window({"width": np.arange(20_000.0), "blur": np.arange(20_000.0)})
+
+    def kept(_: int) -> int:
+        return int(evaluator.evaluate(table).keep.sum())
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(kept, range(40))) == {19_998}
 
 
 def test_the_order_of_terms_names_the_reason_and_changes_nothing_else() -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -146,7 +147,7 @@ def test_a_subset_with_a_join_is_read_from_the_cache_as_from_a_folder(tmp_path):
     names = [f"{shard:03d}{number:04d}" for shard in range(3) for number in range(16)]
     table.write_text("\n".join(["key,caption", *(f"{key},caption of {key}" for key in names)]))
 
-    def epochs(url: str, ledger: Path, **cache) -> list[list[tuple[object, ...]]]:
+    def epochs(url: str, ledger: Path, **cache) -> list[list[tuple[Any, ...]]]:
         options = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)
         one = make(
             f"{url}/{{0..2}}.tar",

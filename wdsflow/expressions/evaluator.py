@@ -98,11 +98,12 @@ class Evaluator:
         if self._session is None or self._session.process != os.getpid():
             self._session = Session()
         session = self._session
-        if layout not in session.statements:
-            session.statements[layout] = self._statement(layout, session)
-        return _decisions(
-            session.run(session.statements[layout], table.data), len(self.terms), layout.missing
-        )
+        # A feed counts shards in threads, which all use the predicate of its subset.
+        with session.lock:
+            if layout not in session.statements:
+                session.statements[layout] = self._statement(layout, session)
+            columns = session.run(session.statements[layout], table.data)
+        return _decisions(columns, len(self.terms), layout.missing)
 
     def _statement(self, layout: "_Layout", session: "Session") -> str:
         """Return the query for tables of a layout: a column for each term, then one for each score of ``missing``."""

@@ -1,6 +1,7 @@
 """A connection to the database of this process, with the constants and statements of an evaluator."""
 
 import os
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +24,15 @@ _SEPARATOR = "\0"
 class Session:
     """Runs statements over one table at a time, and writes constants into them: see ``Constants``.
 
+    ``lock``: held by the thread that uses it. A process that is forked makes a session of its own.
+
     A constant is a variable of the connection: set once, while a parameter would be converted for
     each window, which takes longer than the query in DuckDB before 2.0.
     """
 
     def __init__(self) -> None:
         self.process = os.getpid()
+        self.lock = threading.Lock()
         self.statements: dict[object, str] = {}
         self._connection = connection()
         self._variables: dict[object, str] = {}
