@@ -1,5 +1,6 @@
 """Our jobs of the benchmarks run, here on small shards."""
 
+import fsspec
 import pytest
 from support.bench.jobs import JOBS
 
@@ -44,10 +45,16 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "reshard",
         "graft",
         "pack",
+        *(
+            pytest.param(f"later-epoch-{work}", marks=pytest.mark.deep)
+            for work in ("cached", "half-cached", "webdataset")
+        ),
     ],
 )
 def test_a_job_sees_all_samples(shards: list[str], job: str) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    # It would look for the server of the test before.
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
     result = JOBS[job](shards)
     assert result["samples"] == SHARDS * SAMPLES
     assert result["cpu_seconds"] > 0

@@ -19,6 +19,7 @@ from support.bench import (
     decoding,
     filtering,
     grafting,
+    later_epochs,
     packing,
     pictures,
     remote,
@@ -139,6 +140,10 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
         f"{place}-{work}": functools.partial(remote.run, work, place, clock=Clock)
         for work in ("names", "filter", "feed", "cached")
         for place in ("store", "here")
+    },
+    **{
+        f"later-epoch-{work}": functools.partial(later_epochs.run, work, clock=Clock)
+        for work in later_epochs.WORKS
     },
     "semantic": lambda _: semantic.ours(Clock),
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),

@@ -26,9 +26,9 @@ _ACCOUNT = {
 
 
 @contextmanager
-def stored(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Serve the shards as objects, and give their urls."""
-    words = [sys.executable, _STORE, os.path.dirname(paths[0]), str(LATENCY), str(BANDWIDTH)]
+def stored(paths: Sequence[str], bandwidth: float = BANDWIDTH) -> Iterator[list[str]]:
+    """Serve the shards as objects, and give their urls. ``bandwidth``: bytes a second."""
+    words = [sys.executable, _STORE, os.path.dirname(paths[0]), str(LATENCY), str(bandwidth)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -18,6 +18,22 @@ def _remote(name: str, title: str, work: str, shards: str, goal: float) -> Entry
     )
 
 
+def _later_epoch(name: str, title: str, ours: str, peer: str, goal: float) -> Entry:
+    return Entry(
+        name,
+        title,
+        f"later-epoch-{ours}",
+        f"later-epoch-{peer}",
+        "small",
+        goal,
+        at_most=True,
+        measure="seconds",
+        unit="s",
+        runs=3,
+        first=2,
+    )
+
+
 REMOTE = [
     _remote(
         "remote-names-many",
@@ -59,5 +75,26 @@ REMOTE = [
         at_most=True,
         measure="seconds",
         unit="s",
+    ),
+    _later_epoch(
+        "remote-later-cached",
+        "time of a later epoch on a line of 8 MB/s with all shards in the cache, compared with no cache",
+        "cached",
+        "uncached",
+        0.6,
+    ),
+    _later_epoch(
+        "remote-later-half",
+        "the same with half of them in the cache",
+        "half-cached",
+        "uncached",
+        0.6,
+    ),
+    _later_epoch(
+        "remote-later-webdataset",
+        "the same with all of them, compared with webdataset's cache_dir in a DataLoader",
+        "cached",
+        "webdataset",
+        1.0,
     ),
 ]
