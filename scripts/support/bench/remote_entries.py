@@ -69,8 +69,7 @@ REMOTE = [
         "store-cached",
         "here-cached",
         "small",
-        # 0.98x of the speed. Not the processor time of this process: with a cache it reads what
-        # decoders would read from local shards.
+        # 0.98x of the speed.
         1.02,
         at_most=True,
         measure="seconds",
