@@ -38,18 +38,20 @@ class ListingCache:
         # It may have been evicted meanwhile.
         with suppress(KeyError):
             self._rows.move_to_end((shard, length))
-        return (row if isinstance(row, FeedLoss) else _unpacked(shard, row) for row in rows)
+        return (_unpacked(shard, row) for row in rows)
 
     def keeping(self, shard: Shard, length: int, samples: Iterator[Listed]) -> Iterator[Listed]:
         """Yield the samples of a shard, and keep them after the last one."""
-        rows: list[_Row] | None = []
+        rows: list[_Row] = []
+        fits = True
         for sample in samples:
-            if rows is not None:
-                rows.append(sample if isinstance(sample, FeedLoss) else _packed(sample))
+            if fits:
+                rows.append(_packed(sample))
                 if len(rows) > _MOST:
-                    rows = None
+                    fits = False
+                    rows.clear()
             yield sample
-        if rows is not None:
+        if fits:
             self._keep((shard, length), rows)
 
     def _keep(self, name: tuple[Shard, int], rows: list[_Row]) -> None:
@@ -62,13 +64,21 @@ class ListingCache:
                 self._held -= len(evicted) + _LIST
 
 
-def _packed(ref: SampleRef) -> _Row:
-    values: list[str | int] = [ref.key, ref.row, *ref.image[:3]]
-    for blob in ref.texts:
+def _packed(sample: Listed) -> _Row:
+    """Return a sample as one tuple without its shard: key, row, then name, size and offset of each member."""
+    if isinstance(sample, FeedLoss):
+        return sample
+    values: list[str | int] = [sample.key, sample.row, *sample.image[:3]]
+    for blob in sample.texts:
         values += blob[:3]
     return tuple(values)
 
 
-def _unpacked(shard: Shard, row: tuple[Any, ...]) -> SampleRef:
-    texts = [Blob(*row[at : at + 3]) for at in range(5, len(row), 3)]
-    return SampleRef(shard, row[0], Blob(*row[2:5]), tuple(texts), row[1])
+def _unpacked(shard: Shard, packed: _Row) -> Listed:
+    """Return the sample of a tuple of ``_packed``."""
+    if isinstance(packed, FeedLoss):
+        return packed
+    values: tuple[Any, ...] = packed
+    image = Blob(*values[2:5])
+    texts = [Blob(*values[start : start + 3]) for start in range(5, len(values), 3)]
+    return SampleRef(shard, values[0], image, tuple(texts), values[1])
