@@ -38,20 +38,18 @@ class ListingCache:
         # It may have been evicted meanwhile.
         with suppress(KeyError):
             self._rows.move_to_end((shard, length))
-        return (_unpacked(shard, row) for row in rows)
+        return (row if isinstance(row, FeedLoss) else _unpacked(shard, row) for row in rows)
 
     def keeping(self, shard: Shard, length: int, samples: Iterator[Listed]) -> Iterator[Listed]:
         """Yield the samples of a shard, and keep them after the last one."""
-        rows: list[_Row] = []
-        fits = True
+        rows: list[_Row] | None = []
         for sample in samples:
-            if fits:
-                rows.append(_packed(sample))
+            if rows is not None:
+                rows.append(sample if isinstance(sample, FeedLoss) else _packed(sample))
                 if len(rows) > _MOST:
-                    fits = False
-                    rows.clear()
+                    rows = None
             yield sample
-        if fits:
+        if rows is not None:
             self._keep((shard, length), rows)
 
     def _keep(self, name: tuple[Shard, int], rows: list[_Row]) -> None:
@@ -64,21 +62,13 @@ class ListingCache:
                 self._held -= len(evicted) + _LIST
 
 
-def _packed(sample: Listed) -> _Row:
-    """Return a sample as one tuple without its shard: key, row, then name, size and offset of each member."""
-    if isinstance(sample, FeedLoss):
-        return sample
-    values: list[str | int] = [sample.key, sample.row, *sample.image[:3]]
-    for blob in sample.texts:
+def _packed(ref: SampleRef) -> _Row:
+    values: list[str | int] = [ref.key, ref.row, *ref.image[:3]]
+    for blob in ref.texts:
         values += blob[:3]
     return tuple(values)
 
 
-def _unpacked(shard: Shard, packed: _Row) -> Listed:
-    """Return the sample of a tuple of ``_packed``."""
-    if isinstance(packed, FeedLoss):
-        return packed
-    values: tuple[Any, ...] = packed
-    image = Blob(*values[2:5])
-    texts = [Blob(*values[start : start + 3]) for start in range(5, len(values), 3)]
-    return SampleRef(shard, values[0], image, tuple(texts), values[1])
+def _unpacked(shard: Shard, row: tuple[Any, ...]) -> SampleRef:
+    texts = [Blob(*row[at : at + 3]) for at in range(5, len(row), 3)]
+    return SampleRef(shard, row[0], Blob(*row[2:5]), tuple(texts), row[1])
