@@ -136,9 +136,9 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "resize-fast-psnr": lambda paths: resizing.fidelity(paths, "fast"),
     "resize-exact-psnr": lambda paths: resizing.fidelity(paths, "exact"),
     **{
-        f"{place}-{work}": functools.partial(remote.run, work, place, clock=Clock)
+        f"{location}-{work}": functools.partial(remote.run, work, location, clock=Clock)
         for work in ("names", "filter", "feed", "cached")
-        for place in ("store", "here")
+        for location in ("store", "here")
     },
     "semantic": lambda _: semantic.ours(Clock),
     "filter-pixels": lambda paths: pictures.ours(paths, Clock),
