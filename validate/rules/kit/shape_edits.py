@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE
 from wdsflow.repair.repair_plan import RepairPlan
-from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import caption_name
 from wdsflow.scan.shapes import Part, Shape
