@@ -24,6 +24,7 @@ from wdsflow.text.shell import quote_path
 
 SAMPLES, SHARDS = 40, 4
 SIZE = (256, 192)
+# Colours at the top and at the bottom.
 SKIES = {"clear": ((120, 180, 245), (220, 235, 250)), "evening": ((70, 50, 110), (250, 160, 90))}
 COLOURS = {
     "red": (200, 60, 50),
@@ -32,6 +33,7 @@ COLOURS = {
     "yellow": (230, 190, 60),
 }
 WORDS = ["no", "one", "two", "three", "four"]
+Colour = tuple[int, int, int]
 
 
 class Scene(NamedTuple):
@@ -89,7 +91,7 @@ def draw(count: int, seed: int = 0) -> list[Scene]:
     return [_scene(rng, skies) for _ in range(count)]
 
 
-def _gradient(top: tuple[int, int, int], bottom: tuple[int, int, int]) -> Image.Image:
+def _gradient(top: Colour, bottom: Colour) -> Image.Image:
     strip = Image.new("RGB", (1, 2))
     strip.putpixel((0, 0), top)
     strip.putpixel((0, 1), bottom)
@@ -97,39 +99,56 @@ def _gradient(top: tuple[int, int, int], bottom: tuple[int, int, int]) -> Image.
 
 
 def _scene(rng: random.Random, skies: dict[str, Image.Image]) -> Scene:
-    sky, colour, trees = (
-        rng.choice(sorted(skies)),
-        rng.choice(sorted(COLOURS)),
-        rng.randrange(len(WORDS)),
-    )
+    """Draw a scene. The order of the random numbers stays: the same seed gives the same bytes in every version."""
+    sky = rng.choice(sorted(skies))
+    colour = rng.choice(sorted(COLOURS))
+    trees = rng.randrange(len(WORDS))
     image = skies[sky].copy()
     pen = ImageDraw.Draw(image)
-    width, height = SIZE
-    x = rng.randrange(30, width - 30)
-    pen.ellipse((x - 16, 16, x + 16, 48), fill=(255, 235, 150))
-    for shade in (90, 120):
-        top = rng.randrange(100, 130)
-        hill = rng.randrange(-60, 60)
-        pen.ellipse(
-            (hill - 80, top, hill + width + 60, height + 160),
-            fill=(50, shade + rng.randrange(20), 60),
-        )
-    x, y = rng.randrange(20, width - 80), rng.randrange(115, 140)
-    pen.rectangle((x, y, x + 44, y + 32), fill=COLOURS[colour])
-    pen.polygon([(x - 6, y), (x + 22, y - 22), (x + 50, y)], fill=(90, 60, 50))
-    pen.rectangle((x + 16, y + 14, x + 28, y + 32), fill=(60, 40, 30))
+    _draw_sun(pen, rng)
+    _draw_hill(pen, rng, shade=90)
+    _draw_hill(pen, rng, shade=120)
+    _draw_house(pen, rng, COLOURS[colour])
     for _ in range(trees):
-        x, y = rng.randrange(10, width - 10), rng.randrange(130, 165)
-        pen.rectangle((x - 2, y, x + 2, y + 18), fill=(80, 55, 35))
-        pen.ellipse((x - 12, y - 22, x + 12, y + 6), fill=(30, 100 + rng.randrange(50), 40))
+        _draw_tree(pen, rng)
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=88)
-    tree = "tree" if trees == 1 else "trees"
+    tree_word = "tree" if trees == 1 else "trees"
     sky_words = "in the evening" if sky == "evening" else "under a clear sky"
-    return Scene(
-        buffer.getvalue(),
-        f"a {colour} house with {WORDS[trees]} {tree} on a green hill {sky_words}",
-    )
+    caption = f"a {colour} house with {WORDS[trees]} {tree_word} on a green hill {sky_words}"
+    return Scene(buffer.getvalue(), caption)
+
+
+def _draw_sun(pen: ImageDraw.ImageDraw, rng: random.Random) -> None:
+    x = rng.randrange(30, SIZE[0] - 30)
+    pen.ellipse((x - 16, 16, x + 16, 48), fill=(255, 235, 150))
+
+
+def _draw_hill(pen: ImageDraw.ImageDraw, rng: random.Random, *, shade: int) -> None:
+    """Draw a hill, the upper part of an ellipse that is larger than the picture."""
+    width, height = SIZE
+    top = rng.randrange(100, 130)
+    left = rng.randrange(-60, 60) - 80
+    green = shade + rng.randrange(20)
+    pen.ellipse((left, top, left + width + 140, height + 160), fill=(50, green, 60))
+
+
+def _draw_house(pen: ImageDraw.ImageDraw, rng: random.Random, colour: Colour) -> None:
+    """Draw a house: walls, roof and door."""
+    x = rng.randrange(20, SIZE[0] - 80)
+    y = rng.randrange(115, 140)
+    pen.rectangle((x, y, x + 44, y + 32), fill=colour)
+    pen.polygon([(x - 6, y), (x + 22, y - 22), (x + 50, y)], fill=(90, 60, 50))
+    pen.rectangle((x + 16, y + 14, x + 28, y + 32), fill=(60, 40, 30))
+
+
+def _draw_tree(pen: ImageDraw.ImageDraw, rng: random.Random) -> None:
+    """Draw a tree: trunk and crown."""
+    x = rng.randrange(10, SIZE[0] - 10)
+    y = rng.randrange(130, 165)
+    green = 100 + rng.randrange(50)
+    pen.rectangle((x - 2, y, x + 2, y + 18), fill=(80, 55, 35))
+    pen.ellipse((x - 12, y - 22, x + 12, y + 6), fill=(30, green, 40))
 
 
 if __name__ == "__main__":

@@ -106,7 +106,9 @@ def media_kind(suffix: str) -> str:
     ('audio', 'video', '', '')
     """
     extension = suffix.rpartition(".")[2]
-    return "audio" if extension in _OF_AUDIO else "video" if extension in _OF_VIDEO else ""
+    if extension in _OF_AUDIO:
+        return "audio"
+    return "video" if extension in _OF_VIDEO else ""
 
 
 def promised_format(suffix: str) -> str:

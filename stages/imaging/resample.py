@@ -44,10 +44,11 @@ def resize(
     if crop is not None:
         top, left = centre(*size, crop)
         bottom, right = top + crop[0], left + crop[1]
-    scales = (size[0] / (box[3] - box[1]), size[1] / (box[2] - box[0]))
+    box_left, box_top, box_right, box_bottom = box
+    scales = (size[0] / (box_bottom - box_top), size[1] / (box_right - box_left))
     # The kernel starts at the first pixel: if the box ends at the last one instead, flip the axis,
     # and flip it back.
-    flips = tuple(axis for axis, start in ((0, box[1]), (1, box[0])) if start > 0)
+    flips = tuple(axis for axis, start in enumerate((box_top, box_left)) if start > 0)
     if flips:
         flipped = run_kernel(np.flip(pixels, flips), size, scales, kernel)
         resized = np.flip(flipped, flips)
@@ -76,13 +77,15 @@ def resize_with_pillow(
 
     if crop is not None:
         top, left = centre(*size, crop) if start is None else start
-        across = (box[2] - box[0]) / size[1]
-        down = (box[3] - box[1]) / size[0]
+        box_left, box_top, box_right, box_bottom = box
+        # Pixels of the image for one of the result.
+        across = (box_right - box_left) / size[1]
+        down = (box_bottom - box_top) / size[0]
         box = (
-            box[0] + left * across,
-            box[1] + top * down,
-            min(box[0] + (left + crop[1]) * across, image.width),
-            min(box[1] + (top + crop[0]) * down, image.height),
+            box_left + left * across,
+            box_top + top * down,
+            min(box_left + (left + crop[1]) * across, image.width),
+            min(box_top + (top + crop[0]) * down, image.height),
         )
         size = crop
     height, width = size

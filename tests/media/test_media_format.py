@@ -8,7 +8,7 @@ from tests.pictures import encoded, photo
 from tests.sounds import sound, wav
 from tests.videos import filmed, frame
 from wdsflow.media import format_title, media_format, media_kind, promised_format, tag_length
-from wdsflow.scan.content.other import media_notes
+from wdsflow.scan.content.media_content import media_notes
 
 AUDIO = {
     "flac": ("flac", "flac"),

@@ -9,7 +9,7 @@ from wdsflow.readers import READERS, Datasets
 from wdsflow.readers.base import Fate
 from wdsflow.readers.datasets_columns import EXAMPLES
 from wdsflow.readers.wanted_fields import extension_of, reason_for, refused
-from wdsflow.scan.content.other import IMAGE_EXTENSIONS
+from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
 from wdsflow.scan.evidence import FieldCount, ShardEvidence
 from wdsflow.scan.shapes import Part
 

@@ -7,7 +7,9 @@ import pytest
 from wdsflow import FeedOptions
 from wdsflow.shards.source.base import named
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
-from wdsflow.training.stalls.progress import Facts, Metrics, Progress, exposition
+from wdsflow.training.stalls.metrics_file import Metrics, exposition
+from wdsflow.training.stalls.progress import Progress
+from wdsflow.training.stalls.progress_facts import Facts
 
 EVIL = 'a\\b"c\nd\x1b\u202e\udcff{}'
 

@@ -17,7 +17,7 @@ from wdsflow.training.feed.resume.resume_fixes import resume_fixes
 from wdsflow.training.feed.resume.state import OtherSubset, check_state
 from wdsflow.training.sample_tasks import Blob, Reading, SampleRef, StreamKey, Task
 from wdsflow.training.stalls import progress
-from wdsflow.training.stalls.field_fixes import BusyWith
+from wdsflow.training.stalls.hanging import BusyWith
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.stall import WorkerFacts, stall_message
 from wdsflow.training.workers import decoder_deaths, slots

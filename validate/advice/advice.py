@@ -14,16 +14,9 @@ from wdsflow.text.shell import command, escape
 
 from ..finding import Advice
 from ..rules.kit.base import Context
-from ..rules.kit.shape_edits import (
-    CAPTION,
-    Edit,
-    as_caption,
-    changed,
-    is_known,
-    is_plain,
-    other_names,
-    with_caption,
-)
+from ..rules.kit.edited_evidence import changed
+from ..rules.kit.other_names import other_names
+from ..rules.kit.shape_edits import CAPTION, Edit, as_caption, is_known, is_plain, with_caption
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
 from .repair_advice import advise_repair, promise, why_no_repair

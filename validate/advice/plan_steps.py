@@ -16,7 +16,8 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from ..rules.field_contents import other_name
 from ..rules.kit.base import is_option, renamed
-from ..rules.kit.shape_edits import CAPTION, caption_edits, fits_option, other_names, shapes_of
+from ..rules.kit.other_names import other_names
+from ..rules.kit.shape_edits import CAPTION, caption_edits, fits_option, shapes_of
 from .hidden_pairs import may_lack_image_name, may_pair
 from .repair_forecast import RepairForecast
 

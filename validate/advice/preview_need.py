@@ -4,7 +4,7 @@ from itertools import combinations, islice
 
 from wdsflow.repair.field_contents import is_refused
 from wdsflow.repair.repair_plan import RepairPlan
-from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS
 from wdsflow.scan.shapes import Shape

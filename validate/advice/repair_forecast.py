@@ -17,7 +17,8 @@ from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
 from wdsflow.shards.shard import Shard
 
-from ..rules.kit.shape_edits import ShapeEdits, changed
+from ..rules.kit.edited_evidence import changed
+from ..rules.kit.shape_edits import ShapeEdits
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
 from .empty_captions import empty_captions

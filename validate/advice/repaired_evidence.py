@@ -8,7 +8,8 @@ from wdsflow.scan.shapes import Runs
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.tar.members import Stop
 
-from ..rules.kit.shape_edits import ShapeEdits, changed
+from ..rules.kit.edited_evidence import changed
+from ..rules.kit.shape_edits import ShapeEdits
 
 
 def edited(shard: ShardEvidence, edits: ShapeEdits) -> ShardEvidence:

@@ -6,6 +6,7 @@ in advance.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.readers.open_clip.arguments import Arguments
@@ -129,46 +130,26 @@ def forecast(
         sidecars: files next to the shards.
         validation: the same for the shards of ``--val-data``, if they were scanned.
     """
-    base = Forecast(
-        reader.name,
-        workers=arguments.workers,
-        world_size=arguments.world_size,
-        batch_size=arguments.batch_size,
-        epochs=arguments.epochs,
-        accum_freq=arguments.accum_freq,
-        warmup=0 if arguments.skip_scheduler else arguments.warmup,
-    )
-    why_not = _foreign(arguments)
-    if why_not or not isinstance(reader, OpenClip33) or not evidence.shards:
-        return replace(
-            base,
-            applies=False,
-            exact=False,
-            notes=(why_not or "only OpenCLIP's loader is forecast",),
-        )
+    base = _settings(reader, arguments)
+    foreign = _foreign(arguments)
+    if foreign or not isinstance(reader, OpenClip33) or not evidence.shards:
+        note = foreign or "only OpenCLIP's loader is forecast"
+        return replace(base, applies=False, exact=False, notes=(note,))
     started = start(arguments, [shard.url for shard in evidence.shards], sidecars)
     is_feed = isinstance(reader, FeedReader)
-    # OpenCLIP takes such a pattern for the name of a shard.
-    pattern = "" if is_feed else next(iter(not_expanded(arguments.train_data)), "")
+    pattern = ""
+    if not is_feed:
+        # OpenCLIP takes such a pattern for the name of a shard.
+        pattern = next(iter(not_expanded(arguments.train_data)), "")
     listed = named_shards(started.urls, evidence, literally=bool(pattern))
     shards = _as_opened(listed.shards, started.urls, reader)
     base = replace(base, not_expanded=pattern, shards=len(shards))
     notes = [listed.note] if listed.note else []
     if started.crash is not None:
         return replace(base, crash=started.crash, crash_kind=started.crash_kind, notes=tuple(notes))
-    assert started.samples is not None
-    length = epoch_length(
-        started.samples, arguments.batch_size, arguments.world_size, arguments.workers
-    )
+    base, length = _with_length(base, arguments, started)
     problem, ends_training = judge_validation(arguments, reader, validation)
-    base = replace(
-        base,
-        length=length,
-        length_source=started.source,
-        steps=length.batches // arguments.accum_freq,
-        validation=problem,
-        validation_crash=ends_training,
-    )
+    base = replace(base, validation=problem, validation_crash=ends_training)
     passes = ShardPasses(reader, shards, listed.unknown)
     if arguments.dataset_resampled:
         expected = _drawn(base, passes, arguments, started, length)
@@ -177,15 +158,48 @@ def forecast(
     if is_feed:
         # It has no workers, shuffles in memory that it limits, and needs no /dev/shm.
         expected = replace(expected, resources=None)
-    if arguments.seed < 0 and not arguments.dataset_resampled:
-        notes.append(
-            "with a negative --seed each worker shuffles the shards by a different seed: not exact"
-        )
-    elif evidence.level != "full" and not is_feed:
-        # The check before training has no levels.
-        notes.append("contents were not decoded: --level full makes the counts exact")
+    inexact = _why_inexact(arguments, evidence, is_feed=is_feed)
+    if inexact:
+        notes.append(inexact)
     is_exact = expected.exact and evidence.level == "full" and not listed.note
     return replace(expected, exact=is_exact, notes=tuple(notes))
+
+
+def _settings(reader: Reader, arguments: Arguments) -> Forecast:
+    """Return a forecast with what the command alone says."""
+    return Forecast(
+        reader.name,
+        workers=arguments.workers,
+        world_size=arguments.world_size,
+        batch_size=arguments.batch_size,
+        epochs=arguments.epochs,
+        accum_freq=arguments.accum_freq,
+        warmup=0 if arguments.skip_scheduler else arguments.warmup,
+    )
+
+
+def _with_length(
+    base: Forecast, arguments: Arguments, started: Start
+) -> tuple[Forecast, EpochLength]:
+    """Return a forecast with the length of an epoch, and that length."""
+    assert started.samples is not None
+    length = epoch_length(
+        started.samples, arguments.batch_size, arguments.world_size, arguments.workers
+    )
+    steps = length.batches // arguments.accum_freq
+    return replace(base, length=length, length_source=started.source, steps=steps), length
+
+
+def _why_inexact(arguments: Arguments, evidence: Evidence, *, is_feed: bool) -> str:
+    """Return a note on what makes a forecast inexact, and how to make it exact; "" if nothing is said."""
+    if arguments.seed < 0 and not arguments.dataset_resampled:
+        return (
+            "with a negative --seed each worker shuffles the shards by a different seed: not exact"
+        )
+    # The check before training has no levels.
+    if evidence.level != "full" and not is_feed:
+        return "contents were not decoded: --level full makes the counts exact"
+    return ""
 
 
 def _as_opened(
@@ -211,7 +225,9 @@ def _foreign(arguments: Arguments) -> str:
         return "without --train-data OpenCLIP only evaluates"
     if not arguments.epochs:
         return "--epochs 0 trains nothing"
-    return "--use-naflex plans its batches differently" if arguments.use_naflex else ""
+    if arguments.use_naflex:
+        return "--use-naflex plans its batches differently"
+    return ""
 
 
 def _dealt(
@@ -219,12 +235,12 @@ def _dealt(
 ) -> Forecast:
     """Follow every worker through the first epochs, until one starves or crashes."""
     passes = list(worker_passes(shards, arguments, 0))
-    poorest = min(passes, key=lambda each: each.usable)
-    richest = max(passes, key=lambda each: each.usable)
+    poorest = min(passes, key=attrgetter("usable"))
+    richest = max(passes, key=attrgetter("usable"))
     # By each worker.
     used = length.worker_batches * arguments.batch_size
-    shares = tuple(each.usable for each in passes)
-    raw = [each.raw for each in passes]
+    shares = tuple(worker.usable for worker in passes)
+    raw = [worker.raw for worker in passes]
     expected = replace(
         base,
         exact=arguments.seed >= 0,
@@ -240,14 +256,14 @@ def _dealt(
         if epoch > 0:
             passes = list(worker_passes(shards, arguments, epoch))
         expected = replace(expected, epochs_checked=epoch + 1)
-        for each in passes:
-            if each.crash:
-                location = f"epoch {epoch}, rank {each.rank}, worker {each.worker}"
-                return replace(expected, crash=f"{location}: {each.crash}")
+        for worker in passes:
+            if worker.crash:
+                location = f"epoch {epoch}, rank {worker.rank}, worker {worker.worker}"
+                return replace(expected, crash=f"{location}: {worker.crash}")
         starved = _starved(shards, arguments, passes)
         if starved:
             # torch takes a batch from each worker in turn, and no rank can get ahead of the others.
-            batches = min(each.worker for each in starved)
+            batches = min(worker.worker for worker in starved)
             return replace(expected, stalled=starved, batches_before_stall=batches)
     return expected
 
@@ -262,16 +278,16 @@ def _starved(
 ) -> tuple[Starved, ...]:
     """Return the workers of an epoch that certainly never fill a batch."""
     starved = []
-    for each in passes:
-        if each.batches or not certain(shards, arguments, each):
+    for worker in passes:
+        if worker.batches or not certain(shards, arguments, worker):
             continue
         starved.append(
             Starved(
-                each.epoch,
-                each.rank,
-                each.worker,
-                each.usable,
-                each.shards,
+                worker.epoch,
+                worker.rank,
+                worker.worker,
+                worker.usable,
+                worker.shards,
                 arguments.batch_size,
                 shards.reader.empty_stalls,
             )

@@ -7,7 +7,7 @@ same if only counts change, and differs for another shard.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from wdsflow.text.words import relative
@@ -44,7 +44,10 @@ def split_by_baseline(
     new: list[Finding] = []
     accepted: list[Finding] = []
     for finding in findings:
-        (accepted if fingerprint(finding) in known else new).append(finding)
+        if fingerprint(finding) in known:
+            accepted.append(finding)
+        else:
+            new.append(finding)
     return new, accepted
 
 
@@ -66,26 +69,32 @@ def load_baseline(path: str | Path) -> frozenset[str]:
         raise BaselineError(
             f"the baseline {path} is not a JSON list; make one with --write-baseline {path}"
         )
-    prints = [entry.get("fingerprint") if isinstance(entry, dict) else entry for entry in entries]
-    if not all(isinstance(each, str) for each in prints):
-        raise BaselineError(f"the baseline {path} has an entry without a fingerprint")
-    return frozenset(map(str, prints))
+    fingerprints = set()
+    for entry in entries:
+        # An object of --write-baseline, or the fingerprint itself.
+        value = entry.get("fingerprint") if isinstance(entry, dict) else entry
+        if not isinstance(value, str):
+            raise BaselineError(f"the baseline {path} has an entry without a fingerprint")
+        fingerprints.add(value)
+    return frozenset(fingerprints)
 
 
 def dump_baseline(findings: Iterable[Finding]) -> str:
     """Return the text of a baseline file: one object per line for reviewers, sorted."""
-    entries = {
-        fingerprint(finding): {
-            "fingerprint": fingerprint(finding),
+    entries: dict[str, dict[str, str | None]] = {}
+    for finding in findings:
+        name = fingerprint(finding)
+        entries[name] = {
+            "fingerprint": name,
             "code": finding.code,
             "shard": None if finding.shard is None else relative(finding.shard),
             "key": finding.key,
             "message": finding.message,
         }
-        for finding in findings
-    }
-    ordered = sorted(
-        entries.values(),
-        key=lambda entry: (entry["code"], entry["shard"] or "", str(entry["fingerprint"])),
-    )
-    return "[\n" + ",\n".join("  " + json.dumps(entry) for entry in ordered) + "\n]\n"
+    lines = [f"  {json.dumps(entry)}" for entry in sorted(entries.values(), key=_order)]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _order(entry: Mapping[str, str | None]) -> tuple[str, str, str]:
+    """Return the sort key of an entry of a baseline: reviewers read it by code, then by shard."""
+    return str(entry["code"]), entry["shard"] or "", str(entry["fingerprint"])

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from wdsflow.text.words import command_lines, plain, relative
 
 from ..finding import Severity
-from ..verdicts.verdict import Outcome
+from ..verdicts.verdict import Outcome, Verdict
 from ..verdicts.wording import no_verdict_text
-from .finding_groups import fixes, group, shards_of
+from .finding_groups import FindingGroup, fixes, group, shards_of
 from .report import Report
 from .verdict_text import summary_and_reasons
 
@@ -25,25 +25,35 @@ _NAMED = 5
 
 def render(report: Report) -> str:
     """Return the report as lines of workflow commands."""
-    lines = []
-    if why := no_verdict_text(report.evidence.shards):
+    commands: list[str] = []
+    why = no_verdict_text(report.evidence.shards)
+    if why:
         title = "nothing could be read" if report.nothing_read else "no samples"
-        lines.append(_command("error", why, title=title))
-    for verdict in report.verdicts:
-        summary, reasons = summary_and_reasons(verdict)
-        command = _OUTCOMES.get(verdict.outcome, "error")
-        title = f"{plain(verdict.title)} {verdict.word}"
-        lines.append(_command(command, "\n".join([summary, *reasons[:_NAMED]]), title=title))
-    for same_rule in group(report.findings):
-        first = same_rule.findings[0]
-        message = plain(first.message)
-        message += _other_shards(shards_of(same_rule)[1:])
-        for repair, _ in fixes(same_rule.findings)[:1]:
-            message += "\nfix: " + "\n".join(command_lines(repair.command))
-        file = None if first.shard is None else _file(first.shard)
-        title = f"{same_rule.code} {same_rule.title}".rstrip()
-        lines.append(_command(_COMMANDS[same_rule.severity], message, file=file, title=title))
-    return "".join(line + "\n" for line in lines)
+        commands.append(_command("error", why, title=title))
+    commands += [_verdict(verdict) for verdict in report.verdicts]
+    commands += [_findings(same_rule) for same_rule in group(report.findings)]
+    return "".join(f"{command}\n" for command in commands)
+
+
+def _verdict(verdict: Verdict) -> str:
+    """Return the command for a verdict: the summary, then the first reasons."""
+    summary, reasons = summary_and_reasons(verdict)
+    message = "\n".join([summary, *reasons[:_NAMED]])
+    title = f"{plain(verdict.title)} {verdict.word}"
+    name = _OUTCOMES.get(verdict.outcome, "error")
+    return _command(name, message, title=title)
+
+
+def _findings(same_rule: FindingGroup) -> str:
+    """Return the command for the findings of one rule: the first one, the other shards, and a fix."""
+    first = same_rule.findings[0]
+    message = plain(first.message)
+    message += _other_shards(shards_of(same_rule)[1:])
+    for repair, _ in fixes(same_rule.findings)[:1]:
+        message += "\nfix: " + "\n".join(command_lines(repair.command))
+    file = None if first.shard is None else _file(first.shard)
+    title = f"{same_rule.code} {same_rule.title}".rstrip()
+    return _command(_COMMANDS[same_rule.severity], message, file=file, title=title)
 
 
 def _other_shards(shards: Sequence[str]) -> str:
@@ -51,8 +61,10 @@ def _other_shards(shards: Sequence[str]) -> str:
     if not shards:
         return ""
     line = "\nalso in " + ", ".join(shards[:_NAMED])
-    rest = len(shards) - _NAMED
-    return f"{line} and {rest:,} more" if rest > 0 else line
+    unnamed = len(shards) - _NAMED
+    if unnamed > 0:
+        line += f" and {unnamed:,} more"
+    return line
 
 
 def _command(name: str, message: str, **properties: str | None) -> str:
@@ -61,8 +73,9 @@ def _command(name: str, message: str, **properties: str | None) -> str:
     for key, value in properties.items():
         if value:
             texts.append(f"{key}={_property(value)}")
-    head = f"{name} {','.join(texts)}" if texts else name
-    return f"::{head}::{_data(message)}"
+    if texts:
+        name = f"{name} {','.join(texts)}"
+    return f"::{name}::{_data(message)}"
 
 
 def _data(text: str) -> str:
@@ -77,4 +90,7 @@ def _property(text: str) -> str:
 def _file(shard: str) -> str | None:
     """Return the path of a shard in the repository; None for a url."""
     path = relative(shard)
-    return None if len(urlsplit(path).scheme) > 1 else plain(path)
+    # One letter is a drive of Windows.
+    if len(urlsplit(path).scheme) > 1:
+        return None
+    return plain(path)

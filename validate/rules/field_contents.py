@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from wdsflow.readers.base import BAD_MARK, KEY, URL
-from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.shapes import Part
 from wdsflow.scan.statuses import (

@@ -16,8 +16,8 @@ from ..finding import Finding, Repair
 from .kit.base import Context, Rule, is_option
 from .kit.field_roles import Role
 from .kit.missing_fields import FieldNeeds, IncompleteSamples, field_needs, incomplete_samples
+from .kit.other_names import empty_fields
 from .kit.rule_loss import crashes
-from .kit.shape_edits import empty_fields
 
 # The fields that readers know, and the extensions of others that may hold the same.
 _USUAL: dict[Role, tuple[str, ...]] = {"caption": ("txt",), "image": IMAGE_FIELDS}

@@ -18,6 +18,7 @@ from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.shards.shard import Shard
 from wdsflow.text.options import option
 from wdsflow.text.shell import escape, quote_path
+from wdsflow.text.words import how_many
 
 if TYPE_CHECKING:
     from wdsflow.repair.repair_plan import Step
@@ -124,11 +125,14 @@ def _why_idle(step: "Step", report: "RepairReport") -> str:
 
 
 def _nothing(report: "RepairReport") -> str:
-    first, more = report.shards[0], len(report.shards) - 1
+    """Return the message of a repair that could read no shard: the first one, and why."""
+    first = report.shards[0]
     path = Shard.stored(first.url).path
-    others = f" and {more:,} more shard{'s' if more > 1 else ''}" if more else ""
-    where = first.url if path is None else os.path.abspath(path)
-    return f"nothing could be read: {where}{others}: {first.lost[0]}"
+    shards = first.url if path is None else os.path.abspath(path)
+    more = len(report.shards) - 1
+    if more:
+        shards += f" and {how_many(more, 'more shard')}"
+    return f"nothing could be read: {shards}: {first.lost[0]}"
 
 
 def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:

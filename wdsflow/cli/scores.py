@@ -72,13 +72,14 @@ def _values(folder: Path, names: list[str]) -> None:
         ledger = LedgerScores(folder)
         calls = dict.fromkeys(ledger.calls)
         if names:
-            calls = dict.fromkeys(call for name in names for call in ledger.named(name))
+            calls = {}
+            for name in names:
+                calls |= dict.fromkeys(ledger.named(name))
         used_names: set[str] = set()
         print(f"{folder}: {how_many(len(ledger.records), 'shard')}")
         if ledger.remaining:
-            print(
-                f"{how_many(ledger.remaining, 'more shard')} not finished: the command of the run resumes it"
-            )
+            remaining = how_many(ledger.remaining, "more shard")
+            print(f"{remaining} not finished: the command of the run resumes it")
         for call in calls:
             print()
             print_lines(*score_lines(ledger, ledger.column(call), folder, used_names))
@@ -87,7 +88,10 @@ def _values(folder: Path, names: list[str]) -> None:
         refuse(str(error), f"{again} {close}" if close else again)
     except LedgerError as error:
         near = nearest_ledger(folder)
-        refuse(str(error), "" if near in (None, folder) else Typed.spell("scores", ledger=near))
+        fix = ""
+        if near is not None and near != folder:
+            fix = Typed.spell("scores", ledger=near)
+        refuse(str(error), fix)
 
 
 def _catalog(name: str | None) -> None:
@@ -154,11 +158,13 @@ def _needs(score: "type[Score]") -> str:
 
 
 def _page(score: "type[Score]") -> None:
-    print(
-        f"{score.name}: {score.tier} tier, {score.kind}{f' in {score.unit}' if score.unit else ''}",
-        end="",
-    )
-    print(f", {_range(score)}" if _range(score) else "")
+    heading = f"{score.name}: {score.tier} tier, {score.kind}"
+    if score.unit:
+        heading += f" in {score.unit}"
+    value_range = _range(score)
+    if value_range:
+        heading += f", {value_range}"
+    print(heading)
     if score.needs:
         print(f"needs: {_needs(score)}")
     if score.cpu_seconds is not None:
@@ -167,22 +173,26 @@ def _page(score: "type[Score]") -> None:
         )
         print("wdsflow filter --explain measures it on your shards.")
     print(f"\n{without_markup(inspect.cleandoc(score.__doc__ or ''))}")
-    if score.scale_tolerance is not None:
-        most, of = score.scale_tolerance
-        print(
-            f"\ntolerance: at most {most:g}{' ' * bool(of)}{of}, in photographs: large images are decoded at a reduced scale;"
-        )
-        print("stripes, checks and noise of a few pixels may change more", end="")
-        print(
-            '; decode="exact" avoids it'
-            if "decode" in {item.name for item in fields(score)}
-            else ""
-        )
+    _print_tolerance(score)
     for item in fields(score):
-        default = "" if item.default is MISSING else f" = {item.default!r}"
-        choices = (
-            f" ({', '.join(map(repr, get_args(item.type)))})"
-            if get_origin(item.type) is Literal
-            else ""
-        )
-        print(f"\nsetting {item.name}{default}{choices}")
+        setting = f"setting {item.name}"
+        if item.default is not MISSING:
+            setting += f" = {item.default!r}"
+        if get_origin(item.type) is Literal:
+            setting += f" ({', '.join(map(repr, get_args(item.type)))})"
+        print(f"\n{setting}")
+
+
+def _print_tolerance(score: "type[Score]") -> None:
+    """Print how much decoding at a reduced scale may change a score, if that is known."""
+    if score.scale_tolerance is None:
+        return
+    most, of = score.scale_tolerance
+    amount = f"{most:g} {of}" if of else f"{most:g}"
+    print(
+        f"\ntolerance: at most {amount}, in photographs: large images are decoded at a reduced scale;"
+    )
+    exceptions = "stripes, checks and noise of a few pixels may change more"
+    if "decode" in {item.name for item in fields(score)}:
+        exceptions += '; decode="exact" avoids it'
+    print(exceptions)

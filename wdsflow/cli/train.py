@@ -84,7 +84,7 @@ def _check_fields(options: FeedOptions, typed: Typed) -> None:
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.shards.source.base import local_folder
     from wdsflow.training.caption_sources import parse_captions
-    from wdsflow.training.stalls.progress import Metrics
+    from wdsflow.training.stalls.metrics_file import Metrics
 
     try:
         captions = parse_captions(options.caption or "txt").weighted(options.weights)

@@ -5,15 +5,16 @@ function.
 """
 
 import ast
-import math
 import operator
-import re
 from collections.abc import Callable, Mapping
 from typing import cast, get_args
+
+from wdsflow.text.words import how_many
 
 from .errors import ExpressionError, nearest
 from .foreign_syntax import PATTERN_HINT, PATTERN_WORDS
 from .functions import FUNCTIONS, OTHER_NAMES, SIZES
+from .literals import number_literal, text_literal
 from .patterns import check_pattern
 from .refusals import refusal
 from .score_call import Constant, Kind, ScoreCall, ScoreType
@@ -92,11 +93,12 @@ class Parser:
         if isinstance(tree.op, ast.Not):
             need_condition(self._source, item, "`not` takes")
             return Operation("not", (item,), "boolean", span)
-        sign = "-" if isinstance(tree.op, ast.USub) else "+"
-        need_number(self._source, item, sign)
+        is_negative = isinstance(tree.op, ast.USub)
+        need_number(self._source, item, "-" if is_negative else "+")
         if isinstance(item, Literal):
-            return Literal(-item.value if sign == "-" else item.value, span)  # type: ignore[operator] # it is a number
-        return Operation("neg", (item,), "number", span) if sign == "-" else item
+            value = -item.value if is_negative else item.value  # type: ignore[operator] # it is a number
+            return Literal(value, span)
+        return Operation("neg", (item,), "number", span) if is_negative else item
 
     def _arithmetic(self, tree: ast.BinOp) -> Node:
         if type(tree.op) not in _ARITHMETIC:
@@ -109,7 +111,7 @@ class Parser:
             raise self._source.error(right.span, "a division by zero")
         span = self._source.span(tree)
         if isinstance(left, Literal) and isinstance(right, Literal):
-            return self._number(compute(left.value, right.value), span)
+            return number_literal(self._source, compute(left.value, right.value), span)
         return Operation(sign, (left, right), "number", span)
 
     def _compare(self, tree: ast.Compare) -> Node:
@@ -138,41 +140,40 @@ class Parser:
 
     def _refuse_none(self, operand: ast.expr, tree: ast.Compare) -> None:
         """Refuse ``x == None``: nothing is equal to a value that is missing."""
-        is_none = isinstance(operand, ast.Constant) and operand.value is None
-        is_null = (
-            isinstance(operand, ast.Name) and _OTHER_CONSTANTS.get(operand.id.lower()) == "None"
-        )
-        if is_none or (is_null and not self._is_score_name(operand)):
-            other = tree.left if operand is not tree.left else tree.comparators[0]
-            quoted = self._source.quoted(self._source.span(other))
-            hint = f"write `{quoted} is None` or `{quoted} is not None`"
-            raise self._source.error(
-                self._source.span(operand), "nothing is equal to a missing value", hint
-            )
+        if not self._means_none(operand):
+            return
+        other = tree.comparators[0] if operand is tree.left else tree.left
+        quoted = self._source.quoted(self._source.span(other))
+        hint = f"write `{quoted} is None` or `{quoted} is not None`"
+        span = self._source.span(operand)
+        raise self._source.error(span, "nothing is equal to a missing value", hint)
+
+    def _means_none(self, operand: ast.expr) -> bool:
+        """Return whether an operand is None, or what other languages call it, such as null."""
+        if isinstance(operand, ast.Constant):
+            return operand.value is None
+        if not isinstance(operand, ast.Name) or operand.id in self._scores:
+            return False
+        return _OTHER_CONSTANTS.get(operand.id.lower()) == "None"
 
     def _refuse_compared_fold(self, tree: ast.Compare) -> None:
         """Refuse ``any(width) > 3`` with the hint that the comparison belongs inside."""
-        first = tree.left
-        if (
-            len(tree.ops) > 1
-            or not isinstance(first, ast.Call)
-            or not isinstance(first.func, ast.Name)
-        ):
+        fold = tree.left
+        if len(tree.ops) > 1 or not isinstance(fold, ast.Call):
             return
-        if (
-            first.func.id not in {"any", "all"}
-            or len(first.args) != 1
-            or self.node(first.args[0]).kind == "boolean"
-        ):
+        if not isinstance(fold.func, ast.Name) or fold.func.id not in {"any", "all"}:
             return
-        start, end = self._source.span(first.args[0])
-        comparison = self._source.text[self._source.span(first)[1] : self._source.span(tree)[1]]
-        hint = f"write {first.func.id}({self._source.text[start:end]} {comparison.strip()})"
-        detail = f"{first.func.id}(...) needs a condition or a comparison"
-        raise self._source.error(self._source.span(first), detail, hint)
-
-    def _is_score_name(self, operand: ast.expr) -> bool:
-        return isinstance(operand, ast.Name) and operand.id in self._scores
+        if len(fold.args) != 1 or self.node(fold.args[0]).kind == "boolean":
+            return
+        name = fold.func.id
+        text = self._source.text
+        start, end = self._source.span(fold.args[0])
+        _, end_of_fold = self._source.span(fold)
+        _, end_of_tree = self._source.span(tree)
+        comparison = text[end_of_fold:end_of_tree].strip()
+        hint = f"write {name}({text[start:end]} {comparison})"
+        detail = f"{name}(...) needs a condition or a comparison"
+        raise self._source.error(self._source.span(fold), detail, hint)
 
     def _is_none(self, tree: ast.Compare) -> Node:
         (right,) = tree.comparators
@@ -182,9 +183,9 @@ class Parser:
             raise self._source.error(self._source.span(right), "`is` only tests for None", hint)
         span = self._source.span(tree)
         test = Operation("is None", (self.node(tree.left),), "boolean", span)
-        return (
-            test if isinstance(tree.ops[0], ast.Is) else Operation("not", (test,), "boolean", span)
-        )
+        if isinstance(tree.ops[0], ast.Is):
+            return test
+        return Operation("not", (test,), "boolean", span)
 
     def _in(self, tree: ast.Compare) -> Node:
         (right,) = tree.comparators
@@ -206,9 +207,9 @@ class Parser:
                 )
             need_same_kind(self._source, left, text)
             test = Operation("contains", (text, left), "boolean", span)
-        return (
-            test if isinstance(tree.ops[0], ast.In) else Operation("not", (test,), "boolean", span)
-        )
+        if isinstance(tree.ops[0], ast.In):
+            return test
+        return Operation("not", (test,), "boolean", span)
 
     def _refuse_list_of_one(self, right: ast.expr) -> None:
         """Refuse ``language in ('en')``: for Python this is a test for a part of a text, and means no list."""
@@ -238,16 +239,13 @@ class Parser:
         if isinstance(tree, ast.Constant) and tree.value is None:
             hint = "nothing is equal to a missing value: write `x is None or x in (1, 2)`"
             raise self._source.error(span, f"{expected} without None", hint)
-        unknown_name = (
-            isinstance(tree, ast.Name) and tree.id not in SIZES and tree.id not in _OTHER_CONSTANTS
-        )
-        if not unknown_name:
+        # Of names, only these are constants. Others get this error, not one about unknown scores.
+        if not isinstance(tree, ast.Name) or tree.id in SIZES or tree.id in _OTHER_CONSTANTS:
             node = self.node(tree)
             if isinstance(node, Literal):
                 return node.value
-        raise self._source.error(
-            span, f"found `{self._source.quoted(span)}`, expected {expected}: {_CONSTANTS}"
-        )
+        detail = f"found `{self._source.quoted(span)}`, expected {expected}: {_CONSTANTS}"
+        raise self._source.error(span, detail)
 
     def _choice(self, tree: ast.IfExp) -> Node:
         condition, value, other = self.node(tree.test), self.node(tree.body), self.node(tree.orelse)
@@ -258,53 +256,17 @@ class Parser:
     def _constant(self, tree: ast.Constant) -> Node:
         span = self._source.span(tree)
         value = tree.value
-        if isinstance(value, (bool, str)):
-            if isinstance(value, str):
-                self._check_text(value, span)
+        if isinstance(value, bool):
             return Literal(value, span)
+        if isinstance(value, str):
+            return text_literal(self._source, value, span)
         if isinstance(value, (int, float)):
-            return self._number(value, span)
+            return number_literal(self._source, value, span)
         if value is None:
             raise self._source.error(
                 span, "None is no value", "write `x is None` or `x is not None`"
             )
         raise refusal(self._source, tree)
-
-    def _number(self, value: float, span: Span) -> Literal:
-        """Return a number that a float can hold: so are those of scores."""
-        if span[1] - span[0] > 40 and isinstance(value, int):
-            raise self._source.error(span, "a number of more than 40 characters")
-        try:
-            as_float = float(value)
-        except OverflowError:
-            as_float = math.inf
-        if not math.isfinite(as_float):
-            raise self._source.error(span, "a number that is too large")
-        if as_float != value:
-            detail = (
-                f"{value} has more digits than the numbers of scores, which are floats of 64 bits"
-            )
-            raise self._source.error(span, detail, f"write {int(as_float)}")
-        return Literal(value, span)
-
-    def _check_text(self, value: str, span: Span) -> None:
-        """Refuse texts that are something else than they look like."""
-        written = self._source.text[span[0] : span[1]]
-        if re.match(r"[rR]?('''|\"\"\")", written):
-            raise self._source.error(span, "a text in three quotes", "write 'text' or \"text\"")
-        if len(re.findall(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", written, re.DOTALL)) > 1:
-            hint = "write \\' for a quote inside of a text"
-            raise self._source.error(span, "two texts without a sign between them", hint)
-        for char in value:
-            if (
-                not char.isprintable()
-                and char not in "\t\n\r"
-                and (ord(char) < 160 or 0xD800 <= ord(char) < 0xE000)
-            ):
-                hint = (
-                    f"write r{written} if this is a regular expression" if "\\" in written else ""
-                )
-                raise self._source.error(span, "a control character inside of a text", hint)
 
     def _name(self, tree: ast.Name) -> Node:
         span = self._source.span(tree)
@@ -336,11 +298,9 @@ class Parser:
                 if isinstance(argument, (ast.GeneratorExp, ast.Starred)):
                     raise refusal(self._source, argument)
             arguments = [self.node(argument) for argument in tree.args]
-            return (
-                self._over(name, arguments, span)
-                if name in OVER_ITEMS
-                else self._apply(name, arguments, span)
-            )
+            if name in OVER_ITEMS:
+                return self._over(name, arguments, span)
+            return self._apply(name, arguments, span)
         if name not in self._scores:
             raise self._unknown_name(name, self._source.span(tree.func))
         settings = settings_of(self._source, tree, name, self._scores[name], self._read_constant)
@@ -352,7 +312,7 @@ class Parser:
         examples = ("caption", "'text'") if function.takes[0] == "text" else ("width",)
         usage = f"write {name}({', '.join(examples[: len(function.takes)])})"
         if len(arguments) != len(function.takes):
-            count = f"{len(function.takes)} value{'s' if len(function.takes) > 1 else ''}"
+            count = how_many(len(function.takes), "value")
             raise self._source.error(span, f"{name} takes {count}, not {len(arguments)}", usage)
         for kind, argument in zip(function.takes, arguments, strict=True):
             need_kind(self._source, argument, kind, name, usage)
@@ -386,11 +346,9 @@ class Parser:
         """Return the error about a name that is not a score."""
         constant = _OTHER_CONSTANTS.get(name.lower())
         if constant is not None:
-            hint = (
-                "write `x is None` or `x is not None`"
-                if constant == "None"
-                else f"write {constant}"
-            )
+            hint = f"write {constant}"
+            if constant == "None":
+                hint = "write `x is None` or `x is not None`"
             return self._source.error(span, f"{name} is not Python", hint)
         functions = (*FUNCTIONS, *OVER_ITEMS)
         close = nearest(name, self._scores) or nearest(name, functions)

@@ -43,22 +43,31 @@ def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tu
     names = earlier.get("names")
     shards = len(names) if isinstance(names, list) else 0
     is_finished = sum(name in record.lines for name in ledgers) == shards
-    complete = [
-        score
-        for score in recorded
-        if is_finished and all(score in scores for scores in ledgers.values())
-    ]
-    stored = [score for score in recorded if any(score in scores for scores in ledgers.values())]
-    partial = [score for score in stored if score not in complete and score not in recipe.scores]
+    # Scores that some ledger has, and those that all shards have.
+    stored: list[str] = []
+    complete: list[str] = []
+    for score in recorded:
+        has_score = [score in scores for scores in ledgers.values()]
+        if any(has_score):
+            stored.append(score)
+        if is_finished and all(has_score):
+            complete.append(score)
+    partial = [score for score in stored if score not in (*complete, *recipe.scores)]
     if partial and is_alone and not _compares(recipe, partial):
-        stored = [score for score in stored if score not in partial]
+        kept = [score for score in stored if score not in partial]
         line = _line_on_partial(layout, ledgers, shards, partial)
         missing = [score for score in recipe.scores if score not in complete]
-        line += f"; computing {', '.join(missing)}" if missing else ""
+        if missing:
+            line += f"; computing {', '.join(missing)}"
     else:
-        more = [score for score in recipe.scores if score not in stored]
-        line = f"{layout.folder} has {', '.join(stored)}: adding {', '.join(more)}" if more else ""
-    return replace(recipe, scores=tuple(dict.fromkeys([*stored, *recipe.scores]))), line
+        kept = stored
+        added = [score for score in recipe.scores if score not in stored]
+        line = ""
+        if added:
+            line = f"{layout.folder} has {', '.join(stored)}: adding {', '.join(added)}"
+    # The order of the ledgers comes first: their columns keep their positions.
+    scores = tuple(dict.fromkeys([*kept, *recipe.scores]))
+    return replace(recipe, scores=scores), line
 
 
 def _line_on_partial(
@@ -68,7 +77,8 @@ def _line_on_partial(
     count = sum(not set(partial).isdisjoint(scores) for scores in ledgers.values())
     have, keep = ("has", "keeps") if count == 1 else ("have", "keep")
     them = "it" if len(partial) == 1 else "them"
-    return f"{layout.folder}: {count:,} of {how_many(shards, 'shard')} {have} {', '.join(partial)}, and {keep} {them}"
+    shards_with_scores = f"{count:,} of {how_many(shards, 'shard')}"
+    return f"{layout.folder}: {shards_with_scores} {have} {', '.join(partial)}, and {keep} {them}"
 
 
 def _scores_of_ledgers(record: RunRecord) -> Mapping[str, tuple[str, ...]]:

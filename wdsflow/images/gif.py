@@ -37,7 +37,9 @@ def read_gif(data: bytes) -> ImageHeader:
     except (error, IndexError):
         return ImageHeader("gif", 0, 0, "", needs=more_bytes(len(data)), length=len(data) + 1)
     width, height = max(width, left + across), max(height, top + down)
-    mode = ("P" if coloured else "L") if width and height else ""
+    mode = ""
+    if width and height:
+        mode = "P" if coloured else "L"
     animated = loops or _has_second_frame(data, position + 1)
     return ImageHeader("gif", width, height, mode, 8, 1, animated, bool(flags & 0x40), alpha)
 

@@ -9,33 +9,35 @@ from typing import Any
 from .header import ImageHeader, make_header, more_bytes
 from .orientation import exif_orientation, xmp_orientation
 
+# FF, marker and length of a segment.
 _segment = Struct(">BBH").unpack_from
+# Bits of a sample, height, width and components of a frame.
 _frame = Struct(">BHHB").unpack_from
 
-# Those that libjpeg decodes.
+# Markers of frames: all, those that libjpeg decodes, and the progressive ones.
+_ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
 _FRAMES = frozenset((0xC0, 0xC1, 0xC2, 0xC9, 0xCA))
 _PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 _SCAN = 0xDA
-_MOST_SEGMENTS = 10_000
-# Bytes: 64 coefficients of 2.
-_BLOCK = 128
-
-_ALL_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
-_MODES = {1: "L", 3: "RGB", 4: "CMYK"}
-_EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
+# Of applications: EXIF or XMP, and colour profiles.
+_APP1, _APP2 = 0xE1, 0xE2
+_OTHER_APPLICATIONS = frozenset(range(0xE0, 0xF0)) - {_APP1, _APP2}
 # Markers before the frame that carry a length. Others
 # outside of _ALL_FRAMES have none, or end the header.
-_PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {
-    0xE1,
-    0xE2,
-}
-_APP1, _APP2 = 0xE1, 0xE2
+_PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | _OTHER_APPLICATIONS
+_EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
 # Past fill bytes, escaped FFs and bytes that are no marker.
 _MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
+_MOST_SEGMENTS = 10_000
 # Bytes of the smallest frame and scan.
 _SHORTEST_REST = 20
+
+# By the number of components.
+_MODES = {1: "L", 3: "RGB", 4: "CMYK"}
 _REFUSED = ImageHeader("jpeg", 0, 0, "")
 
+# Bytes: 64 coefficients of 2.
+_BLOCK = 128
 _MOST_SCANS = 100
 # Pixels times scans: a small progressive file can keep a decoder busy for hours.
 _MOST_SCANNED = 4_000_000_000
@@ -71,19 +73,26 @@ def coefficient_bytes(data: bytes) -> int | None:
                 _bits, height, width, components = _frame(data, position + 4)
                 size = _size(data, position + 10, width, height, components)
             elif marker == _SCAN:
-                return (
-                    size if components and (progressive or data[position + 4] < components) else 0
-                )
+                if not components:
+                    return 0
+                # The first byte of a scan: how many components it has.
+                has_more_scans = progressive or data[position + 4] < components
+                return size if has_more_scans else 0
     except (error, IndexError, ValueError, ZeroDivisionError):
         pass
     return None
 
 
 def _size(data: bytes, position: int, width: int, height: int, components: int) -> int:
+    """Return the bytes of all coefficients of a frame, whose components are described at a position."""
+    # Of each component, blocks side by side and one below the other in a minimum coded unit.
     factors = [divmod(data[position + 3 * number + 1], 16) for number in range(components)]
-    across, down = max(factor[0] for factor in factors), max(factor[1] for factor in factors)
-    units = -(-width // (8 * across)) * -(-height // (8 * down))
-    return _BLOCK * units * sum(horizontal * vertical for horizontal, vertical in factors)
+    across = max(horizontal for horizontal, _ in factors)
+    down = max(vertical for _, vertical in factors)
+    units_across = -(-width // (8 * across))
+    units_down = -(-height // (8 * down))
+    blocks_of_unit = sum(horizontal * vertical for horizontal, vertical in factors)
+    return _BLOCK * units_across * units_down * blocks_of_unit
 
 
 def first_scan(data: bytes) -> int | None:
@@ -103,37 +112,19 @@ def read_jpeg(data: bytes) -> ImageHeader:
     try:
         for _ in range(_MOST_SEGMENTS):
             prefix, marker, length = _segment(data, position)
-            if prefix != 0xFF or marker == 0xFF or marker == 0:
+            # Most segments.
+            if prefix == 0xFF and marker in _PLAIN:
+                position += 2 + length if length > 2 else 4
+            elif prefix != 0xFF or marker == 0xFF or marker == 0:
                 match = _MARKER.search(data, position)
                 if match is None:
                     return _cut(len(data) + _SHORTEST_REST)
                 position = match.start()
-            elif marker in _PLAIN:
-                position += 2 + length if length > 2 else 4
             elif marker in _ALL_FRAMES:
-                bits, height, width, components = _frame(data, position + 4)
-                mode = _MODES.get(components, "") if bits == 8 and width and height else ""
-                if orientation is None:
-                    orientation = xmp_orientation(packet) if packet else 1
-                orientation = 1 if orientation is None else orientation
-                progressive = marker in _PROGRESSIVE
-                # In the order of ``ImageHeader``; the last two: it
-                # needs no more bytes, and its length is unknown.
-                facts = (
-                    "jpeg",
-                    width,
-                    height,
-                    mode,
-                    bits,
-                    orientation,
-                    False,
-                    progressive,
-                    False,
-                    icc,
-                    0,
-                    0,
-                )
-                return make_header(ImageHeader, facts)
+                # EXIF takes precedence over XMP.
+                if orientation is None and packet:
+                    orientation = xmp_orientation(packet)
+                return _header(data, position, marker, orientation, icc)
             elif marker == _APP1:
                 end = position + 2 + max(length, 2)
                 if end > len(data):
@@ -156,7 +147,25 @@ def read_jpeg(data: bytes) -> ImageHeader:
     return _REFUSED
 
 
+def _header(
+    data: bytes, position: int, marker: int, orientation: int | None, icc: bool
+) -> ImageHeader:
+    """Return the header of a JPEG whose frame is at a position. Raises struct.error if the frame is cut."""
+    bits, height, width, components = _frame(data, position + 4)
+    mode = ""
+    if bits == 8 and width and height:
+        mode = _MODES.get(components, "")
+    if orientation is None:
+        orientation = 1
+    progressive = marker in _PROGRESSIVE
+    # In the order of ``ImageHeader``: it is not animated, and has no alpha.
+    # It needs no more bytes, and its length is unknown.
+    facts = ("jpeg", width, height, mode, bits, orientation, False, progressive, False, icc, 0, 0)
+    return make_header(ImageHeader, facts)
+
+
 def _cut(reached: int) -> ImageHeader:
+    """Return the header of bytes that end before a position that must be read."""
     return _REFUSED._replace(needs=more_bytes(reached), length=reached)
 
 

@@ -100,14 +100,16 @@ def _by_folder(urls: Sequence[Shard], out: Path | None) -> dict[Path, dict[str, 
 
 def _check_names(folder: Path, shards: Mapping[str, Shard], kinds: Collection[str]) -> None:
     """Raise ValueError or FileExistsError if files would replace each other, or a shard."""
+    # What each file is about.
     files = dict.fromkeys((_OF_A_FOLDER[kind] for kind in kinds), "all shards")
-    for shard in shards if "energon" in kinds else ():
-        name = tar_index(shard)
-        if name in files:
-            raise ValueError(
-                f"{shard} and {files[name]} would have the same file {name}: rename the shard"
-            )
-        files[name] = shard
+    if "energon" in kinds:
+        for shard in shards:
+            name = tar_index(shard)
+            if name in files:
+                raise ValueError(
+                    f"{shard} and {files[name]} would have the same file {name}: rename the shard"
+                )
+            files[name] = shard
     refuse_inputs(shards.values(), [folder / name for name in files])
 
 
@@ -118,11 +120,10 @@ def _refuse_part(folders: Mapping[Path, Mapping[str, Shard]], kinds: Collection[
     for folder, shards in folders.items():
         next_to = {homes[url] for url in shards.values() if url in homes}
         for file, names in listed_shards(folder, kinds).items():
-            missing = [name for name in names if name not in shards]
-            left = [
-                name
-                for name in missing
-                if any(os.path.isfile(os.path.join(home, name)) for home in next_to)
-            ]
-            if left:
-                raise PartOfSet(file, left, list(dict.fromkeys(homes.values())))
+            still_there: list[str] = []
+            for name in names:
+                paths_of_name = [os.path.join(home, name) for home in next_to]
+                if name not in shards and any(map(os.path.isfile, paths_of_name)):
+                    still_there.append(name)
+            if still_there:
+                raise PartOfSet(file, still_there, list(dict.fromkeys(homes.values())))

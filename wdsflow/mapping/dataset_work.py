@@ -92,6 +92,7 @@ class DatasetWork(FunctionWork):
 
 
 def _shifted(indices: tuple[list[int], ...], offset: int) -> list[list[int]]:
+    """Return lists of row numbers, of which there is one or none, from an offset on."""
     return [[number + offset for number in numbers] for numbers in indices]
 
 

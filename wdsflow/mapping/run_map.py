@@ -84,9 +84,7 @@ def bounded_map(
         ValueError: An argument has an invalid value.
     """
     if isinstance(remove_columns, str):
-        removed: tuple[str, ...] = (remove_columns,)
-    else:
-        removed = tuple(remove_columns or ())
+        remove_columns = [remove_columns]
     options = MapOptions(
         fn,
         parse_size(memory),
@@ -95,26 +93,35 @@ def bounded_map(
         batch_size,
         with_indices,
         fn_kwargs or {},
-        removed,
+        tuple(remove_columns or ()),
     )
     if _is_dataset(dataset):
-        rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
+        target = None if folder is None else Path(folder)
+        rows = _map_dataset(dataset, options, features, target)
     else:
-        if isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
-            hint = "; map each split by itself" if isinstance(dataset, Mapping) else ""
-            raise ValueError(
-                f"dataset is a datasets.Dataset or an iterable of rows, not {type(dataset).__name__}{hint}"
-            )
+        _check_rows(dataset)
         if features is not None or folder is not None:
             raise ValueError(
                 "features and folder are for a datasets.Dataset: the rows of an iterable are not stored"
             )
-        # A wrong fn fails here.
+        # A wrong fn fails here, not when the rows are iterated over.
         pool = options.pool(RowWork(**options.work_arguments()))
         rows = _map_rows(dataset, options, pool)
     if on_error == "quarantine":
         return Mapped(rows, options.quarantined)
     return rows
+
+
+def _check_rows(dataset: object) -> None:
+    """Raise ValueError if a value is no iterable of rows."""
+    hint = ""
+    if isinstance(dataset, Mapping):
+        hint = "; map each split by itself"
+    elif isinstance(dataset, Iterable) and not isinstance(dataset, (str, bytes)):
+        return
+    raise ValueError(
+        f"dataset is a datasets.Dataset or an iterable of rows, not {type(dataset).__name__}{hint}"
+    )
 
 
 def _is_dataset(value: object) -> bool:

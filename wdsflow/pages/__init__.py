@@ -35,17 +35,33 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.finalize = lambda value: value if hasattr(value, "__html__") else plain(str(value))
-    environment.filters["number"] = lambda value: f"{value:,}"
-    environment.filters["command"] = lambda text: Markup("\n").join(command_lines(text))
+    environment.finalize = _plain
+    environment.filters["number"] = "{:,}".format
+    environment.filters["command"] = _command
+    style = _static("page.css")
+    if scripts:
+        style += _static("uPlot.min.css")
     texts = [_static(name) for name in scripts]
     return environment.get_template(template).render(
         **values,
-        page_style=Markup(_static("page.css") + (_static("uPlot.min.css") if scripts else "")),  # noqa: S704 - our own
+        page_style=Markup(style),  # noqa: S704 - our own
         page_scripts=[Markup(text) for text in texts],  # noqa: S704 - our own
+        # The page's policy allows scripts with these digests only.
         page_hashes=" ".join(f"'sha256-{_digest(text)}'" for text in texts),
         page_data=Markup(_json(data)) if data is not None else "",  # noqa: S704 - escaped by _json
     )
+
+
+def _plain(value: object) -> object:
+    """Return a value of a template without control characters; markup stays as it is."""
+    return value if hasattr(value, "__html__") else plain(str(value))
+
+
+def _command(text: str) -> str:
+    """Return a command as markup, one line of it a line."""
+    from markupsafe import Markup
+
+    return Markup("\n").join(command_lines(text))
 
 
 def _static(name: str) -> str:

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Sequence
 from copy import copy
 
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import holds_value
-from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import is_hidden
 from wdsflow.scan.shapes import Part, Runs, Shape, ShapeCount

@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
+from wdsflow.scan.content.field_kinds import EXTENSIONS
 from wdsflow.scan.content.image_content import decode_image
-from wdsflow.scan.content.other import EXTENSIONS
 from wdsflow.scan.shapes import Part
 from wdsflow.scan.statuses import (
     BAD,

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from wdsflow.shards.atomic import write_file
@@ -38,12 +37,15 @@ def uncounted_text(samples: int) -> str:
 
 def read_counts(folder: Path, counts_folder: Path | None = None) -> dict[str, int]:
     """Return the counts of a folder's existing shards by its ``sizes.json``, or by that in ``counts_folder``."""
-    with suppress(OSError, ValueError):
-        counts = json.loads(((counts_folder or folder) / COUNTS[0]).read_bytes())
-        if isinstance(counts, dict):
-            names = [name for name in counts if "/" not in name and (folder / name).is_file()]
-            return {name: counts[name] for name in names if isinstance(counts[name], int)}
-    return {}
+    sizes, _ = COUNTS
+    try:
+        stored = json.loads(((counts_folder or folder) / sizes).read_bytes())
+        if not isinstance(stored, dict):
+            return {}
+        names = [name for name in stored if "/" not in name and (folder / name).is_file()]
+    except (OSError, ValueError):
+        return {}
+    return {name: stored[name] for name in names if isinstance(stored[name], int)}
 
 
 def remove_counts(folder: Path) -> None:

@@ -2,8 +2,9 @@
 
 from wdsflow.images.image_header import read_header
 from wdsflow.readers.wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, refused
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.image_content import decode_image
-from wdsflow.scan.content.other import decode_other, kind_of
+from wdsflow.scan.content.other import decode_other
 from wdsflow.scan.content.text_content import look_at_json, look_at_text
 from wdsflow.scan.shapes import Part
 from wdsflow.scan.statuses import EMPTY

@@ -1,6 +1,6 @@
 """The first sample of a shard, whose fields some readers expect in all others."""
 
-from wdsflow.scan.content.other import IMAGE_EXTENSIONS
+from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
 
 from .same_key import Segment
 

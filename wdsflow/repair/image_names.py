@@ -4,7 +4,7 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from wdsflow.scan.content.other import IMAGE_EXTENSIONS
+from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
 
 from .dotted_names import cut
 from .junk_names import junk

@@ -33,18 +33,7 @@ def _without_level(paths: list[PathParts], level: int) -> dict[str, str]:
     folders = list(dict.fromkeys(folder for folder, _ in paths))
     if len(folders) < 2:
         return {}
-    all_folders = set(folders)
-    # By their name without the level.
-    siblings: dict[str, set[str]] = defaultdict(set)
-    for folder in folders:
-        if folder:
-            levels = folder.split("/")
-            del levels[level]
-            siblings["/".join(levels)].add(folder)
-    for target, group in siblings.items():
-        if target in all_folders:
-            group.add(target)
-    candidates = {target: group for target, group in siblings.items() if len(group) > 1}
+    candidates = _siblings(folders, level)
     examined = set().union(*candidates.values())
     fields: dict[str, set[str]] = defaultdict(set)
     keys: dict[str, set[str]] = defaultdict(set)
@@ -54,11 +43,28 @@ def _without_level(paths: list[PathParts], level: int) -> dict[str, str]:
             keys[folder].add(base.partition(".")[0])
     new_names: dict[str, str] = {}
     for target, group in candidates.items():
-        if group & new_names.keys():
-            continue
-        if _are_parts(group, fields, keys):
-            new_names.update({folder: target for folder in group if folder != target})
+        # A folder gets one new name.
+        if group.isdisjoint(new_names) and _are_parts(group, fields, keys):
+            new_names |= dict.fromkeys(group - {target}, target)
     return new_names
+
+
+def _siblings(folders: list[str], level: int) -> dict[str, set[str]]:
+    """Return the groups of folders that have the same name without one level, with the folder of that name."""
+    siblings: dict[str, set[str]] = defaultdict(set)
+    for folder in folders:
+        if folder:
+            levels = folder.split("/")
+            del levels[level]
+            siblings["/".join(levels)].add(folder)
+    all_folders = set(folders)
+    groups: dict[str, set[str]] = {}
+    for target, group in siblings.items():
+        if target in all_folders:
+            group.add(target)
+        if len(group) > 1:
+            groups[target] = group
+    return groups
 
 
 def _are_parts(group: set[str], fields: dict[str, set[str]], keys: dict[str, set[str]]) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wdsflow.images.image_header import HEAD
 from wdsflow.readers.wanted_fields import CAPTION, trouble
 from wdsflow.scan.content.caption_encoding import decode_caption, is_utf8
-from wdsflow.scan.content.other import IMAGE_EXTENSIONS
+from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Source

@@ -4,16 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wdsflow.media import media_kind
+from wdsflow.scan.content.arrays import NPY_START, npy_is_valid, npy_rank
 from wdsflow.scan.content.caption_encoding import EncodingGuess
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.fitting import MOST_VALUE, ColumnCheck, Kind
-from wdsflow.scan.content.other import (
-    NPY_START,
-    decode_other,
-    kind_of,
-    media_notes,
-    npy_is_valid,
-    npy_rank,
-)
+from wdsflow.scan.content.media_content import media_notes
+from wdsflow.scan.content.other import decode_other
 from wdsflow.scan.content.text_content import look_at_text
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wdsflow.media import media_kind
-from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 
 from .evidence import ShardEvidence, Tally
 from .naming import is_side_image

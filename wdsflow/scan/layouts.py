@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from wdsflow.media import media_kind
-from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.text.words import how_many
 
 from .evidence import ShardEvidence

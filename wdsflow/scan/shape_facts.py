@@ -1,6 +1,7 @@
 """Facts from the shapes of a shard: its fields, repeated fields, and dots in base names."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from .evidence import ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
@@ -12,32 +13,30 @@ Note = Callable[[str], Tally]
 
 def note_shapes(shard: ShardEvidence, note: Note) -> None:
     """Count fields, repeated fields, dotted names and the samples that these hide: a shape at a time."""
-    runs = sorted(shard.runs.counted(), key=lambda item: item.offset)
+    runs = sorted(shard.runs.counted(), key=attrgetter("offset"))
     counts: dict[str, int] = {}
-    # Key and offset.
-    first_runs: dict[str, tuple[str, int]] = {}
-    for item in runs:
-        lower = [part.suffix.lower() for part in item.shape]
-        if len(lower) > len(set(lower)):
-            note("key.duplicate-field").add(item.key, item.offset, count=item.count)
-        for suffix in lower:
-            counts[suffix] = counts.get(suffix, 0) + item.count
-            first_runs.setdefault(suffix, (item.key, item.offset))
-    _count_fields(shard, counts)
-    shard.numbered = any(_has_numbered(item) for item in runs)
-    # folder/._a.jpg is junk with the field _a.jpg.
-    sample_runs = [item for item in runs if not is_junk_run(item.key, item.shape)]
-    wild = _wild_fields(shard, sample_runs, counts)
-    for suffix in wild:
-        note("name.dotted").add(*first_runs[suffix], suffix, counts[suffix])
-    if wild:
-        is_wild = frozenset(wild).__contains__
-        shard.samples += sum(item.count * merged(item.shape, is_wild) for item in sample_runs)
-
-
-def _count_fields(shard: ShardEvidence, counts: dict[str, int]) -> None:
+    first_runs: dict[str, ShapeCount] = {}
+    for run in runs:
+        suffixes = [part.suffix.lower() for part in run.shape]
+        if len(suffixes) > len(set(suffixes)):
+            note("key.duplicate-field").add(run.key, run.offset, count=run.count)
+        for suffix in suffixes:
+            counts[suffix] = counts.get(suffix, 0) + run.count
+            first_runs.setdefault(suffix, run)
     for suffix, count in counts.items():
         shard.field_count(suffix).count += count
+    shard.numbered = any(_has_numbered(run) for run in runs)
+    # folder/._a.jpg is junk with the field _a.jpg.
+    sample_runs = [run for run in runs if not is_junk_run(run.key, run.shape)]
+    wild = _wild_fields(shard, sample_runs, counts)
+    for suffix in wild:
+        first = first_runs[suffix]
+        note("name.dotted").add(first.key, first.offset, suffix, counts[suffix])
+    if wild:
+        # Each of these names hides samples that readers merge.
+        is_wild = frozenset(wild).__contains__
+        for run in sample_runs:
+            shard.samples += run.count * merged(run.shape, is_wild)
 
 
 def _has_numbered(run: ShapeCount) -> bool:
@@ -55,7 +54,9 @@ def _wild_fields(
 
     A field such as input.jpg is in most samples; the rest of a base name in one or a few.
     """
-    fields = {part.suffix.lower() for item in sample_runs for part in item.shape}
+    fields: set[str] = set()
+    for run in sample_runs:
+        fields.update(part.suffix.lower() for part in run.shape)
     wild = []
     for suffix, count in counts.items():
         if not is_dotted(suffix) or suffix not in fields:

@@ -47,19 +47,21 @@ def caption_of(data: bytes, names: tuple[str, ...]) -> str | None:
         tree = parse_json(data)
     except ValueError:
         return None
-    return next(
-        (text for name in names if (text := caption_in(look_up(tree, name))) is not None), None
-    )
+    for name in names:
+        text = caption_in(look_up(tree, name))
+        if text is not None:
+            return text
+    return None
 
 
 def caption_in(value: object) -> str | None:
     """Return a json value's caption, stripped: the string itself, or the first non-empty string of a list."""
     for item in value if isinstance(value, list) else (value,):
-        if (
-            isinstance(item, str)
-            and (text := item.strip())
-            and (text.isascii() or not _HALF_PAIR.search(text))
-        ):
+        if not isinstance(item, str):
+            continue
+        text = item.strip()
+        # Half of a pair of surrogates cannot be written as UTF-8.
+        if text and (text.isascii() or not _HALF_PAIR.search(text)):
             return text
     return None
 

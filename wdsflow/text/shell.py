@@ -48,15 +48,16 @@ def _spelled(char: str) -> str:
     if unicodedata.category(char) not in _HIDDEN:
         return char
     code = ord(char)
+    # A byte that is not UTF-8.
     if 0xDC80 <= code <= 0xDCFF:
         return f"\\x{code - 0xDC00:02x}"
-    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char) or (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
+    if char in "\n\r\t":
+        return _SPELLED[char]
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 class Command(str):
@@ -73,12 +74,16 @@ def quote(word: str) -> str:
     """
     if word.isprintable():
         return shlex.quote(word)
-    data = word.encode("utf-8", "surrogateescape")
-    parts = (
-        _SPELLED.get(char := chr(byte)) or (char if 32 <= byte < 127 else f"\\x{byte:02x}")
-        for byte in data
-    )
+    parts = map(_quoted_byte, word.encode("utf-8", "surrogateescape"))
     return f"$'{''.join(parts)}'"
+
+
+def _quoted_byte(byte: int) -> str:
+    """Return a byte as bash and zsh read it between $' and '."""
+    char = chr(byte)
+    if char in _SPELLED:
+        return _SPELLED[char]
+    return char if 32 <= byte < 127 else f"\\x{byte:02x}"
 
 
 def quote_path(path: str) -> str:

@@ -57,7 +57,9 @@ def how_many(number: int, noun: str, plural: str = "") -> str:
     >>> how_many(1, "shard"), how_many(12_000, "sample"), how_many(0, "batch", "batches")
     ('1 shard', '12,000 samples', '0 batches')
     """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    if number != 1:
+        noun = plural or f"{noun}s"
+    return f"{number:,} {noun}"
 
 
 def without_markup(docstring: str) -> str:
@@ -96,16 +98,16 @@ def duration(seconds: float) -> str:
     >>> duration(0.04), duration(3.21), duration(75), duration(7_322)
     ('0.04 s', '3.2 s', '75 s', '2 h 2 min')
     """
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
     if seconds < 120:
-        return (
-            f"{seconds:.2f} s"
-            if seconds < 1
-            else f"{seconds:.1f} s"
-            if seconds < 10
-            else f"{seconds:.0f} s"
-        )
+        return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def short(url: str) -> str:
@@ -174,9 +176,9 @@ def relative(url: str) -> str:
     # A single letter is a drive.
     if len(scheme) > 1 and scheme != "file":
         return url
-    path = os.path.normpath(
-        url.removeprefix("file:").removeprefix("//") if scheme == "file" else url
-    )
+    if scheme == "file":
+        url = url.removeprefix("file:").removeprefix("//")
+    path = os.path.normpath(url)
     inside = os.path.relpath(path) if os.path.isabs(path) else path
     return path if inside.startswith("..") else inside
 

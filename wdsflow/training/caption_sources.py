@@ -77,20 +77,22 @@ class Captions:
 
     def at_epoch(self, epoch: int, seed: int) -> "Captions":
         """Return a copy whose random choices are drawn for this epoch."""
-        if self.probs is not None:
-            return replace(self._at_epoch(epoch), seed=seed, epoch=epoch)
-        return self._at_epoch(epoch)
+        captions = self._with_sources_at(epoch)
+        if self.probs is None:
+            return captions
+        return replace(captions, seed=seed, epoch=epoch)
 
-    def _at_epoch(self, epoch: int) -> "Captions":
-        if all(
-            isinstance(source, str) or source.json_text_key_probs is None for source in self.sources
-        ):
-            return self
-        sources = tuple(
-            source if isinstance(source, str) else replace(source, epoch=epoch)
-            for source in self.sources
-        )
-        return replace(self, sources=sources)
+    def _with_sources_at(self, epoch: int) -> "Captions":
+        """Return a copy whose sources draw for this epoch; the same if none draws."""
+        sources: list[str | JsonText] = []
+        draws = False
+        for source in self.sources:
+            if isinstance(source, str):
+                sources.append(source)
+            else:
+                sources.append(replace(source, epoch=epoch))
+                draws = draws or source.json_text_key_probs is not None
+        return replace(self, sources=tuple(sources)) if draws else self
 
     def read(self, key: str, members: Mapping[str, bytes | int]) -> str:
         """Return the caption. Raises Dropped or StageError with the reason of the last source that had a member.
@@ -98,7 +100,7 @@ class Captions:
         ``members``: raw contents by field, or the size in bytes of a member that is too large to be
         read.
         """
-        trouble: Dropped | StageError = Dropped("no-caption")
+        failure: Dropped | StageError = Dropped("no-caption")
         for source in self._order(key):
             name = source if isinstance(source, str) else source.source
             data = members.get(name)
@@ -111,10 +113,11 @@ class Captions:
                     return self._text(name, data)
                 return source.caption(key, data)
             except (Dropped, StageError) as error:
-                trouble = error
-        raise trouble
+                failure = error
+        raise failure
 
     def _order(self, key: str) -> Iterable[str | JsonText]:
+        """Return the sources in the order in which they are tried for a sample."""
         if self.probs is None:
             return self.sources
         by_name = {_name_of(source): source for source in self.sources}
@@ -165,10 +168,9 @@ def captions_for(given: str | None, args: object, *, keep_empty: bool) -> Captio
         return parse_captions(given)
     key = getattr(args, "json_text_key", None)
     if key:
-        weights = getattr(args, "json_text_key_probs", None)
-        stage = JsonText(
-            key, tuple(weights) if weights else None, seed=int(getattr(args, "seed", 0))
-        )
+        weights = getattr(args, "json_text_key_probs", None) or None
+        seed = int(getattr(args, "seed", 0))
+        stage = JsonText(key, None if weights is None else tuple(weights), seed=seed)
         return Captions((stage,))
     names = alternatives(getattr(args, "text_key", None) or "txt")
     return Captions(tuple(name.lower() for name in names), keep_empty=keep_empty)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.stages.base import StageError

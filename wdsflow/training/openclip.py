@@ -5,16 +5,10 @@ Imports torch and open_clip_train.
 """
 
 import inspect
-import json
 import logging
-import os
-import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
-from hashlib import blake2b
-from math import inf
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,20 +23,15 @@ except ModuleNotFoundError as error:
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.versions import Buffers
-from wdsflow.readers.sidecar_facts import in_words
-from wdsflow.records.shard_counts import COUNTS
-from wdsflow.shards.shard import Shard, unsigned
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.text.secrets import redact
-from wdsflow.text.shell import quote_path
-from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import FeedColumns
-from wdsflow.training.feed.catalog.nothing_usable import nothing_usable
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.catalog.sample_counts import count_samples
 from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
-from wdsflow.training.feed.join.check_join import check_listed_join, check_some_match
+from wdsflow.training.feed.join.check_join import check_listed_join
 from wdsflow.training.feed.join.open_join import OpenedJoin, open_join
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
@@ -59,6 +48,8 @@ from wdsflow.training.orders.order import Order
 from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_options import FeedOptions, JoinError, SubsetError
+from .openclip_identity import feed_identity
+from .openclip_length import epoch_samples
 from .ranks import JobRank, current_rank, talks
 
 DataInfo = upstream.DataInfo
@@ -109,7 +100,6 @@ def get_data(
         SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed since, or nothing is kept.
     """
     naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
-    data_infos: dict[str, Any] = {}
     args = completed(args, vars(parse_args([])))
     pair: object = preprocess_fns
     if not isinstance(pair, Sequence) or len(pair) != 2:
@@ -117,6 +107,7 @@ def get_data(
             "preprocess_fns must be a pair: the transforms for training and for validation"
         )
     preprocess_train, preprocess_val = pair
+    data_infos: dict[str, Any] = {}
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
         make = _maker(args.train_data, args.dataset_type, options)
         data_infos["train"] = make(
@@ -158,21 +149,12 @@ def get_wds_dataset(
     """
     args = completed(args, vars(parse_args([])))
     _check_callables(preprocess_img, tokenizer, is_train=is_train)
-    if not (args.train_data if is_train else args.val_data):
+    data = args.train_data if is_train else args.val_data
+    if not data:
         raise ValueError(f"args names no shards: set {'train' if is_train else 'val'}_data")
+    options = options or FeedOptions()
     if naflex_data_config is not None or any(getattr(args, name, False) for name in _NOT_OURS):
-        if options is not None and options.ledger is not None and is_train:
-            raise SubsetError(
-                "NaFlex and text of variable length come from OpenCLIP's own loader, which reads no ledger"
-            )
-        if options is not None and options.join is not None and is_train:
-            raise JoinError(
-                "NaFlex and text of variable length come from OpenCLIP's own loader, which joins no table; "
-                "to write shards with its values: wdsflow graft --help"
-            )
-        # Its loader would run the commands of pipe: urls.
-        shard_list(args.train_data if is_train else args.val_data, options or FeedOptions())
-        _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")
+        _check_upstream(data, options, is_train=is_train)
         return _get_wds_dataset(
             args,
             preprocess_img,
@@ -182,7 +164,6 @@ def get_wds_dataset(
             tokenizer,
             naflex_data_config=naflex_data_config,
         )
-    options = options or FeedOptions()
     job_rank = current_rank(args)
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
     if is_train:
@@ -198,8 +179,6 @@ def get_wds_dataset(
     order, subset = _order(
         args, options, job_rank, source.catalog, join, is_train=is_train, floor=floor
     )
-    buffers = Buffers.from_environment()
-    shuffle = order.shuffle(buffers.samples) if isinstance(order, BalancedOrder) else buffers
     recipe = FeedRecipe(
         order=order,
         sources=(source,),
@@ -208,15 +187,38 @@ def get_wds_dataset(
         job_rank=job_rank,
         seed=int(args.seed),
         trains=is_train,
-        shuffle=shuffle if is_train else None,
+        shuffle=_shuffle(order) if is_train else None,
         processes=args.workers,
-        data=redact(data)
-        if isinstance(data := args.train_data if is_train else args.val_data, str)
-        else "",
+        data=redact(data) if isinstance(data, str) else "",
     )
-    loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
+    loader = Loader(recipe, epoch, feed_identity(args, recipe, limit, subset))
+    # In place of OpenCLIP's value that processes share.
     epoch_of_loader = SimpleNamespace(set_value=loader.set_epoch, get_value=lambda: loader.epoch)
     return DataInfo(dataloader=loader, shared_epoch=epoch_of_loader)
+
+
+def _check_upstream(data: Any, options: FeedOptions, *, is_train: bool) -> None:
+    """Check what OpenCLIP's own loader would ignore: a ledger, a table, and that ``pipe:`` urls are not allowed."""
+    if options.ledger is not None and is_train:
+        raise SubsetError(
+            "NaFlex and text of variable length come from OpenCLIP's own loader, which reads no ledger"
+        )
+    if options.join is not None and is_train:
+        raise JoinError(
+            "NaFlex and text of variable length come from OpenCLIP's own loader, which joins no table; "
+            "to write shards with its values: wdsflow graft --help"
+        )
+    # Its loader would run the commands of pipe: urls.
+    shard_list(data, options)
+    _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")
+
+
+def _shuffle(order: Order) -> Buffers | None:
+    """Return the buffers in which samples of training are shuffled; None if the order of shards is kept."""
+    buffers = Buffers.from_environment()
+    if isinstance(order, BalancedOrder):
+        return order.shuffle(buffers.samples)
+    return buffers
 
 
 def _check_callables(preprocess: object, tokenizer: object, *, is_train: bool) -> None:
@@ -259,18 +261,16 @@ def _order(
             batch_size=args.batch_size,
             samples=samples,
         ), None
-    factors, resampled = args.train_data_upsampling_factors, bool(args.dataset_resampled)
+    factors = args.train_data_upsampling_factors
+    resampled = bool(args.dataset_resampled)
     urls, weights = weighted_list(args.train_data, factors, options, resampled=resampled)
     subset: Subset | None = None
     if options.ledger is not None:
-        subset = Subset(
-            urls,
-            weights,
-            job_rank,
-            options,
-            args.train_data if isinstance(args.train_data, str) else "",
-        )
-        urls, weights, catalog.view = subset.urls, subset.weights, subset.view
+        data = args.train_data if isinstance(args.train_data, str) else ""
+        subset = Subset(urls, weights, job_rank, options, data)
+        urls = subset.urls
+        weights = subset.weights
+        catalog.view = subset.view
     if join is not None:
         join.begin(urls)
     if options.schedule == "balanced":
@@ -283,7 +283,7 @@ def _order(
         job_rank=job_rank,
         workers=args.workers,
         batch_size=args.batch_size,
-        samples=_samples(args, urls, catalog, job_rank, options),
+        samples=epoch_samples(args, urls, catalog, job_rank, options),
         seed=int(args.seed),
         floor=floor,
         buffers=Buffers.from_environment(),
@@ -293,7 +293,8 @@ def _order(
     try:
         return OpenClipOrder(urls, work), subset
     except AssertionError as error:
-        fewer, balanced = argument(options, "workers"), command(options, schedule="balanced")
+        fewer = argument(options, "workers")
+        balanced = command(options, schedule="balanced")
         raise AssertionError(
             f"{error}\nTo fix it:\n  fewer workers than {args.workers} ({fewer})\n  one share for all workers: {balanced}"
         ) from None
@@ -324,127 +325,3 @@ def _balanced(
         last=last,
         memory=options.memory_bytes,
     )
-
-
-def _samples(
-    args: Namespace,
-    urls: Sequence[Shard],
-    catalog: Catalog,
-    job_rank: JobRank,
-    options: FeedOptions,
-) -> float:
-    """Return the number of samples in an epoch: given, from a file next to the shards, or counted."""
-    known = _known_size(args, urls, options)
-    if known is not None:
-        _check_join(urls, catalog, job_rank, options)
-        return known
-    started = time.perf_counter()
-    counted = sum(count_samples(catalog, urls, job_rank, options, exact=False))
-    if catalog.join is not None:
-        check_listed_join(catalog.join, job_rank, options)
-    if not counted:
-        raise nothing_usable(catalog, urls, job_rank, options)
-    _log.info(
-        "counted %s samples in %s in %.1f s",
-        f"{counted:,}",
-        how_many(len(urls), "shard"),
-        time.perf_counter() - started,
-    )
-    return counted
-
-
-def _known_size(args: Namespace, urls: Sequence[Shard], options: FeedOptions) -> float | None:
-    """Return the number of samples in an epoch, if it is given, or in a file next to the shards."""
-    if args.train_num_samples is not None:
-        return float(args.train_num_samples)
-    is_whole = options.ledger is None and not options.join_drop_unmatched
-    if isinstance(args.train_data, str) and args.train_data.count("::") == 0 and is_whole:
-        return _stored_size(args.train_data, len(urls))
-    return None
-
-
-def _check_join(
-    urls: Sequence[Shard], catalog: Catalog, job_rank: JobRank, options: FeedOptions
-) -> None:
-    """Check the join of samples that need not be counted; all of them are listed only to find ambiguous ones."""
-    if catalog.join is None:
-        return
-    if options.join_ambiguous == "refuse":
-        count_samples(catalog, urls, job_rank, options, exact=False)
-        check_listed_join(catalog.join, job_rank, options)
-    else:
-        check_some_match(catalog.join, catalog, urls, job_rank, options)
-
-
-def _stored_size(data: str, shards: int) -> float | None:
-    """Return the samples by ``sizes.json`` or ``__len__`` next to the shards; None if unusable, where OpenCLIP fails."""
-    folder = os.path.dirname(data) or "."
-    try:
-        stored, listed = upstream.get_dataset_size(data)
-        sizes = Path(folder, COUNTS[0])
-        if (
-            sizes.is_file()
-            and min(map(int, json.loads(sizes.read_bytes()).values()), default=0) < 0
-        ):
-            raise ValueError("it has a negative count")
-        size = float(stored or 0)
-    except (
-        OSError,
-        LookupError,
-        ValueError,
-        TypeError,
-        ArithmeticError,
-        SyntaxError,
-        RecursionError,
-    ) as error:
-        reason = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
-        file = next(
-            (name for name in COUNTS if os.path.isfile(os.path.join(folder, name))), COUNTS[0]
-        )
-        _log.warning(
-            "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --restart",
-            os.path.join(folder, file),
-            reason,
-            quote_path(folder),
-        )
-        return None
-    return size if listed == shards and 0 < size < inf else None
-
-
-def _identity(
-    args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None
-) -> dict[str, object]:
-    """Return everything that determines the batches, for ``load_state_dict`` to compare."""
-    options, order, columns = recipe.options, recipe.order, recipe.sources[0].columns
-    join = recipe.sources[0].join
-    data = args.train_data if recipe.trains else args.val_data
-    named = [
-        redact(unsigned(part)) for part in (data.split("::") if isinstance(data, str) else data)
-    ]
-    urls = repr("::".join(named) if isinstance(data, str) else named)
-    common = {
-        "schedule": order.name,
-        "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),
-        "ledger": options.ledger if subset else None,
-        "where": subset.where if subset else None,
-        "kept samples": subset.digest if subset else None,
-        "join": join.identity() if join else None,
-        "shards": order.shards,
-        "seed": recipe.seed,
-        "caption": str(columns.captions),
-        "image": ";".join(columns.image),
-        "decode": f"{options.decode} {options.k}",
-        "max pixels": limit,
-        "shuffle": list(vars(recipe.shuffle).values()) if recipe.shuffle else None,
-    }
-    if isinstance(order, BalancedOrder):
-        return {**common, "samples": order.length, "streams": order.most_streams}
-    return {
-        **common,
-        "batches": order.num_batches,
-        "batch size": recipe.batch_size,
-        "workers": order.streams,
-        "rank": recipe.job_rank.rank,
-        "ranks": recipe.job_rank.world_size,
-        "upsampling factors": args.train_data_upsampling_factors if recipe.trains else None,
-    }

@@ -123,36 +123,20 @@ def open_source(
 ) -> OpenedSource:
     """Count the usable samples of a source, and describe how they are made."""
     _check(source)
-    ledger = None if source.ledger is None else os.fspath(source.ledger)
-    fields = source.fields or ()
-    options = replace(
-        options,
-        ledger=ledger,
-        where=source.where,
-        fields=field_names(fields),
-        join=source.join,
-        join_on=source.join_on or options.join_on,
-        join_set=source.join_set or (),
-        caption_probs=source.caption_probs,
-    )
-    columns = (
-        FeedColumns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
-    ).weighted(options.weights)
+    options = _options_of(source, options)
+    columns = _columns_of(source).weighted(options.weights)
     join = open_join(options, columns.captions)
-    made = FeedSource.of(
-        columns,
-        source.transform or as_rgb,
-        source.tokenizer,
-        options,
-        options.max_pixels,
-        None if join is None else join.fields,
+    joined = None if join is None else join.fields
+    transform = source.transform or as_rgb
+    feed_source = FeedSource.of(
+        columns, transform, source.tokenizer, options, options.max_pixels, joined
     )
     patterns = _patterns(shards)
     urls = shard_list(patterns, options)
     data = redact("::".join(patterns))
-    catalog = made.catalog
-    subset = None
-    if ledger is not None:
+    catalog = feed_source.catalog
+    subset: Subset | None = None
+    if options.ledger is not None:
         subset = Subset(urls, None, job_rank, options, data)
         urls = subset.urls
         catalog.view = subset.view
@@ -173,10 +157,32 @@ def open_source(
         "caption probs": options.caption_probs,
         "where": source.where,
         "kept samples": subset.digest if subset else None,
-        "join": join.fields.identity() if join else None,
+        "join": joined.identity() if joined else None,
     }
-    mixed = MixedSource(tuple(zip(urls, counts, strict=True)), source.weight, source.end == "stop")
-    return OpenedSource(data, mixed, made, identity)
+    shards_with_counts = tuple(zip(urls, counts, strict=True))
+    mixed = MixedSource(shards_with_counts, source.weight, ends=source.end == "stop")
+    return OpenedSource(data, mixed, feed_source, identity)
+
+
+def _options_of(source: WeightedSource, options: FeedOptions) -> FeedOptions:
+    """Return the options of a feed with those of one source."""
+    return replace(
+        options,
+        ledger=None if source.ledger is None else os.fspath(source.ledger),
+        where=source.where,
+        fields=field_names(source.fields or ()),
+        join=source.join,
+        join_on=source.join_on or options.join_on,
+        join_set=source.join_set or (),
+        caption_probs=source.caption_probs,
+    )
+
+
+def _columns_of(source: WeightedSource) -> FeedColumns:
+    """Return what a batch consists of: what a map returns, or columns of fields."""
+    if source.map:
+        return FeedColumns((), None, order=(0,), map=source.map)
+    return parse_fields(source.fields or ())
 
 
 def _check(source: WeightedSource) -> None:
@@ -217,15 +223,19 @@ def check_together(opened: Sequence[OpenedSource]) -> None:
     if not sum(weights) < inf or min(weights) <= 0:
         raise FeedError(f"weights are {', '.join(map(str, weights))}; each must be above 0")
 
-    def layout(one: FeedColumns) -> tuple[object, ...]:
-        return one.map is not None, one.names, [min(number, 0) for number in one.order]
-
-    if any(layout(source.source.columns) != layout(opened[0].source.columns) for source in opened):
+    layouts = [_layout(source.source.columns) for source in opened]
+    if any(layout != layouts[0] for layout in layouts):
         raise FeedError(
             "the sources have fields that make no common batch: give each the same number of fields, with image and caption "
             "at the same places, or a map that returns the same"
         )
     _report_overlap(opened)
+
+
+def _layout(columns: FeedColumns) -> tuple[object, ...]:
+    """Return what must be the same in all sources: image and caption are numbers below 0, others may differ."""
+    positions = [min(number, 0) for number in columns.order]
+    return columns.map is not None, columns.names, positions
 
 
 def report_length(order: BalancedOrder, opened: Sequence[OpenedSource], *, given: bool) -> None:
@@ -237,11 +247,13 @@ def report_length(order: BalancedOrder, opened: Sequence[OpenedSource], *, given
     if given or order.length <= _LONG * samples:
         return
     last = _ends_epoch(opened)
-    until = (
-        f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
+    name, weight = escape(last.data, 100), last.mixed.weight
+    reason = f"it lasts until {name}, of weight {weight:g}, has been given"
+    length = f"an epoch has {order.length:,} samples, of {samples:,}"
+    say(
+        WARNING,
+        f"feed: {length}: {reason}. For a shorter one, set epoch_samples={samples}",
     )
-    long = f"an epoch has {order.length:,} samples, of {samples:,}: {until}"
-    say(WARNING, f"feed: {long}. For a shorter one, set epoch_samples={samples}")
 
 
 def _ends_epoch(opened: Sequence[OpenedSource]) -> OpenedSource:
@@ -263,11 +275,10 @@ def _report_overlap(opened: Iterable[OpenedSource]) -> None:
         for url, _ in source.mixed.shards:
             path = url.path
             used[os.path.realpath(path) if path else url].add(source.data)
-    twice = {shard: sources for shard, sources in used.items() if len(sources) > 1}
-    if twice:
-        shard, sources = next(iter(twice.items()))
-        of = " and ".join(escape(name, 100) for name in sorted(sources))
-        say(
-            WARNING,
-            f"feed: {how_many(len(twice), 'shard')} in several sources, first: {escape(shard, 200)} in {of}",
-        )
+    shared = [(shard, sources) for shard, sources in used.items() if len(sources) > 1]
+    if shared:
+        shard, sources = shared[0]
+        first = escape(shard, 200)
+        names = " and ".join(escape(name, 100) for name in sorted(sources))
+        count = how_many(len(shared), "shard")
+        say(WARNING, f"feed: {count} in several sources, first: {first} in {names}")

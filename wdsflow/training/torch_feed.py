@@ -124,11 +124,11 @@ def feed(
     # A copy: debuggers add to it.
     given = dict(locals())
     try:
-        batch_size, seed = whole_number("batch_size", batch_size, 1), whole_number("seed", seed)
+        batch_size = whole_number("batch_size", batch_size, 1)
+        seed = whole_number("seed", seed)
         buffer = _shuffle_buffer(shuffle)
-        epoch_samples = (
-            None if epoch_samples is None else whole_number("epoch_samples", epoch_samples, 1)
-        )
+        if epoch_samples is not None:
+            epoch_samples = whole_number("epoch_samples", epoch_samples, 1)
         job_rank = _job_rank(rank, world_size)
     except (TypeError, ValueError) as error:
         raise FeedError(str(error)) from None
@@ -154,18 +154,16 @@ def feed(
             cache=None if cache is None else os.fspath(cache),
             cache_size=cache_size,
         )
-        opened = [
-            open_source(data, source, job_rank, options)
-            for data, source in named_sources(shards, usual)
-        ]
+        sources = named_sources(shards, usual)
+        opened = [open_source(data, source, job_rank, options) for data, source in sources]
         check_together(opened)
         order = _order(
             opened, options, job_rank, batch_size, seed, buffer, epoch_samples, drop_last=drop_last
         )
         report_length(order, opened, given=epoch_samples is not None)
-        made = _loader(order, opened, options, shuffle=buffer, rank_detected=rank is None)
-        made.again = partial(feed, **given | job_rank._asdict())
-        return made
+        loader = _loader(order, opened, options, shuffle=buffer, rank_detected=rank is None)
+        loader.again = partial(feed, **given | job_rank._asdict())
+        return loader
     except ValueError as error:
         if isinstance(error, FeedStopped):
             raise

@@ -48,7 +48,7 @@ def _filter(paths: Sequence[str], options: Any, clock: Callable[[], Any]) -> dic
     with tempfile.TemporaryDirectory(
         prefix="wdsflow-bench-", dir=os.path.dirname(os.path.dirname(paths[0]))
     ) as folder:
-        begun = clock()
+        timer = clock()
         report = filter_shards(paths, folder, Recipe(where=WHERE), options)
-        result: dict[str, Any] = begun.stop(samples=report.total("samples"))
+        result: dict[str, Any] = timer.stop(samples=report.total("samples"))
     return result

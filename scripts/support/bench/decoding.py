@@ -16,15 +16,15 @@ SIDE = 224
 
 def pictures(paths: list[str]) -> list[bytes]:
     """Return the contents of all jpg members."""
-    found = []
+    contents = []
     for path in paths:
         with tarfile.open(path) as tar:
             for member in tar:
                 if member.name.endswith(".jpg"):
                     file = tar.extractfile(member)
                     assert file is not None
-                    found.append(file.read())
-    return found
+                    contents.append(file.read())
+    return contents
 
 
 def ours(mode: Literal["fast", "exact"]) -> Callable[[bytes], Any]:
@@ -76,12 +76,12 @@ def run(name: str, paths: list[str], clock: Callable[[], Any]) -> dict[str, Any]
     work = WORKS[name]()
     data = pictures(paths)
     work(_small())
-    before = _peak()
+    peak_before = _peak()
     started = clock()
     for picture in data:
         work(picture)
     result: dict[str, Any] = started.stop(samples=len(data))
-    return result | {"extra_mb": (_peak() - before) / 1e6}
+    return result | {"extra_mb": (_peak() - peak_before) / 1e6}
 
 
 def _small() -> bytes:

@@ -20,20 +20,20 @@ def measure(paths: list[str]) -> dict[str, float]:
     x 224. Pictures that are equal in both modes (their PSNR is infinite) are counted, and stay out
     of the mean.
     """
-    found = []
+    psnrs = []
     for fast, exact in zip(pictures(paths, "fast"), pictures(paths, "exact"), strict=True):
         difference = (fast - exact).double()
         levels = [255 * std * difference[channel] for channel, std in enumerate(STD)]
         error = fmean(float(level.square().mean()) for level in levels)
-        found.append(10 * math.log10(255**2 / error) if error > 1e-6 else math.inf)
-    differ = [psnr for psnr in found if math.isfinite(psnr)]
+        psnrs.append(10 * math.log10(255**2 / error) if error > 1e-6 else math.inf)
+    differ = [psnr for psnr in psnrs if math.isfinite(psnr)]
     if not differ:
         raise SystemExit("all pictures are equal in both modes")
     return {
         "psnr": fmean(differ),
         "least": min(differ),
         "differ": len(differ),
-        "pictures": len(found),
+        "pictures": len(psnrs),
     }
 
 

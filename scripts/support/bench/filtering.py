@@ -20,7 +20,7 @@ MakeClock = Callable[[], Any]
 
 
 @contextmanager
-def beside(paths: Sequence[str]) -> Iterator[str]:
+def folder_near(paths: Sequence[str]) -> Iterator[str]:
     """Make a folder for outputs on the disk of the shards, for as long as it is used."""
     with tempfile.TemporaryDirectory(
         prefix="filtering-", dir=os.path.dirname(os.path.dirname(paths[0]))
@@ -32,17 +32,17 @@ def ours(paths: Sequence[str], clock: MakeClock, where: str = WHERE) -> dict[str
     """`wdsflow filter`, in one process."""
     from wdsflow.filtering.run_filter import filter_shards
 
-    recipe, options = ready(where)
-    with beside(paths) as folder:
-        begun = clock()
+    recipe, options = recipe_and_options(where)
+    with folder_near(paths) as folder:
+        timer = clock()
         report = filter_shards(paths, folder, recipe, options)
-        result: dict[str, Any] = begun.stop(
+        result: dict[str, Any] = timer.stop(
             samples=report.total("samples"), seen=report.total("kept")
         )
     return result
 
 
-def ready(where: str) -> tuple[Any, Any]:
+def recipe_and_options(where: str) -> tuple[Any, Any]:
     """Import what a run needs; return its recipe and options."""
     import duckdb
     import xxhash
@@ -63,8 +63,8 @@ def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     from webdataset import TarWriter, WebDataset
 
     Image.init()
-    with beside(paths) as folder:
-        begun = clock()
+    with folder_near(paths) as folder:
+        timer = clock()
         samples = kept = 0
         for path in paths:
             with TarWriter(os.path.join(folder, os.path.basename(path)), encoder=False) as tar:
@@ -77,7 +77,7 @@ def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
                         del sample["__url__"], sample["__local_path__"]
                         tar.write(sample)
                         kept += 1
-        result: dict[str, Any] = begun.stop(samples=samples, seen=kept)
+        result: dict[str, Any] = timer.stop(samples=samples, seen=kept)
     return result
 
 
@@ -86,10 +86,10 @@ def by_ledger(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     with scored(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import filter_shards
 
-        begun = clock()
+        timer = clock()
         report = filter_shards(paths, os.path.join(folder, "kept"), recipe, options, ledger=scores)
         written = _size(os.path.join(folder, "kept"))
-        result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=written)
+        result: dict[str, Any] = timer.stop(samples=report.total("samples"), seen=written)
     return result
 
 
@@ -103,9 +103,9 @@ def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
         names = [entry.path for entry in os.scandir(source) if entry.name.endswith(".tar")]
         subprocess.run(["cat", *names], stdout=subprocess.DEVNULL, check=True)
         os.mkdir(target)
-        begun = clock()
+        timer = clock()
         subprocess.run(["cp", *names, target], check=True)
-        result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=_size(target))
+        result: dict[str, Any] = timer.stop(samples=report.total("samples"), seen=_size(target))
     return result
 
 
@@ -114,8 +114,8 @@ def scored(paths: Sequence[str]) -> Iterator[tuple[str, str, Any, Any]]:
     """Score shards; give a folder for outputs, that of the scores, the recipe and the options."""
     from wdsflow.filtering.run_filter import measure_shards
 
-    recipe, options = ready(WHERE)
-    with beside(paths) as folder:
+    recipe, options = recipe_and_options(WHERE)
+    with folder_near(paths) as folder:
         scores = os.path.join(folder, "scored")
         measure_shards(paths, scores, recipe, options)
         yield folder, scores, recipe, options

@@ -8,17 +8,17 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from support.bench.filtering import MakeClock, beside
+from support.bench.filtering import MakeClock, folder_near
 
 
 def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """`wdsflow graft`, in one process, with the two threads that are its default."""
     _import()
-    with beside(paths) as folder:
+    with folder_near(paths) as folder:
         table = caption_table(paths, folder)
-        begun = clock()
+        timer = clock()
         report = _graft(paths, folder, table)
-        result: dict[str, Any] = begun.stop(samples=report.total("matched"))
+        result: dict[str, Any] = timer.stop(samples=report.total("matched"))
     return result
 
 

@@ -80,11 +80,11 @@ def _tower(config: dict[str, Any], embed: int) -> dict[str, Any]:
 def _converted(state: dict[str, Any]) -> dict[str, Any]:
     import torch
 
-    found = {_OTHERS[name]: value for name, value in state.items() if name in _OTHERS}
+    converted = {_OTHERS[name]: value for name, value in state.items() if name in _OTHERS}
     # As in trained models: Data-Juicer takes it for granted.
-    found["logit_scale"] = torch.tensor(100.0).log()
-    found["text_projection.weight"] = state["text_projection"].T.contiguous()
-    found["visual_projection.weight"] = state["visual.proj"].T.contiguous()
+    converted["logit_scale"] = torch.tensor(100.0).log()
+    converted["text_projection.weight"] = state["text_projection"].T.contiguous()
+    converted["visual_projection.weight"] = state["visual.proj"].T.contiguous()
     for name, value in state.items():
         tower, _, rest = name.partition("transformer.resblocks.")
         if not rest:
@@ -92,14 +92,13 @@ def _converted(state: dict[str, Any]) -> dict[str, Any]:
         number, _, part = rest.partition(".")
         layer = f"{'vision' if tower else 'text'}_model.encoder.layers.{number}"
         if part.startswith("attn.in_proj_"):
-            for which, third in zip("qkv", value.chunk(3), strict=True):
-                found[f"{layer}.self_attn.{which}_proj.{part.removeprefix('attn.in_proj_')}"] = (
-                    third.contiguous()
-                )
+            for projection, weights in zip("qkv", value.chunk(3), strict=True):
+                kind = part.removeprefix("attn.in_proj_")
+                converted[f"{layer}.self_attn.{projection}_proj.{kind}"] = weights.contiguous()
         else:
             stem, _, kind = part.rpartition(".")
-            found[f"{layer}.{_LAYERS[stem]}.{kind}"] = value
-    return found
+            converted[f"{layer}.{_LAYERS[stem]}.{kind}"] = value
+    return converted
 
 
 def _write_processor(folder: Path, side: int, context: int, vocabulary: Path) -> None:

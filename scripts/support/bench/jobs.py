@@ -137,9 +137,9 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "resize-fast-psnr": lambda paths: resizing.fidelity(paths, "fast"),
     "resize-exact-psnr": lambda paths: resizing.fidelity(paths, "exact"),
     **{
-        f"{place}-{work}": functools.partial(remote.run, work, place, clock=Clock)
+        f"{location}-{work}": functools.partial(remote.run, work, location, clock=Clock)
         for work in ("names", "filter", "feed", "cached")
-        for place in ("store", "here")
+        for location in ("store", "here")
     },
     **{
         f"later-epoch-{work}": functools.partial(later_epochs.run, work, clock=Clock)

@@ -87,16 +87,16 @@ def run(lines: str, fused: bool) -> dict[str, Any]:
         config = Path(folder, "recipe.json")
         config.write_text(json.dumps(recipe))
         executor = DefaultExecutor(init_configs(["--config", str(config)]))
-        wall, cpu = time.perf_counter(), _cpu()
+        start, cpu_before = time.perf_counter(), _cpu()
         executor.run()
-        wall, cpu = time.perf_counter() - wall, _cpu() - cpu
+        seconds, cpu = time.perf_counter() - start, _cpu() - cpu_before
         kept = len(out.read_text().splitlines()) if out.exists() else 0
-    return {"seconds": wall, "cpu_seconds": cpu, "seen": kept}
+    return {"seconds": seconds, "cpu_seconds": cpu, "seen": kept}
 
 
 def _cpu() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 if __name__ == "__main__":

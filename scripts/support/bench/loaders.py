@@ -33,9 +33,8 @@ def run_loader(name: str, plan: Plan, set_name: str, paths: list[str], samples: 
     workers = plan.workers or best_workers(set_name, plan, paths, samples)
     workers = min(workers, len(paths) * plan.times)
     plan = dataclasses.replace(plan, workers=workers)
-    return run(command(name, plan, paths, samples), watch=plan.measure == "peak") | {
-        "workers": workers
-    }
+    figures = run(command(name, plan, paths, samples), watch=plan.measure == "peak")
+    return figures | {"workers": workers}
 
 
 def run_fidelity(paths: list[str]) -> Result:
@@ -48,25 +47,25 @@ def best_workers(set_name: str, plan: Plan, paths: list[str], samples: int) -> i
     key = set_name, plan.train
     if key not in _best:
         cores = os.cpu_count() or 1
-        found: dict[int, float] = {}
+        rates: dict[int, float] = {}
 
         def trial(workers: int) -> float:
             times = max(4, plan.times, -(-workers // len(paths)))
             short = Plan(
                 "rate", train=plan.train, batch=32, workers=workers, seconds=3, times=times
             )
-            found[workers] = run(command("open_clip", short, paths, samples))["samples_per_s"]
-            return found[workers]
+            rates[workers] = run(command("open_clip", short, paths, samples))["samples_per_s"]
+            return rates[workers]
 
         more = max(cores + 1, cores * 3 // 2)
         trial(2 * cores if trial(more) > trial(cores) else max(1, cores // 2))
-        _best[key] = dict(sorted(found.items()))
+        _best[key] = dict(sorted(rates.items()))
         speeds = ", ".join(
             f"{workers} workers {speed:.3g}/s" for workers, speed in _best[key].items()
         )
         print(f"open_clip, {set_name}{'' if plan.train else ', evaluation'}: {speeds}", flush=True)
-    found = _best[key]
-    return max(found, key=lambda workers: found[workers])
+    rates = _best[key]
+    return max(rates, key=lambda workers: rates[workers])
 
 
 def trials(set_name: str, plan: Plan | None) -> dict[int, float]:
@@ -113,27 +112,29 @@ def run(arguments: list[str], *, watch: bool = False) -> Result:
 
 def peak_memory(process: subprocess.Popen[str]) -> float:
     """Return the most memory that a process and its children had at a time, in MB, until it ends."""
-    root, peak, until = psutil.Process(process.pid), 0, time.monotonic() + PATIENCE
+    root = psutil.Process(process.pid)
+    peak = 0
+    until = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < until:
-        held = 0
+        memory = 0
         with contextlib.suppress(psutil.Error):
-            for each in [root, *root.children(recursive=True)]:
+            for member in [root, *root.children(recursive=True)]:
                 with contextlib.suppress(psutil.Error, OSError):
-                    held += proportional(each)
-        peak = max(peak, held)
+                    memory += proportional(member)
+        peak = max(peak, memory)
         time.sleep(INTERVAL)
     return peak / 1e6
 
 
 def proportional(process: psutil.Process) -> int:
-    """Return a process's own pages and its share of those that several have; own ones alone where only they are known."""
+    """Return a process's own pages and its share of those that several have; only its own if the system reports no shares."""
     memory = process.memory_full_info()
     return int(getattr(memory, "pss", memory.uss))
 
 
 def shards_in(folder: Path) -> list[str]:
     """Return the shards of a folder."""
-    found = sorted(str(path) for path in folder.resolve().glob("*.tar"))
-    if not found:
+    paths = sorted(str(path) for path in folder.resolve().glob("*.tar"))
+    if not paths:
         raise SystemExit(f"no .tar in {folder}")
-    return found
+    return paths

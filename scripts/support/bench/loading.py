@@ -53,10 +53,14 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
     args = parse_args([])
     args.train_data = args.val_data = "::".join(urls)
     # None: all of them, for an evaluation.
-    args.train_num_samples, args.dataset_type = samples or None, "webdataset"
-    args.workers, args.batch_size, args.world_size, args.rank = plan.workers, plan.batch, 1, 0
+    args.train_num_samples = samples or None
+    args.dataset_type = "webdataset"
+    args.workers = plan.workers
+    args.batch_size = plan.batch
+    args.world_size = 1
+    args.rank = 0
     transform = open_clip.image_transform(SIDE, is_train=plan.train)
-    given = {"is_train": plan.train, "tokenizer": open_clip.get_tokenizer("ViT-B-32")}
+    settings = {"is_train": plan.train, "tokenizer": open_clip.get_tokenizer("ViT-B-32")}
     torch.manual_seed(0)
     if plan.measure == "rate":
         # The stride of both from the beginning: until the shuffle buffer is full two samples are
@@ -64,7 +68,7 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
         data._SAMPLE_SHUFFLE_SIZE = data._SAMPLE_SHUFFLE_INITIAL  # noqa: SLF001
         os.environ["OPENCLIP_WDS_SAMPLE_SHUFFLE_SIZE"] = str(data._SAMPLE_SHUFFLE_INITIAL)  # noqa: SLF001
     if name in {"open_clip", "open_clip-main"}:
-        return functools.partial(data.get_wds_dataset, args, transform, **given)
+        return functools.partial(data.get_wds_dataset, args, transform, **settings)
     from wdsflow.training.feed_options import FeedOptions
     from wdsflow.training.openclip import get_wds_dataset
 
@@ -75,7 +79,7 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
     elif name == "wdsflow-joined":
         more = joined_captions(sorted(set(urls)))
     options = FeedOptions(decode=plan.decode, status_every=0.0, **more)
-    return functools.partial(get_wds_dataset, args, transform, **given, options=options)
+    return functools.partial(get_wds_dataset, args, transform, **settings, options=options)
 
 
 def half_of(urls: list[str]) -> dict[str, str]:
@@ -120,15 +124,23 @@ def rate(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
     workers = max(1, plan.workers)
     check(next(batches), plan)
     skip(batches, 2 * workers - 1 if plan.batch < 256 else workers - 1)
-    start, cpu, own, rounds = time.perf_counter(), cpu_seconds(), time.process_time(), 0
+    start = time.perf_counter()
+    cpu_before = cpu_seconds()
+    own_cpu_before = time.process_time()
+    rounds = 0
     while not rounds or time.perf_counter() - start < plan.seconds:
         skip(batches, workers)
         rounds += 1
-    seconds, samples = time.perf_counter() - start, rounds * workers * plan.batch
-    own = time.process_time() - own
-    cpu_ms = (cpu_seconds() - cpu) * 1000 / samples
-    per_s = {"samples_per_s": samples / seconds, "handed_per_s": samples / own}
-    return {"seconds": seconds, "cpu_ms_per_sample": cpu_ms, **per_s}
+    seconds = time.perf_counter() - start
+    own_cpu = time.process_time() - own_cpu_before
+    cpu = cpu_seconds() - cpu_before
+    samples = rounds * workers * plan.batch
+    return {
+        "seconds": seconds,
+        "cpu_ms_per_sample": cpu * 1000 / samples,
+        "samples_per_s": samples / seconds,
+        "handed_per_s": samples / own_cpu,
+    }
 
 
 def first(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
@@ -142,19 +154,25 @@ def first(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
 
 def epoch(make: Callable[[], Any], plan: Plan) -> dict[str, float]:
     """One epoch from its beginning to its end; who started this process looks at the memory."""
-    start, seen = time.perf_counter(), 0
+    start = time.perf_counter()
+    samples = 0
     for batch in make().dataloader:
         if plan.train:
             check(batch, plan)
-        seen += len(batch[0])
+        samples += len(batch[0])
+        # The next batch must not find this one in memory.
         del batch
-    return {"seconds": time.perf_counter() - start, "seen": seen}
+    return {"seconds": time.perf_counter() - start, "seen": samples}
 
 
 def cpu_seconds() -> float:
     """Return what this process and its workers have used so far."""
-    own = psutil.Process()
-    return sum(sum(each.cpu_times()[:2]) for each in (own, *own.children(recursive=True)))
+    process = psutil.Process()
+    total = 0.0
+    for member in (process, *process.children(recursive=True)):
+        user, system = member.cpu_times()[:2]
+        total += user + system
+    return total
 
 
 def skip(batches: Iterator[Any], count: int) -> None:
@@ -169,9 +187,9 @@ def check(batch: Any, plan: Plan) -> None:
 
     # The main branch names them.
     images, texts = (batch["image"], batch["text"]) if isinstance(batch, dict) else batch
-    found = images.shape, images.dtype, texts.shape
-    if found != ((plan.batch, 3, SIDE, SIDE), torch.float32, (plan.batch, CONTEXT)):
-        raise SystemExit(f"a batch is {found}")
+    layout = images.shape, images.dtype, texts.shape
+    if layout != ((plan.batch, 3, SIDE, SIDE), torch.float32, (plan.batch, CONTEXT)):
+        raise SystemExit(f"a batch is {layout}")
 
 
 MEASURES: dict[str, Callable[[Callable[[], Any], Plan], dict[str, float]]] = {
@@ -192,23 +210,24 @@ def end() -> None:
     os._exit(0)
 
 
-def main(given: dict[str, Any]) -> None:
+def main(request: dict[str, Any]) -> None:
     """Do what a plan says with one of the loaders."""
-    plan = Plan(**given["plan"])
-    paths, samples = given["paths"] * plan.times, given["samples"] * plan.times
-    make = loader(given["loader"], plan, paths, samples)
-    found = MEASURES[plan.measure](make, plan)
+    plan = Plan(**request["plan"])
+    paths = request["paths"] * plan.times
+    samples = request["samples"] * plan.times
+    make = loader(request["loader"], plan, paths, samples)
+    figures = MEASURES[plan.measure](make, plan)
     # Half of the samples are of use; dropping the others costs nothing here.
-    if given["loader"] == "wdsflow-dropped":
-        found["samples_per_s"] /= 2
-    print(json.dumps(found))
+    if request["loader"] == "wdsflow-dropped":
+        figures["samples_per_s"] /= 2
+    print(json.dumps(figures))
     end()
 
 
 def command(name: str, plan: Plan, paths: list[str], samples: int) -> list[str]:
     """Return what runs this in a process of its own; ``samples`` are those of the paths."""
-    given = {"loader": name, "plan": dataclasses.asdict(plan), "paths": paths, "samples": samples}
-    return [sys.executable, "-m", "support.bench.loading", json.dumps(given)]
+    request = {"loader": name, "plan": dataclasses.asdict(plan), "paths": paths, "samples": samples}
+    return [sys.executable, "-m", "support.bench.loading", json.dumps(request)]
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Material(NamedTuple):
 
     paths: list[str]
     samples: list[int]
-    what: str
+    source: str
 
 
 def main(arguments: list[str]) -> int:
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
     webdataset1 = ensure_webdataset1()
     rows: list[Row] = []
     peers: dict[str, list[Result]] = {}
-    known = {
+    header = {
         "date": time.strftime("%Y-%m-%d"),
         "machine": machine(),
         "versions": versions(webdataset1),
@@ -86,9 +86,9 @@ def main(arguments: list[str]) -> int:
         print(line(rows[-1]), flush=True)
         # After each, so that nothing measured is lost with an interrupted run.
         if options.json:
-            options.json.write_text(json.dumps({**known, "entries": rows}, indent=2) + "\n")
+            options.json.write_text(json.dumps({**header, "entries": rows}, indent=2) + "\n")
     if options.write_docs:
-        write_page({**known, "entries": rows}, PAGE)
+        write_page({**header, "entries": rows}, PAGE)
     return 0 if all(row["met"] for row in rows) else 1
 
 
@@ -97,61 +97,64 @@ def joined(files: list[Path], names: list[str]) -> Result:
     runs = [json.loads(file.read_text()) for file in files]
     if any(run["machine"] != runs[0]["machine"] for run in runs):
         raise SystemExit("these figures are of different machines")
-    found = {row["name"]: row for run in runs for row in run["entries"]}
-    versions = {name: number for run in runs for name, number in run["versions"].items()}
-    return {
-        **runs[-1],
-        "versions": versions,
-        "entries": [found[name] for name in names if name in found],
-    }
+    rows: dict[str, Row] = {}
+    versions: dict[str, str] = {}
+    for run in runs:
+        rows |= {row["name"]: row for row in run["entries"]}
+        versions |= run["versions"]
+    entries = [rows[name] for name in names if name in rows]
+    return {**runs[-1], "versions": versions, "entries": entries}
 
 
 def prepare(name: str, webdataset1: Path, photos: Path | None) -> Material:
     """Make a set of shards unless it is there."""
     if name == PHOTOS and photos is not None:
-        found = loaders.shards_in(photos)
-        return Material(
-            found,
-            [loaders.count_pictures([path]) for path in found],
-            "photographs given with --photos",
-        )
+        paths = loaders.shards_in(photos)
+        counts = [loaders.count_pictures([path]) for path in paths]
+        return Material(paths, counts, "photographs given with --photos")
     if name == mapping.ROWS_ONLY:
         return Material([], [mapping.ROWS], "rows")
     shard_count, samples = shards.SETS[name]
-    found = shards.paths(BENCH, name)
-    if not all(os.path.isfile(path) for path in found):
+    paths = shards.paths(BENCH, name)
+    if not all(os.path.isfile(path) for path in paths):
         start = time.monotonic()
         print(f"making .bench/{name} ... ", end="", flush=True)
         call([sys.executable, "-m", "support.bench.shards", str(BENCH), name], webdataset1)
         print(f"{time.monotonic() - start:.0f} s", flush=True)
-    return Material(
-        found, [samples] * shard_count, "photographs of 2 to 30 megapixels, made by the script"
-    )
+    source = "photographs of 2 to 30 megapixels, made by the script"
+    return Material(paths, [samples] * shard_count, source)
 
 
 def measure(
     entry: Entry, material: Material, peers: dict[str, list[Result]], webdataset1: Path
 ) -> Row:
     """Run ours and the peer in turn, and return the medians; ``peers`` holds what was measured of peers before."""
-    paths, samples = material.paths[: entry.first], sum(material.samples[: entry.first])
+    paths = material.paths[: entry.first]
+    samples = sum(material.samples[: entry.first])
     if not entry.cold:
         # The first run must not pay for the disk.
         run_job("read", paths, webdataset1)
-    ours, peer = [], list(peers.get(entry.peer_of or "", []))
+    ours: list[Result] = []
+    peer = list(peers.get(entry.peer_of or "", []))
     for number in range(entry.runs):
         ours.append(run(entry, entry.ours, paths * entry.times, samples * entry.times, webdataset1))
         if number >= len(peer):
             peer.append(run(entry, entry.peer, paths, samples, webdataset1))
-    expected = {each["seen"] * entry.times if "seen" in each else None for each in peer}
-    if len(expected | {each.get("seen") for each in ours}) > 1:
+    expected = {result["seen"] * entry.times if "seen" in result else None for result in peer}
+    if len(expected | {result.get("seen") for result in ours}) > 1:
         raise SystemExit(f"{entry.name}: the two saw different numbers of samples: {ours}, {peer}")
     peers[entry.name] = peer
-    ours_median, peer_median = (median(entry.measure, runs) for runs in (ours, peer))
-    # Else by how many times ours is faster.
-    ours_over_peer = entry.at_most or entry.unit in MORE_IS_BETTER
-    dividend, divisor = (ours_median, peer_median) if ours_over_peer else (peer_median, ours_median)
-    ratio = dividend / divisor if divisor else float("inf")
+    ours_median = median(entry.measure, ours)
+    peer_median = median(entry.measure, peer)
+    if entry.at_most or entry.unit in MORE_IS_BETTER:
+        ratio = ours_median / peer_median if peer_median else float("inf")
+    else:
+        # By how many times ours is faster.
+        ratio = peer_median / ours_median if ours_median else float("inf")
     judged = ours_median if entry.judged == "ours" else ratio
+    set_name = entry.shards
+    if set_name == PHOTOS:
+        set_name = f"{sum(material.samples)} {material.source}"
     return {
         "name": entry.name,
         "title": entry.title,
@@ -165,12 +168,10 @@ def measure(
         "met": judged <= entry.goal if entry.at_most else judged >= entry.goal,
         "ours_seconds": median("seconds", ours),
         "peer_seconds": median("seconds", peer),
-        "ours_runs": [each[entry.measure] for each in ours],
-        "peer_runs": [each[entry.measure] for each in peer],
+        "ours_runs": [result[entry.measure] for result in ours],
+        "peer_runs": [result[entry.measure] for result in peer],
         "samples": samples,
-        "shards": f"{sum(material.samples)} {material.what}"
-        if entry.shards == PHOTOS
-        else entry.shards,
+        "shards": set_name,
         "trials": loaders.trials(entry.shards, entry.plan),
         "ours_details": ours,
         "peer_details": peer,
@@ -179,7 +180,7 @@ def measure(
 
 def median(measure: str, runs: list[Result]) -> float:
     """Return the median of one figure over some runs."""
-    return float(statistics.median(each.get(measure, 0.0) for each in runs))
+    return float(statistics.median(result.get(measure, 0.0) for result in runs))
 
 
 def run(entry: Entry, job: str, paths: list[str], samples: int, webdataset1: Path) -> Result:
@@ -216,11 +217,12 @@ def run_job(job: str, paths: list[str], webdataset1: Path) -> Result:
 
 def run_tar(paths: list[str]) -> Result:
     """List the shards with GNU tar, one process a shard; their start is a millisecond each."""
-    before, start, names = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), 0
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    names = 0
     for path in paths:
-        names += subprocess.run(["tar", "tf", path], capture_output=True, check=True).stdout.count(
-            b"\n"
-        )
+        listing = subprocess.run(["tar", "tf", path], capture_output=True, check=True)
+        names += listing.stdout.count(b"\n")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
@@ -242,12 +244,12 @@ def call(command: list[str], webdataset1: Path) -> str:
     """Run a command with webdataset 1.x and this folder's parent on its path; return what it printed."""
     path = os.pathsep.join([str(webdataset1), str(ROOT / "scripts")])
     environment = os.environ | {"PYTHONPATH": path}
-    done = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False
     )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)[:200]}\n{done.stderr}")
-    return done.stdout
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)[:200]}\n{process.stderr}")
+    return process.stdout
 
 
 def versions(webdataset1: Path) -> dict[str, str]:
@@ -275,11 +277,8 @@ def line(row: Row) -> str:
     met = "met" if row["met"] else "MISSED"
     judged = f"{row['unit']}" if row["judged"] == "ours" else "x"
     figures = f"ours {row['ours']:.3g} {row['unit']}, peer {row['peer']:.3g} {row['unit']}, ratio {row['ratio']:.3g}"
-    both = [
-        cpu
-        for details in ("ours_details", "peer_details")
-        if (cpu := median("cpu_ms_per_sample", row[details]))
-    ]
-    if both:
-        figures += f" (CPU ms a sample {', '.join(f'{cpu:.3g}' for cpu in both)})"
+    cpu = [median("cpu_ms_per_sample", row[name]) for name in ("ours_details", "peer_details")]
+    measured = [f"{milliseconds:.3g}" for milliseconds in cpu if milliseconds]
+    if measured:
+        figures += f" (CPU ms a sample {', '.join(measured)})"
     return f"{row['name']:18} {figures}; goal {row['goal_is']} {row['goal']:g} {judged}: {met}"

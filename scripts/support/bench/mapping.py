@@ -76,26 +76,26 @@ def work(which: str, folder: str) -> dict[str, Any]:
             "pixels": [numpy.full((3, SIDE, SIDE), number, numpy.float32) for number in batch["id"]]
         }
 
-    begun = time.perf_counter()
+    start = time.perf_counter()
     if which == "map":
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
         try:
-            done = dataset.map(pictures, batched=True, cache_file_name=f"{folder}/map.arrow")
+            mapped = dataset.map(pictures, batched=True, cache_file_name=f"{folder}/map.arrow")
         except MemoryError as error:
             return {
                 "rows": 0,
                 "error": type(error).__name__,
-                "seconds": time.perf_counter() - begun,
+                "seconds": time.perf_counter() - start,
             }
     else:
         import wdsflow
 
-        done = wdsflow.bounded_map(dataset, pictures, CAP, folder=f"{folder}/rows")
-    seconds = time.perf_counter() - begun
-    assert done.with_format("numpy")[ROWS - 1]["pixels"].mean() == ROWS - 1
-    return {"rows": len(done), "seconds": seconds}
+        mapped = wdsflow.bounded_map(dataset, pictures, CAP, folder=f"{folder}/rows")
+    seconds = time.perf_counter() - start
+    assert mapped.with_format("numpy")[ROWS - 1]["pixels"].mean() == ROWS - 1
+    return {"rows": len(mapped), "seconds": seconds}
 
 
 if __name__ == "__main__":

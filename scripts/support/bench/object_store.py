@@ -44,11 +44,11 @@ class _Store(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with an object, a range of one, or a listing."""
-        asked = urlsplit(self.path)
+        url = urlsplit(self.path)
         time.sleep(self.latency)
-        bucket, _, name = unquote(asked.path).lstrip("/").partition("/")
+        bucket, _, name = unquote(url.path).lstrip("/").partition("/")
         if not name:
-            self._list(bucket, parse_qs(asked.query).get("prefix", [""])[0])
+            self._list(bucket, parse_qs(url.query).get("prefix", [""])[0])
             return
         try:
             file = os.open(os.path.join(self.folder, name), os.O_RDONLY)
@@ -63,19 +63,21 @@ class _Store(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def _send(self, file: int) -> None:
-        about = os.fstat(file)
-        size = about.st_size
+        status = os.fstat(file)
+        size = status.st_size
         headers = {
-            "ETag": f'"{about.st_mtime_ns:x}-{size:x}"',
-            "Last-Modified": formatdate(about.st_mtime, usegmt=True),
+            "ETag": f'"{status.st_mtime_ns:x}-{size:x}"',
+            "Last-Modified": formatdate(status.st_mtime, usegmt=True),
             "Accept-Ranges": "bytes",
         }
-        start, stop, status = 0, size, 200
-        if asked := self.headers.get("Range"):
-            first, _, last = asked.removeprefix("bytes=").partition("-")
-            start, stop, status = int(first), min(int(last or size - 1) + 1, size), 206
+        start, stop = 0, size
+        byte_range = self.headers.get("Range")
+        if byte_range:
+            first, _, last = byte_range.removeprefix("bytes=").partition("-")
+            start = int(first)
+            stop = min(int(last or size - 1) + 1, size)
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
-        self._begin(status, stop - start, headers)
+        self._begin(206 if byte_range else 200, stop - start, headers)
         while self.command == "GET" and start < stop:
             count = min(_SLICE, stop - start)
             self.line.pass_on(count)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.bench.filtering import MakeClock, beside
+from support.bench.filtering import MakeClock, folder_near
 
 
 def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
@@ -21,26 +21,26 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
     del orjson, xxhash, write_shard
     with loose(paths) as folder:
-        begun = clock()
+        timer = clock()
         report = pack_shards(str(folder / "table.jsonl"), folder.parent / "out")
-        result: dict[str, Any] = begun.stop(samples=report.samples)
+        result: dict[str, Any] = timer.stop(samples=report.samples)
     return result
 
 
 def tar(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """GNU tar, and sync."""
     with loose(paths) as folder:
-        begun = clock()
+        timer = clock()
         subprocess.run(["tar", "cf", "out.tar", folder.name], cwd=folder.parent, check=True)
         subprocess.run(["sync", "out.tar"], cwd=folder.parent, check=True)
-        result: dict[str, Any] = begun.stop()
+        result: dict[str, Any] = timer.stop()
     return result
 
 
 @contextmanager
 def loose(paths: Sequence[str]) -> Iterator[Path]:
     """Unpack the pictures of shards, and write a table of them with their captions."""
-    with beside(paths) as parent:
+    with folder_near(paths) as parent:
         folder = Path(parent, "files")
         rows = []
         for number, path in enumerate(paths):
@@ -50,8 +50,8 @@ def loose(paths: Sequence[str]) -> Iterator[Path]:
             for text in sorted(part.glob("*.txt")):
                 image = text.with_suffix(".jpg")
                 rows.append({"image": str(image.relative_to(folder)), "caption": text.read_text()})
-            for other in (*part.glob("*.txt"), *part.glob("*.json")):
-                other.unlink()
+            for member in (*part.glob("*.txt"), *part.glob("*.json")):
+                member.unlink()
         (folder / "table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         os.sync()
         yield folder

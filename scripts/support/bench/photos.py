@@ -3,6 +3,7 @@
 import io
 import random
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,13 @@ def damaged(jpeg: bytes, rng: random.Random, *, together: bool) -> bytes:
     """Overwrite 8 bytes of the entropy-coded data with random ones: 8 neighbours, or 8 anywhere."""
     start = jpeg.index(b"\xff\xda")
     start += 2 + struct.unpack_from(">H", jpeg, start + 2)[0]
-    at = rng.randrange(start, len(jpeg) - 2 - 8)
-    places = (
-        range(at, at + 8) if together else [rng.randrange(start, len(jpeg) - 2) for _ in range(8)]
-    )
+    first = rng.randrange(start, len(jpeg) - 2 - 8)
+    positions: Sequence[int] = range(first, first + 8)
+    if not together:
+        positions = [rng.randrange(start, len(jpeg) - 2) for _ in range(8)]
     data = bytearray(jpeg)
-    for place in places:
-        data[place] = rng.randrange(256)
+    for position in positions:
+        data[position] = rng.randrange(256)
     return bytes(data)
 
 

@@ -31,7 +31,7 @@ def ours(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, Any]:
 
 def ours_damaged(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, Any]:
     """The same on a shard of 1,000 samples, two of them damaged; ``lost`` are valid ones that did not stay."""
-    with filtering.beside(paths) as folder:
+    with filtering.folder_near(paths) as folder:
         shard = os.path.join(folder, "in", "0.tar")
         os.mkdir(os.path.dirname(shard))
         with tarfile.open(paths[0]) as source, tarfile.open(shard, "w") as target:
@@ -61,7 +61,11 @@ def balance(kept: int) -> dict[str, int]:
 
 
 def _damaged(data: bytes, number: int) -> bytes:
-    return _PAGE if number == PAGE else data[: len(data) // 2] if number == CUT else data
+    if number == PAGE:
+        return _PAGE
+    if number == CUT:
+        return data[: len(data) // 2]
+    return data
 
 
 def as_files(paths: Sequence[str], folder: Path, *, damaged: bool = False) -> str:
@@ -94,10 +98,10 @@ def data_juicer(paths: Sequence[str], folder: Path, *, damaged: bool) -> dict[st
     lines = as_files(paths, folder, damaged=damaged)
     script = str(Path(__file__).with_name("juicer_filters.py"))
     command = [str(ensure_juicer()), script, json.dumps([lines, not damaged])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"Data-Juicer ended with {done.returncode}\n{done.stderr[-4000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(f"Data-Juicer ended with {process.returncode}\n{process.stderr[-4000:]}")
+    result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     if damaged:
         result |= balance(result.pop("seen"))
     return result

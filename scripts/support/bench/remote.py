@@ -44,9 +44,9 @@ def names(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     from wdsflow.validate import check
 
     importlib.import_module("s3fs")
-    begun = clock()
+    timer = clock()
     report = check(paths, readers=["open-clip-3.3"], level="names")
-    result: dict[str, Any] = begun.stop(samples=report.evidence.samples)
+    result: dict[str, Any] = timer.stop(samples=report.evidence.samples)
     return result
 
 
@@ -56,10 +56,10 @@ def filtered(paths: Sequence[str], clock: MakeClock, folder: str) -> dict[str, A
     from wdsflow.filtering.run_options import RunOptions
 
     importlib.import_module("s3fs")
-    recipe, _ = filtering.ready(filtering.WHERE)
-    begun = clock()
+    recipe, _ = filtering.recipe_and_options(filtering.WHERE)
+    timer = clock()
     report = filter_shards(paths, folder, recipe, RunOptions())
-    result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=report.total("kept"))
+    result: dict[str, Any] = timer.stop(samples=report.total("samples"), seen=report.total("kept"))
     return result
 
 
@@ -73,8 +73,8 @@ def fed(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     transform = open_clip.image_transform(224, is_train=True)
     options = wdsflow.FeedOptions(status_every=0.0)
     feed = wdsflow.feed(paths, batch_size=256, transform=transform, options=options)
-    begun = clock()
-    result: dict[str, Any] = begun.stop(samples=sum(len(texts) for _, texts in feed))
+    timer = clock()
+    result: dict[str, Any] = timer.stop(samples=sum(len(texts) for _, texts in feed))
     feed.close()
     return result
 
@@ -96,15 +96,15 @@ def cached(paths: Sequence[str], clock: MakeClock, folder: str) -> dict[str, Any
     )
     for _ in feed:
         pass
-    begun = clock()
-    result: dict[str, Any] = begun.stop(samples=sum(len(texts) for _, texts in feed))
+    timer = clock()
+    result: dict[str, Any] = timer.stop(samples=sum(len(texts) for _, texts in feed))
     feed.close()
     return result
 
 
-def run(work: str, place: str, paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
+def run(work: str, location: str, paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """Return the figures of "names", "feed", "cached" or "filter", "here" or in the "store"."""
-    with filtering.beside(paths) as folder:
+    with filtering.folder_near(paths) as folder:
 
         def measured(urls: Sequence[str]) -> dict[str, Any]:
             if work == "filter":
@@ -113,7 +113,7 @@ def run(work: str, place: str, paths: Sequence[str], clock: MakeClock) -> dict[s
                 return cached(urls, clock, os.path.join(folder, "cache"))
             return names(urls, clock) if work == "names" else fed(urls, clock)
 
-        if place == "store":
+        if location == "store":
             with stored(paths) as urls:
                 return measured(urls)
         result = measured(paths)

@@ -23,14 +23,14 @@ def ours(
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.filtering.run_filter import filter_shards
 
-    _, options = filtering.ready("True")
-    with filtering.beside(paths) as folder:
-        begun = clock()
+    _, options = filtering.recipe_and_options("True")
+    with filtering.folder_near(paths) as folder:
+        timer = clock()
         report = filter_shards(
             paths, folder, Recipe(resize=str(SIDE), resize_mode=mode, quality=QUALITY), options
         )
-        made = report.merged("resized")["images"]
-        result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=made)
+        resized = report.merged("resized")["images"]
+        result: dict[str, Any] = timer.stop(samples=report.total("samples"), seen=resized)
     return result
 
 
@@ -40,8 +40,8 @@ def loop(
     """Read by webdataset, make the picture smaller, write by webdataset's TarWriter."""
     from webdataset import TarWriter, WebDataset
 
-    with filtering.beside(paths) as folder:
-        begun = clock()
+    with filtering.folder_near(paths) as folder:
+        timer = clock()
         samples = 0
         for path in paths:
             with TarWriter(os.path.join(folder, os.path.basename(path)), encoder=False) as tar:
@@ -49,7 +49,7 @@ def loop(
                     samples += 1
                     del sample["__url__"], sample["__local_path__"]
                     tar.write({**sample, "jpg": make_smaller(sample["jpg"])})
-        result: dict[str, Any] = begun.stop(samples=samples, seen=samples)
+        result: dict[str, Any] = timer.stop(samples=samples, seen=samples)
     return result
 
 
@@ -98,17 +98,15 @@ def fidelity(paths: Sequence[str], mode: Literal["fast", "exact"]) -> dict[str, 
     from . import decoding
 
     shrinker = Shrinker(SizeRule("long", SIDE), image_format="png", mode=mode)
-    found: dict[str, list[float]] = {"psnr": [], "area": []}
+    psnrs: dict[str, list[float]] = {"psnr": [], "area": []}
     for data in decoding.pictures(list(paths)):
         header = read_header(data)
         assert header is not None
         small = shrinker.of(data, header, 1 << 30)
         assert small is not None
-        ours, whole = (
-            np.asarray(Image.open(io.BytesIO(small.data)), np.float64),
-            Image.open(io.BytesIO(data)).convert("RGB"),
-        )
+        pixels = np.asarray(Image.open(io.BytesIO(small.data)), np.float64)
+        picture = Image.open(io.BytesIO(data)).convert("RGB")
         for name, kernel in (("psnr", Image.Resampling.LANCZOS), ("area", Image.Resampling.BOX)):
-            error = ours - np.asarray(whole.resize((small.width, small.height), kernel))
-            found[name].append(10 * math.log10(255**2 / float(np.square(error).mean())))
-    return {name: fmean(values) for name, values in found.items()} | {"least": min(found["psnr"])}
+            error = pixels - np.asarray(picture.resize((small.width, small.height), kernel))
+            psnrs[name].append(10 * math.log10(255**2 / float(np.square(error).mean())))
+    return {name: fmean(values) for name, values in psnrs.items()} | {"least": min(psnrs["psnr"])}

@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ _TOWERS: dict[str, dict[str, dict[str, int]]] = {
 }
 _FOR_JUICER, _SECONDS = 640, 12.0
 # Samples that only warm Data-Juicer up, as in similarity_juicer.py.
-_FEW = 32
+_WARM_UP = 32
 Result = dict[str, Any]
 
 
@@ -38,20 +39,20 @@ def score(paths: list[str], *, model: str = ONE_LAYER, workers: int | None = Non
     from support.gpu_check import similarity
 
     with tempfile.TemporaryDirectory(prefix="scoring-", dir=BENCH) as folder:
-        found = similarity.score(
+        figures = similarity.score(
             paths, Path(folder, "out"), _clip(model), jobs=workers, device="cpu"
         )
-    if found.pop("without"):
+    if figures.pop("without"):
         raise SystemExit("samples without a value")
-    return {**found, "samples_per_s": found.pop("rate"), "start_seconds": found.pop("start")}
+    return {**figures, "samples_per_s": figures.pop("rate"), "start_seconds": figures.pop("start")}
 
 
 def forward(_: list[str]) -> Result:
     """Forward passes of both towers on tensors that are there, at the best of three batch sizes."""
     from support.gpu_check import similarity
 
-    (found,) = similarity.bare("cpu", [(_clip(ONE_LAYER), "fp32")], _SECONDS, (16, 32, 64))
-    return {"samples_per_s": found["whole"], "batch": found["batch"]}
+    (figures,) = similarity.bare("cpu", [(_clip(ONE_LAYER), "fp32")], _SECONDS, (16, 32, 64))
+    return {"samples_per_s": figures["whole"], "batch": figures["batch"]}
 
 
 def juicer(paths: list[str], *, model: str = ONE_LAYER) -> Result:
@@ -63,7 +64,7 @@ def juicer(paths: list[str], *, model: str = ONE_LAYER) -> Result:
     with tempfile.TemporaryDirectory(prefix="juicer-", dir=BENCH) as folder:
         listed = _as_files(paths[0], Path(folder))
         script = str(Path(__file__).with_name("similarity_juicer.py"))
-        found = []
+        figures = []
         for processes in (1, 2):
             command = [
                 str(ensure_juicer()),
@@ -72,12 +73,14 @@ def juicer(paths: list[str], *, model: str = ONE_LAYER) -> Result:
                 listed,
                 str(processes),
             ]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise SystemExit(f"Data-Juicer ended with {done.returncode}\n{done.stderr[-4000:]}")
-            found.append({**json.loads(done.stdout.splitlines()[-1]), "processes": processes})
-        best: Result = max(found, key=lambda each: float(each["samples_per_s"]))
-        _must_be_alike(paths[0], Path(folder), best.pop("values"), model)
+            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            if process.returncode:
+                raise SystemExit(
+                    f"Data-Juicer ended with {process.returncode}\n{process.stderr[-4000:]}"
+                )
+            figures.append({**json.loads(process.stdout.splitlines()[-1]), "processes": processes})
+        best: Result = max(figures, key=itemgetter("samples_per_s"))
+        _check_values(paths[0], Path(folder), best.pop("values"), model)
     return best
 
 
@@ -111,7 +114,7 @@ def _as_files(shard: str, folder: Path) -> str:
     return str(listed)
 
 
-def _must_be_alike(shard: str, folder: Path, values: list[float], model: str) -> None:
+def _check_values(shard: str, folder: Path, values: list[float], model: str) -> None:
     """Compare with ours: nobody is fast by computing something else. Data-Juicer's first samples only warm it up."""
     import pyarrow.parquet as pq
 
@@ -121,10 +124,11 @@ def _must_be_alike(shard: str, folder: Path, values: list[float], model: str) ->
     [ledger] = (folder / "ours").rglob("*.parquet")
     table = pq.read_table(ledger)
     [name] = [name for name in table.column_names if name.startswith("clip_similarity")]
-    ours = table[name].to_pylist()[_FEW : _FEW + len(values)]
-    worst = max(abs(one - other) for one, other in zip(ours, values, strict=True))
-    if worst > 0.005:
-        raise SystemExit(f"Data-Juicer's values differ from ours by up to {worst}")
+    ours = table[name].to_pylist()[_WARM_UP : _WARM_UP + len(values)]
+    pairs = zip(ours, values, strict=True)
+    differences = [abs(value - juicer_value) for value, juicer_value in pairs]
+    if max(differences) > 0.005:
+        raise SystemExit(f"Data-Juicer's values differ from ours by up to {max(differences)}")
 
 
 JOBS: dict[str, Callable[[list[str]], Result]] = {

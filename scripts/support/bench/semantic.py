@@ -8,8 +8,8 @@ from typing import Any
 from . import filtering
 
 COUNT, SIZE = 200_000, 512
-# Centres around which the vectors lie.
-ABOUT_ALIKE = 200
+# Centres around which the vectors are.
+CENTRES = 200
 
 
 def ours(clock: filtering.MakeClock) -> dict[str, Any]:
@@ -20,21 +20,20 @@ def ours(clock: filtering.MakeClock) -> dict[str, Any]:
     from wdsflow.stages.scores.comparing.vector_file import packed
 
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(ABOUT_ALIKE, SIZE)).astype(np.float32)
-    vectors = centres[rng.integers(0, ABOUT_ALIKE, COUNT)] + 1.2 * rng.normal(
-        size=(COUNT, SIZE)
-    ).astype(np.float32)
-    again = rng.choice(COUNT - 1, COUNT // 20, replace=False)
-    vectors[again] = vectors[again + 1] + 0.05 * rng.normal(size=(len(again), SIZE)).astype(
-        np.float32
-    )
+    centres = rng.normal(size=(CENTRES, SIZE)).astype(np.float32)
+    numbers = rng.integers(0, CENTRES, COUNT)
+    vectors = centres[numbers] + 1.2 * rng.normal(size=(COUNT, SIZE)).astype(np.float32)
+    repeats = rng.choice(COUNT - 1, COUNT // 20, replace=False)
+    noise = rng.normal(size=(len(repeats), SIZE)).astype(np.float32)
+    vectors[repeats] = vectors[repeats + 1] + 0.05 * noise
 
     def records() -> Iterator[tuple[int, int, bytes]]:
         yield from ((0, number, packed([vector])) for number, vector in enumerate(vectors))
 
     score = make_score("semantic_duplicate", model="local-dir:none", pretrained="")
     with tempfile.TemporaryDirectory(prefix="semantic-") as folder:
-        begun = clock()
-        found = sum(bool(value) for _, _, value in score.resolve(records(), Path(folder)))  # type: ignore[attr-defined]
-        result: dict[str, Any] = begun.stop(found=found)
+        timer = clock()
+        resolved = score.resolve(records(), Path(folder))  # type: ignore[attr-defined]
+        duplicates = sum(bool(value) for _, _, value in resolved)
+        result: dict[str, Any] = timer.stop(found=duplicates)
     return result | {"samples_per_s": COUNT / result["seconds"]}

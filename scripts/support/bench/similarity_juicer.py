@@ -22,15 +22,15 @@ def similarity(model: str, file: str, processes: int) -> dict[str, Any]:
     with open(file) as lines:
         samples = [json.loads(line) for line in lines]
 
-    def run(some: list[dict[str, Any]]) -> tuple[float, list[float]]:
+    def run(rows: list[dict[str, Any]]) -> tuple[float, list[float]]:
         operator = ImageTextSimilarityFilter(
             hf_clip=model, min_score=-1.0, num_proc=processes, accelerator="cpu"
         )
-        dataset = NestedDataset.from_list(some)
-        begun = time.perf_counter()
-        done = operator.run(dataset)
-        seconds = time.perf_counter() - begun
-        return seconds, [row["image_text_similarity"][0] for row in done["__dj__stats__"]]
+        dataset = NestedDataset.from_list(rows)
+        start = time.perf_counter()
+        scored = operator.run(dataset)
+        seconds = time.perf_counter() - start
+        return seconds, [row["image_text_similarity"][0] for row in scored["__dj__stats__"]]
 
     # Loads the model into this process, where there are no others.
     run(samples[:FEW])

@@ -25,11 +25,15 @@ def centroids_of(file: VectorFile, memory: int) -> Vectors:
     Learnt from vectors that are evenly spaced in the set, and begun with such, as many as three
     copies of which fit into ``memory`` bytes. Deterministic.
     """
+    total = len(file)
     bytes_of_vector = 4 * file.dimensions
-    fit = max(1, memory // (3 * bytes_of_vector))
-    count = 1 if len(file) <= _ALONE else min(isqrt(len(file)), fit)
-    learnt = _evenly_spaced(len(file), min(len(file), _LEARNT * count, fit))
-    vectors = file.take(np.unique(learnt))
+    # Three copies of each vector are in memory at once.
+    most = max(1, memory // (3 * bytes_of_vector))
+    count = 1
+    if total > _ALONE:
+        count = min(isqrt(total), most)
+    learnt = min(total, _LEARNT * count, most)
+    vectors = file.take(np.unique(_evenly_spaced(total, learnt)))
     centroids = vectors[_evenly_spaced(len(vectors), count)]
     for _ in range(_ROUNDS):
         moved = _moved(centroids, vectors)

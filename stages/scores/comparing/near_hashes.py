@@ -51,26 +51,42 @@ def bucket_pairs(hashes: Hashes, table: BlockTable, distance: int, free: int) ->
     starts = np.flatnonzero(begins)
     sizes = np.diff(starts, append=len(keys))
     is_large = sizes > _FEW
-
-    large = zip(starts[is_large].tolist(), sizes[is_large].tolist(), strict=True)
-    for start, size in large:
-        bucket = ordered[start : start + size]
-        for one, other in pairs(bucket, distance, free & ~table.key):
-            # They are within the distance.
-            bits = ordered[start + one] ^ ordered[start + other]
-            chosen = _differ_in(bits, table.differing)
-            if chosen.any():
-                yield order[start + one[chosen]], order[start + other[chosen]]
-
+    large = starts[is_large].tolist()
+    for start, size in zip(large, sizes[is_large].tolist(), strict=True):
+        for first, second in _pairs_in_large(ordered, start, size, table, distance, free):
+            yield order[first], order[second]
     is_small = (sizes > 1) & ~is_large
     positions = np.flatnonzero(np.repeat(is_small, sizes))
     ends = np.repeat(starts + sizes, sizes)[positions]
-    for one, other in _neighbours(positions, ends):
-        bits = ordered[one] ^ ordered[other]
+    for first, second in _pairs_in_small(ordered, positions, ends, table, distance):
+        yield order[first], order[second]
+
+
+def _pairs_in_large(
+    ordered: Hashes, start: int, size: int, table: BlockTable, distance: int, free: int
+) -> Iterator[Pair]:
+    """Yield the pairs of one bucket, which is divided again by the bits that its key does not have."""
+    bucket = ordered[start : start + size]
+    for first_in_bucket, second_in_bucket in pairs(bucket, distance, free & ~table.key):
+        first = start + first_in_bucket
+        second = start + second_in_bucket
+        # They are within the distance.
+        bits = ordered[first] ^ ordered[second]
+        chosen = _differ_in(bits, table.differing)
+        if chosen.any():
+            yield first[chosen], second[chosen]
+
+
+def _pairs_in_small(
+    ordered: Hashes, positions: Numbers, ends: Numbers, table: BlockTable, distance: int
+) -> Iterator[Pair]:
+    """Yield the pairs of all small buckets, whose hashes are compared directly."""
+    for first, second in _neighbours(positions, ends):
+        bits = ordered[first] ^ ordered[second]
         chosen = count_ones(bits) <= distance
         chosen &= _differ_in(bits, table.differing)
         if chosen.any():
-            yield order[one[chosen]], order[other[chosen]]
+            yield first[chosen], second[chosen]
 
 
 def _neighbours(positions: Numbers, ends: Numbers) -> Iterator[Pair]:

@@ -11,10 +11,11 @@ import pytest
 from tests.pictures import encoded, hurt, noise, other_images, photo
 from wdsflow.images.image_header import read_header
 from wdsflow.scan import statuses
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.content.image_end import ends_early
 from wdsflow.scan.content.image_header_notes import header_status, image_notes
-from wdsflow.scan.content.other import decode_other, kind_of
+from wdsflow.scan.content.other import decode_other
 from wdsflow.scan.content.text_content import look_at_json, look_at_text
 from wdsflow.scan.naming import TALLIES
 

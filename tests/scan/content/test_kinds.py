@@ -1,6 +1,6 @@
 import pytest
 
-from wdsflow.scan.content.other import IMAGE_EXTENSIONS, kind_of
+from wdsflow.scan.content.field_kinds import IMAGE_EXTENSIONS, kind_of
 
 EXPECTED = {
     "txt": "text",

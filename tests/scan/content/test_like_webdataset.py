@@ -14,7 +14,7 @@ from tests.pictures import encoded, photo
 from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.readers.wanted_fields import refused
 from wdsflow.readers.webdataset import WebDataset02, WebDataset1
-from wdsflow.scan.content.other import EXTENSIONS, kind_of
+from wdsflow.scan.content.field_kinds import EXTENSIONS, kind_of
 from wdsflow.scan.content_scan import ContentScanner
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.shapes import Part

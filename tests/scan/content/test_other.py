@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pictures import encoded, photo
-from wdsflow.scan.content.other import cbor_is_valid, decode_other
+from wdsflow.scan.content.cbor import cbor_is_valid
+from wdsflow.scan.content.other import decode_other
 
 OK, BAD, PARTLY = ("ok", ()), ("bad", ("field.bad",)), ("partly", ("field.bad",))
 

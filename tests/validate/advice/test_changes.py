@@ -6,11 +6,11 @@ from tests.readers.shapes import shape
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.shapes import Run, Runs, Shape, ShapeCount
 from wdsflow.shards.source.base import named
+from wdsflow.validate.rules.kit.edited_evidence import changed
 from wdsflow.validate.rules.kit.shape_edits import (
     ShapeEdits,
     as_caption,
     caption_edits,
-    changed,
     is_bad,
     is_known,
     is_plain,

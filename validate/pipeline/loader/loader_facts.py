@@ -20,27 +20,29 @@ def facts_of(loader: object, made_by: object, set_globals: Sequence[str]) -> Loa
     loaders = [torch_loader for _, torch_loader in loaders_in(loader)]
     resampled, repeats_shards = repeats(loader)
     state_path, stateful = stateful_part(loader)
+    # It is not imported for loaders that do not use it.
     data = sys.modules.get("torch.utils.data")
     is_dataset = data is not None and isinstance(loader, data.Dataset)
+    workers = [int(torch_loader.num_workers) for torch_loader in loaders]
+    contexts = [getattr(torch_loader, "multiprocessing_context", None) for torch_loader in loaders]
+    iterated = [loader, *(torch_loader.dataset for torch_loader in loaders)]
+    # Lines of the user's code that messages name.
+    lines = {
+        "sets": line_in(made_by, made_by, SETS_GLOBAL.format("|".join(set_globals))),
+        "seeds": line_in(loader, made_by, SEEDS),
+        "reads": line_in(loader, made_by, DEFINES.format("__iter__")),
+        "saves": line_in(stateful, made_by, DEFINES.format("state_dict")),
+        "loads": line_in(stateful, made_by, DEFINES.format("load_state_dict")),
+    }
     return LoaderFacts(
         kind=type(loader).__name__,
-        workers=max((int(torch_loader.num_workers) for torch_loader in loaders), default=None),
+        workers=max(workers, default=None),
         can_have_workers=bool(loaders) or is_dataset,
-        has_start_method=any(
-            getattr(torch_loader, "multiprocessing_context", None) is not None
-            for torch_loader in loaders
-        ),
+        has_start_method=any(context is not None for context in contexts),
         state_path=state_path,
-        map_style=is_map_style(loader)
-        or any(is_map_style(torch_loader.dataset) for torch_loader in loaders),
+        map_style=any(map(is_map_style, iterated)),
         repeats=resampled or repeats_shards,
         resampled=resampled,
-        lines={
-            "sets": line_in(made_by, made_by, SETS_GLOBAL.format("|".join(set_globals))),
-            "seeds": line_in(loader, made_by, SEEDS),
-            "reads": line_in(loader, made_by, DEFINES.format("__iter__")),
-            "saves": line_in(stateful, made_by, DEFINES.format("state_dict")),
-            "loads": line_in(stateful, made_by, DEFINES.format("load_state_dict")),
-        },
+        lines=lines,
         set_globals=tuple(set_globals),
     )

@@ -97,12 +97,14 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
 
 def lengths_of(batch: object) -> tuple[int, int] | None:
     """Return the lengths of a sequence of sequences, outer and inner: columns or records. None if it is none."""
-    if not isinstance(batch, list | tuple) or not all(
-        isinstance(inner, list | tuple) for inner in batch
-    ):
+    if not isinstance(batch, list | tuple):
+        return None
+    if not all(isinstance(inner, list | tuple) for inner in batch):
         return None
     lengths = {len(inner) for inner in batch}
-    return (len(batch), lengths.pop()) if len(lengths) == 1 else None
+    if len(lengths) != 1:
+        return None
+    return len(batch), lengths.pop()
 
 
 def may_be_batch(item: object) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from wdsflow.readers.base import Fate, Reader
-from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.runs import is_junk_run
 from wdsflow.scan.shapes import Part, ShapeCount

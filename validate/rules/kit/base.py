@@ -125,13 +125,18 @@ class Context:
         """
         named = set(names)
         ended_by_fields = self.ended_by_fields()
-        ended = [name for name in self.names() if name in named & ended_by_fields]
-        # Those that go on, by what they do.
-        giving: list[str] = []
+        ended: list[str] = []
         dropping: list[str] = []
+        giving: list[str] = []
         for reader in self.readers:
-            if reader.name in named - ended_by_fields:
-                (giving if reader.gives_none else dropping).append(reader.name)
+            if reader.name not in named:
+                continue
+            if reader.name in ended_by_fields:
+                ended.append(reader.name)
+            elif reader.gives_none:
+                giving.append(reader.name)
+            else:
+                dropping.append(reader.name)
         texts = []
         if ended:
             texts.append(self.ending(ended))

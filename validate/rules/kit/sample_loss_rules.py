@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.shapes import Part
 from wdsflow.scan.statuses import OK

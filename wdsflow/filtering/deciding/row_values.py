@@ -54,9 +54,13 @@ def _list_array(values: Sequence[Value | Unknown], kind: str) -> "NDArray[Any]":
     """Return an array with a list in each row."""
     lists: list[list[Constant | None]] = []
     for value in values:
-        items: list[Constant | None] = (
-            value if isinstance(value, list) else [None if isinstance(value, Unknown) else value]
-        )
+        items: list[Constant | None]
+        if isinstance(value, list):
+            items = value
+        elif isinstance(value, Unknown):
+            items = [None]
+        else:
+            items = [value]
         # Checked, and numbers are floats.
         lists.append(_ARRAYS[kind](items).tolist())
     return objects(lists)

@@ -72,9 +72,11 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samples]]:
+    """Yield the kept samples of a shard, from the shard that was written."""
     if record.output is None:
         return
-    store, path = store_of(layout.folder), layout.tar(record.name)
+    store = store_of(layout.folder)
+    path = layout.tar(record.name)
     written = Shard.url(store.url_of(path)) if store else Shard.file(str(path))
     with open_source(written) as source:
         samples = Samples(source, contents=True)
@@ -83,26 +85,33 @@ def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samp
 
 
 def _json(sample: TarSample, samples: Samples) -> dict[str, object]:
+    """Return the object in a sample's json; an empty one without it, or if it is damaged or something else."""
     row = sample.fields.get("json")
+    if row is None:
+        return {}
     try:
-        tree = parse_json(samples.read(row)) if row is not None else {}
+        tree = parse_json(samples.read(row))
     except ValueError:
         return {}
     return tree if isinstance(tree, dict) else {}
 
 
 def _keys(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    keys = [sample.key for record in records for sample, _ in _kept(layout, record)]
+    keys: list[str] = []
+    for record in records:
+        keys += [sample.key for sample, _ in _kept(layout, record)]
     if any("\n" in key or "\r" in key for key in keys):
         raise ValueError("keys with line breaks cannot be listed in .txt; export to .parquet")
-    write_file(path, "".join(f"{key}\n" for key in keys).encode("utf-8", "surrogateescape"))
+    text = "".join(f"{key}\n" for key in keys)
+    write_file(path, text.encode("utf-8", "surrogateescape"))
     return len(keys)
 
 
 def _uids(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     import numpy as np
 
-    pairs, missing = [], 0
+    pairs: list[tuple[int, int]] = []
+    missing = 0
     for record in records:
         for sample, samples in _kept(layout, record):
             uid = _json(sample, samples).get("uid")
@@ -123,6 +132,7 @@ def _uids(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     count = 0
     with ParquetWriter(path.with_name(f".{path.name}.rows")) as writer:
+        # The file has its columns even without samples.
         writer.add(_img2dataset_columns([]))
         for record in records:
             rows = [_row(record.name, sample, samples) for sample, samples in _kept(layout, record)]
@@ -133,25 +143,36 @@ def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _img2dataset_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
-    columns = {name: text_column([row[name] for row in rows]) for name in ("key", "shard", *_TEXTS)}
-    return columns | {name: integer_column([row[name] for row in rows]) for name in _NUMBERS}
+    columns: dict[str, Column] = {}
+    for name in ("key", "shard", *_TEXTS):
+        columns[name] = text_column([row[name] for row in rows])
+    for name in _NUMBERS:
+        columns[name] = integer_column([row[name] for row in rows])
+    return columns
 
 
 def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, object]:
     content = _json(sample, samples)
     row: dict[str, object] = {"key": in_utf8(sample.key), "shard": shard}
     for name in _TEXTS:
-        value = content.get(name)
-        row[name] = (
-            None
-            if value is None
-            else in_utf8(value if isinstance(value, str) else json.dumps(value))
-        )
+        row[name] = _text(content.get(name))
     for name in _NUMBERS:
-        value = content.get(name)
-        is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
-        row[name] = value if is_integer else None
+        row[name] = _integer(content.get(name))
     return row
+
+
+def _text(value: object) -> str | None:
+    """Return a value of json as text: objects and numbers as JSON."""
+    if value is None:
+        return None
+    return in_utf8(value if isinstance(value, str) else json.dumps(value))
+
+
+def _integer(value: object) -> int | None:
+    """Return a value of json that fits into a column of integers, None for any other."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if abs(value) < 1 << 63 else None
 
 
 def _reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
@@ -159,14 +180,16 @@ def _reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) 
     import numpy as np
 
     if not path.name.endswith("embeddings.npz"):
-        hashes = [
-            int(text, 16) for record in records for text in _hashes(layout.ledger(record.name))
-        ]
-        write_file(path, bytes_of_list("phash", np.array(sorted(set(hashes)), np.uint64), {}))
+        hashes: list[int] = []
+        for record in records:
+            hashes += [int(text, 16) for text in _hashes(layout.ledger(record.name))]
+        distinct = np.array(sorted(set(hashes)), np.uint64)
+        write_file(path, bytes_of_list("phash", distinct, {}))
         return len(hashes)
     column, _ = _embedding_column(layout, records, "image")
     parts = [values for _, values in _kept_vectors(layout, records, column)]
-    entries = read_metadata(layout.ledger(records[0].name)).get("embeddings", []) if records else []
+    # All ledgers have this column, so that the first one describes it.
+    entries = read_metadata(layout.ledger(records[0].name)).get("embeddings", [])
     entry = next(entry for entry in entries if entry["column"] == column)
     metadata = {"model": entry["model"], "settings": entry["settings"]}
     write_file(path, bytes_of_list("embeddings", np.concatenate(parts), metadata))
@@ -180,19 +203,21 @@ def _hashes(ledger: Path) -> Iterator[str]:
     if call is None:
         raise LedgerError(f"{ledger} has no phash for a list of hashes: add phash to --scores")
     for row in samples.rows:
-        value = samples.columns[call].get(row.number) if row.outcome == "kept" else None
-        yield from (
-            text
-            for text in (value if isinstance(value, list) else [value])
-            if isinstance(text, str)
-        )
+        if row.outcome != "kept":
+            continue
+        value = samples.columns[call].get(row.number)
+        # A list if the sample has several images. Others could not be computed.
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str):
+                yield text
 
 
 def embedding_kind(path: Path) -> str | None:
     """Return the kind of embeddings, image or caption, for a file of this name; None for other files."""
-    return next(
-        (kind for ending, kind in _EMBEDDING_ENDINGS.items() if path.name.endswith(ending)), None
-    )
+    for ending, kind in _EMBEDDING_ENDINGS.items():
+        if path.name.endswith(ending):
+            return kind
+    return None
 
 
 def write_embeddings(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
@@ -233,11 +258,9 @@ def _embedding_column(layout: Layout, records: Sequence[ShardRecord], kind: str)
     columns: dict[str, int] = {}
     for record in records:
         metadata = read_metadata(layout.ledger(record.name))
-        columns |= {
-            entry["column"]: entry["size"]
-            for entry in metadata.get("embeddings", [])
-            if entry["of"] == kind
-        }
+        for entry in metadata.get("embeddings", []):
+            if entry["of"] == kind:
+                columns[entry["column"]] = entry["size"]
     if not columns:
         raise LedgerError(
             f"the ledgers in {layout.folder} have no embeddings of {kind}s: filter with --embeddings"
@@ -259,9 +282,9 @@ def _kept_vectors(
         file = ParquetFile(layout.ledger(record.name))
         for start in range(0, file.rows, GROUP):
             arrays = file.arrays(["key", "outcome", column], start, start + GROUP)
-            chosen = (np.ma.getdata(arrays["outcome"]) == "kept") & ~np.ma.getmaskarray(
-                arrays[column]
-            )
+            is_kept = np.ma.getdata(arrays["outcome"]) == "kept"
+            has_vector = ~np.ma.getmaskarray(arrays[column])
+            chosen = is_kept & has_vector
             vectors = np.ma.getdata(arrays[column])[chosen].tolist()
             if vectors:
                 yield as_list(arrays["key"][chosen]), np.array(vectors, "<f2")

@@ -101,29 +101,40 @@ def write_ledger(
         scratch: a folder for embeddings that do not fit into memory, as ``ParquetWriter`` takes it; by default next to the
             file.
     """
-    calls = [
-        {"name": call.name, "settings": dict(call.settings), "kind": kind}
-        for call, kind in kinds.items()
-    ]
-    facts = {
-        "format": FORMAT,
-        "scores": calls,
-        "gathered": [str(call) for call in gathered],
-        **metadata,
-    }
-    if vectors is not None:
-        facts["embeddings"] = vectors.metadata()
-    key_values = {"wdsflow": json.dumps(facts, sort_keys=True)}
+    key_values = {"wdsflow": _metadata_text(kinds, gathered, metadata, vectors)}
     path.parent.mkdir(parents=True, exist_ok=True)
     resized = bool(metadata["recipe"]["resize"])
     if vectors is None:
-        write_parquet(path, _columns(samples, samples.rows, kinds, gathered, resized), key_values)
+        columns = _columns(samples, samples.rows, kinds, gathered, resized)
+        write_parquet(path, columns, key_values)
         return
     with ParquetWriter(scratch or path.with_suffix(".rows"), GROUP) as writer:
         for number, embeddings in enumerate(vectors.groups(samples.rows)):
             rows = samples.rows[number * GROUP : (number + 1) * GROUP]
-            writer.add({**_columns(samples, rows, kinds, gathered, resized), **embeddings})
+            columns = _columns(samples, rows, kinds, gathered, resized)
+            writer.add(columns | embeddings)
         writer.write(path, key_values)
+
+
+def _metadata_text(
+    kinds: Mapping[ScoreCall, str],
+    gathered: Sequence[ScoreCall],
+    metadata: Mapping[str, Any],
+    vectors: Vectors | None,
+) -> str:
+    """Return the metadata of a ledger as JSON."""
+    scores: list[dict[str, object]] = []
+    for call, kind in kinds.items():
+        scores.append({"name": call.name, "settings": dict(call.settings), "kind": kind})
+    stored = {
+        "format": FORMAT,
+        "scores": scores,
+        "gathered": [str(call) for call in gathered],
+        **metadata,
+    }
+    if vectors is not None:
+        stored["embeddings"] = vectors.metadata()
+    return json.dumps(stored, sort_keys=True)
 
 
 def _columns(
@@ -136,17 +147,22 @@ def _columns(
     """Return the columns of some rows, but for embeddings."""
     columns = {**_fixed_columns(rows), **_score_columns(samples, rows, kinds, gathered)}
     if resized:
-        smaller = [
-            json.dumps(row.resized) if row.resized and row.outcome == "kept" else None
-            for row in rows
-        ]
-        columns[RESIZED] = text_column(smaller)
+        columns[RESIZED] = text_column([_resized_text(row) for row in rows])
     return columns
 
 
+def _resized_text(row: Row) -> str | None:
+    """Return the images of a sample that were made smaller, as JSON; None if none is written."""
+    if not row.resized or row.outcome != "kept":
+        return None
+    return json.dumps(row.resized)
+
+
 def _fixed_columns(rows: Sequence[Row]) -> dict[str, Column]:
-    fields = [row.fields for row in rows]
-    listed = {names: in_utf8(";".join(names)) for names in set(fields)}
+    """Return the columns that every ledger has."""
+    # Most samples have the same fields: each text is made once.
+    distinct = {row.fields for row in rows}
+    field_texts = {names: in_utf8(";".join(names)) for names in distinct}
     return {
         "sample": integer_column([row.number for row in rows]),
         "key": text_column([in_utf8(row.key) for row in rows]),
@@ -158,7 +174,7 @@ def _fixed_columns(rows: Sequence[Row]) -> dict[str, Column]:
         "error": text_column([row.error for row in rows]),
         "detail": text_column([in_utf8(row.detail) for row in rows]),
         "trouble": text_column([row.trouble or None for row in rows]),
-        "fields": text_column(list(map(listed.__getitem__, fields))),
+        "fields": text_column([field_texts[row.fields] for row in rows]),
     }
 
 
@@ -172,33 +188,44 @@ def _score_columns(
     numbers = [row.number for row in rows]
     columns: dict[str, Column] = {}
     names = names_in_file(kinds, map(str, gathered))
+    # By the number of the sample.
     several: dict[int, dict[str, Value]] = {}
     failed: dict[int, list[dict[str, str | None]]] = {}
     for call, kind in kinds.items():
+        name = names[column_of(str(call))]
         computed = samples.columns[call]
         values = list(map(computed.get, numbers))
         if set(map(type, values)) <= _PLAIN_TYPES[kind] and None not in computed.values():
-            columns[names[column_of(str(call))]] = _MAKE[kind](values)
+            columns[name] = _MAKE[kind](values)
             continue
-        columns[names[column_of(str(call))]] = _MAKE[kind]([_cell(value, kind) for value in values])
+        columns[name] = _MAKE[kind]([_cell(value, kind) for value in values])
         for number in numbers:
             if number not in computed:
                 continue
             value = computed[number]
             if isinstance(value, list):
                 several.setdefault(number, {})[str(call)] = value
-            elif (failure := _failure(call, value)) is not None:
+                continue
+            failure = _failure(call, value)
+            if failure is not None:
                 failed.setdefault(number, []).append(failure)
     for call in gathered:
-        columns[names[gathered_column(str(call))]] = bytes_column(
-            list(map(samples.gathered[call].get, numbers))
-        )
-    columns["several"] = text_column(
-        [json.dumps(several[number]) if number in several else None for number in numbers]
-    )
-    failures = [json.dumps(failed[number]) if number in failed else None for number in numbers]
-    columns["failed"] = json_column(failures, _FAILURES)
+        cells = list(map(samples.gathered[call].get, numbers))
+        columns[names[gathered_column(str(call))]] = bytes_column(cells)
+    columns["several"] = text_column(_json_texts(several, numbers))
+    columns["failed"] = json_column(_json_texts(failed, numbers), _FAILURES)
     return columns
+
+
+def _json_texts(values: Mapping[int, object], numbers: Sequence[int]) -> list[str | None]:
+    """Return the values of samples as JSON, None for those without one."""
+    texts: list[str | None] = []
+    for number in numbers:
+        if number in values:
+            texts.append(json.dumps(values[number]))
+        else:
+            texts.append(None)
+    return texts
 
 
 def column_of(name: str) -> str:
@@ -271,9 +298,9 @@ def read_ledger(
         arrays = file.arrays([name for name in file.names if name not in omitted])
     except (ParquetError, OSError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
-    table: dict[str, list[Any]] = {}
-    for name, array in arrays.items():
-        table[name] = as_list(array if only is None else array[list(only)])
+    if only is not None:
+        arrays = {name: array[list(only)] for name, array in arrays.items()}
+    table = {name: as_list(array) for name, array in arrays.items()}
     samples = SampleTable(_rows(table))
     _read_values(samples, table, kinds, names)
     calls_by_name = {str(call): call for call in stored}
@@ -305,16 +332,21 @@ def _read_values(
     kinds: Mapping[ScoreCall, str],
     names: Mapping[str, str],
 ) -> None:
+    """Add the values of scores to samples: single ones, lists, and why others are missing."""
+    columns: dict[str, dict[int, Any]] = {}
     for call in kinds:
-        samples.columns[call] = _present(samples.rows, table[names[column_of(str(call))]])
-    by_name = {str(call): samples.columns[call] for call in kinds}
-    for row, several, failed in zip(samples.rows, table["several"], table["failed"], strict=True):
-        for name, values in json.loads(several).items() if several else ():
-            if name in by_name:
-                by_name[name][row.number] = values
-        for entry in () if failed is None else failed:
-            if entry["score"] in by_name:
-                by_name[entry["score"]][row.number] = Unknown(entry["error"], entry["detail"] or "")
+        values = _present(samples.rows, table[names[column_of(str(call))]])
+        samples.columns[call] = values
+        columns[str(call)] = values
+    for number, text in _present(samples.rows, table["several"]).items():
+        for name, items in json.loads(text).items():
+            if name in columns:
+                columns[name][number] = items
+    for number, failures in _present(samples.rows, table["failed"]).items():
+        for failure in failures:
+            name = failure["score"]
+            if name in columns:
+                columns[name][number] = Unknown(failure["error"], failure["detail"] or "")
 
 
 def _present(rows: Sequence[Row], cells: Sequence[Any]) -> dict[int, Any]:

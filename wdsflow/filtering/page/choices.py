@@ -1,8 +1,9 @@
 """Scores of a run's page that are not numbers: a checkbox for each of their frequent values."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,9 +13,15 @@ from wdsflow.filtering.predicates.values import NOT_COMPUTED, NotComputed, Unkno
 from .edges import Codes, packed
 from .row_results import RowValue
 
+# A value of a sample; None is one that could not be computed.
+Entry: TypeAlias = Constant | NotComputed | None
+
 # Values with a box each, and characters of one.
 _LISTED = 20
 _LONGEST = 200
+# Sets of values: codes have 16 bits.
+_MOST_MASKS = 1 << 16
+# Bits after those of the listed values.
 _OTHER, _UNKNOWN, _PENDING = 1 << _LISTED, 1 << (_LISTED + 1), 1 << (_LISTED + 2)
 
 
@@ -40,13 +47,14 @@ class Choice:
 
     def for_script(self) -> dict[str, object]:
         """Return the data for ``studio.js``."""
+        fits_byte = len(self.masks) <= 256
         return {
             "name": str(self.call),
             "literals": [spelled(value) for value, _ in self.values],
             "start": [value in self.ticked for value, _ in self.values],
             "masks": self.masks,
-            "codes": packed(self.codes, np.uint16 if len(self.masks) > 256 else np.uint8),
-            "bits": 16 if len(self.masks) > 256 else 8,
+            "codes": packed(self.codes, np.uint8 if fits_byte else np.uint16),
+            "bits": 8 if fits_byte else 16,
             "unknown": _UNKNOWN,
             "pending": _PENDING,
         }
@@ -57,30 +65,37 @@ def choice(
 ) -> Choice | None:
     """Return the choice of a score by its values; it lists those of ``ticked`` too. None if no row has a value."""
     entries_of_rows = list(map(_entries, values))
-    counts: Counter[Constant] = Counter(
-        value
-        for entries in entries_of_rows
-        for value in set(entries)
-        if isinstance(value, (bool, str))
-    )
+    counts = _counts(entries_of_rows)
     frequent = [value for value, _ in counts.most_common() if _can_be_written(value)]
     if not frequent:
         return None
     allowed = tuple(dict.fromkeys(ticked))
     if len(allowed) > _LISTED or not all(map(_can_be_written, allowed)):
         allowed = ()
-    others = [value for value in frequent if value not in allowed][: _LISTED - len(allowed)]
-    listed = [(value, counts[value]) for value in (*allowed, *others)]
+    others = [value for value in frequent if value not in allowed]
+    chosen = (*allowed, *others[: _LISTED - len(allowed)])
+    listed = [(value, counts[value]) for value in chosen]
     listed.sort(key=lambda entry: -entry[1])
     bits = {value: 1 << number for number, (value, _) in enumerate(listed)}
+    # Set of values -> its code: few sets occur.
     masks: dict[int, int] = {}
-    codes = [
-        masks.setdefault(sum({_bit(entry, bits) for entry in entries}), len(masks))
-        for entries in entries_of_rows
-    ]
-    if len(masks) > 1 << 16:
+    codes: list[int] = []
+    for entries in entries_of_rows:
+        mask = sum({_bit(entry, bits) for entry in entries})
+        codes.append(masks.setdefault(mask, len(masks)))
+    if len(masks) > _MOST_MASKS:
         return None
     return Choice(call, listed, list(masks), np.array(codes, np.int64), allowed)
+
+
+def _counts(entries_of_rows: Iterable[Sequence[Entry]]) -> Counter[Constant]:
+    """Return the number of samples that have each value; those with several may count several times."""
+    counts: Counter[Constant] = Counter()
+    for entries in entries_of_rows:
+        for value in set(entries):
+            if isinstance(value, (bool, str)):
+                counts[value] += 1
+    return counts
 
 
 def _can_be_written(value: Constant) -> bool:
@@ -88,13 +103,15 @@ def _can_be_written(value: Constant) -> bool:
     return len(_shown(value)) <= _LONGEST and _shown(value).isprintable()
 
 
-def _bit(entry: Constant | NotComputed | None, bits: Mapping[Constant, int]) -> int:
+def _bit(entry: Entry, bits: Mapping[Constant, int]) -> int:
     if entry is NOT_COMPUTED:
         return _PENDING
-    return bits.get(entry, _OTHER) if isinstance(entry, (bool, str)) else _UNKNOWN
+    if isinstance(entry, (bool, str)):
+        return bits.get(entry, _OTHER)
+    return _UNKNOWN
 
 
-def _entries(value: RowValue) -> Sequence[Constant | NotComputed | None]:
+def _entries(value: RowValue) -> Sequence[Entry]:
     """Return the values of a sample; None is one that could not be computed."""
     if isinstance(value, list):
         return value or [None]

@@ -1,6 +1,7 @@
 """The parts of a predicate on the page of a run: what sliders and checkboxes can express, and the other terms."""
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import Constant, ScoreCall
@@ -8,6 +9,8 @@ from wdsflow.expressions.tree import Compare, Literal, Membership, Node, Operati
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.stages.scores.score_catalog import all_scores
 
+# A score, and the values that a condition allows it.
+Allowed = tuple[ScoreCall, tuple[Constant, ...]]
 # A comparison with its operands exchanged.
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -28,30 +31,33 @@ class PredicateParts:
     high: dict[ScoreCall, Limit]
     rest: tuple[Term, ...]
     # The values that scores may have.
-    ticked: dict[Term, tuple[ScoreCall, tuple[Constant, ...]]] = field(default_factory=dict)
+    ticked: dict[Term, Allowed] = field(default_factory=dict)
     # They compare samples that all others keep, so that other thresholds change their values.
     compared: tuple[Term, ...] = ()
 
 
 def parts_of(where: str) -> PredicateParts:
     """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
-    start = PredicateParts({}, {}, ())
+    parts = PredicateParts({}, {}, ())
     terms = parse(where, all_scores()).terms if where.strip() else ()
-    compared = tuple(term for term in terms if any(map(compares_kept, term.scores)))
-    ticked: dict[Term, tuple[ScoreCall, tuple[Constant, ...]]] = {}
+    rest: list[Term] = []
+    ticked: dict[Term, Allowed] = {}
+    compared: list[Term] = []
     for term in terms:
-        allowed = None if term in compared else _allowed(term.node)
-        if allowed is not None and all(allowed[0] != call for call, _ in ticked.values()):
+        if any(map(compares_kept, term.scores)):
+            compared.append(term)
+            continue
+        allowed = _allowed(term.node)
+        with_boxes = {call for call, _ in ticked.values()}
+        # The boxes of a score express one of its terms.
+        if allowed is not None and allowed[0] not in with_boxes:
             ticked[term] = allowed
-    rest = tuple(
-        term
-        for term in terms
-        if term not in compared and term not in ticked and not _threshold(term, start)
-    )
-    return replace(start, rest=rest, ticked=ticked, compared=compared)
+        elif term not in ticked and not _add_limits(term, parts):
+            rest.append(term)
+    return replace(parts, rest=tuple(rest), ticked=ticked, compared=tuple(compared))
 
 
-def _allowed(node: Node) -> tuple[ScoreCall, tuple[Constant, ...]] | None:
+def _allowed(node: Node) -> Allowed | None:
     """Return a score and the values that a condition allows it; None if checkboxes cannot express that."""
     match node:
         case ScoreValue(call, "boolean"):
@@ -74,26 +80,35 @@ def compares_kept(call: ScoreCall) -> bool:
     return ("among", "kept") in call.settings
 
 
-def _threshold(term: Term, start: PredicateParts) -> bool:
+def _add_limits(term: Term, parts: PredicateParts) -> bool:
     """Add the limits of a term; False if it is not a comparison of one score with numbers, or if one is repeated."""
     node = term.node
     if not isinstance(node, Compare):
         return False
-    limits: list[tuple[dict[ScoreCall, Limit], ScoreCall, Limit]] = []
-    for number, sign in enumerate(node.signs):
-        score, bound = node.items[number], node.items[number + 1]
-        if isinstance(score, Literal) and isinstance(bound, ScoreValue):
-            score, bound = bound, score
-            sign = _MIRRORED.get(sign, sign)  # noqa: PLW2901
-        if not isinstance(score, ScoreValue) or score.kind != "number":
+    low: dict[ScoreCall, Limit] = {}
+    high: dict[ScoreCall, Limit] = {}
+    # A chain such as 1 < blur < 5 compares neighbours.
+    for (left, right), sign in zip(pairwise(node.items), node.signs, strict=True):
+        compared = _score_and_bound(left, sign, right)
+        if compared is None:
             return False
-        if not isinstance(bound, Literal) or sign not in _MIRRORED:
+        call, direction, bound = compared
+        added, existing = (low, parts.low) if direction.startswith(">") else (high, parts.high)
+        if call in added or call in existing:
             return False
-        side = start.low if sign.startswith(">") else start.high
-        is_repeated = any(side is other and call == score.call for other, call, _ in limits)
-        if score.call in side or is_repeated:
-            return False
-        limits.append((side, score.call, Limit(float(bound.value), len(sign) == 1)))
-    for side, call, limit in limits:
-        side[call] = limit
+        added[call] = Limit(bound, strict=direction in ("<", ">"))
+    parts.low.update(low)
+    parts.high.update(high)
     return True
+
+
+def _score_and_bound(left: Node, sign: str, right: Node) -> tuple[ScoreCall, str, float] | None:
+    """Return a score, a sign and a number; None if it is another comparison."""
+    if isinstance(left, Literal) and isinstance(right, ScoreValue):
+        left, right = right, left
+        sign = _MIRRORED.get(sign, sign)
+    if not isinstance(left, ScoreValue) or left.kind != "number":
+        return None
+    if not isinstance(right, Literal) or sign not in _MIRRORED:
+        return None
+    return left.call, sign, float(right.value)

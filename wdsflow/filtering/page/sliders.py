@@ -1,7 +1,7 @@
 """Scores of a run's page that are numbers: a slider for each."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.text.words import number_text
 
 from .edges import Codes, Floats, codes_of, edges_of, packed
-from .predicate_parts import PredicateParts
+from .predicate_parts import Limit, PredicateParts
 from .row_results import RowValue
 
 # Positions of a value that could not be computed, and of one that was not needed.
@@ -53,17 +53,20 @@ def slider(
     """
     ends = np.array([_ends(value, keeps=unknown_keeps) for value in values], np.float64)
     low, high, state = ends.reshape(-1, 3).T
-    finite = np.flatnonzero((state == 0) & np.isfinite(low))
+    has_value = (state == 0) & np.isfinite(low)
+    finite = low[has_value]
     if not len(finite):
         return None
-    most = _MOST_EDGES if 2 * scores * len(values) <= _MOST_BYTES else _EDGES_IN_A_BYTE
+    # Two codes of two bytes for each sample and score.
+    fits_two_bytes = 2 * scores * len(values) <= _MOST_BYTES
+    most = _MOST_EDGES if fits_two_bytes else _EDGES_IN_A_BYTE
     limits = [side[call].value for side in (start.low, start.high) if call in side]
-    edges = edges_of(low[finite], most, limits)
-    drawn = chart(str(call), str(call), low[finite], marks=limits)
+    edges = edges_of(finite, most, limits)
+    drawn = chart(str(call), str(call), finite, marks=limits)
     assert drawn is not None
-    return Slider(
-        call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn, low, high
-    )
+    low_codes = _codes(low, state, edges)
+    high_codes = _codes(high, state, edges)
+    return Slider(call, edges, low_codes, high_codes, drawn, low, high)
 
 
 def _ends(value: RowValue, *, keeps: bool) -> tuple[float, float, int]:
@@ -87,33 +90,35 @@ def for_script(
     """Return the data for ``studio.js``. ``pictures``: (row, number of its picture, value)."""
     largest = 2 * len(shown.edges)
     kind: type[np.uint8 | np.uint16] = np.uint8 if largest < 254 else np.uint16
-    special = np.iinfo(kind).max
-
-    def stored(codes: Codes) -> str:
-        return packed(
-            np.where(
-                codes == _NO_POSITION, special, np.where(codes == _NOT_NEEDED, special - 1, codes)
-            ),
-            kind,
-        )
-
     same = bool(np.array_equal(shown.low, shown.high))
-    ends = {
-        name: None
-        if shown.call not in side
-        else [shown.edges.index(side[shown.call].value), side[shown.call].strict]
-        for name, side in (("low", start.low), ("high", start.high))
-    }
+    pictures_with_codes: list[list[object]] = []
+    for row, picture, value in pictures:
+        low, high = int(shown.low[row]), int(shown.high[row])
+        pictures_with_codes.append([low, high, picture, number(value), row])
     return {
         "name": str(shown.call),
         "edges": [number_text(edge) for edge in shown.edges],
         "bits": 8 * np.dtype(kind).itemsize,
-        "low": stored(shown.low),
-        "high": None if same else stored(shown.high),
-        "start": ends,
+        "low": _stored(shown.low, kind),
+        "high": None if same else _stored(shown.high, kind),
+        "start": {"low": _end(shown, start.low), "high": _end(shown, start.high)},
         "chart": shown.chart.for_script(),
-        "pictures": [
-            [int(shown.low[row]), int(shown.high[row]), picture, number(value), row]
-            for row, picture, value in pictures
-        ],
+        "pictures": pictures_with_codes,
     }
+
+
+def _stored(codes: Codes, kind: type[np.uint8 | np.uint16]) -> str:
+    """Return codes as bytes in base64: the largest numbers of the type stand for values without a position."""
+    largest = np.iinfo(kind).max
+    stored = codes.astype(np.int64)
+    stored[codes == _NO_POSITION] = largest
+    stored[codes == _NOT_NEEDED] = largest - 1
+    return packed(stored, kind)
+
+
+def _end(shown: Slider, limits: Mapping[ScoreCall, Limit]) -> list[object] | None:
+    """Return one end of a slider at the start: the number of its edge, and whether it is strict; None if it is open."""
+    if shown.call not in limits:
+        return None
+    limit = limits[shown.call]
+    return [shown.edges.index(limit.value), limit.strict]

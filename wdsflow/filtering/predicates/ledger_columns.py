@@ -23,10 +23,9 @@ def with_columns(where: str, columns: Collection[ScoreCall]) -> str:
     """
     if not where.strip():
         return where
-    nodes = tuple(term.node for term in parse(where, all_scores()).terms)
-    tree = nodes[0]
-    if len(nodes) > 1:
-        tree = Operation("and", nodes)
+    expression = parse(where, all_scores())
+    nodes = tuple(term.node for term in expression.terms)
+    tree = Operation("and", nodes) if len(nodes) > 1 else nodes[0]
     column_of = {call: _column(call, columns, where) for call in calls_of(tree)}
     if all(call == column for call, column in column_of.items()):
         # The text of the user stays as it is.
@@ -59,13 +58,18 @@ def _column(call: ScoreCall, columns: Collection[ScoreCall], where: str) -> Scor
     matches = [column for column in columns if column.name == call.name]
     if not matches:
         return call
-    if len(matches) == 1:
-        return matches[0]
-    start = max(where.find(call.name), 0)
-    end = start + len(call.name)
-    listed = ", ".join(sorted(map(str, matches)))
-    detail = f"the ledgers have {len(matches)} columns of the name {call.name}"
-    raise ExpressionError(where, start, end, detail, f"name one of them: {listed}")
+    if len(matches) > 1:
+        raise _ambiguous(call.name, matches, where)
+    return matches[0]
+
+
+def _ambiguous(name: str, columns: Collection[ScoreCall], where: str) -> ExpressionError:
+    """Return the error for the name of a score that has several columns."""
+    detail = f"the ledgers have {len(columns)} columns of the name {name}"
+    listed = ", ".join(sorted(map(str, columns)))
+    start = max(where.find(name), 0)
+    end = start + len(name)
+    return ExpressionError(where, start, end, detail, f"name one of them: {listed}")
 
 
 def _ranked_column(call: ScoreCall, columns: Collection[ScoreCall], where: str) -> ScoreCall:

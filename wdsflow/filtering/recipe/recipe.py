@@ -21,6 +21,8 @@ Empty = Literal["leave-out", "write"]
 
 # Options for making images smaller.
 RESIZING = ("resize", "image_format", "quality", "orientation", "resize_mode")
+# Items of a list that a difference shows.
+_SHOWN = 8
 # Incremented when the same recipe would give different bytes.
 CODE = 3
 
@@ -198,17 +200,24 @@ def differences(old: object, new: object, at: str = "") -> Iterator[str]:
     ['where: "a > 1" is now "a > 2"']
     """
     if isinstance(old, dict) and isinstance(new, dict):
-        for name in [*old, *(name for name in new if name not in old)]:
-            yield from differences(
-                old.get(name), new.get(name), f"{at}.{name}" if at else str(name)
-            )
-    elif canonical(old) != canonical(new):
-        if isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) > 8:
-            before, after = ({canonical(item) for item in items} for items in (old, new))
-            counts = f"{len(after - before):,} are new, {len(before - after):,} are missing"
-            yield f"{at}: {counts if before != after else 'another order'}"
-        else:
-            yield f"{at}: {_short(old)} is now {_short(new)}"
+        for name in dict.fromkeys([*old, *new]):
+            position = f"{at}.{name}" if at else str(name)
+            yield from differences(old.get(name), new.get(name), position)
+    elif canonical(old) == canonical(new):
+        return
+    elif isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) > _SHOWN:
+        yield f"{at}: {_difference_of_lists(old, new)}"
+    else:
+        yield f"{at}: {_short(old)} is now {_short(new)}"
+
+
+def _difference_of_lists(old: list[object], new: list[object]) -> str:
+    """Return how many items of a list are new or missing; of the same items, that their order changed."""
+    before = {canonical(item) for item in old}
+    after = {canonical(item) for item in new}
+    if before == after:
+        return "another order"
+    return f"{len(after - before):,} are new, {len(before - after):,} are missing"
 
 
 def _short(value: object) -> str:
@@ -225,12 +234,18 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()
-    parts = [str(parse(recipe.where, names))] if recipe.where.strip() else []
-    parts = parts if not (recipe.keep or recipe.near) else [f"({part})" for part in parts]
-    parts += _terms_of_flags(recipe, names)
-    where = str(parse(" and ".join(parts), names)) if parts else ""
-    scores = (str(parse_score(text, names)) for text in recipe.scores)
-    return replace(recipe, where=where, keep=(), near=(), scores=tuple(dict.fromkeys(scores)))
+    where = ""
+    if recipe.where.strip():
+        where = str(parse(recipe.where, names))
+    terms = _terms_of_flags(recipe, names)
+    if where and terms:
+        # It may be an ``or``, which binds less than the ``and`` between terms.
+        terms.insert(0, f"({where})")
+    elif where:
+        terms = [where]
+    where = str(parse(" and ".join(terms), names)) if terms else ""
+    scores = dict.fromkeys(str(parse_score(text, names)) for text in recipe.scores)
+    return replace(recipe, where=where, keep=(), near=(), scores=tuple(scores))
 
 
 def _terms_of_flags(recipe: Recipe, names: "Mapping[str, type[Score]]") -> list[str]:

@@ -38,8 +38,10 @@ def _check_samples(shard: OpenShard, table: SampleTable, scored: Layout) -> None
     only check.
     """
     path = scored.ledger(shard.task.name)
-    then, now = read_metadata(path)["input"], shard.record.input
-    if not shard.task.url.is_pipe and then.get("changed") == now.get("changed"):
+    input_then = read_metadata(path)["input"]
+    input_now = shard.record.input
+    has_same_time = input_then.get("changed") == input_now.get("changed")
+    if has_same_time and not shard.task.url.is_pipe:
         return
     for row, sample in zip_longest(table.rows, Samples(shard.source, contents=False)):
         if row is None or sample is None or not same_sample(row, sample):
@@ -55,15 +57,19 @@ def _with_missing_scores(shard: OpenShard, table: SampleTable, scored: Layout) -
     incomplete: list[Row] = []
     complete: list[Row] = []
     for row in table.rows:
-        (incomplete if plan.lacks_values(table, row) else complete).append(row)
+        if plan.lacks_values(table, row):
+            incomplete.append(row)
+        else:
+            complete.append(row)
     if not incomplete:
         return ScoredShard(table, ())
     stored = read_metadata(scored.ledger(shard.task.name))["identities"]
-    calls = [call for call in plan.scores if call not in plan.ranks and str(call) not in stored]
+    # Ranks are computed from the ledgers of all shards, never from a shard.
+    missing = [call for call in plan.scores if call not in plan.ranks and str(call) not in stored]
     progress = ShardProgress(shard.mark, shard.source.length)
     progress.add(complete)
-    with shard.scorer(table, calls, progress) as scorer:
+    with shard.scorer(table, missing, progress) as scorer:
         for sample in selected_samples(shard, incomplete):
             scorer.add([sample])
         scorer.finish()
-    return ScoredShard(table, calls)
+    return ScoredShard(table, missing)

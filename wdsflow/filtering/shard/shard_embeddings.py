@@ -1,17 +1,16 @@
 """Which stored embeddings the scores of a shard use, and which are written to its ledger."""
 
 from wdsflow.filtering.deciding.plan import FilterPlan
+from wdsflow.filtering.ledger.copied_embeddings import CopiedEmbeddings
+from wdsflow.filtering.ledger.embedding_spool import Spool, columns_of
 from wdsflow.filtering.ledger.embeddings import (
-    CopiedEmbeddings,
     ShardEmbeddings,
-    Spool,
-    StoredEmbeddings,
-    columns_of,
     current_embeddings,
     stored_embeddings,
 )
 from wdsflow.filtering.ledger.ledger import Vectors
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
+from wdsflow.filtering.ledger.stored_embeddings import StoredEmbeddings
 from wdsflow.filtering.run_folder import ShardRecord
 
 from .earlier_ledger import EarlierLedger

@@ -26,9 +26,12 @@ def field_by_type(first: bytes, extension: str) -> str:
     if image is not None and image.format not in UNREADABLE:
         return _USUAL.get(image.format, image.format)
     kind = media_format(first[:HEAD])
-    if kind not in _VIDEOS or (kind == "ogg" and promised_format(extension) != "ogg"):
+    if kind not in _VIDEOS:
         return ""
-    return extension if promised_format(extension) == kind else _USUAL.get(kind, kind)
+    if promised_format(extension) == kind:
+        return extension
+    # Most files of Ogg are audio.
+    return "" if kind == "ogg" else _USUAL.get(kind, kind)
 
 
 def is_media(name: str) -> bool:

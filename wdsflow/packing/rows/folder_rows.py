@@ -38,12 +38,14 @@ class HoldsTables(TableError):
         shown = ", ".join(escape(table, 200) for table in tables[:_SHOWN])
         more = f" and {len(tables) - _SHOWN:,} more" if len(tables) > _SHOWN else ""
         self.named = named
-        self.tables = [] if is_zip else [f"{named.rstrip('/')}/{table}" for table in tables]
-        instead = (
-            "" if is_zip else f"; name {'it' if len(tables) == 1 else 'them'} instead of the folder"
-        )
-        advice = [_of_zip(named, tables[0])] if is_zip else []
-        super().__init__(f"{named} holds {count}: {shown}{more}{instead}", *advice)
+        message = f"{named} holds {count}: {shown}{more}"
+        if is_zip:
+            self.tables = []
+            super().__init__(message, _of_zip(named, tables[0]))
+        else:
+            self.tables = [f"{named.rstrip('/')}/{table}" for table in tables]
+            them = "it" if len(tables) == 1 else "them"
+            super().__init__(f"{message}; name {them} instead of the folder")
 
 
 def _of_zip(named: str, table: str) -> str:

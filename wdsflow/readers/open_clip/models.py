@@ -62,34 +62,40 @@ def model_names() -> frozenset[str]:
 @cache
 def pretrained_tags() -> Mapping[str, frozenset[str]]:
     """Return the tags of the weights that open_clip can download, by the name of the model."""
-    folder = _package()
-    try:
-        tree = (
-            ast.parse((folder / "pretrained.py").read_text(encoding="utf-8"))
-            if folder is not None
-            else None
-        )
-    except (OSError, ValueError, SyntaxError):
-        tree = None
-    if tree is None:
-        return {}
-    values = {
-        target.id: statement.value
-        for statement in tree.body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
-    }
+    values = _assigned("pretrained.py")
     tags: dict[str, frozenset[str]] = {}
     models = values.get("_PRETRAINED")
-    for name, config in _items(models) if models is not None else ():
-        configs = dict(
-            _items(values.get(config.id, config) if isinstance(config, ast.Name) else config)
-        )
+    if models is None:
+        return tags
+    for name, config in _items(models):
+        if isinstance(config, ast.Name):
+            # The name of a dict that is assigned before.
+            config = values.get(config.id, config)  # noqa: PLW2901
+        configs = dict(_items(config))
         tags[name] = frozenset(configs)
-        if quick := {tag for tag, made in configs.items() if _is_quick(made)}:
+        quick = {tag for tag, value in configs.items() if _is_quick(value)}
+        if quick:
             tags[name + _QUICK] = tags.get(name + _QUICK, frozenset()) | quick
     return tags
+
+
+def _assigned(file: str) -> dict[str, ast.expr]:
+    """Return the values that a file of open_clip assigns to names; none if it cannot be read."""
+    folder = _package()
+    if folder is None:
+        return {}
+    try:
+        tree = ast.parse((folder / file).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return {}
+    values: dict[str, ast.expr] = {}
+    for statement in tree.body:
+        if not isinstance(statement, ast.Assign):
+            continue
+        for target in statement.targets:
+            if isinstance(target, ast.Name):
+                values[target.id] = statement.value
+    return values
 
 
 def _items(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:

@@ -283,10 +283,13 @@ class OpenClip33(Reader):
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample that the run is cut into; none of them is a crash."""
-        return tuple(
-            MARKED_BAD if is_marked_bad(sample) else self.fate(sample)
-            for sample in split_at_repeats(shape)
-        )
+        fates: list[Fate] = []
+        for sample in split_at_repeats(shape):
+            if is_marked_bad(sample):
+                fates.append(MARKED_BAD)
+            else:
+                fates.append(self.fate(sample))
+        return tuple(fates)
 
     def fate(self, sample: Sample) -> Fate:
         """Return the fate of one sample after the grouping stage."""
@@ -337,27 +340,20 @@ class OpenClip4(OpenClip33):
     def fate(self, sample: Sample) -> Fate:
         """Return the fate of one sample after the grouping stage."""
         options = self.options
-        image_key, text_key = (
-            options.image_key,
-            _JSON if options.json_text_key else options.text_key,
-        )
-        image, caption = (
-            first_of(split_keys(image_key), sample),
-            first_of(split_keys(text_key), sample),
-        )
+        image_key = options.image_key
+        text_key = _JSON if options.json_text_key else options.text_key
+        image = first_of(split_keys(image_key), sample)
+        caption = first_of(split_keys(text_key), sample)
         if image is None or caption is None:
             return lacking(image, caption)
         # The filter strips names, webdataset's renaming asserts that it need not.
-        if " " in image_key + text_key:
-            return Fate(
-                "crash", "filter", "spaced-key", image_key if " " in image_key else text_key
-            )
+        for key in (image_key, text_key):
+            if " " in key:
+                return Fate("crash", "filter", "spaced-key", key)
         # The filter overlooks an empty name such as the
         # middle one of "txt;;caption"; the renaming does not.
-        image, caption = (
-            first_of(image_key.split(";"), sample),
-            first_of(text_key.split(";"), sample),
-        )
+        image = first_of(image_key.split(";"), sample)
+        caption = first_of(text_key.split(";"), sample)
         assert image is not None
         assert caption is not None
         if options.json_text_key:

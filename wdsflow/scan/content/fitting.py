@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from wdsflow.text.install import install_packages
 
-from .other import has_library, kind_of
+from .field_kinds import kind_of
+from .other import has_library
 
 # Source: datasets 5.2, packaged_modules/webdataset/webdataset.py.
 

@@ -47,9 +47,10 @@ class SourceChangedError(SourceError):
     """A file that changed after it was opened: its bytes may be of two versions."""
 
     def __init__(self, how: str = "") -> None:
-        super().__init__(
-            "io", f"it changed while it was read: {how}" if how else "it changed while it was read"
-        )
+        detail = "it changed while it was read"
+        if how:
+            detail += f": {how}"
+        super().__init__("io", detail)
 
     @staticmethod
     def short(end: int, missing: int) -> "SourceChangedError":
@@ -74,14 +75,19 @@ class StreamFault(NamedTuple):
     detail: str
 
     def __str__(self) -> str:
-        trusted = f"its bytes are trusted up to byte {self.trusted:,}"
-        return f"{self.detail}: {trusted if self.trusted else 'none of its bytes can be trusted'}"
+        trusted = "none of its bytes can be trusted"
+        if self.trusted:
+            trusted = f"its bytes are trusted up to byte {self.trusted:,}"
+        return f"{self.detail}: {trusted}"
 
 
 def read_fully(fd: int, size: int, offset: int) -> bytes:
     """Return ``size`` bytes at an offset, or fewer at the end of the file. Raises OSError."""
     data = os.pread(fd, size, offset)
-    while 0 < len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
+    while 0 < len(data) < size:
+        more = os.pread(fd, size - len(data), offset + len(data))
+        if not more:
+            break
         data += more
     return data
 
@@ -152,10 +158,14 @@ class Source:
 
     def joined_parts(self, start: int, stop: int) -> bytes:
         """Return the bytes that ``parts`` yields."""
-        return b"".join(
-            part if isinstance(part, bytes) else origin.exactly(part[0], part[1] - part[0])
-            for origin, part in self.parts(start, stop)
-        )
+        contents: list[bytes] = []
+        for origin, part in self.parts(start, stop):
+            if isinstance(part, bytes):
+                contents.append(part)
+            else:
+                begin, end = part
+                contents.append(origin.exactly(begin, end - begin))
+        return b"".join(contents)
 
     @staticmethod
     def padding(end: int, wanted: int) -> bytes:
@@ -319,14 +329,18 @@ class SourcePart(Source):
     """The bytes of a source from an offset on, after some others; the source stays open."""
 
     def __init__(self, whole: Source, start: int, before: bytes = b"") -> None:
-        self._whole, self._start, self._before = whole, start - len(before), before
-        self.url, self.random = whole.url, whole.random
+        self._whole = whole
+        self._before = before
+        # Where the part would begin if it had no other bytes before it.
+        self._start = start - len(before)
+        self.url = whole.url
+        self.random = whole.random
         self.length = None if whole.length is None else whole.length - self._start
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes from an offset of the part; fewer at its end. Raises ``SourceError``."""
         head = self._before[offset : offset + size]
         rest = size - len(head)
-        return (
-            head + self._whole.read_at(self._start + offset + len(head), rest) if rest > 0 else head
-        )
+        if rest <= 0:
+            return head
+        return head + self._whole.read_at(self._start + offset + len(head), rest)

@@ -115,31 +115,39 @@ class Skimmer:
         row whose data end after ``length`` needs care. Without, the last row may reach out of the
         window, and ``at`` with it.
         """
+        # The state is in local variables until the end: attributes are slower.
         window, base, at, lead = self.window, self.base, self.at, self.lead
         time, end, tail, sums, owner = self.latest
         times, tails, strict, append = self.times, self.tails, is_strict(), rows.append
         alone, header, careful = 0, 0, True
         while True:
             startswith, stop = window.startswith, len(window) - SPAN
+            # A ``break`` leaves the entry at ``at`` to ``tar_entry``.
             while at <= stop:
                 header = at
+                # An extended header with only a time comes first.
                 if end and startswith(time, at):
+                    # Its record ends in a line break, with a zero after it.
                     if window[at + end] or (strict and window[at + end - 1] != 10):
                         break
                     header = at + 1024
                     alone += 1
+                # What repeats after the checksum: type, link, magic, owner, prefix.
                 if window[header + 156 : header + BLOCK] != tail:
                     if window[header + 156] in b"xL":
-                        known = times.get(window[at : at + BLOCK])
-                        if header > at or not known or not startswith(known[0], at):
+                        extended = times.get(window[at : at + BLOCK])
+                        if header > at or not extended or not startswith(extended[0], at):
                             break
-                        time, end = known
+                        # The same entry again, with this extended header.
+                        time, end = extended
                         continue
                     tail = window[header + 156 : header + BLOCK]
                     sums = tails.get(tail, _NEVER)
                 head = window[header : header + 156]
+                # The checksum agrees with all bytes of the header.
                 if adler32(head) & 65535 != sums[head[135:]]:
                     break
+                # What repeats before the size: last byte of the name, mode, uid, gid.
                 if head[99:124] != owner:
                     owner = head[99:124] if head[99:124] in self.owners else b""
                     if not owner:
@@ -152,17 +160,21 @@ class Skimmer:
                 if size < 0:
                     break
                 append((name, size, base + header + BLOCK, base + at, "file"))
+                # The data fill whole blocks.
                 at = header + BLOCK + (size + 511 & -512)
             else:
+                # The window holds no further whole header.
                 if not refill:
                     careful = at <= 0
                 elif base + at > length and at > len(window):
+                    # The data of the last row end after the source.
                     at = header = rows[-1][3] - base
                     alone -= startswith(time, at)
                     rows.pop()
                 else:
                     if at > HUGE and rows[-1][1] > HUGE:
                         self.huge.append(rows[-1])
+                    # The next window begins some bytes before the next entry.
                     position, base = base + at, max(0, base + at - lead)
                     at = header = position - base
                     careful = len(rows) < full
@@ -172,6 +184,7 @@ class Skimmer:
                         continue
             break
         self.window, self.base, self.at = window, base, at
+        # An extended header before an entry that needs care is not counted here.
         self.alone += alone - (header - at == 1024)
         self.latest = time, end, tail, sums, owner
         return careful

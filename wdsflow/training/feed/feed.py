@@ -46,7 +46,8 @@ class Feed:
     """Starts epochs, and holds what they share: counts, lists of samples, memory for batches."""
 
     def __init__(self, recipe: FeedRecipe) -> None:
-        self.recipe, self.tally = recipe, LossTally()
+        self.recipe = recipe
+        self.tally = LossTally()
         cores = decoders_for(recipe.options.decoders)
         # Threads or processes.
         self.decoders = cores if recipe.recognised else max(1, recipe.processes)
@@ -135,28 +136,27 @@ class Feed:
         samples = self._shares.ahead + recipe.batch_size
         most_chunks = -(-samples // self._chunk)
         if method is None:
-            return DecodingThreads(
-                self.decoders, most_chunks, self._work(epoch, Budget(self._shares.decode))
-            )
-        if method != "fork":
+            work = self._work(epoch, Budget(self._shares.decode))
+            return DecodingThreads(self.decoders, most_chunks, work)
+        sources_with_images = [source for source in recipe.sources if source.images is not None]
+        if method == "fork":
+            work = self._work(epoch, SharedBudget(self._shares.decode, self.decoders))
+            for source in sources_with_images:
+                assert source.images is not None
+                source.images.import_all()
+        else:
             # A budget cannot be sent to them.
             work = self._work(epoch, None)
-        else:
-            work = self._work(epoch, SharedBudget(self._shares.decode, self.decoders))
-            for source in recipe.sources:
-                if source.images is not None:
-                    source.images.import_all()
-        sizes = [
-            _LARGEST if source.shape is None else math.prod(source.shape)
-            for source in recipe.sources
-            if source.images is not None
-        ]
+        # Of an image in shared memory, in bytes.
+        size = 0
+        for source in sources_with_images:
+            size = max(size, _LARGEST if source.shape is None else math.prod(source.shape))
         return DecodingProcesses(
             self.decoders,
             most_chunks,
             work,
             room=samples + 2 * self._chunk,
-            size=max(sizes, default=0),
+            size=size,
             method=method,
             recognised=recipe.recognised,
             options=recipe.options,
@@ -181,10 +181,13 @@ class Feed:
         return ChunkWork(tuple(works))
 
     def _planner(self, epoch: int, begin: EpochPosition, idle: Callable[[], None]) -> Planner:
-        options, order = self.recipe.options, self.recipe.order
-        # Samples lost in a row that count as starvation. A stream that begins again is judged at
-        # the end of its round.
-        judged_later = not (order.endless or order.global_order)
+        order = self.recipe.order
+        # Samples lost in a row that count as starvation.
+        most_lost = self.recipe.options.stall_samples
+        if not most_lost:
+            # A stream that begins again is judged at the end of its round.
+            judged_later = not (order.endless or order.global_order)
+            most_lost = sys.maxsize if judged_later else _MOST_LOST
         return Planner(
             order,
             epoch,
@@ -194,7 +197,7 @@ class Feed:
             ahead=self._shares.ahead,
             most_bytes=self._shares.raw,
             chunk=self._chunk,
-            most_lost=options.stall_samples or (sys.maxsize if judged_later else _MOST_LOST),
+            most_lost=most_lost,
             idle=idle,
         )
 
@@ -206,8 +209,9 @@ class Feed:
         position: StreamPosition,
         lose: Callable[[FeedLoss, int], None],
     ) -> Stream:
-        recipe, order = self.recipe, self.recipe.order
-        # Where samples keep their places, a stream is the same on all ranks.
+        recipe = self.recipe
+        order = recipe.order
+        # Where samples keep their positions, a stream is the same on all ranks.
         owner = key.source if order.global_order else recipe.job_rank.rank
         return Stream(
             key,
@@ -224,15 +228,19 @@ class Feed:
         )
 
     def _share(self) -> "Shares":
+        """Return the parts of the memory. Raises ValueError if there is too little."""
         options = self.recipe.options
         shapes = [source.shape for source in self.recipe.sources if source.shape is not None]
         values = max(map(math.prod, shapes), default=_TYPICAL)
+        bytes_of_sample = values * _FLOAT
+        # Decoders make uint8 of known transforms.
+        bytes_made = values if self.recipe.recognised else bytes_of_sample
         try:
             return shares(
                 options.memory_bytes,
                 batch=self.recipe.batch_size,
-                sample=values * _FLOAT,
-                made=values if self.recipe.recognised else values * _FLOAT,
+                sample=bytes_of_sample,
+                made=bytes_made,
                 decoders=self.decoders,
                 chunk=self._chunk,
                 streams=self.recipe.order.streams,

@@ -19,7 +19,7 @@ from wdsflow.shards.source.base import local_folder
 from wdsflow.training.feed_options import FeedOptions, NoOpenClip
 from wdsflow.training.ranks import connect, rank_and_world
 from wdsflow.training.stalls.loss_tally import say
-from wdsflow.training.stalls.progress import cache_line
+from wdsflow.training.stalls.progress_text import cache_line
 
 from .replaced_names import replaced
 

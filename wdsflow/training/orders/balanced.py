@@ -89,12 +89,10 @@ class BalancedOrder(Order):
         shuffled: bool = True,
     ) -> None:
         self.sources = [_without_empty_shards(source) for source in sources]
-        self.job_rank, self.batch_size, self.last, self.shuffled = (
-            job_rank,
-            batch_size,
-            last,
-            shuffled,
-        )
+        self.job_rank = job_rank
+        self.batch_size = batch_size
+        self.last = last
+        self.shuffled = shuffled
         self.together = together
         # Of raw content in the shuffle buffer of a stream. The order of samples depends on it: it
         # is in states.

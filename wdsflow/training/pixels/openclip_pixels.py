@@ -73,20 +73,24 @@ def run_crop(
 
     def admit_copy(peak: int) -> None:
         assert admit is not None
-        admit(peak + 4 * (part[2] - part[0]) * (part[3] - part[1]))
+        # Pillow copies the part, with four bytes a pixel.
+        left, top, right, bottom = part
+        admit(peak + 4 * (right - left) * (bottom - top))
 
     if decode.mode == "reference":
         image = decode.decode(data, aim=aim, admit=admit and admit_copy)
-        cut = image if part == (0, 0, *image.size) else image.crop(part)
-        resized = _resize_as_torchvision(cut, transform.size, transform.size, transform.kernel)
+        is_whole = part == (0, 0, *image.size)
+        cropped = image if is_whole else image.crop(part)
+        resized = _resize_as_torchvision(cropped, transform.size, transform.size, transform.kernel)
         return np.asarray(resized).transpose(2, 0, 1)
     pixels = decode.decode(data, aim=aim, admit=admit)
-    box = box_of(pixels)
-    # Of an image that is decoded smaller.
-    scale = (box[2] - box[0]) / full_width
+    box_left, _, box_right, _ = box_of(pixels)
+    # Below 1 if the image was decoded smaller.
+    scale = (box_right - box_left) / full_width
     left, top, right, bottom = part
     scaled_part = left * scale, top * scale, right * scale, bottom * scale
-    return resize_part(pixels, scaled_part, transform.size, transform.kernel).transpose(2, 0, 1)
+    resized_part = resize_part(pixels, scaled_part, transform.size, transform.kernel)
+    return resized_part.transpose(2, 0, 1)
 
 
 def _image_target(part: Part, image_size: Size, size: Size, decode: Decode) -> Size:
@@ -97,35 +101,43 @@ def _image_target(part: Part, image_size: Size, size: Size, decode: Decode) -> S
     """
     left, top, right, bottom = part
     height, width = image_size
-    target = -(-size[0] * height // (bottom - top)), -(-size[1] * width // (right - left))
-    if decode.mode == "fast":
-        scale = scale_of(width, height, target, decode.k)
-        while scale > 1:
-            down = span(top / scale, bottom / scale, -(-height // scale), size[0])
-            across = span(left / scale, right / scale, -(-width // scale), size[1])
-            if max(down.shift, across.shift) <= _MOST_SHIFT:
-                break
-            scale //= 2
-            target = 2 * target[0], 2 * target[1]
-    return target
+    # Rounded up.
+    target_height = -(-size[0] * height // (bottom - top))
+    target_width = -(-size[1] * width // (right - left))
+    if decode.mode != "fast":
+        return target_height, target_width
+    # The part must be near its position at the scale at which the image will be decoded.
+    scale = scale_of(width, height, (target_height, target_width), decode.k)
+    while scale > 1:
+        down = span(top / scale, bottom / scale, -(-height // scale), size[0])
+        across = span(left / scale, right / scale, -(-width // scale), size[1])
+        if max(down.shift, across.shift) <= _MOST_SHIFT:
+            break
+        scale //= 2
+        target_height *= 2
+        target_width *= 2
+    return target_height, target_width
 
 
 def _resize_as_torchvision(image: "Picture", size: Size, crop: Size, kernel: Kernel) -> "Picture":
     """Return a Pillow image resized and centre-cropped as by torchvision; very long images take a shorter way."""
-    if size[0] * size[1] > _MOST_PIXELS:
+    height, width = size
+    if height * width > _MOST_PIXELS:
         return resize_with_pillow(image, (0, 0, *image.size), size, crop, kernel)
-    if (size[1], size[0]) != image.size:
-        image = image.resize((size[1], size[0]), Image.Resampling[kernel.upper()])
+    if (width, height) != image.size:
+        image = image.resize((width, height), Image.Resampling[kernel.upper()])
     if size == crop:
         return image
-    top, left = centre(*size, crop)
-    return image.crop((left, top, left + crop[1], top + crop[0]))
+    crop_height, crop_width = crop
+    top, left = centre(height, width, crop)
+    return image.crop((left, top, left + crop_width, top + crop_height))
 
 
 def _padded(pixels: Pixels, size: Size, fill: int) -> Pixels:
     """Return (3, height, width) with the picture in the middle, where OpenCLIP's ``CenterCropOrPad`` puts it."""
     height, width = pixels.shape[:2]
-    top, left = (size[0] - height) // 2, (size[1] - width) // 2
+    top = (size[0] - height) // 2
+    left = (size[1] - width) // 2
     padded = np.full((3, *size), fill, np.uint8)
     padded[:, top : top + height, left : left + width] = pixels.transpose(2, 0, 1)
     return padded

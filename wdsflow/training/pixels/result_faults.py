@@ -24,7 +24,11 @@ def _in_numbers(value: object) -> str:
     if isinstance(value, Mapping):
         return _in_numbers(list(value.values()))
     if isinstance(value, (tuple, list)):
-        return next((fault for part in value if (fault := _in_numbers(part))), "")
+        for part in value:
+            fault = _in_numbers(part)
+            if fault:
+                return fault
+        return ""
     # Also numpy's float64.
     if isinstance(value, float):
         return "" if isfinite(value) else _named(nan=isnan(value))

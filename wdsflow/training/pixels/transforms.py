@@ -14,6 +14,8 @@ Step: TypeAlias = Any
 _TORCHVISION = "torchvision.transforms.transforms"
 _OPENCLIP = "open_clip.transform"
 _KERNELS: tuple[Kernel, ...] = ("bicubic", "bilinear")
+# Steps that are OpenCLIP's own.
+_OF_OPENCLIP = frozenset({"ResizeKeepRatio", "CenterCropOrPad"})
 _RECOGNISED = (
     ["RandomResizedCrop"],
     ["Resize"],
@@ -54,7 +56,9 @@ class ResizeAndCrop(Transform):
             from wdsflow.stages.imaging.geometry import output_size
 
             return output_size(width, height, self.size[0])
-        down, across = height / self.size[0], width / self.size[1]
+        # As timm computes it, rounding included.
+        down = height / self.size[0]
+        across = width / self.size[1]
         ratio = max(down, across) * self.longest + min(down, across) * (1.0 - self.longest)
         return round(height * 1.0 / ratio), round(width * 1.0 / ratio)
 
@@ -73,45 +77,75 @@ def recognise(preprocess: Step) -> ResizeAndCrop | RandomCrop | None:
         return None
     steps = list(preprocess.transforms)
     normal = _normalise(steps)
-    names = [_name(step)[1] for step in steps]
-    theirs = {"ResizeKeepRatio", "CenterCropOrPad"}
-    all_upstream = all(
-        _name(step)[0] == (_OPENCLIP if name in theirs else _TORCHVISION)
-        for step, name in zip(steps, names, strict=True)
-    )
-    if normal is None or not all_upstream or names not in _RECOGNISED:
+    if normal is None or not all(map(_is_upstream, steps)):
         return None
-    first, last = steps[0], steps[-1]
-    size, interpolation = _pair(first.size), getattr(first.interpolation, "value", None)
-    kernel = next((kernel for kernel in _KERNELS if kernel == interpolation), None)
+    names = [_name(step)[1] for step in steps]
+    if names not in _RECOGNISED:
+        return None
+    first = steps[0]
+    size = _pair(first.size)
+    kernel = _kernel(first)
     if size is None or kernel is None:
         return None
     mean, std = normal
+    base = Transform(size=size, kernel=kernel, mean=mean, std=std)
     if names == ["RandomResizedCrop"]:
-        scale, ratio = tuple(map(float, first.scale)), tuple(map(float, first.ratio))
-        if len(scale) != 2 or len(ratio) != 2:
-            return None
-        return RandomCrop(size=size, kernel=kernel, mean=mean, std=std, scale=scale, ratio=ratio)
+        return _random_crop(base, first)
+    return _resize_and_crop(base, steps)
+
+
+def _random_crop(base: Transform, step: Step) -> RandomCrop | None:
+    """Return the transform of a RandomResizedCrop."""
+    scale = tuple(map(float, step.scale))
+    ratio = tuple(map(float, step.ratio))
+    if len(scale) != 2 or len(ratio) != 2:
+        return None
+    return RandomCrop(**vars(base), scale=scale, ratio=ratio)
+
+
+def _resize_and_crop(base: Transform, steps: list[Step]) -> ResizeAndCrop | None:
+    """Return the transform of a step that resizes, and perhaps one that crops."""
+    first, last = steps[0], steps[-1]
     fit: Literal["short", "both", "ratio"] = "short"
-    longest, fill = 0.0, 0
-    if names[0] == "ResizeKeepRatio":
-        fit, longest, fill = "ratio", float(first.longest), getattr(last, "fill", 0)
+    longest = 0.0
+    fill = 0
+    if _name(first)[1] == "ResizeKeepRatio":
+        fit = "ratio"
+        longest = float(first.longest)
+        fill = getattr(last, "fill", 0)
         if first.random_scale_prob or first.random_aspect_prob or not isinstance(fill, int):
             return None
     elif first.max_size is not None:
         return None
     elif not isinstance(first.size, int) and len(first.size) == 2:
         fit = "both"
-    if (fit == "both") != (len(steps) == 1) or (last is not first and _pair(last.size) != size):
+    # Only a resize of both sides needs no crop, and it has none.
+    if (fit == "both") != (len(steps) == 1):
         return None
-    return ResizeAndCrop(
-        size=size, kernel=kernel, mean=mean, std=std, fit=fit, longest=longest, fill=fill
-    )
+    if last is not first and _pair(last.size) != base.size:
+        return None
+    return ResizeAndCrop(**vars(base), fit=fit, longest=longest, fill=fill)
 
 
 def _name(step: Step) -> tuple[str, str]:
+    """Return the module and the name of a step: a function, or an object of a class."""
     kind = step if callable(step) and hasattr(step, "__qualname__") else type(step)
     return str(kind.__module__), str(kind.__qualname__)
+
+
+def _is_upstream(step: Step) -> bool:
+    """Return whether a step is from the module that has it for OpenCLIP, not another one of its name."""
+    module, name = _name(step)
+    return module == (_OPENCLIP if name in _OF_OPENCLIP else _TORCHVISION)
+
+
+def _kernel(step: Step) -> Kernel | None:
+    """Return the kernel with which a step resizes; None if it is another one."""
+    interpolation = getattr(step.interpolation, "value", None)
+    for kernel in _KERNELS:
+        if kernel == interpolation:
+            return kernel
+    return None
 
 
 def _normalise(steps: list[Step]) -> tuple[Triple, Triple] | None:

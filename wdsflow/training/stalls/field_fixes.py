@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import groupby
-from typing import NamedTuple
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, json_names
@@ -13,12 +11,11 @@ from wdsflow.text.secrets import redact
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import listed
 from wdsflow.training.caption_sources import Captions, parse_captions
 from wdsflow.training.columns import IMAGE, TEXT, parse_fields
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.ranks import launcher_words, rank_and_world
-from wdsflow.training.sample_tasks import Reading, Task
 
 # Arguments of ``wdsflow.feed`` by their names in OpenCLIP.
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
@@ -70,25 +67,38 @@ def command(
         return _call(options, values)
     if not options.argv:
         return _settings(values)
-    words = list(dict.fromkeys(["--dry-run", *flags] if options.dry_run else flags))
+    if options.dry_run:
+        flags = ("--dry-run", *flags)
+    words = list(dict.fromkeys(flags))
     for name, value in values.items():
-        if name in _NOT_FLAGS:
-            continue
-        flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, tuple):
-            for part in value:
-                words += flag, str(part)
-            continue
-        words.append(flag)
-        if isinstance(value, float):
-            words.append(f"{value:g}")
-        elif value is not True:
-            words.append(str(value))
-    argv = join(options.argv)
-    world = rank_and_world()[1]
-    as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
-    launcher = as_first if "--dry-run" in words else launcher_words()
-    return " ".join([*launcher, "wdsflow train", *([join(words)] if words else []), "--", argv])
+        if name not in _NOT_FLAGS:
+            words += _flag_words(name, value)
+    parts = ["wdsflow train"]
+    if words:
+        parts.append(join(words))
+    parts += ["--", join(options.argv)]
+    return " ".join([*_launcher(dry_run="--dry-run" in words), *parts])
+
+
+def _flag_words(name: str, value: object) -> list[str]:
+    """Return an option of ``wdsflow train`` as words; one of several values is repeated."""
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, tuple):
+        words: list[str] = []
+        for part in value:
+            words += flag, str(part)
+        return words
+    if value is True:
+        return [flag]
+    return [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+
+
+def _launcher(*, dry_run: bool) -> list[str]:
+    """Return the words before ``wdsflow train``: a dry run needs no other ranks, and is that of the first one."""
+    if not dry_run:
+        return list(launcher_words())
+    _, world_size = rank_and_world()
+    return ["env", "RANK=0", f"WORLD_SIZE={world_size}"] if world_size > 1 else []
 
 
 def pipe_fixes(options: FeedOptions, *flags: str) -> Iterator[str]:
@@ -98,7 +108,9 @@ def pipe_fixes(options: FeedOptions, *flags: str) -> Iterator[str]:
 
 
 def _settings(values: Mapping[str, object]) -> str:
-    return f"FeedOptions({', '.join(f'{name}={_literal(name, value)}' for name, value in values.items())})"
+    """Return options as Python code."""
+    arguments = [f"{name}={_literal(name, value)}" for name, value in values.items()]
+    return f"FeedOptions({', '.join(arguments)})"
 
 
 def _call(options: FeedOptions, values: dict[str, object]) -> str:
@@ -112,14 +124,19 @@ def _call(options: FeedOptions, values: dict[str, object]) -> str:
     for name, number in (("image", IMAGE), ("caption", TEXT)):
         if name in values and number in columns.order:
             fields[columns.order.index(number)] = str(values[name])
-    words = ["..."]
+    arguments = ["..."]
     if fields != list(options.fields):
-        words.append(
-            f"fields=({', '.join(_literal('fields', field) for field in fields)}{',' * (len(fields) == 1)})"
-        )
-    words += [f"{name}={_literal(name, values[name])}" for name in _ALSO_OF_CALL if name in values]
+        literals = ", ".join(_literal("fields", field) for field in fields)
+        if len(fields) == 1:
+            # As Python writes a tuple of one.
+            literals += ","
+        arguments.append(f"fields=({literals})")
+    named = [name for name in _ALSO_OF_CALL if name in values]
+    arguments += [f"{name}={_literal(name, values[name])}" for name in named]
     rest = {name: value for name, value in values.items() if name not in _OF_CALL}
-    return f"wdsflow.feed({', '.join([*words, f'options={_settings(rest)}'] if rest else words)})"
+    if rest:
+        arguments.append(f"options={_settings(rest)}")
+    return f"wdsflow.feed({', '.join(arguments)})"
 
 
 def _literal(name: str, value: object) -> str:
@@ -135,7 +152,9 @@ def _literal(name: str, value: object) -> str:
     if not isinstance(value, str) or name in {"stall_after", "decoders"}:
         return str(value)
     text = repr(redact(value))
-    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
+    if text[0] == "'" and '"' not in text:
+        return f'"{text[1:-1]}"'
+    return text
 
 
 def argument(options: FeedOptions, name: str) -> str:
@@ -146,7 +165,9 @@ def argument(options: FeedOptions, name: str) -> str:
     """
     if options.fields:
         return _ARGUMENTS.get(name, name)
-    return f"--{name.replace('_', '-')}" if options.argv else f'args["{name}"]'
+    if options.argv:
+        return f"--{name.replace('_', '-')}"
+    return f'args["{name}"]'
 
 
 def processes_named(options: FeedOptions, *, recognised: bool) -> str:
@@ -181,11 +202,13 @@ def caption_fixes(
         name, entry = best
         member = "json" if "json" in names else "jsn"
         samples = sum(shard.samples for shard in peeked)
-        where = f"captions are in {member}, {escape(name, 60)} ({entry.strings:,} of {samples:,} checked samples)"
-        yield f"{where}: {command(options, caption=_also(options, names, f'{member}:{name}'))}"
+        share = f"{entry.strings:,} of {samples:,} checked samples"
+        fix = command(options, caption=_also(options, names, f"{member}:{name}"))
+        yield f"captions are in {member}, {escape(name, 60)} ({share}): {fix}"
     text = _likeliest(names, [name for name in CAPTIONS if name not in _NOT_TEXT])
     if text:
-        yield f"captions may be in {escape(text, 40)}: {command(options, caption=_also(options, names, text))}"
+        fix = command(options, caption=_also(options, names, text))
+        yield f"captions may be in {escape(text, 40)}: {fix}"
 
 
 def _also(options: FeedOptions, names: Sequence[str], location: str) -> str:
@@ -216,79 +239,48 @@ def requested_captions(options: FeedOptions) -> Captions | None:
 
 def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
     """Return the problem if none of the JSON names for captions has text, with the names that are there; "" if one has."""
-    held = json_names(peeked)
-    looked = [
-        name
-        for source in captions.sources
-        if not isinstance(source, str)
-        for name in source.json_text_key
-    ]
-    for name in looked:
+    existing = json_names(peeked)
+    requested: list[str] = []
+    for source in captions.sources:
+        if not isinstance(source, str):
+            requested += source.json_text_key
+    for name in requested:
         top = name.partition(".")[0]
-        entry = held.get(name) or held.get(top)
-        if entry is not None and (entry.strings or name != top or entry.count > entry.strings):
-            # A nested name, or a list, may hold captions.
+        entry = existing.get(name) or existing.get(top)
+        if entry is None:
+            continue
+        # A nested name, or a list, may hold captions.
+        if entry.strings or name != top or entry.count > entry.strings:
             return ""
     samples = sum(shard.samples for shard in peeked)
-    problem = f"no json of {samples:,} checked samples has {' or '.join(escape(name, 60) for name in looked)}"
-    with_text = {name: key.strings for name, key in held.items() if key.strings}
+    names = " or ".join(escape(name, 60) for name in requested)
+    problem = f"no json of {samples:,} checked samples has {names}"
+    with_text = {name: key.strings for name, key in existing.items() if key.strings}
     if with_text:
         return f"{problem}; it has text in {_most_frequent(with_text)}"
-    without_text = {name: key.count for name, key in held.items()}
+    without_text = {name: key.count for name, key in existing.items()}
     if without_text:
         return f"{problem}; it has {_most_frequent(without_text)}, without text"
     return problem
 
 
 def _most_frequent(counts: Mapping[str, int]) -> str:
+    """Return the names that occur most often, those of equal counts in the order of the alphabet."""
     names = sorted(counts, key=lambda name: (-counts[name], name))
     shown = [escape(name, 40) for name in names[:_MOST_NAMES]]
-    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-    return listed([*shown, *more])
+    if len(names) > _MOST_NAMES:
+        shown.append(f"{len(names) - _MOST_NAMES} more")
+    return listed(shown)
 
 
 def _likeliest(names: Sequence[str], usual: Sequence[str]) -> str:
-    ranked = [
-        (usual.index(last), name) for name in names if (last := name.rpartition(".")[2]) in usual
-    ]
+    """Return the name whose extension comes first among the usual ones; "" if no name has one of them."""
+    ranked: list[tuple[int, str]] = []
+    for name in names:
+        extension = name.rpartition(".")[2]
+        if extension in usual:
+            ranked.append((usual.index(extension), name))
     return min(ranked)[1] if ranked else ""
-
-
-class BusyWith(NamedTuple):
-    """A decoder that has been at one sample for some time."""
-
-    # "decoder 1 (process 4242)".
-    who: str
-    # One; several if unknown which; none between two.
-    tasks: Sequence[Task]
-    seconds: float
-    # Function names, innermost first.
-    stack: Sequence[str] = ()
-    # By a signal.
-    stopped: bool = False
-    # It is in the tokenizer.
-    tokens: bool = False
-
-
-def at(tasks: Sequence[Task], *, tokens: bool = False) -> str:
-    """Return the names of samples and their shards."""
-    parts = []
-    for shard, group in groupby(tasks[:_MOST], lambda task: task.ref.shard):
-        keys = ", ".join(f"'{escape(task.ref.key, 60)}'" for task in group)
-        parts.append(f"{keys} of {escape(shard, 300)}")
-    more = f" and {len(tasks) - _MOST:,} more" if len(tasks) > _MOST else ""
-    one = "sample" if len(tasks) == 1 else "one of the samples"
-    return f"{'the tokens of ' if tokens else ''}{one} {', '.join(parts)}{more}"
-
-
-def without(task: Task) -> Iterator[str]:
-    """Yield the command that writes a shard without one sample."""
-    key, shard = task.ref.key, task.ref.shard
-    if key.isprintable():
-        text = key.replace("\\", "\\\\").replace('"', '\\"')
-        pipe = "--allow-pipe " if shard.is_pipe else ""
-        where = quote(f'key != "{text}"')
-        yield f"train on its shard without this sample: wdsflow filter {quote(shard)} {pipe}-o without --where {where}"
 
 
 def inspect(shard: Shard) -> str:
@@ -304,41 +296,3 @@ def validate(shard: Shard) -> str:
 def _on_shard(command: str, shard: Shard) -> str:
     allowed = " --allow-pipe" if shard.startswith("pipe:") else ""
     return f"wdsflow {command} {quote(shard)}{allowed}"
-
-
-def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
-    """Yield lines on hanging decoders and shards. Decoders in foreign code come first: the others may wait for them."""
-    for decoder in sorted(busy, key=_blame)[:_SHOWN]:
-        where = (
-            f"at {at(decoder.tasks, tokens=decoder.tokens)}"
-            if decoder.tasks
-            else "between two samples"
-        )
-        frames = ", called by ".join(escape(frame, 200) for frame in decoder.stack[:_SHOWN])
-        how = "has been stopped by a signal" if decoder.stopped else "has been"
-        yield f"{decoder.who} {how} {where} for {decoder.seconds:,.0f} s{f', in {frames}' if frames else ''}."
-    for item in reading[:_SHOWN]:
-        last = (
-            f" after {how_many(item.samples, 'sample')}, the last of them '{escape(item.key, 60)}'"
-        )
-        yield f"{escape(item.shard, 300)} has given nothing for {item.seconds:,.0f} s{last if item.samples else ''}."
-    more = len(busy[_SHOWN:]) + len(reading[_SHOWN:])
-    if more:
-        yield f"{more:,} more decoders or shards hang."
-
-
-def hanging_fixes(
-    busy: Sequence[BusyWith], reading: Sequence[Reading], options: FeedOptions
-) -> Iterator[str]:
-    """Yield fixes for decoders and shards that hang."""
-    if any(decoder.stopped for decoder in busy):
-        yield f"do not stop decoders; from the last checkpoint: {resumed(options)}"
-    for decoder in sorted(busy, key=_blame)[:1]:
-        if not decoder.stopped and len(decoder.tasks) == 1:
-            yield from without(decoder.tasks[0])
-    for item in reading[:1]:
-        yield f"see whether it answers: timeout 60 {inspect(item.shard)}"
-
-
-def _blame(busy: BusyWith) -> tuple[bool, float]:
-    return not busy.stack, -busy.seconds

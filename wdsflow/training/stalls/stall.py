@@ -19,7 +19,8 @@ from wdsflow.text.shell import quote_path as quote
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, FeedStopped
 from wdsflow.training.sample_tasks import Reading
-from wdsflow.training.stalls.field_fixes import BusyWith, hanging, hanging_fixes, inspect
+from wdsflow.training.stalls.field_fixes import inspect
+from wdsflow.training.stalls.hanging import BusyWith, hanging, hanging_fixes
 
 from .field_fixes import (
     argument,
@@ -37,6 +38,8 @@ _PEEK_JSONS = 100
 _LARGEST_JSON = 1 << 20
 # Reasons, sets of fields and damaged shards that are shown.
 _MOST_SHOWN = 4
+# Kinds of damage; all others are "Damaged".
+_DAMAGE = {MISSING: "Missing", UNREADABLE: "Cannot be read"}
 # Least share of lost samples that needs a fix.
 _MUCH = 0.05
 _NO_CAPTION = frozenset(
@@ -123,32 +126,43 @@ def stall_message(
     """
     # Another thread writes it.
     tally = tally.copy()
-    who = rank_name(rank, world_size) + (f", worker {worker.number}" if worker is not None else "")
-    happened = f"{what}." if what else _what(worker, waited, lost_in_a_row)
-    lines = [f"{who}: {happened}", *hanging(busy, reading), *([] if what else _where(tally))]
     options = options or FeedOptions()
+    name = rank_name(rank, world_size)
+    if worker is not None:
+        name += f", worker {worker.number}"
+    event = f"{what}." if what else _event(worker, waited, lost_in_a_row)
+    lines = [f"{name}: {event}", *hanging(busy, reading)]
+    if not what:
+        lines += _loss_lines(tally)
     if busy or reading:
-        slow = () if any(decoder.stopped for decoder in busy) else _longer(options)
-        fixes = [*hanging_fixes(busy, reading, options), *slow]
+        fixes = list(hanging_fixes(busy, reading, options))
+        if not any(decoder.stopped for decoder in busy):
+            fixes += _longer(options)
     else:
         names = _names_in_json(tally, options)
-        lines += [f"{_capitalised(names.wrong)}."] if names.wrong else []
+        if names.wrong:
+            lines.append(f"{_capitalised(names.wrong)}.")
         fixes = list(_fixes(tally, worker, options, data, names, waited=waited))
-    return "\n".join([*lines, "To fix it:", *(f"  {fix}" for fix in dict.fromkeys(fixes))])
+    fix_lines = [f"  {fix}" for fix in dict.fromkeys(fixes)]
+    return "\n".join([*lines, "To fix it:", *fix_lines])
 
 
 def rank_name(rank: int, world_size: int) -> str:
     """Return "rank 0", with the number of ranks if there are several."""
-    return f"rank {rank}" + (f" of {world_size}" if world_size > 1 else "")
+    return f"rank {rank} of {world_size}" if world_size > 1 else f"rank {rank}"
 
 
 def _starves(worker: WorkerFacts | None) -> bool:
-    return worker is not None and (
-        not worker.shards or (worker.passes > 0 and worker.usable < worker.batch_size)
-    )
+    """Return whether a worker cannot fill a batch, however long it reads."""
+    if worker is None:
+        return False
+    if not worker.shards:
+        return True
+    return worker.passes > 0 and worker.usable < worker.batch_size
 
 
-def _what(worker: WorkerFacts | None, waited: float | None, lost_in_a_row: int | None) -> str:
+def _event(worker: WorkerFacts | None, waited: float | None, lost_in_a_row: int | None) -> str:
+    """Return a sentence on what happened."""
     parts = []
     if waited is not None:
         parts.append(f"no batch for {waited:,.0f} s")
@@ -162,36 +176,53 @@ def _what(worker: WorkerFacts | None, waited: float | None, lost_in_a_row: int |
         parts.append(
             f"a whole pass over {shards} gave {usable}, a batch needs {worker.batch_size:,}"
         )
-    ever = ". OpenCLIP's own loader would hang" if _starves(worker) else ""
-    return f"{'; '.join(parts) or 'no batch comes'}{ever}."
+    event = "; ".join(parts) or "no batch comes"
+    if _starves(worker):
+        event += ". OpenCLIP's own loader would hang"
+    return f"{event}."
 
 
-def _where(tally: LossTally) -> Iterator[str]:
-    reasons = tally.reasons
+def _loss_lines(tally: LossTally) -> Iterator[str]:
+    """Yield where samples were lost, which fields those have that lack one, and which shards are damaged."""
+    seen = f"Of {how_many(tally.seen, 'sample')} seen on this rank"
     if not tally.seen:
         yield "No sample was seen."
-    elif not reasons:
-        yield f"Of {how_many(tally.seen, 'sample')} seen on this rank, none was lost."
+    elif not tally.reasons:
+        yield f"{seen}, none was lost."
     else:
-        yield f"Of {how_many(tally.seen, 'sample')} seen on this rank, {tally.lost:,} were lost:"
+        yield f"{seen}, {tally.lost:,} were lost:"
+    yield from _reason_lines(tally.reasons)
+    if tally.fields:
+        shown: list[str] = []
+        for names, count in tally.fields.most_common(_MOST_SHOWN):
+            fields = ", ".join(escape(name, 40) for name in names) or "none"
+            shown.append(f"{fields} ({count:,})")
+        yield f"Fields of samples that lack something: {'; '.join(shown)}"
+    yield from _damage_lines(list(tally.damage.values()))
+
+
+def _reason_lines(reasons: Sequence[LossReason]) -> Iterator[str]:
+    """Yield a line for each of the most frequent reasons, and one on the others."""
     for reason in reasons[:_MOST_SHOWN]:
         loss = reason.first
-        detail = f": {escape(loss.detail, 80)}" if loss.detail else ""
-        example = f"{escape(loss.key, 60)} in {escape(loss.shard, 100)}{detail}"
+        example = f"{escape(loss.key, 60)} in {escape(loss.shard, 100)}"
+        if loss.detail:
+            example += f": {escape(loss.detail, 80)}"
         yield f"  {loss.stage}: {loss.reason} {reason.count:,} (first: {example})"
-    if len(reasons) > _MOST_SHOWN:
-        yield f"  and {how_many(len(reasons) - _MOST_SHOWN, 'more reason')}: {sum(reason.count for reason in reasons[_MOST_SHOWN:]):,}"
-    if tally.fields:
-        shown = [
-            f"{', '.join(escape(name, 40) for name in names) or 'none'} ({count:,})"
-            for names, count in tally.fields.most_common(_MOST_SHOWN)
-        ]
-        yield f"Fields of samples that lack something: {'; '.join(shown)}"
-    damage = list(tally.damage.values())
+    others = reasons[_MOST_SHOWN:]
+    if others:
+        samples = sum(reason.count for reason in others)
+        yield f"  and {how_many(len(others), 'more reason')}: {samples:,}"
+
+
+def _damage_lines(damage: Sequence[Damage]) -> Iterator[str]:
+    """Yield a line for each of the first damaged shards, and how many more there are."""
     for item in damage[: _MOST_SHOWN - 1]:
-        kind = {MISSING: "Missing", UNREADABLE: "Cannot be read"}.get(item.what, "Damaged")
-        what = "" if item.what in {MISSING, UNREADABLE, NO_TAR} else f": {item.what}"
-        yield f"{kind}: {escape(item.shard, 100)}{what}, {escape(item.detail, 80)}"
+        kind = _DAMAGE.get(item.what, "Damaged")
+        shard = escape(item.shard, 100)
+        if item.what not in {MISSING, UNREADABLE, NO_TAR}:
+            shard += f": {item.what}"
+        yield f"{kind}: {shard}, {escape(item.detail, 80)}"
     if len(damage) >= _MOST_SHOWN:
         yield f"and {how_many(len(damage) - _MOST_SHOWN + 1, 'more shard')}"
 
@@ -218,14 +249,17 @@ def _names_in_json(tally: LossTally, options: FeedOptions) -> _NamesInJson:
     if not without_caption or captions is None:
         return _NamesInJson()
     requested = [source.source for source in captions.sources if not isinstance(source, str)]
-    names = _fields(tally)
-    member = next((name for name in (*requested, *_JSON) if name in names or name in requested), "")
-    if not member:
+    fields = _fields(tally)
+    candidates = [*requested, *(name for name in _JSON if name in fields)]
+    if not candidates:
         return _NamesInJson()
-    evidence = peek(without_caption[0].shard, member, allow_pipe=False)
-    peeked = [evidence] if evidence is not None else []
-    wrong = wrong_names(captions, peeked) if member in requested and peeked else ""
-    return _NamesInJson(member, without_caption[0].shard, peeked, wrong)
+    member = candidates[0]
+    shard = without_caption[0].shard
+    evidence = peek(shard, member, allow_pipe=False)
+    if evidence is None:
+        return _NamesInJson(member, shard)
+    wrong = wrong_names(captions, [evidence]) if member in requested else ""
+    return _NamesInJson(member, shard, [evidence], wrong)
 
 
 def _frequent(tally: LossTally) -> list[LossReason]:
@@ -251,38 +285,42 @@ def _fixes(
     *,
     waited: float | None,
 ) -> Iterator[str]:
-    much, names = _frequent(tally), _fields(tally)
-    slugs = {reason.first.reason for reason in much}
+    frequent = _frequent(tally)
+    names = _fields(tally)
+    slugs = {reason.first.reason for reason in frequent}
+    damage = list(tally.damage.values())
     if slugs & _NO_CAPTION:
         yield from _caption_fixes(names, json, options)
     if slugs & _NO_IMAGE:
         yield from image_fixes(options, names)
-    missing = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
-    lost = [
-        item
-        for item in tally.damage.values()
-        if item.what in {MISSING, UNREADABLE} or item.shard.is_pipe
-    ]
-    if (
-        worker is not None
-        and _starves(worker)
-        and not (much and not tally.kept)
-        and not (lost and not worker.usable)
-    ):
-        yield from _worker_fixes(worker, options)
-    if missing:
+    if worker is not None and _starves(worker):
+        # Otherwise the lost samples or shards are to blame, not the number of workers.
+        lost_all = bool(frequent) and not tally.kept
+        lost_shards = any(map(_is_lost, damage)) and not worker.usable
+        if not lost_all and not lost_shards:
+            yield from _worker_fixes(worker, options)
+    is_missing = MISSING in slugs or any(item.what == MISSING for item in damage)
+    if is_missing:
         yield f"bring the missing shards back, or leave them out of {argument(options, 'train_data')}"
-    yield from _damage_fixes(list(tally.damage.values()))
-    if waited is not None and not much and not _starves(worker):
+    yield from _damage_fixes(damage)
+    if waited is not None and not frequent and not _starves(worker):
         yield from _longer(options)
     if json.wrong:
         # validate judges captions in txt: its report would say that such shards train.
         yield f"to see the json of a sample: {inspect(json.shard)}"
         return
-    shard = next((reason.first.shard for reason in much), "") or (worker.shard if worker else "")
-    urls = data if data and (missing or not shard) else shard
+    shard = frequent[0].first.shard if frequent else ""
+    if not shard and worker is not None:
+        shard = worker.shard
+    urls = data if data and (is_missing or not shard) else shard
     if urls:
-        yield f"full report, with fixes: wdsflow validate {quote(urls)}{' --allow-pipe' if urls.startswith('pipe:') else ''}"
+        allow_pipe = " --allow-pipe" if urls.startswith("pipe:") else ""
+        yield f"full report, with fixes: wdsflow validate {quote(urls)}{allow_pipe}"
+
+
+def _is_lost(damage: Damage) -> bool:
+    """Return whether damage of a shard means that none of its samples comes."""
+    return damage.what in {MISSING, UNREADABLE} or damage.shard.is_pipe
 
 
 def _damage_fixes(damage: Sequence[Damage]) -> Iterator[str]:

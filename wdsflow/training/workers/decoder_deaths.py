@@ -8,14 +8,8 @@ from wdsflow.memory.bounds import host_memory
 from wdsflow.memory.sizes import format_size
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Task
-from wdsflow.training.stalls.field_fixes import (
-    argument,
-    at,
-    command,
-    processes_named,
-    resumed,
-    without,
-)
+from wdsflow.training.stalls.field_fixes import argument, command, processes_named, resumed
+from wdsflow.training.stalls.hanging import at, without
 
 from .slots import more_shared, shared_memory_state
 

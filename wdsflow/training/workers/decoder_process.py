@@ -17,7 +17,7 @@ import psutil
 
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.sample_tasks import Chunk, Task
-from wdsflow.training.stalls.field_fixes import BusyWith
+from wdsflow.training.stalls.hanging import BusyWith
 
 from .decoder import END, DecoderSetup, read_answer, serve
 from .decoder_deaths import Death

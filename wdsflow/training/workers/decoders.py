@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from wdsflow.training.sample_tasks import Chunk
-from wdsflow.training.stalls.field_fixes import BusyWith
+from wdsflow.training.stalls.hanging import BusyWith
 
 
 class Decoders(ABC):

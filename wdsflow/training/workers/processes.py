@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from wdsflow.engines.retries import DECODER_BEGINS
 from wdsflow.training.feed_options import DecoderError, FeedOptions
 from wdsflow.training.sample_tasks import Chunk
-from wdsflow.training.stalls.field_fixes import BusyWith
+from wdsflow.training.stalls.hanging import BusyWith
 from wdsflow.training.stalls.loss_tally import say
 
 from .decoder import DecoderSetup

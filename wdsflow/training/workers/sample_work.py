@@ -18,7 +18,7 @@ from wdsflow.training.feed_options import SampleError
 from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.pixels.image_work import ImageWork, TransformError
 from wdsflow.training.sample_tasks import Blob, MadeSample, Task
-from wdsflow.training.stalls.field_fixes import at
+from wdsflow.training.stalls.hanging import at
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .sample_members import OpenShards, read_members

@@ -47,9 +47,8 @@ def shared_memory_state() -> str:
         status = os.statvfs(_SHARED)
     except OSError as error:
         return f"{_SHARED} is not there ({error.strerror})"
-    free, total = (
-        format_size(blocks * status.f_frsize) for blocks in (status.f_bavail, status.f_blocks)
-    )
+    free = format_size(status.f_bavail * status.f_frsize)
+    total = format_size(status.f_blocks * status.f_frsize)
     return f"{_SHARED} has {free} of {total} free"
 
 
@@ -70,11 +69,12 @@ class Slots:
     """
 
     def __init__(self, count: int, size: int) -> None:
-        self.count, self.size = count, size
+        self.count = count
+        self.size = size
         self._map = shared_memory(max(1, count * size))
-        self._all: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8, count * size).reshape(
-            count, size
-        )
+        memory = np.frombuffer(self._map, np.uint8, count * size)
+        # A row for each slot.
+        self._all: NDArray[np.uint8] = memory.reshape(count, size)
         self._free = deque(range(count))
         self._lent: dict[int, weakref.ref[NDArray[Any]]] = {}
         self._lock = threading.Lock()
@@ -121,15 +121,19 @@ class Slots:
 
 def joined_rows(items: Sequence[object]) -> NDArray[Any] | None:
     """Return texts as one array with a row for each; None if they cannot be joined."""
-    rows = [row for item in items if (row := as_array(item)) is not None]
-    if (
-        not rows
-        or len(rows) < len(items)
-        or not rows[0].ndim
-        or len({type(item) for item in items}) > 1
-    ):
+    rows: list[NDArray[Any]] = []
+    for item in items:
+        row = as_array(item)
+        if row is None:
+            return None
+        rows.append(row)
+    if not rows or len(set(map(type, items))) > 1:
         return None
-    if any(row.shape != rows[0].shape or row.dtype != rows[0].dtype for row in rows):
+    first = rows[0]
+    # A number is no row.
+    if not first.ndim:
+        return None
+    if any(row.shape != first.shape or row.dtype != first.dtype for row in rows):
         return None
     return np.stack(rows)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import psutil
 
 from wdsflow.training.sample_tasks import Chunk, Task
-from wdsflow.training.stalls.field_fixes import BusyWith
+from wdsflow.training.stalls.hanging import BusyWith
 
 from .decoder_position import others_frames
 from .decoders import Decoders

@@ -6,7 +6,7 @@ from traceback import extract_tb
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import TransformError
 from wdsflow.training.sample_tasks import Task
-from wdsflow.training.stalls.field_fixes import at, without
+from wdsflow.training.stalls.hanging import at, without
 
 from .decoder_position import others_frames
 from .slots import shared_memory_notes

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ..model import Loaded, Model
 from .easyocr_files import load_weights, weights_identity
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 DETECTOR = "craft_mlt_25k.pth"
 # Of the channels of ImageNet.
 _MEAN = (0.485, 0.456, 0.406)
-_STANDARD_DEVIATION = (0.229, 0.224, 0.225)
+_DEVIATION = (0.229, 0.224, 0.225)
+
+
+class Group(NamedTuple):
+    """Pictures of one padded size (height, width), by their positions in a batch."""
+
+    size: tuple[int, int]
+    positions: list[int]
 
 
 def padded(length: int) -> int:
@@ -71,16 +78,15 @@ class TextDetector(
 
         There, this would only take more memory.
         """
-        maps: list[Maps | None] = [None] * len(batch)
-        for (height, width), positions in _groups(batch, alone=_is_on_cpu(loaded)):
-            canvases = [batch[position] for position in positions]
-            scores = likelihoods(loaded, canvases, (height, width))
-            for number, position in enumerate(positions):
-                canvas = batch[position]
+        maps: dict[int, Maps] = {}
+        for group in _groups(batch, alone=_is_on_cpu(loaded)):
+            canvases = [batch[position] for position in group.positions]
+            scores = likelihoods(loaded, canvases, group.size)
+            for position, canvas, of_canvas in zip(group.positions, canvases, scores, strict=True):
                 longer_side = max(canvas.pixels.shape[:2])
                 ratio = longer_side / max(canvas.width, canvas.height)
-                maps[position] = Maps(scores[number], canvas.width, canvas.height, ratio)
-        return [output for output in maps if output is not None]
+                maps[position] = Maps(of_canvas, canvas.width, canvas.height, ratio)
+        return [maps[position] for position in range(len(batch))]
 
     def cost(self, item: Canvas) -> int:
         height, width = _padded_size(item)
@@ -111,23 +117,24 @@ def likelihoods(
         height, width = canvas.pixels.shape[:2]
         pixels[number, :height, :width] = canvas.pixels
     device = next(network.parameters()).device
-    mean = torch.tensor([255 * value for value in _MEAN], device=device)
-    deviation = torch.tensor([255 * value for value in _STANDARD_DEVIATION], device=device)
     images = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float()
-    images -= mean.view(3, 1, 1)
-    images /= deviation.view(3, 1, 1)
+    # In place: the numbers of one canvas may take 79 MB.
+    images -= torch.tensor([255 * value for value in _MEAN], device=device).view(3, 1, 1)
+    images /= torch.tensor([255 * value for value in _DEVIATION], device=device).view(3, 1, 1)
+    # The second output is the features behind the maps.
     maps: torch.Tensor = network(images.contiguous())[0]
     return maps.float().cpu().numpy()
 
 
-def _groups(batch: Sequence[Canvas], *, alone: bool) -> list[tuple[tuple[int, int], list[int]]]:
-    """Return padded sizes, and the positions of the pictures that share a forward pass."""
+def _groups(batch: Sequence[Canvas], *, alone: bool) -> list[Group]:
+    """Return the pictures that share a forward pass: all of equal padded size, or each one alone."""
     if alone:
-        return [(_padded_size(canvas), [position]) for position, canvas in enumerate(batch)]
-    groups: dict[tuple[int, int], list[int]] = {}
+        return [Group(_padded_size(canvas), [position]) for position, canvas in enumerate(batch)]
+    groups: dict[tuple[int, int], Group] = {}
     for position, canvas in enumerate(batch):
-        groups.setdefault(_padded_size(canvas), []).append(position)
-    return list(groups.items())
+        size = _padded_size(canvas)
+        groups.setdefault(size, Group(size, [])).positions.append(position)
+    return list(groups.values())
 
 
 def _padded_size(canvas: Canvas) -> tuple[int, int]:

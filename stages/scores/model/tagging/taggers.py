@@ -206,12 +206,9 @@ def document_of(sentences: Sequence[Words]) -> "Document":
     """Return a Stanza document that has only the words."""
     from stanza.models.common.doc import ID, TEXT, Document
 
-    return Document(
-        [
-            [{ID: (number,), TEXT: word} for number, word in enumerate(words, 1)]
-            for words in sentences
-        ]
-    )
+    # Stanza counts words from 1.
+    numbered = [enumerate(words, 1) for words in sentences]
+    return Document([[{ID: (number,), TEXT: word} for number, word in pairs] for pairs in numbered])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from wdsflow.training.columns import IMAGE, TEXT, FeedColumns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, as_tensor
 from wdsflow.training.sample_tasks import Task
-from wdsflow.training.stalls.field_fixes import at
+from wdsflow.training.stalls.hanging import at
 
 from .batch_pool import BatchPool
 

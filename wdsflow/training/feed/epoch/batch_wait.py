@@ -8,7 +8,7 @@ from itertools import islice
 from wdsflow.training.feed.recipe import FeedRecipe
 from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError
 from wdsflow.training.sample_tasks import Reading
-from wdsflow.training.stalls.field_fixes import BusyWith
+from wdsflow.training.stalls.hanging import BusyWith
 from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import StallError, WorkerFacts, rank_name, stall_message

@@ -46,49 +46,61 @@ class Subset:
         options: FeedOptions,
         data: str,
     ) -> None:
-        self._options, self._data = options, data
+        self._options = options
+        self._data = data
+        # Kept samples of the shards that were read last, with the state of the file then.
         self._held: OrderedDict[str, tuple[tuple[int, ...], KeptSamples]] = OrderedDict()
+        # Sample positions that are held.
         self._size = 0
         self._lock = threading.Lock()
+        distinct_urls = list(dict.fromkeys(urls))
         try:
             ledger = LedgerSubset.of(str(options.ledger), str(options.where))
-            self._shards = {shard.url: shard for shard in ledger.shards(list(dict.fromkeys(urls)))}
+            self._shards = {shard.url: shard for shard in ledger.shards(distinct_urls)}
         except (LedgerError, SourceError) as error:
             raise explained(error, options, data) from None
         self.where = ledger.where
-        shares = self._shares(urls, JobRank(0, 1) if ledger.compares else job_rank)
+        if ledger.compares:
+            # Each rank needs the samples of all shards.
+            job_rank = JobRank(0, 1)
+        shares = self._shares(urls, job_rank)
         numbers = [number for number, share in enumerate(shares) if share.kept]
-        kept, samples = sum(max(0, share.kept) for share in shares), ledger.samples(urls)
+        kept = sum(max(0, share.kept) for share in shares)
+        samples = ledger.samples(urls)
         if not numbers:
             raise nothing_kept(options, data, samples, len(urls))
         _log.info("%s", kept_text(kept, samples, len(numbers), len(urls)))
         self.urls = [urls[number] for number in numbers]
         self.weights = None if weights is None else [weights[number] for number in numbers]
-        self.digest = blake2b(b"".join(share.digest for share in shares), digest_size=8).hexdigest()
+        digests = b"".join(share.digest for share in shares)
+        self.digest = blake2b(digests, digest_size=8).hexdigest()
 
     def view(self, url: Shard, source: Source) -> Source:
         """Return the part of a shard that is kept. Raises SubsetError if the shard has changed, SourceError."""
-        status = os.fstat(source.fd) if source.fd >= 0 else None
-        stamp: tuple[int, ...] = (source.size or 0,)
-        if status is not None:
-            stamp = (status.st_size, status.st_mtime_ns)
+        state = _state_of(source)
         with self._lock:
-            held = self._held.get(url)
-            if held is not None and held[0] == stamp:
+            held_state, kept = self._held.get(url, (None, None))
+            if kept is not None and held_state == state:
                 self._held.move_to_end(url)
-                return view_of(source, held[1].ranges)
+                return view_of(source, kept.ranges)
         try:
             kept = self._shards[url].kept()
         except LedgerError as error:
             raise explained(error, self._options, self._data) from None
-        with self._lock:
-            evicted = self._held.pop(url, None)
-            self._size += len(kept.offsets) - (len(evicted[1].offsets) if evicted else 0)
-            self._held[url] = stamp, kept
-            while self._size > _HELD and len(self._held) > 1:
-                _, (_, old) = self._held.popitem(last=False)
-                self._size -= len(old.offsets)
+        self._hold(url, state, kept)
         return view_of(source, kept.ranges)
+
+    def _hold(self, url: Shard, state: tuple[int, ...], kept: KeptSamples) -> None:
+        """Hold the kept samples of a shard, and let go those of others that were used longest ago."""
+        with self._lock:
+            _, earlier = self._held.pop(url, (None, None))
+            if earlier is not None:
+                self._size -= len(earlier.offsets)
+            self._held[url] = state, kept
+            self._size += len(kept.offsets)
+            while self._size > _HELD and len(self._held) > 1:
+                _, (_, evicted) = self._held.popitem(last=False)
+                self._size -= len(evicted.offsets)
 
     def _shares(self, urls: Sequence[Shard], job_rank: JobRank) -> list[_Share]:
         """Return the kept share of each shard; ranks share the work. Raises SubsetError, on all ranks."""
@@ -107,6 +119,15 @@ class Subset:
             return {number: share(self._shards[urls[number]]) for number in numbers}
 
         shares = shared_out(len(urls), job_rank, read)
-        if error := next((share.error for share in shares if share.error), ""):
-            raise explained(LedgerError(error), self._options, self._data)
+        for kept_share in shares:
+            if kept_share.error:
+                raise explained(LedgerError(kept_share.error), self._options, self._data)
         return shares
+
+
+def _state_of(source: Source) -> tuple[int, ...]:
+    """Return what changes when a shard is written again: its size and, of a file, its time."""
+    if source.fd < 0:
+        return (source.size or 0,)
+    status = os.fstat(source.fd)
+    return (status.st_size, status.st_mtime_ns)

@@ -1,0 +1,42 @@
+"""The commands on the page of a run: to filter the same shards by another predicate, and to compute missing scores."""
+
+import shlex
+from pathlib import Path
+
+from wdsflow.filtering.run_folder import Layout
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.written_names import compact
+from wdsflow.text.shell import quote_path
+
+from .run_facts import RunFacts
+
+
+def run_commands(facts: RunFacts) -> dict[str, str]:
+    """Return the command that filters the same shards by another predicate, and the one that computes missing scores.
+
+    The page appends the predicate to the first one.
+    """
+    shards = [Shard.stored(record.url) for record in facts.records]
+    urls = " ".join(quote_path(url) for url in compact(shards))
+    if any(shard.is_pipe for shard in shards):
+        urls += " --allow-pipe"
+    kept, scores = _new_folder(facts, "kept"), _new_folder(facts, "scores")
+    options = f"--ledger {quote_path(str(facts.folder))}"
+    unknown = str(facts.recipe.get("unknown", "quarantine"))
+    if unknown != "quarantine":
+        options += f" --unknown {shlex.quote(unknown)}"
+    recipe = quote_path(str(Layout(facts.folder).run_file))
+    return {
+        "filter": f"wdsflow filter {urls} -o {kept} {options} --where ",
+        "measure": f"wdsflow measure {urls} -o {scores} --recipe {recipe}",
+    }
+
+
+def _new_folder(facts: RunFacts, suffix: str) -> str:
+    """Return the name of a folder that does not exist yet, for a shell."""
+    folder = Path(f"{facts.folder}-{suffix}")
+    number = 1
+    while folder.exists():
+        number += 1
+        folder = Path(f"{facts.folder}-{suffix}{number}")
+    return quote_path(str(folder))
