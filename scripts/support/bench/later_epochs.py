@@ -95,5 +95,5 @@ WORKS = {
 
 def run(work: str, paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """Return the figures of a later epoch, by one of ``WORKS``."""
-    with filtering.beside(paths) as folder:
+    with filtering.folder_near(paths) as folder:
         return WORKS[work](paths, clock, folder)
