@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import http_server
-from wdsflow.shards.cache import cached_source, folder, locks
+from wdsflow.shards.cache import cached_source, folder, locks, shard_cache
 from wdsflow.shards.cache.entry import boot_digest, url_number
 from wdsflow.shards.cache.figures import CacheFigures
 from wdsflow.shards.cache.shard_cache import ShardCache, shared_cache
@@ -105,6 +105,35 @@ def test_readers_share_a_download(tmp_path, server):
     # Those that came at the same time have asked for the first bytes, too.
     assert log.sent("1.tar") < SIZE + 3 * (512 << 10)
     assert len(files_in(tmp_path, "shard")) == 1
+
+
+def stored_at(cache: ShardCache, one: Shard) -> str:
+    with cache.open(one) as source:
+        return source.stored_at
+
+
+def test_files_are_for_other_processes_once_all_that_is_needed_is_there(
+    tmp_path, server, monkeypatch
+):
+    url, files, _log = server
+    cache = ShardCache(tmp_path, 10 * SIZE)
+    shards = [shard(url, number) for number in range(2)]
+    numbers = [url_number(one) for one in shards]
+    plan = cache.plan()
+    cache.begin(plan, numbers, 2)
+    for one in shards:
+        assert stored_at(cache, one) == ""
+    await_downloads(cache)
+    # It does not look each time.
+    assert stored_at(cache, shards[0]) == ""
+    monkeypatch.setattr(shard_cache, "_LOOK", 0.0)
+    cache.begin(plan, [*numbers, url_number(shard(url, 2))], 2)
+    assert stored_at(cache, shards[0]) == ""
+    read(cache, shard(url, 2))
+    await_downloads(cache)
+    path = Path(stored_at(cache, shards[0]))
+    assert path.read_bytes() == files["0.tar"]
+    cache.end_plan(plan)
 
 
 def test_only_files_of_its_own_are_removed(tmp_path, server):

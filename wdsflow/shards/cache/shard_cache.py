@@ -35,6 +35,8 @@ from .server_version import is_version, open_ranges, open_version
 
 # Seconds without storing anything after the disk failed.
 _PAUSE = 60.0
+# Seconds between two looks whether all shards are there.
+_LOOK = 10.0
 # Times that a file is looked for again which another process removed meanwhile.
 _TRIES = 5
 _UNUSABLE = "wdsflow: the cache %s cannot be used, shards are read from their servers: %s"
@@ -60,8 +62,10 @@ class ShardCache:
         self._lock = threading.Lock()
         self._reported: set[str] = set()
         self._paused_until = 0.0
-        # What all runs here need next is there, within the limit: nothing has to be removed.
+        # What all runs here need next is there, within the limit: nothing has to be removed. Where it
+        # is not, it is looked for again at this time.
         self._has_all = False
+        self._next_look = 0.0
         _caches.add(self)
 
     def forget(self) -> None:
@@ -91,13 +95,18 @@ class ShardCache:
         self._plans.add(plan)
         try:
             plan.begin(uses, of_epoch)
-            with self.folder.locked():
-                room = CacheRoom(self.folder, self.figures.limit)
-                self.figures.size = room.size
-                self._has_all = room.has_all
+            self._look()
         except OSError as error:
             self._has_all = False
             self._report(error)
+
+    def _look(self) -> None:
+        """Look whether all shards are there, and remove what does not belong there. Raises OSError."""
+        self._next_look = time.monotonic() + _LOOK
+        with self.folder.locked():
+            room = CacheRoom(self.folder, self.figures.limit)
+            self.figures.size = room.size
+            self._has_all = room.has_all
 
     def stop(self) -> None:
         """Stop the downloads of this process; their parts stay."""
@@ -178,6 +187,10 @@ class ShardCache:
         with suppress(OSError):
             # The last use, for shards that no run has planned.
             os.utime(file)
+        # When an epoch begins, the last shards of the one before may still be written to the disk.
+        if self._plans and not self._has_all and time.monotonic() >= self._next_look:
+            with suppress(OSError):
+                self._look()
         try:
             download = self._resume(shard, stored.entry, file) if stored.entry.is_part else None
         except BaseException:
