@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.recipe.recipe import canonical, differences, digest
 from wdsflow.filtering.recipe.recipe_stages import written_stages
-from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import SampleStage

@@ -21,11 +21,11 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     unreadable_predicate,
 )
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
-from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pages import render
 from wdsflow.pages.page_samples import samples_at
 from wdsflow.pages.sample_views import SampleView, view
 from wdsflow.records.report import OutputsReport
+from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote_path

@@ -61,7 +61,7 @@ class OpenShards:
 
 
 def read_members(
-    ref: SampleRef, shards: OpenShards, largest: int, most: Callable[[Blob], int]
+    ref: SampleRef, shards: OpenShards, largest: int, most: Callable[[str], int]
 ) -> tuple[bytes, Members]:
     """Return the image of a sample, b"" if it has none, and its other members.
 
@@ -69,7 +69,7 @@ def read_members(
         ref: the sample.
         shards: the open shards.
         largest: bytes of an image.
-        most: returns the most bytes of another member. Of a larger one its size is returned instead of its bytes.
+        most: returns the most bytes of another field. Of a larger one its size is returned instead of its bytes.
 
     Raises:
         StageError: the sample cannot be read, or its image is too large.
@@ -78,7 +78,7 @@ def read_members(
     if image.size > largest:
         raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes")
     if image.data is not None or (not image.name and _is_held(ref)):
-        return image.data or b"", {blob.name: _held(blob, most(blob)) for blob in ref.texts}
+        return image.data or b"", {blob.name: _held(blob, most(blob.name)) for blob in ref.texts}
     if image.at < 0 and image.name:
         raise StageError(
             "huge-image", f"its {image.name} has {image.size:,} bytes and cannot be read later"
@@ -89,7 +89,9 @@ def read_members(
                 return pair[0], {ref.texts[0].name: pair[1]}
             members: Members = {}
             for blob in ref.texts:
-                members[blob.name] = _exactly(fd, blob) if blob.size <= most(blob) else blob.size
+                members[blob.name] = (
+                    _exactly(fd, blob) if blob.size <= most(blob.name) else blob.size
+                )
             return _exactly(fd, image) if image.name else b"", members
     except OSError as error:
         missing = isinstance(error, SourceError) and error.kind == "missing"
