@@ -8,12 +8,14 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import read_sidecars
 from wdsflow.readers.open_clip.url_expansion import not_expanded
+from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.secrets import redact
 
 from .advice.repair_forecast import Scan
 from .check_options import CheckOptions, checks
+from .feed_verdict import feed_forecast
 from .forecast.forecast import Forecast, forecast
 from .rules.kit.base import Context
 from .verdicts.judge import judge
@@ -39,6 +41,8 @@ def judge_all(context: Context, plan: ScanOptions, scan: Scan) -> Context:
     if arguments is not None:
         held_out = _scan_validation(evidence, context.urls, arguments, plan, scan)
         for reader in context.readers:
+            if isinstance(reader, FeedReader):
+                return _feed_judged(context, reader, arguments, held_out)
             if reader.name.startswith("open-clip"):
                 forecasts[reader.name] = forecast(
                     evidence, reader, arguments, sidecars, validation=held_out
@@ -53,6 +57,17 @@ def judge_all(context: Context, plan: ScanOptions, scan: Scan) -> Context:
             verdict = _by_commands(verdict, reader, evidence)
         verdicts.append(verdict)
     return replace(context, verdicts=verdicts, forecasts=tuple(forecasts.values()))
+
+
+def _feed_judged(
+    context: Context, reader: FeedReader, arguments: Arguments, held_out: Evidence | None
+) -> Context:
+    """Add the verdict and the forecast of the feed. Why its run would not start is known from the findings."""
+    verdict = judge(context.evidence, reader, context.max_loss)
+    trained, expected = feed_forecast(
+        context.evidence, reader, verdict, arguments, context.sidecars, held_out
+    )
+    return replace(context, verdicts=[verdict], arguments=trained, forecasts=(expected,))
 
 
 def add_pipeline(context: Context, options: CheckOptions, plan: ScanOptions) -> Context:

@@ -8,11 +8,12 @@ from wdsflow.engines.base import check_engine
 from wdsflow.readers import READERS, resolve, scan_options
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
-from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
+from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, parse_arguments
 from wdsflow.scan.evidence import Level, ScanOptions
 from wdsflow.shards.shard import Shard
 
 from .check_options import CheckOptions
+from .feed_verdict import feed_reader
 
 # Bytes of shards that are decoded without being asked to: some seconds on one core.
 _MOST_DECODED = 64 << 20
@@ -51,6 +52,16 @@ def chosen_readers(
         return ChosenReaders([READERS[name](Options()) for name in names], None)
     arguments = parse_arguments(training, world_size=world_size, readers=list(names))
     return ChosenReaders([READERS[name](arguments.options(name)) for name in names], arguments)
+
+
+def feed_of(training: Sequence[str] | None, world_size: int) -> ChosenReaders:
+    """Return wdsflow's feed, which alone joins tables, for a training command. Raises ArgumentsError."""
+    if training is None:
+        return ChosenReaders([feed_reader(None)], None)
+    arguments = parse_arguments(training, world_size=world_size)
+    if arguments.use_naflex:
+        raise ArgumentsError("--use-naflex cannot be combined with a table that is joined")
+    return ChosenReaders([feed_reader(arguments)], arguments)
 
 
 def readers_of(

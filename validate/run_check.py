@@ -18,12 +18,14 @@ from .advice.advice import advise, read_on
 from .advice.invocation import Invocation
 from .advice.repair_forecast import RepairForecast, Scan
 from .advice.settle import settle
+from .advice.training_advice import advise_training
 from .advice.tried_settings import try_settings
 from .all_verdicts import add_pipeline, judge_all
 from .catalog.rule_catalog import check_codes
 from .catalog.run_rules import run_rules
 from .check_options import CheckOptions, checks
-from .chosen_readers import chosen_readers, level_for
+from .chosen_readers import chosen_readers, feed_of, level_for
+from .joined_check import JoinedCheck, scan_with
 from .report.baseline import split_by_baseline
 from .report.report import Report
 from .rules.kit.base import Context
@@ -42,6 +44,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError, BadRule: unknown names, or a rule with a code that is taken.
+        TableError, JoinMismatch: the table of ``join`` cannot be read, lacks a column, or leaves no sample.
         PipelineError, EngineError, ValueError: no such pipeline, cluster or engine.
     """
     start = time.perf_counter()
@@ -51,27 +54,41 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     expansion = expand(given, allow_pipe=options.allow_pipe)
     written = tuple(map(redact, given))
     check_codes(options.select, options.ignore or {})
-    chosen = chosen_readers(options.readers, options.arguments, options.world_size)
+    join = None if options.join is None else JoinedCheck(options, expansion.urls)
+    if join is None:
+        chosen = chosen_readers(options.readers, options.arguments, options.world_size)
+    else:
+        chosen = feed_of(options.arguments, options.world_size)
     level = level_for(options, expansion.urls)
     plan = scan_options(level, chosen.readers, expansion.urls, allow_pipe=options.allow_pipe)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
-    evidence = _scanned(expansion, plan, scan, options)
+    evidence = _scanned(expansion, plan, scan_with(join, scan), options)
 
     context = Context(
         evidence, chosen.readers, (), options.max_loss, written, arguments=chosen.arguments
     )
     # Settings of a training command are tried without the run of a pipeline.
     judged = judge_all(context, plan, scan)
+    if join is not None:
+        judged = join.judged(judged)
     context = add_pipeline(judged, options, plan)
     findings, ignored = run_rules(context, options.select, options.ignore or {})
     baseline = () if options.baseline is None else options.baseline
     findings, accepted = split_by_baseline(findings, baseline)
     findings = try_settings(findings, judged)
-    repairs = RepairForecast(evidence, chosen.readers, plan, scan)
-    advice = [*advise(judged, repairs), *read_on(context.verdicts)]
-    findings, advice = settle(findings, advice, _invocation(written, options))
+    invocation = _invocation(written, options)
+    if join is None:
+        repairs = RepairForecast(evidence, chosen.readers, plan, scan)
+        advice = [*advise(judged, repairs), *read_on(context.verdicts)]
+    else:
+        # A repair would judge the samples without the fields of the table.
+        advice = join.advice(chosen.readers[0].name, invocation)
+        if judged.arguments is not None and not advice:
+            advice = advise_training(judged)
+    findings, advice = settle(findings, advice, invocation)
 
     evidence.seconds = time.perf_counter() - start
+    is_refused = any(verdict.outcome == "refused" for verdict in context.verdicts)
     return Report(
         written,
         evidence,
@@ -79,7 +96,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
         findings,
         ignored,
         against_baseline=options.baseline is not None,
-        forecasts=context.forecasts,
+        forecasts=() if is_refused else context.forecasts,
         advice=advice,
         level=level,
         seconds=evidence.seconds,
@@ -121,4 +138,5 @@ def _invocation(written: tuple[str, ...], options: CheckOptions) -> Invocation:
         options.world_size,
         options.allow_pipe,
         options.pipeline,
+        tuple(options.join_words),
     )

@@ -10,6 +10,7 @@ from wdsflow.version import __version__
 
 __all__ = [
     "FeedOptions",
+    "JoinOptions",
     "Recipe",
     "RunOptions",
     "WeightedSource",
@@ -31,6 +32,7 @@ __all__ = [
 if TYPE_CHECKING:
     from wdsflow.filtering import Recipe, RunOptions, filter_shards, measure_shards
     from wdsflow.indexing import index_shards
+    from wdsflow.joining.join_options import JoinOptions
     from wdsflow.mapping import bounded_map
     from wdsflow.packing import pack_shards
     from wdsflow.readers.gopen import register_gopen
@@ -49,6 +51,7 @@ else:
                 ("Recipe", "RunOptions", "filter_shards", "measure_shards"), "filtering"
             ),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
+            "JoinOptions": "joining.join_options",
             "WeightedSource": "training.sources",
             "bounded_map": "mapping",
             "feed": "training.torch_feed",

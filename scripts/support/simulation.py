@@ -25,12 +25,12 @@ from wdsflow.engines.worker import Worker
 from wdsflow.filtering.passes import run_pass
 from wdsflow.filtering.passes.filter_pass import Pass
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.records.read_status import statuses
+from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 

@@ -18,9 +18,9 @@ from wdsflow.engines.mark import Mark
 from wdsflow.engines.own_process import OwnProcess
 from wdsflow.engines.site import Site, first_local
 from wdsflow.filtering.passes.pass_engine import engine_for
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.records.run_folder import Layout
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
 from wdsflow.shards.source.base import named

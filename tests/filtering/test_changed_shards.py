@@ -11,8 +11,8 @@ from tests.shards.archives import JPEG, read_tar, write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.cli.main import main
 from wdsflow.filtering.deciding import outcome_counts
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.shard import run_shard
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import named
 from wdsflow.stages import Rename
@@ -115,8 +115,8 @@ def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
 def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Path):
     """The pieces of a shard that was cut at the border of a sample."""
     from wdsflow.filtering.ledger.ledger import read_scored
-    from wdsflow.filtering.run_folder import ShardRecord
     from wdsflow.filtering.shard.shard_outputs import kept_pieces
+    from wdsflow.records.run_folder import ShardRecord
     from wdsflow.shards.shard_identity import input_identity
     from wdsflow.shards.source.base import SourceChangedError
     from wdsflow.shards.source.opening import open_source

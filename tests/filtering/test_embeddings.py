@@ -649,7 +649,7 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import named
 from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_folder import ShardRecord
+from wdsflow.records.run_folder import ShardRecord
 from wdsflow.filtering.ledger.sample_table import Row
 from wdsflow.stages.scores.sample_view import View
 

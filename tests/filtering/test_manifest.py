@@ -13,7 +13,7 @@ from tests.depth import cases
 from tests.filtering.shards import digests, write_shards
 from wdsflow import Recipe, RunOptions, filter_shards
 from wdsflow.filtering.run_differences import Differs
-from wdsflow.filtering.run_folder import ShardRecord
+from wdsflow.records.run_folder import ShardRecord
 
 HERE = RunOptions(jobs=0)
 LARGE = Recipe(where="min_side >= 200")

@@ -21,9 +21,9 @@ from wdsflow.cli.shared.command_line import command_of
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.engines.base import Engine
 from wdsflow.engines.mark import TaskProgress
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_progress import RunSoFar, RunWatch
 from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
 
 # Processes that it starts import PyTorch.

@@ -75,7 +75,7 @@ def test_the_check_before_training_refuses_a_join_as_the_feed_does():
     )
     Path("t.csv").write_text("id,caption\n0001,a\n0001,b\n")
     assert look().refused
-    assert look().lines[0].endswith("1 sample with several rows of the table each")
+    assert look().lines[0].endswith("1 sample with several rows of the table each, such as 0001")
     assert look(join_ambiguous="each").lines[0].startswith("preflight: 1 of 16 samples have a row")
     assert look(join="none.csv").nothing_read
 
@@ -104,7 +104,7 @@ def test_rows_may_be_those_of_shards_that_a_short_look_leaves_out(monkeypatch):
     [
         (("--join", "t.csv"), "the join lacks fields to set"),
         (("--join-set", "txt=caption"), "the join lacks a table"),
-        ((*SETS, "--join-on", "sha256"), "the feed joins on the key, or on json:NAME"),
+        ((*SETS, "--join-on", "sha256"), "samples are joined on the key, or on json:NAME"),
         ((*SETS, "--join-set", "jpg=caption"), "images stay as they are"),
         ((*SETS, "--caption-probs", "a"), "it must be a number for each place of captions"),
         ((*SETS, "--caption", "txt", "--caption-probs", "1,2"), "2 weights for 1 places"),

@@ -26,6 +26,23 @@ class Invocation:
     world_size: int = 1
     allow_pipe: bool = False
     pipeline: str | None = None
+    # Options of a table that is joined.
+    join: tuple[str, ...] = ()
+
+    def with_join(self, join: Sequence[str]) -> str:
+        """Return the command with other options of the join."""
+        words = [*join]
+        if self.level != "auto":
+            words += ["--level", self.level]
+        if self.world_size > 1:
+            words += ["--world-size", str(self.world_size)]
+        words += self._pipe_option()
+        shards = self._shards()
+        if self.training is not None:
+            words += ["--", *self.training]
+            if len(self.urls) == 1 and self.urls[0] == train_data(self.training):
+                shards = []
+        return " ".join(["wdsflow validate", *shards, command(words)])
 
     def read_on(self) -> str:
         """Return the command that runs the pipeline over all samples."""
@@ -42,6 +59,7 @@ class Invocation:
         data = train_data(training)
         # With a training command, OpenCLIP is judged in any case.
         words = _for_readers(name for name in self.readers if name != "open-clip")
+        words += self.join
         if self.level != "auto":
             words += ["--level", self.level]
         if self.world_size > 1:
@@ -68,7 +86,7 @@ class Invocation:
     def filter(self, where: str, folder: str) -> str:
         """Return the command that writes the samples that a predicate keeps into a folder."""
         words = ["wdsflow filter", *self._shards(), "-o", quote_path(folder)]
-        words.append(command(["--where", where, *self._pipe_option()]))
+        words.append(command(["--where", where, *self.join, *self._pipe_option()]))
         return " ".join(words)
 
     def _shards(self) -> list[str]:

@@ -1,14 +1,17 @@
 """``wdsflow filter``: keep the samples that match a predicate."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from wdsflow.cli.runs.display import displayed
 from wdsflow.cli.runs.exports import check_exports, write_exports
 from wdsflow.cli.runs.summary import show
+from wdsflow.cli.shared.advice_on_tables import refuse_empty_join, refuse_missing_join
 from wdsflow.cli.shared.command_line import Given
 from wdsflow.cli.shared.output_url import shown_as
 from wdsflow.cli.shared.printing import print_lines
 from wdsflow.cli.shared.run_arguments import (
+    OF_JOIN,
     Embeddings,
     Exports,
     InAndOut,
@@ -19,6 +22,7 @@ from wdsflow.cli.shared.run_arguments import (
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.joining.join_options import JoinOptions
 from wdsflow.text.options import OTHER, option
 
 
@@ -39,6 +43,7 @@ def filter(  # noqa: A001 - the name of the command
     scores: Ledger,
     embeddings: Embeddings,
     lists: Exports,
+    join: Annotated[JoinOptions, OF_JOIN],
     options: RunOptions,
     printing: PrintOnly,
 ) -> None:
@@ -54,6 +59,8 @@ def filter(  # noqa: A001 - the name of the command
 
     wdsflow filter "in/{000..042}.tar" -o out --ledger scored --where "blur > 100"
 
+    With --join, samples get fields of a table before they are scored, as by wdsflow graft.
+
     Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half
     or more was quarantined; 2 if the command is wrong, or nothing could be read or written.
     """
@@ -61,9 +68,11 @@ def filter(  # noqa: A001 - the name of the command
     from wdsflow.filtering.run_filter import filter_shards
     from wdsflow.filtering.run_output import run_folder
 
+    refuse_empty_join(join, typed)
+    refuse_missing_join(file.recipe, typed)
     recipe = merged(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:
-        _print(printing, paths, recipe, scores, allow_pipe=options.allow_pipe)
+        _print(printing, paths, recipe, scores, join, allow_pipe=options.allow_pipe)
         if printing.explain:
             _print_models(typed, recipe, scores, options)
         return
@@ -78,6 +87,7 @@ def filter(  # noqa: A001 - the name of the command
                 shown,
                 ledger=scores.ledger,
                 embeddings_from=embeddings.embeddings_from,
+                join=join,
             )
         write_exports(report, folder, lists.export)
         show(report, folder, typed)
@@ -91,7 +101,13 @@ def _print_models(typed: Typed, recipe: Recipe, scores: Ledger, options: RunOpti
 
 
 def _print(
-    printing: PrintOnly, paths: InAndOut, recipe: Recipe, scores: Ledger, *, allow_pipe: bool
+    printing: PrintOnly,
+    paths: InAndOut,
+    recipe: Recipe,
+    scores: Ledger,
+    join: JoinOptions,
+    *,
+    allow_pipe: bool,
 ) -> None:
     """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
     if printing.print_schema:
@@ -105,7 +121,12 @@ def _print(
         shards, out = paths.named()
         print(
             explain_plan(
-                shards, recipe, out=str(out or "kept"), allow_pipe=allow_pipe, ledger=scores.ledger
+                shards,
+                recipe,
+                out=str(out or "kept"),
+                allow_pipe=allow_pipe,
+                ledger=scores.ledger,
+                join=join,
             )
         )
         return

@@ -8,9 +8,11 @@ from typing import Annotated
 from wdsflow.cli.runs.display import displayed
 from wdsflow.cli.runs.exports import check_exports, write_exports
 from wdsflow.cli.runs.summary import show
+from wdsflow.cli.shared.advice_on_tables import refuse_empty_join, refuse_missing_join
 from wdsflow.cli.shared.command_line import But, Given
 from wdsflow.cli.shared.output_url import shown_as
 from wdsflow.cli.shared.run_arguments import (
+    OF_JOIN,
     Embeddings,
     Exports,
     InAndOut,
@@ -18,8 +20,10 @@ from wdsflow.cli.shared.run_arguments import (
     missing_scores,
 )
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.filtering.recipe.recipe import RESIZING, Recipe, recorded_run
+from wdsflow.filtering.recipe.recipe import RESIZING, Recipe
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.joining.join_options import JoinOptions
+from wdsflow.records.run_folder import recorded_run
 
 _OF_RECIPE = But(
     *("where", "keep", "near", "unknown", "empty", *RESIZING),
@@ -34,6 +38,7 @@ def measure(
     file: RecipeFile,
     embeddings: Embeddings,
     lists: Exports,
+    join: Annotated[JoinOptions, OF_JOIN],
     options: Annotated[RunOptions, But("dry_run", "quarantine")],
 ) -> None:
     """Compute scores of all samples.
@@ -53,6 +58,8 @@ def measure(
     from wdsflow.filtering.run_filter import measure_shards
     from wdsflow.filtering.run_output import run_folder
 
+    refuse_empty_join(join, typed)
+    refuse_missing_join(file.recipe, typed)
     # An output folder may have ledgers with scores already.
     shards, out = paths.named(
         "scored", *(missing_scores(merged(file.recipe, flags)) if paths.out is None else ())
@@ -62,7 +69,12 @@ def measure(
         recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
         with displayed(options, typed) as shown:
             report = measure_shards(
-                shards, folder, recipe, shown, embeddings_from=embeddings.embeddings_from
+                shards,
+                folder,
+                recipe,
+                shown,
+                embeddings_from=embeddings.embeddings_from,
+                join=join,
             )
         write_exports(report, folder, lists.export)
         show(report, folder, typed)
@@ -70,7 +82,7 @@ def measure(
 
 def _earlier(folder: Path) -> Path | None:
     """Return the recipe of the ledgers in a folder; its settings apply to added scores."""
-    from wdsflow.filtering.run_folder import Layout
+    from wdsflow.records.run_folder import Layout
 
     run_file = Layout(folder).run_file
     return run_file if recorded_run(run_file).get("kind") == "measure" else None

@@ -300,7 +300,7 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
     argv = typed.after_dashes or []
     from wdsflow.filtering.deciding.example_predicate import example_predicate
     from wdsflow.filtering.deciding.measure_advice import measure_command
-    from wdsflow.filtering.run_folder import Layout
+    from wdsflow.records.run_folder import Layout
     from wdsflow.validate.advice.training_flags import train_data
 
     if ledger is not None:

@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from wdsflow.cli.shared.advice_on_shards import refuse_no_shards, refuse_none_read
+from wdsflow.cli.shared.advice_on_tables import (
+    advise_on_joined_table,
+    advise_on_mismatch,
+    refuse_empty_join,
+)
 from wdsflow.cli.shared.output_files import check_output, is_device, write_output
 from wdsflow.cli.shared.printing import console, print_lines
 from wdsflow.cli.shared.progress_bars import progress
@@ -70,6 +75,8 @@ def validate(
 
     wdsflow validate --world-size 8 -- --train-data "{000..042}.tar" --workers 6
 
+    With --join, it reports what wdsflow train would train on with the fields of a table.
+
     Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong, nothing
     could be read, or your own loader cannot be judged.
     """
@@ -79,6 +86,7 @@ def validate(
         print(schema(), end="")
         return
     training = typed.after_dashes
+    refuse_empty_join(options, typed)
     if sampled.confidence is not None:
         _sampled(given.urls or [], typed, options, sampled)
     if "seed" in typed.given:
@@ -175,11 +183,14 @@ def _check(urls: Sequence[str], typed: Typed, options: CheckOptions) -> "Report"
 def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
     """Turn errors of a check into messages."""
     from wdsflow.engines.base import EngineError
+    from wdsflow.joining.join_errors import JoinMismatch
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
     from wdsflow.shards.urls import NoShards
+    from wdsflow.table_files.errors import TableError
     from wdsflow.validate.catalog.rule_catalog import BadRule, UnknownCode
     from wdsflow.validate.check_options import WrongSampling
+    from wdsflow.validate.joined_check import NotJoined
     from wdsflow.validate.pipeline.user_code.load_pipeline import PipelineError
 
     if options.address is not None and options.engine != "ray":
@@ -192,6 +203,13 @@ def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
         refuse(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         refuse(f"in the arguments after --: {error}")
+    except TableError as error:
+        refuse(str(error), *advise_on_joined_table(error, typed))
+    except JoinMismatch as error:
+        refuse(str(error), *advise_on_mismatch(error, typed))
+    except NotJoined as error:
+        without = typed.again(**dict.fromkeys(error.options))
+        refuse(str(error), *([without] if error.options else []))
     except (UnknownReader, BadRule, WrongSampling, EngineError, PipelineError) as error:
         refuse(str(error))
 

@@ -8,6 +8,7 @@ the other shards.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from wdsflow.records.run_folder import Layout
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.text.words import how_many
 
@@ -15,7 +16,6 @@ from .deciding.plan import plan_of
 from .extendable_ledgers import scores_of
 from .ledger.ledger_metadata import read_metadata
 from .recipe.recipe import Recipe
-from .run_folder import Layout
 from .run_record import RunRecord
 
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.filtering.recipe.recipe import recorded_run
 from wdsflow.records.file_identity import why_changed
 from wdsflow.records.read_status import statuses
+from wdsflow.records.run_folder import Layout, recorded_run
 from wdsflow.records.run_status import RunStatus
 
-from .run_folder import Layout
 from .run_record import RunRecord, recorded_layout
 from .run_report import RunReport
 

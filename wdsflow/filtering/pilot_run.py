@@ -16,7 +16,9 @@ from wdsflow.filtering.ledger.ledger_metadata import OtherShard
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
+from wdsflow.joining.join_options import JoinOptions
 from wdsflow.memory.sizes import parse_size
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
@@ -29,7 +31,7 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .explained_plan import Pilot, explain, pilot_of, sql_of
 from .inputs.check_inputs import with_captions
-from .run_folder import Layout
+from .joined_samples import JoinedSamples, open_join, with_fields
 from .samples import RejectedSample, ShardView, Views
 from .shard.same_sample import same_sample
 
@@ -42,6 +44,7 @@ def measured(
     *,
     allow_pipe: bool = False,
     scored: Layout | None = None,
+    join: JoinOptions | None = None,
 ) -> Pilot:
     """Take every score of a predicate for 500 samples of a few shards: from ledgers, otherwise by computing it.
 
@@ -52,8 +55,9 @@ def measured(
     """
     shards = expand(urls, allow_pipe=allow_pipe).urls
     recipe = canonical_recipe(recipe)
+    joined = open_join(join or JoinOptions(), shards)
     if scored is None:
-        recipe, _ = with_captions(shards, recipe, allow_pipe=allow_pipe)
+        recipe, _ = with_captions(shards, recipe, allow_pipe=allow_pipe, join=joined)
     plan = plan_of(recipe)
     if plan.expression is None:
         raise ValueError('no predicate to explain: give --where "..."')
@@ -64,7 +68,7 @@ def measured(
     pilot = _PilotScores(plan, stored, by_model)
     for url in chosen:
         ledger = None if scored is None else scored.ledger(names[url])
-        pilot.add(url, ledger, -(-SAMPLES // len(chosen)), allow_pipe=allow_pipe)
+        pilot.add(url, ledger, -(-SAMPLES // len(chosen)), joined, allow_pipe=allow_pipe)
     count = max(len(pilot.table.rows), 1)
     costs = {call: seconds / count for call, seconds in pilot.seconds.items()}
     return pilot_of(plan.expression, pilot.table, costs, by_model, stored)
@@ -77,17 +81,18 @@ def explain_plan(
     out: str = "kept",
     allow_pipe: bool = False,
     ledger: str | os.PathLike[str] | None = None,
+    join: JoinOptions | None = None,
 ) -> str:
     """Return the plan of a run into ``out``, with measured costs.
 
-    ``ledger``: the folder whose scores the run takes. Raises LedgerError if it has none; ValueError
+    ``ledger``: the folder whose scores the run takes; ``join``: the table that it joins. Raises LedgerError if it has none; ValueError
     without a predicate.
     """
     recipe = canonical_recipe(recipe)
     scored = None if ledger is None else Layout(local_folder(ledger))
     if scored is not None:
         recipe = as_scored(recipe, scored)
-    pilot = measured(urls, recipe, allow_pipe=allow_pipe, scored=scored)
+    pilot = measured(urls, recipe, allow_pipe=allow_pipe, scored=scored, join=join)
     plan = plan_of(recipe)
     decider = decider_of(plan)
     assert decider is not None
@@ -121,14 +126,22 @@ class _PilotScores:
         self.table = SampleTable()
         self.seconds = dict.fromkeys(self._calls, 0.0)
 
-    def add(self, url: Shard, ledger: Path | None, most: int, *, allow_pipe: bool) -> None:
+    def add(
+        self,
+        url: Shard,
+        ledger: Path | None,
+        most: int,
+        join: JoinedSamples | None,
+        *,
+        allow_pipe: bool,
+    ) -> None:
         """Add the first samples of a shard, at most ``most``, with the values of its ledger. Raises OtherShard."""
         values = SampleTable() if ledger is None else read_ledger(ledger)[0]
         recipe = self._plan.recipe
         budget = parse_size(recipe.image_memory)
         options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=budget)
-        with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
-            samples = Samples(source, contents=True)
+        with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (stored, _):
+            samples = Samples(with_fields(stored, url, join), contents=True)
             views = Views(samples, options, url, recipe.stages)
             for sample in samples:
                 if sample.trouble:

@@ -1,20 +1,22 @@
 """Filter by the scores of an earlier run; scores that its ledgers lack are computed."""
 
 import os
+from collections.abc import Sequence
 
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.deciding.stored_scores import as_scored, is_complete, missing_columns
-from wdsflow.filtering.ledger.ledger_metadata import NotCompared
+from wdsflow.filtering.ledger.ledger_metadata import NotCompared, read_metadata, same_join
 from wdsflow.filtering.recipe.recipe import canonical_recipe, fixed_conditions
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.source.base import local_folder
 
 from .inputs.check_inputs import check_inputs
+from .joined_samples import digest_of
 from .model_precision import with_precision
 from .passes.filter_pass import Pass
 from .passes.pass_engine import joined
 from .passes.run_pass import run_pass
 from .passes.two_passes import first_pass, refuse_slices, run_first, use_ledgers
-from .run_folder import Layout
 from .run_options import say_all
 from .run_output import refuse_same, refuse_unreadable
 from .run_report import RunReport
@@ -42,7 +44,9 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
         raise ValueError(
             f"--embeddings copies those of {scored.folder}, which has none for some scores: measure them first"
         )
-    check_inputs(shards, recipe, missing_scores, allow_pipe=options.allow_pipe)
+    join = request.joined(shards)
+    _refuse_other_join(scored, names, digest_of(join))
+    check_inputs(shards, recipe, missing_scores, allow_pipe=options.allow_pipe, join=join)
     compares = bool(plan.dataset_calls)
     refuse_slices(options, compares=compares)
 
@@ -53,6 +57,7 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
         layout,
         recipe,
         options,
+        join=join,
         scored=scored,
         embedded=request.embeddings(recipe, layout, names),
         compares=compares,
@@ -62,6 +67,14 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
     with joined(options) as cluster:
         pass_.cluster = cluster
         return run_pass(pass_)
+
+
+def _refuse_other_join(scored: Layout, names: Sequence[str], join: str) -> None:
+    """Raise OtherJoin if the first of the ledgers is of samples with the fields of another table, or of none."""
+    for path in map(scored.ledger, names):
+        if path.is_file():
+            same_join(read_metadata(path)["input"], join, path)
+            return
 
 
 def _prepare(pass_: Pass, report: RunReport) -> bool:

@@ -1,7 +1,8 @@
 """Score shards, and filter them by these scores if requested."""
 
 from wdsflow.filtering.deciding.plan import plan_of
-from wdsflow.filtering.recipe.recipe import canonical_recipe, fixed_conditions, recorded_recipe
+from wdsflow.filtering.recipe.recipe import canonical_recipe, fixed_conditions
+from wdsflow.records.run_folder import recorded_recipe
 
 from .added_scores import with_ledgers
 from .inputs.check_inputs import with_captions
@@ -24,6 +25,7 @@ def score_shards(request: FilterRequest) -> RunReport:
     layout = request.layout()
     shards, names = request.shards()
     refuse_unreadable(layout, shards, names)
+    join = request.joined(shards)
 
     # Complete the recipe: scores of existing ledgers, the precision of models, fields of captions.
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
@@ -32,7 +34,7 @@ def score_shards(request: FilterRequest) -> RunReport:
         recipe, line_on_scores = with_ledgers(recipe, layout, is_alone=options.count == 1)
     recipe, line_on_precision = with_precision(recipe, options)
     recipe, line_on_captions = with_captions(
-        shards, recipe, allow_pipe=options.allow_pipe, earlier=earlier
+        shards, recipe, allow_pipe=options.allow_pipe, earlier=earlier, join=join
     )
     say_all(options, filter(None, (line_on_scores, line_on_precision, line_on_captions)))
 
@@ -47,6 +49,7 @@ def score_shards(request: FilterRequest) -> RunReport:
         options,
         tars=request.kind == "filter",
         embedded=embedded,
+        join=join,
         sources=None if embedded is None else embedded.digest,
         compares=compares,
         prepare=_prepare if compares else None,

@@ -14,7 +14,7 @@ from wdsflow.text.words import how_many
 # Kinds of runs, in words.
 _KINDS = {"filter": "a filter", "measure": "a measurement"}
 # Parts of a request that are reported as options or as shards, or do not count.
-_REPORTED_SEPARATELY = frozenset({"wdsflow", "recipe", "urls", "names"})
+_REPORTED_SEPARATELY = frozenset({"wdsflow", "recipe", "urls", "names", "join"})
 
 
 class SettingDifference(NamedTuple):
@@ -67,7 +67,7 @@ def _differences(
     for difference in _different_options(stored, requested):
         is_other_command = True
         yield difference
-    for name in ("urls", "quarantine"):
+    for name in ("urls", "quarantine", "join"):
         old = stored.get(name)
         new = requested.get(name)
         if canonical(old) != canonical(new):
@@ -120,14 +120,35 @@ def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
 
 
 def _input(name: str, value: object, other: object) -> str:
-    """Return the shards of a run, with one that the other run does not have, or its option for quarantined samples."""
+    """Return the shards of a run, with one that the other run does not have, its option for quarantined samples, or its table."""
     if name == "quarantine":
         return f"--quarantine {quote(str(value))}" if value else "no --quarantine"
+    if name == "join":
+        return _join(value, other)
     urls = value if isinstance(value, list) else []
     other_urls = set(map(str, other)) if isinstance(other, list) else set()
     only_in_this = [url for url in urls if url not in other_urls]
     example = f", among them {only_in_this[0]}" if only_in_this else ""
     return f"{how_many(len(urls), 'shard')}{example}"
+
+
+def _join(value: object, other: object) -> str:
+    """Return the table of a run in words: what it has in common with the other run is left out."""
+    if not isinstance(value, dict):
+        return "no --join"
+    old = other if isinstance(other, dict) else {}
+    words = []
+    if value.get("on") != old.get("on"):
+        words.append(f"--join-on {quote(str(value.get('on')))}")
+    sets = value.get("set")
+    if sets != old.get("set") and isinstance(sets, list):
+        words += [f"--join-set {quote(str(text))}" for text in sets]
+    drops = value.get("drop unmatched")
+    if drops != old.get("drop unmatched"):
+        words.append("--join-drop-unmatched" if drops else "no --join-drop-unmatched")
+    if value.get("table") != old.get("table"):
+        words.insert(0, f"--join of a table with the digest {str(value.get('table'))[:8]}")
+    return " ".join(words)
 
 
 def _versions(run: Mapping[str, object]) -> dict[str, object]:

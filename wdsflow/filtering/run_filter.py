@@ -3,6 +3,7 @@
 import os
 
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.joining.join_options import JoinOptions
 
 from .run_by_ledgers import filter_by_ledgers
 from .run_by_scoring import score_shards
@@ -20,6 +21,7 @@ def filter_shards(
     *,
     ledger: str | os.PathLike[str] | None = None,
     embeddings_from: str | os.PathLike[str] | None = None,
+    join: JoinOptions | None = None,
 ) -> RunReport:
     """Write, for each shard, a shard of the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
 
@@ -37,12 +39,14 @@ def filter_shards(
         ledger: the folder that ``measure_shards`` or ``filter_shards`` wrote. Stages, and the fields of images and
             captions, are those of its recipe.
         embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
+        join: a table whose values become fields of samples, as if ``graft`` had written them before.
 
     Raises:
         ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no sample has a caption in
             the given fields (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
         LedgerError: ``ledger`` has no ledgers, or the predicate compares samples and the ledger of a shard is missing.
-        Differs: ``out`` holds a run with another recipe.
+        JoinMismatch: a ValueError; no sample has a row of the table, or several rows or samples have one key.
+        Differs: ``out`` holds a run with another recipe, or another table.
         Busy: another run works in ``out``.
         FileExistsError: ``out`` holds files that no run wrote.
         OutputError: an output could not be written. The same call resumes the run.
@@ -50,7 +54,9 @@ def filter_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        request = FilterRequest("filter", urls, folder, recipe, options, embeddings_from)
+        request = FilterRequest(
+            "filter", urls, folder, recipe, options, embeddings_from, join or JoinOptions()
+        )
         if ledger is not None:
             return filter_by_ledgers(request, ledger).naming(out, folder)
         return score_shards(request).naming(out, folder)
@@ -63,6 +69,7 @@ def measure_shards(
     options: RunOptions | None = None,
     *,
     embeddings_from: str | os.PathLike[str] | None = None,
+    join: JoinOptions | None = None,
 ) -> RunReport:
     """Write the ledgers only, without shards.
 
@@ -75,11 +82,14 @@ def measure_shards(
         recipe: the scores to compute; its predicate is ignored. If ``out`` holds ledgers, only the scores may differ.
         options: how the run works; they do not change the output.
         embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
+        join: a table whose values become fields of samples, as if ``graft`` had written them before.
 
     Raises:
         ValueError: as for ``filter_shards``; so are all other errors.
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        request = FilterRequest("measure", urls, folder, recipe, options, embeddings_from)
+        request = FilterRequest(
+            "measure", urls, folder, recipe, options, embeddings_from, join or JoinOptions()
+        )
         return score_shards(request).naming(out, folder)

@@ -20,7 +20,8 @@ from wdsflow.text.options import (
 )
 
 if TYPE_CHECKING:
-    from .run_folder import ShardFailure, ShardRecord
+    from wdsflow.records.run_folder import ShardFailure, ShardRecord
+
     from .run_progress import RunSoFar
 
     Tell = Callable[[ShardRecord | ShardFailure], object]

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from wdsflow.records.run_folder import Layout
 from wdsflow.records.working_folder import remote_url, working_folder
 from wdsflow.shards.shard import Shard
 from wdsflow.table_files.parquet_file import path_problem
 from wdsflow.text.secrets import redact
 
-from .run_folder import Layout
 from .run_options import LocalOnly, RunOptions
 
 

@@ -13,13 +13,13 @@ from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.records.file_identity import MUST_EXIST, Identity
 from wdsflow.records.folder_lock import Lock
 from wdsflow.records.output_record import OutputRecord
+from wdsflow.records.run_folder import COSTS, MANIFEST, Layout, ShardRecord, refuse
 from wdsflow.records.run_state import part_name
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.shard_identity import joined_identity
 
 from .extendable_ledgers import can_add_scores, can_extend_ledger, scores_of
 from .run_differences import Differs, differ
-from .run_folder import COSTS, MANIFEST, Layout, ShardRecord, refuse
 
 
 class FinishedShards(NamedTuple):
@@ -50,6 +50,8 @@ class RunRecord(OutputRecord[ShardRecord]):
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
         self.layout = layout
         self.identity = ""
+        # The digest of a table whose fields the samples get.
+        self.join = ""
 
     def finished(
         self, shards: Sequence[tuple[int, Shard, str]], request: Mapping[str, object]
@@ -60,7 +62,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         for number, url, name in shards:
             if name not in self.lines:
                 continue
-            origin = partial(_origin, number, url)
+            origin = partial(_origin, number, url, self.join)
             done, reason = self.finished_line(name, partial(origin, self.identity))
             recipe = self.lines[name].recipe
             if recipe != self.identity and request.get("kind") == "measure":
@@ -189,8 +191,8 @@ class RunRecord(OutputRecord[ShardRecord]):
         return f"the input changed ({'; '.join(differences(before, now))})"
 
 
-def _origin(number: int, url: Shard, recipe: str) -> dict[str, object]:
-    return {"from": [number, url], "recipe": recipe, "input": input_identity(url)}
+def _origin(number: int, url: Shard, join: str, recipe: str) -> dict[str, object]:
+    return {"from": [number, url], "recipe": recipe, "input": joined_identity(url, join)}
 
 
 def recorded_layout(layout: Layout, request: Mapping[str, object]) -> Layout:

@@ -8,12 +8,11 @@ from pathlib import Path
 from wdsflow.memory.sizes import format_size
 from wdsflow.records.counts import by_count
 from wdsflow.records.report import OutputsReport
+from wdsflow.records.run_folder import ShardFailure, ShardRecord
 from wdsflow.records.shard_counts import uncounted_text
 from wdsflow.shards.samples.tar_damage import is_harmless
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
-
-from .run_folder import ShardFailure, ShardRecord
 
 # Listed shards that are processed again.
 _SHOWN = 20

@@ -1,21 +1,23 @@
 """What the caller of a run asks for, and the shards, folders and embeddings that follow from it."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.joining.join_options import JoinOptions
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.clip.clip_score import ClipScore
 
-from .run_folder import Layout
+from .joined_samples import JoinedSamples, check_join, open_join
 from .run_options import RunOptions, say_all
 from .run_output import refuse_same
 
@@ -32,6 +34,7 @@ class FilterRequest:
     recipe: Recipe
     options: RunOptions
     embeddings_from: str | os.PathLike[str] | None
+    join: JoinOptions = field(default_factory=JoinOptions)
 
     def layout(self) -> Layout:
         """Return the output folder."""
@@ -42,6 +45,22 @@ class FilterRequest:
         """Return the shards of the urls. Raises NoShards."""
         shards = expand_existing(self.urls, allow_pipe=self.options.allow_pipe)
         return ShardsOfRun(shards, output_names(shards))
+
+    def joined(self, urls: Sequence[Shard]) -> JoinedSamples | None:
+        """Return the table that is joined, which fits the shards; None without one.
+
+        Raises UnpairedJoin, TableError, JoinMismatch.
+        """
+        options = self.options
+        if self.join.join is not None and options.engine == "ray" and self.join.join_cache is None:
+            raise ValueError(
+                "the nodes of a cluster need the index of the table: name a folder for it that all of them see (--join-cache)"
+            )
+        join = open_join(self.join, urls)
+        if join is not None:
+            line = check_join(join, self.join, urls, allow_pipe=options.allow_pipe)
+            say_all(options, [line])
+        return join
 
     def embeddings(self, recipe: Recipe, layout: Layout, names: list[str]) -> Reuse | None:
         """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.models.model_costs import ModelCost, read_costs
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.source.base import local_folder
 from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.model.model_score import ModelScore
 
 from .deciding.plan import plan_of
 from .recipe.recipe import Recipe, canonical_recipe, digest
-from .run_folder import Layout
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,15 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from wdsflow.records.run_folder import ShardRecord, recorded_recipe
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.shard_identity import JOIN, input_identity, same_input
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import place_of
 from wdsflow.table_files.errors import TableError
 
 from .table_files import TableFiles
-
-if TYPE_CHECKING:
-    from wdsflow.filtering.run_folder import ShardRecord
 
 # Between the shard and the key.
 _SEPARATOR = "\0"
@@ -62,27 +59,24 @@ def key_prefixes(table: TableFiles, urls: Sequence[Shard]) -> list[str]:
     return prefixes
 
 
-def _refuse_other_shard(url: Shard, ledger: Path, record: "ShardRecord") -> None:
+def _refuse_other_shard(url: Shard, ledger: Path, record: ShardRecord) -> None:
     """Raise TableError if a shard is not the one that was scored, nor written by that run.
 
     If the ledger has hashes of images, these are compared instead: the shard may have been
     rewritten since.
     """
-    from wdsflow.filtering.ledger.ledger_metadata import LedgerError, same_shard
-    from wdsflow.filtering.recipe.recipe import recorded_recipe
-    from wdsflow.filtering.run_folder import ShardRecord
-
     has_hashes = recorded_recipe(ledger.parents[1] / "run.json").get("hash_images")
     if place_of(url) == _output_of(ledger, record) or has_hashes:
         return
-    current = ShardRecord(0, url, ledger.stem, "", input_identity(url))
-    try:
-        same_shard({"input": record.input}, current, ledger)
-    except LedgerError as error:
-        raise TableError(str(error)) from None
+    # Its keys are those of the shard, whatever the samples got from a table.
+    then = {mark: value for mark, value in record.input.items() if mark != JOIN}
+    if not same_input(then, input_identity(url)):
+        raise TableError(
+            f"{ledger} was made from another shard than {url}, or the shard has changed since: measure again"
+        )
 
 
-def _output_of(ledger: Path, record: "ShardRecord") -> str:
+def _output_of(ledger: Path, record: ShardRecord) -> str:
     """Return the path of the shard that a run wrote, by its ledger OUT/.wdsflow/ledger/0.parquet."""
     return os.path.realpath(ledger.parents[2] / record.name)
 

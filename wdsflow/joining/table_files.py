@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.braces import expand_braces
 from wdsflow.shards.numbered_names import natural
 from wdsflow.shards.shard import Shard, unsigned
@@ -18,11 +18,6 @@ from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 from wdsflow.table_files.parquet_file import ParquetFile
 from wdsflow.table_files.remote_copy import copied
 from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
-
-# Modules of filtering are loaded for ledgers only: they
-# take longer to load than all others together.
-if TYPE_CHECKING:
-    from wdsflow.filtering.run_folder import ShardRecord
 
 # Lines that are searched for names of columns.
 _SEARCHED_LINES = 1000
@@ -43,7 +38,7 @@ class TableFiles:
 
     kind: str
     files: list[Path]
-    shards: dict[Path, "ShardRecord"] = field(default_factory=dict)
+    shards: dict[Path, ShardRecord] = field(default_factory=dict)
     urls: list[Shard] = field(default_factory=list)
     copies: dict[Path, Shard] = field(default_factory=dict)
 
@@ -172,8 +167,6 @@ def _kind_of_all(files: Sequence[Path], text: str) -> str:
 
 
 def _ledger(folder: Path) -> TableFiles:
-    from wdsflow.filtering.run_folder import Layout, records_in_order
-
     layout = Layout(folder)
     shards = {layout.ledger(record.name): record for record in records_in_order(layout)}
     if not shards:

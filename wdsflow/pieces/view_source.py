@@ -1,6 +1,6 @@
 """Reads pieces as a tar without writing it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.source.streams import ForwardSource
@@ -23,6 +23,11 @@ def view_of(source: Source, pieces: Iterable[Piece], *, ends: bool = True) -> So
     """
     view = TarView([*pieces, END] if ends else list(pieces))
     return ViewSource(view, source) if source.random else _StreamView(view, source)
+
+
+def offsets_in_source(pieces: Iterable[Piece]) -> Callable[[int], int]:
+    """Return a function from the offset of a byte in the tar of these pieces to its offset in the source: see ``TarView.real``."""
+    return TarView(pieces).real
 
 
 class ViewSource(Source):

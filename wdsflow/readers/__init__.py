@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
+from wdsflow.readers.open_clip.versions import FeedReader, OpenClip4, OpenClip33
 from wdsflow.scan.evidence import Level, ScanOptions
 from wdsflow.shards.shard import Shard
 
@@ -56,6 +56,8 @@ READERS: dict[str, type[Reader]] = {
 }
 
 INSTALLED_OPEN_CLIP = "open-clip"
+# Readers whose options name the fields of images and captions.
+_NAME_FIELDS = frozenset({OpenClip4.name, FeedReader.name})
 
 
 class UnknownReader(LookupError):
@@ -106,7 +108,7 @@ def scan_options(
         options = replace(
             options, columns=first_columns(urls[0], allow_pipe=allow_pipe, tables=tables)
         )
-    new = next((reader.options for reader in readers if reader.name == "open-clip-4"), None)
+    new = next((reader.options for reader in readers if reader.name in _NAME_FIELDS), None)
     if new is None:
         return options
     return replace(

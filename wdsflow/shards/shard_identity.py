@@ -1,11 +1,14 @@
 """The identity of a shard's bytes, by which a change is noticed."""
 
 import os
+from collections.abc import Mapping
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import open_file, why_unreadable
 from wdsflow.shards.source.remote import MARKS, about
 
+# In an identity: the table whose fields the samples get, and the time of change.
+JOIN, _CHANGED = "join", "changed"
 _PIECES = 16
 # Bytes.
 PIECE = 4 << 10
@@ -33,6 +36,26 @@ def fingerprint(path: str) -> dict[str, object]:
     return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(pieces))}
 
 
+def same_input(then: Mapping[str, object], now: Mapping[str, object]) -> bool:
+    """Return whether two identities are of the same bytes; a file that was only touched has them still.
+
+    Each must be of the same table, or of none: see ``joined_identity``.
+    """
+    marks = now.keys() | (then.keys() & {JOIN})
+    return all(then.get(mark) == now.get(mark) for mark in marks if mark != _CHANGED)
+
+
+def joined_identity(url: Shard, join: str) -> dict[str, object]:
+    """Return the identity of a shard whose samples get fields of a table. ``join``: a digest of the table, "" for none.
+
+    Raises SourceError.
+    """
+    identity = input_identity(url)
+    if join:
+        identity[JOIN] = join
+    return identity
+
+
 def input_identity(url: Shard) -> dict[str, object]:
     """Return values that change when a shard changes, as far as that is possible without reading all of it.
 
@@ -51,5 +74,5 @@ def input_identity(url: Shard) -> dict[str, object]:
         return remote
     local = fingerprint(path)
     with why_unreadable():
-        local["changed"] = os.stat(path).st_mtime_ns
+        local[_CHANGED] = os.stat(path).st_mtime_ns
     return local

@@ -8,10 +8,22 @@ from dataclasses import dataclass, fields
 from operator import index
 from typing import Any, Literal, get_args, get_origin
 
-from wdsflow.joining.join_on import HASHES, parse_on, parse_set
+from wdsflow.joining.join_options import JoinOptions
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
-from wdsflow.text.options import CHECKS, OTHER, SAMPLES, allow_pipe_option, option
+from wdsflow.text.options import (
+    CHECKS,
+    OTHER,
+    SAMPLES,
+    allow_pipe_option,
+    join_ambiguous_option,
+    join_cache_option,
+    join_drop_unmatched_option,
+    join_on_option,
+    join_option,
+    join_set_option,
+    option,
+)
 
 Schedule = Literal["openclip", "balanced"]
 
@@ -81,10 +93,6 @@ class SubsetError(FeedStopped, ValueError):
     """The samples that a ledger keeps cannot be trained on; the message has the command that helps."""
 
 
-class UnpairedJoin(ValueError):
-    """A table to join is given without fields to set, or the fields without a table."""
-
-
 class UnpairedSubset(ValueError):
     """A ledger is given without a predicate, or a predicate without a ledger."""
 
@@ -142,39 +150,12 @@ class FeedOptions:
         metavar="PREDICATE",
         panel=SAMPLES,
     )
-    join: str | os.PathLike[str] | None = option(
-        None,
-        "Table whose values become fields of samples while they are read: .parquet, .csv or .jsonl, a folder of such files, or one that measure or filter wrote. Data for evaluation stay as they are.",
-        metavar="TABLE",
-        panel=SAMPLES,
-    )
-    join_on: str = option(
-        "key",
-        "What samples and rows are joined on: key, or json:NAME for a value in the json; WHAT=COLUMN if the column of the table has another name.",
-        metavar="WHAT",
-        panel=SAMPLES,
-    )
-    join_set: Sequence[str] | Mapping[str, str] = option(
-        (),
-        "With --join: txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
-        metavar="FIELD=COLUMN",
-        panel=SAMPLES,
-    )
-    join_ambiguous: Literal["refuse", "each"] = option(
-        "refuse",
-        "With --join: samples with several rows, or with the row of another sample. refuse: do not train, for which all shards are listed first; each: each sample gets the first row.",
-        metavar="HOW",
-        panel=SAMPLES,
-    )
-    join_drop_unmatched: bool = option(
-        False, "With --join: leave out samples without a row.", panel=SAMPLES
-    )
-    join_cache: str | None = option(
-        None,
-        "Folder for indexes of joined tables, by default ~/.cache/wdsflow/joins. All ranks of a machine share it.",
-        metavar="DIR",
-        panel=OTHER,
-    )
+    join: str | os.PathLike[str] | None = join_option()
+    join_on: str = join_on_option()
+    join_set: Sequence[str] | Mapping[str, str] = join_set_option()
+    join_ambiguous: Literal["refuse", "each"] = join_ambiguous_option()
+    join_drop_unmatched: bool = join_drop_unmatched_option()
+    join_cache: str | None = join_cache_option()
     cache: str | None = option(
         None,
         "Folder on a disk of this machine that keeps shards of servers, for all ranks and runs here; with --cache-size.",
@@ -300,22 +281,9 @@ class FeedOptions:
 
     def _check_join(self) -> None:
         """Bring the options of a join into one form. Raises ValueError."""
-        if self.join is not None:
-            object.__setattr__(self, "join", os.fspath(self.join))
-        given = self.join_set
-        if isinstance(given, Mapping):
-            given = [f"{target}={column}" for target, column in given.items()]
-        object.__setattr__(self, "join_set", tuple(given))
-        if given and self.join is None:
-            raise UnpairedJoin(
-                "the join lacks a table: join_set (--join-set) names columns of one; name it with join (--join)"
-            )
-        if given:
-            parse_set(given)
-        if self.join is not None and parse_on(self.join_on).kind in HASHES:
-            raise ValueError(
-                f"join_on is {self.join_on!r}: the feed joins on the key, or on json:NAME; for hashes of images write new shards: wdsflow graft --help"
-            )
+        join = JoinOptions.of(self)
+        object.__setattr__(self, "join", join.join)
+        object.__setattr__(self, "join_set", join.join_set)
 
 
 def _weights(given: str | Sequence[float]) -> str:

@@ -32,7 +32,7 @@ from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.catalog.sample_counts import count_samples
 from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
 from wdsflow.training.feed.join.check_join import check_listed_join
-from wdsflow.training.feed.join.open_join import OpenedJoin, open_join
+from wdsflow.training.feed.join.open_join import FeedJoin, open_join
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
 from wdsflow.training.feed.subset.subset import Subset
@@ -247,7 +247,7 @@ def _order(
     options: FeedOptions,
     job_rank: JobRank,
     catalog: Catalog,
-    join: OpenedJoin | None,
+    join: FeedJoin | None,
     *,
     is_train: bool,
     floor: bool,

@@ -31,7 +31,7 @@ def check_exports(paths: Sequence[Path], count: int, *, tars: bool = True) -> No
 def write_exports(report: "RunReport", out: Path, paths: Sequence[Path]) -> None:
     """Write the requested lists of a complete run. Raises ValueError, OSError."""
     from wdsflow.filtering.ledger.export import export
-    from wdsflow.filtering.run_folder import Layout
+    from wdsflow.records.run_folder import Layout
 
     if not report.whole or report.dry_run:
         return

@@ -134,6 +134,6 @@ def _after_scattered(typed: Typed) -> Iterator[str]:
 
 def _example(report: "RunReport", ledger: Path) -> str:
     from wdsflow.filtering.deciding.example_predicate import example_predicate
-    from wdsflow.filtering.run_folder import Layout
+    from wdsflow.records.run_folder import Layout
 
     return example_predicate(Layout(ledger), [record.name for record in report.records])

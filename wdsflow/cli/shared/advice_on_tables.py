@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, NoReturn
 from wdsflow.records.working_folder import remote_url
 from wdsflow.text.shell import escape
 
+from .refuse import refuse
 from .typed import Typed, free
 
 if TYPE_CHECKING:
+    from wdsflow.joining.join_errors import JoinMismatch
     from wdsflow.joining.join_on import WrongJoin
     from wdsflow.packing.folder_names import PatternName
     from wdsflow.packing.rows.folder_rows import HoldsTables
     from wdsflow.packing.rows.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
-    from wdsflow.table_files.errors import NoColumn, NoTable
+    from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 
 # The values of --ambiguous, and what they do.
 _RESOLUTIONS = {
@@ -63,6 +65,9 @@ def advise_on_join(error: "WrongJoin", typed: Typed) -> Iterator[str]:
 
 def advise_on_column(error: "NoColumn", typed: Typed) -> Iterator[str]:
     """Yield the command with existing columns of similar names."""
+    if "join" in typed.given:
+        yield from advise_on_joined_table(error, typed)
+        return
     yield from error.advice
     if typed.name == "pack":
         yield from _pack_columns(error, typed)
@@ -105,11 +110,71 @@ def _graft_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
 
 def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
     """Yield the command with a table of a similar name."""
-    if error.near and "tables" in typed.given:
+    if "join" in typed.given:
+        yield from advise_on_joined_table(error, typed)
+    elif error.near and "tables" in typed.given:
         tables = [error.near if table == error.named else table for table in typed.given["tables"]]
         yield f"such as: {typed.again(tables=tables)}"
     elif error.near:
         yield f"such as: {typed.again(table=error.near)}"
+
+
+def advise_on_joined_table(error: "TableError", typed: Typed) -> Iterator[str]:
+    """Yield the command with a table of --join, or columns of it, of similar names."""
+    from wdsflow.joining.join_on import parse_on
+    from wdsflow.table_files.errors import NoColumn, NoTable
+
+    yield from error.advice
+    if isinstance(error, NoTable) and error.near:
+        yield f"such as: {typed.again(join=error.near)}"
+    if not isinstance(error, NoColumn):
+        return
+    near = error.near(error.column)
+    if not near or near == error.column:
+        return
+    on = typed.given.get("join_on", "key")
+    if parse_on(on).column == error.column:
+        value = on.partition("=")[0]
+        yield f"such as: {typed.again(join_on=f'{value}={near}')}"
+        return
+    sets = []
+    for text in typed.given.get("join_set", ()):
+        target, _, column = text.partition("=")
+        sets.append(f"{target}={near if column == error.column else column}")
+    yield f"such as: {typed.again(join_set=sets)}"
+
+
+def advise_on_mismatch(error: "JoinMismatch", typed: Typed) -> Iterator[str]:
+    """Yield the command with another join."""
+    if error.is_ambiguous:
+        yield f"to give each of the samples the first row: {typed.again(join_ambiguous='each')}"
+    if error.other_column:
+        on = f"json:{error.other_column}"
+        yield f"to join on the {error.other_column}: {typed.again(join_on=on)}"
+    on = str(typed.given.get("join_on", "key")).partition("=")[0]
+    for column in error.others:
+        yield f"if column {column} has these values: {typed.again(join_on=f'{on}={column}')}"
+
+
+def refuse_empty_join(options: object, typed: Typed) -> None:
+    """Refuse a table of --join without fields to set."""
+    if getattr(options, "join", None) is not None and not getattr(options, "join_set", ()):
+        problem = "the join lacks fields to set: name them with --join-set"
+        refuse(problem, *columns_to_set(typed))
+
+
+def refuse_missing_join(recipe: Path | None, typed: Typed) -> None:
+    """Refuse the recipe of a run that joined a table, if none is named: the recipe does not have it."""
+    from wdsflow.records.run_folder import recorded_run
+
+    if recipe is None or "join" in typed.given:
+        return
+    join = recorded_run(recipe).get("join")
+    if isinstance(join, dict):
+        sets = [str(text) for text in join.get("set", ())]
+        on = None if join.get("on") == "key" else str(join.get("on"))
+        example = typed.again(join=Path("TABLE"), join_on=on, join_set=sets)
+        refuse(f"the run of {recipe} joined a table: name it with --join", f"such as: {example}")
 
 
 def columns_to_set(typed: Typed) -> Iterator[str]:

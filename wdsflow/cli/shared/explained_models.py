@@ -7,9 +7,9 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
 from wdsflow.filtering.model_precision import with_precision
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.score_costs import ScoreCost, score_costs
+from wdsflow.records.run_folder import Layout
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.urls import expand

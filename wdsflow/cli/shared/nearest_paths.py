@@ -107,7 +107,7 @@ def nearest_ledger(path: Path) -> Path | None:
 
     If there is only one, its name need not be similar.
     """
-    from wdsflow.filtering.run_folder import Layout
+    from wdsflow.records.run_folder import Layout
 
     folders: dict[str, Path] = {}
     for parent in (Path(), path.parent):

@@ -25,6 +25,7 @@ from .advice_on_tables import (
     advise_on_column,
     advise_on_contradiction,
     advise_on_join,
+    advise_on_mismatch,
     advise_on_pattern_name,
     advise_on_table,
     advise_on_tables_of_folder,
@@ -146,6 +147,12 @@ def _advise_on_rows(error: "TableError", _: Typed) -> Iterable[str]:
     return error.advice
 
 
+def _advise_on_other_join(_: Exception, typed: Typed) -> Iterable[str]:
+    if "join" in typed.given:
+        names = [name for name in typed.given if name.startswith("join")]
+        yield f"if the scores are of the shards as they are: {typed.again(**dict.fromkeys(names))}"
+
+
 def _refuse_unpaired(_: Exception, typed: Typed) -> NoReturn:
     from wdsflow.cli.train import refuse_unpaired
 
@@ -175,6 +182,7 @@ _ADVICE: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
     "UnknownReader": _no_advice,
     "NoCaptions": advise_on_captions,
     "NoJsonValue": advise_on_json,
+    "OtherJoin": _advise_on_other_join,
     "MissingScore": _advise_on_missing_score,
     "LedgerError": advise_on_ledger,
     "Differs": advise_on_other_options,
@@ -202,6 +210,7 @@ _ADVICE: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
     "InterleavedMembers": _advise_on_interleaved,
     "NoMatch": report_no_match,
     "AmbiguousJoin": advise_on_ambiguous_join,
+    "JoinMismatch": advise_on_mismatch,
     "ContradictedJoin": advise_on_contradiction,
     "NoColumn": advise_on_column,
     "NoTable": advise_on_table,

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.records.working_folder import working_folder
 from wdsflow.text.options import MODELS, argument, option, place, required
 
+from .command_line import But
 from .output_url import shown_as
 from .typed import free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe.recipe import Recipe
+
+# Help of the options of a join, for commands that write samples or their scores.
+OF_JOIN = But(
+    join="Table whose values become fields of samples before they are scored, as if wdsflow graft had written them: .parquet, .csv or .jsonl, a folder of such files, or one that measure or filter wrote.",
+    join_ambiguous="With --join: samples with several rows, or with the row of another sample. refuse: such a join is an error; each: each sample gets the first row.",
+)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from wdsflow.engines.base import EngineError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
 from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, POISONED
+from wdsflow.records.run_folder import ShardFailure, ShardRecord
 
 # Samples.
 MOST = 100

@@ -6,8 +6,8 @@ from functools import partial
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.memory.batching.exceptions import describe
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.atomic import scratch_folder
 from wdsflow.stages.scores.base import DatasetScore, QueryScore
 from wdsflow.stages.scores.comparing.compared_table import CREATE_COMPARED

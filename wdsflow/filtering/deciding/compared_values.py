@@ -14,7 +14,7 @@ from wdsflow.filtering.predicates.catalog import RankedNumber
 from wdsflow.filtering.predicates.ledger_columns import gathers_like
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_folder import Layout
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import View, ViewOptions

@@ -9,7 +9,7 @@ from wdsflow.expressions.score_call import Constant, spelled
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.run_folder import Layout
+from wdsflow.records.run_folder import Layout
 from wdsflow.text.words import number_text
 
 # Characters of a text.

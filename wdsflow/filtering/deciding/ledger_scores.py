@@ -21,8 +21,14 @@ from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.sample_facts import score_of
 from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown
-from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
-from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
+from wdsflow.records.run_folder import (
+    Layout,
+    ShardRecord,
+    recorded_recipe,
+    recorded_run,
+    records_in_order,
+)
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .plan import plan_of

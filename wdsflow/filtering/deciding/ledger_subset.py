@@ -19,8 +19,8 @@ from wdsflow.filtering.ledger.ledger_metadata import (
 )
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
-from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pieces.pieces import with_headers
+from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import output_names

@@ -6,8 +6,8 @@ from itertools import count
 from pathlib import Path
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
-from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_run
-from wdsflow.filtering.run_folder import Layout, records_in_order
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
+from wdsflow.records.run_folder import Layout, recorded_run, records_in_order
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import place_of
 from wdsflow.shards.urls import expand

@@ -7,7 +7,7 @@ from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import spelled
 from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, ResizedImage, Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.filtering.run_folder import ShardRecord
+from wdsflow.records.run_folder import ShardRecord
 from wdsflow.text.utf8 import in_utf8
 
 # Characters of an example.

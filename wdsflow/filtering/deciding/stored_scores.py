@@ -13,9 +13,9 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     read_metadata,
 )
 from wdsflow.filtering.predicates.ledger_columns import gathers_like, with_columns
-from wdsflow.filtering.recipe.recipe import Recipe, recorded_recipe, recorded_run
+from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_stages import read_stages
-from wdsflow.filtering.run_folder import Layout, records_in_order
+from wdsflow.records.run_folder import Layout, recorded_recipe, recorded_run, records_in_order
 from wdsflow.text.shell import quote
 
 from .plan import FilterPlan, plan_of

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from wdsflow.expressions.errors import nearest
+from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.samples import ShardView
 from wdsflow.shards.caption_field import CaptionField
@@ -48,20 +49,25 @@ class NoCaptions(ValueError):
 
 
 def find_captions(
-    urls: Sequence[Shard], recipe: Recipe, *, like: str = "", allow_pipe: bool = False
+    urls: Sequence[Shard],
+    recipe: Recipe,
+    *,
+    like: str = "",
+    allow_pipe: bool = False,
+    join: JoinedSamples | None = None,
 ) -> CaptionFields | None:
     """Return the most likely fields of captions in tars, by the first samples of three shards; None without captions.
 
-    ``like``: fields without captions; the nearest name in json comes first. Deterministic for the
-    same shards.
+    ``like``: fields without captions; the nearest name in json comes first. ``join``: gives samples
+    fields of a table. Deterministic for the same shards.
     """
     survey = _Survey()
-    for view in first_samples(urls, recipe, allow_pipe=allow_pipe):
+    for view in first_samples(urls, recipe, allow_pipe=allow_pipe, join=join):
         survey.add(view)
     fields = survey.best(like)
     if not fields:
         return None
-    views = first_samples(urls, recipe, allow_pipe=allow_pipe)
+    views = first_samples(urls, recipe, allow_pipe=allow_pipe, join=join)
     texts = [_text(view, fields) for view in views]
     captions = [text for text in texts if text]
     if not captions:

@@ -8,6 +8,7 @@ from itertools import islice
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
+from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.predicates.sample_facts import InJson
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
 from wdsflow.filtering.samples import ShardView
@@ -35,6 +36,7 @@ def with_captions(
     *,
     allow_pipe: bool = False,
     earlier: Mapping[str, object] | None = None,
+    join: JoinedSamples | None = None,
 ) -> tuple[Recipe, str]:
     """Return a recipe with the fields of captions, and a line on the chosen fields if the recipe has "auto".
 
@@ -48,18 +50,23 @@ def with_captions(
         chosen = earlier.get("caption")
         captions = None
         if not chosen:
-            captions = find_captions(urls, recipe, allow_pipe=allow_pipe)
+            captions = find_captions(urls, recipe, allow_pipe=allow_pipe, join=join)
             chosen = captions.fields if captions else CAPTIONS
         recipe = replace(recipe, caption=str(chosen))
         line = f"--caption auto: {captions or recipe.caption}"
     is_resumed = earlier and canonical(recorded(recipe)) == canonical(earlier)
     if not is_resumed:
-        check_inputs(urls, recipe, plan_of(recipe).scores, allow_pipe=allow_pipe)
+        check_inputs(urls, recipe, plan_of(recipe).scores, allow_pipe=allow_pipe, join=join)
     return recipe, line
 
 
 def check_inputs(
-    urls: Sequence[Shard], recipe: Recipe, calls: Collection[ScoreCall], *, allow_pipe: bool = False
+    urls: Sequence[Shard],
+    recipe: Recipe,
+    calls: Collection[ScoreCall],
+    *,
+    allow_pipe: bool = False,
+    join: JoinedSamples | None = None,
 ) -> None:
     """Check that some sample of tars has the input of a recipe's scores: captions, values in json.
 
@@ -72,17 +79,22 @@ def check_inputs(
         score = plan.scores[call]
         if isinstance(score, InJson) and call not in optional:
             inputs.append(score)
-    _check(urls, recipe, inputs, allow_pipe=allow_pipe)
+    _check(urls, recipe, inputs, join, allow_pipe=allow_pipe)
 
 
 def check_captions(urls: Sequence[Shard], recipe: Recipe, *, allow_pipe: bool = False) -> None:
     """Raise NoCaptions if no sample of tars has a caption in the fields of a recipe."""
     inputs = _caption_fields(recipe, plan_of(recipe).scores)
-    _check(urls, recipe, inputs, allow_pipe=allow_pipe)
+    _check(urls, recipe, inputs, None, allow_pipe=allow_pipe)
 
 
 def _check(
-    urls: Sequence[Shard], recipe: Recipe, inputs: Iterable[str | InJson], *, allow_pipe: bool
+    urls: Sequence[Shard],
+    recipe: Recipe,
+    inputs: Iterable[str | InJson],
+    join: JoinedSamples | None,
+    *,
+    allow_pipe: bool,
 ) -> None:
     """Raise NoCaptions or NoJsonValue if no sample has one of the inputs: fields of captions, or a value in json."""
     missing = list(dict.fromkeys(inputs))
@@ -94,7 +106,8 @@ def _check(
     most = _CHECKED // max(1, len(chosen))
     is_all = len(chosen) == len(urls)
     for url in chosen:
-        with suppress(OSError), closing(all_samples(url, recipe, allow_pipe=allow_pipe)) as views:
+        opened = all_samples(url, recipe, allow_pipe=allow_pipe, join=join)
+        with suppress(OSError), closing(opened) as views:
             shards += 1
             for view in islice(views, most):
                 samples += 1
@@ -108,9 +121,9 @@ def _check(
     source = missing[0]
     scope = SearchScope(samples, shards, is_all)
     if isinstance(source, InJson):
-        surveyed = first_samples(urls, recipe, allow_pipe=allow_pipe)
+        surveyed = first_samples(urls, recipe, allow_pipe=allow_pipe, join=join)
         raise NoJsonValue(source, scope, *similar_names(surveyed, source))
-    captions = find_captions(urls, recipe, like=source, allow_pipe=allow_pipe)
+    captions = find_captions(urls, recipe, like=source, allow_pipe=allow_pipe, join=join)
     raise NoCaptions(source, scope, [name for name, _ in names.most_common(6)], captions)
 
 

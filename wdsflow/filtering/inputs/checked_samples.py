@@ -1,16 +1,19 @@
 """The samples that are read before a run, to check that captions and values in json are where a recipe looks for them."""
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
+from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.samples import RejectedSample, ShardView, Views
 from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.short_look import some_of
-from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.base import Source
+from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 # Shards whose first samples are surveyed, and samples of each.
@@ -38,23 +41,36 @@ def spread_shards(urls: Sequence[Shard]) -> list[Shard]:
 
 
 def first_samples(
-    urls: Sequence[Shard], recipe: Recipe, *, allow_pipe: bool
+    urls: Sequence[Shard], recipe: Recipe, *, allow_pipe: bool, join: JoinedSamples | None = None
 ) -> Iterator[ShardView]:
     """Yield the first samples of three shards, after the stages of a recipe."""
     for url in spread_shards(urls)[:_SURVEYED]:
-        with suppress(OSError), closing(all_samples(url, recipe, allow_pipe=allow_pipe)) as views:
+        samples = all_samples(url, recipe, allow_pipe=allow_pipe, join=join)
+        with suppress(OSError), closing(samples) as views:
             yield from islice(views, _SAMPLES)
 
 
 def all_samples(
-    url: Shard, recipe: Recipe, *, allow_pipe: bool
+    url: Shard, recipe: Recipe, *, allow_pipe: bool, join: JoinedSamples | None = None
 ) -> Generator[ShardView, None, None]:
     """Yield the samples of a shard that can be read, after the stages of a recipe. Raises OSError."""
     options = ViewOptions(images=recipe.image)
-    with open_source(url, allow_pipe=allow_pipe) as source:
+    with _opened(url, join, allow_pipe=allow_pipe) as source:
         samples = Samples(source, contents=False)
         views = Views(samples, options, url, recipe.stages)
         for sample in samples:
             if not sample.trouble:
                 with suppress(RejectedSample):
                     yield views.view(sample)
+
+
+@contextmanager
+def _opened(url: Shard, join: JoinedSamples | None, *, allow_pipe: bool) -> Iterator[Source]:
+    """Open a shard, with the fields of a table if one is joined."""
+    if join is None:
+        with open_source(url, allow_pipe=allow_pipe) as source:
+            yield source
+        return
+    # The samples are listed before the first is read.
+    with scratch("join") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (stored, _):
+        yield join.view(stored, url)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from wdsflow.filtering.recipe.recipe import canonical, differences, digest
 from wdsflow.filtering.recipe.recipe_stages import written_stages
-from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.stages.base import SampleStage
 from wdsflow.stages.scores.model.clip.clip_score import ClipScore, embedding_key

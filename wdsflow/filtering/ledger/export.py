@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_metadata
-from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.caption_field import parse_json

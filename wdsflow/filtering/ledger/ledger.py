@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.table_files.parquet_columns import (
     Column,
     bytes_column,

@@ -1,17 +1,18 @@
 """The metadata of a ledger, and the errors about ledgers that lack something or belong to another shard."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
+from wdsflow.shards.shard_identity import JOIN, same_input
 from wdsflow.table_files.parquet_file import metadata_of
 from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
     from wdsflow.expressions.errors import ExpressionError
-    from wdsflow.filtering.run_folder import ShardRecord
+    from wdsflow.records.run_folder import ShardRecord
 
 FORMAT = 1
 # Rows that are written together, and read together: 4 MiB of 1,024 numbers each.
@@ -166,8 +167,33 @@ class OtherShard(LedgerError):
         )
 
 
+class OtherJoin(LedgerError):
+    """A ledger of samples with the fields of another table, or of none."""
+
+
+def same_join(then: Mapping[str, object], join: str, path: Path) -> None:
+    """Raise OtherJoin if a ledger is of samples with the fields of another table.
+
+    Args:
+        then: the identity of its shard.
+        join: the digest of the table that is joined now, "" for none.
+        path: the ledger.
+    """
+    stored = then.get(JOIN, "")
+    if stored == join:
+        return
+    if not stored:
+        why = "samples without the fields of the table: measure the shards with it, into another folder"
+    elif not join:
+        why = "samples with the fields of a table, which only wdsflow filter with the same --join can use"
+    else:
+        why = "samples with the fields of another table, or of other columns of it"
+    raise OtherJoin(f"{path} is a ledger of {why}")
+
+
 def same_shard(metadata: LedgerMetadata, record: "ShardRecord", path: Path) -> None:
     """Raise LedgerError if a ledger was made from another shard, or the shard has changed since."""
     then, now = metadata["input"], record.input
-    if any(then.get(mark) != now.get(mark) for mark in now if mark != "changed"):
+    same_join(then, str(now.get(JOIN, "")), path)
+    if not same_input(then, now):
         raise OtherShard(path, record.url)

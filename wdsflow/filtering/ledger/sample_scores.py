@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from wdsflow.expressions.score_call import spelled
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.filtering.run_folder import Layout, records_in_order
+from wdsflow.records.run_folder import Layout, records_in_order
 from wdsflow.shards.shard_names import output_names
 from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 

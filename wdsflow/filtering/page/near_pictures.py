@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
-from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.pages.page_samples import samples_at
 from wdsflow.pages.sample_views import SampleView, view
+from wdsflow.records.run_folder import ShardRecord
 from wdsflow.shards.shard import Shard
 
 from .edges import Floats

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from wdsflow.filtering.run_folder import Layout
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote_path

@@ -12,8 +12,8 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of, read_metadata
 from wdsflow.filtering.ledger.sample_table import SampleTable
-from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.records.report import OutputsReport
+from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
 
 MOST_ROWS = 200_000
 SEED = 0

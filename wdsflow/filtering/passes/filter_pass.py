@@ -7,11 +7,12 @@ from wdsflow import version
 from wdsflow.engines.cluster import Cluster
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.stored_scores import is_complete
+from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe, digest, recorded
-from wdsflow.filtering.run_folder import Layout, quarantine_option
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
+from wdsflow.records.run_folder import Layout, quarantine_option
 from wdsflow.shards.shard import Shard
 
 # Index among the shards of the run, url, and name of the output.
@@ -37,6 +38,7 @@ class Pass:
         embedded: ledgers whose embeddings are used.
         compares: values of scores that compare all samples are read from the folder.
         sources: further inputs of the result.
+        join: gives samples fields of a table, None for none.
         cluster: a cluster that the caller has joined.
         prepare: called when the folder is ready. It may set ``sources`` and fill the folder; if it returns False, the
             run ends.
@@ -57,6 +59,7 @@ class Pass:
     embedded: Reuse | None = None
     compares: bool = False
     sources: object = None
+    join: JoinedSamples | None = None
     cluster: Cluster | None = None
     prepare: Callable[["Pass", RunReport], bool] | None = None
     request: dict[str, object] = field(init=False)
@@ -70,6 +73,8 @@ class Pass:
             "urls": self.urls,
             "names": self.names,
         }
+        if self.join is not None:
+            self.request["join"] = self.join.identity
         quarantine = quarantine_option(self.layout) if self.tars else None
         if quarantine is not None:
             self.request["quarantine"] = quarantine
@@ -82,14 +87,15 @@ class Pass:
     @property
     def identity(self) -> str:
         """The digest by which a later run decides whether a shard is done."""
-        return digest(
-            {
-                "recipe": recorded(self.recipe),
-                **self.plan.identities(),
-                "kind": self.kind,
-                "sources": self.sources,
-            }
-        )
+        facts = {
+            "recipe": recorded(self.recipe),
+            **self.plan.identities(),
+            "kind": self.kind,
+            "sources": self.sources,
+        }
+        if self.join is not None:
+            facts["join"] = self.join.identity
+        return digest(facts)
 
     @property
     def computes_scores(self) -> bool:

@@ -13,13 +13,13 @@ from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
 from wdsflow.engines.site import Site, first_local, usable_cores, usual_processes
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.shard.run_shard import run_shard
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.memory_share import memory_share
 from wdsflow.models.model_location import WINDOW
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from wdsflow.engines.base import WorkerFailure
 from wdsflow.filtering.deciding.broken_scores import BrokenRunGuard
-from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
 from wdsflow.filtering.run_options import OutputError
 from wdsflow.filtering.run_record import RunRecord
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.shard_task import ShardTask
+from wdsflow.records.run_folder import ShardFailure, ShardRecord
 from wdsflow.shards.atomic import UNREADABLE
 
 

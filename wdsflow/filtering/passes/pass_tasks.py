@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.extendable_ledgers import scores_of
+from wdsflow.filtering.joined_samples import digest_of
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_record import RunRecord
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.shard_task import ShardTask
 from wdsflow.memory.sizes import parse_size
 from wdsflow.models.model_location import ModelLocation
+from wdsflow.records.run_folder import Layout
 
 from .filter_pass import NumberedShard, Pass
 
@@ -29,6 +30,7 @@ class RemainingShards(NamedTuple):
 def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> RemainingShards:
     """Return the shards that are not done. Those that are done are added to the report."""
     record.identity = pass_.identity
+    record.join = digest_of(pass_.join)
     record.state.note(identity=pass_.identity)
     request = json.loads(canonical(pass_.request))
     done, fewer, changed = record.finished(pass_.shards(), request)
@@ -39,7 +41,9 @@ def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> Remai
     earlier = dict.fromkeys(fewer, pass_.layout)
     if pass_.main is not None:
         others = [shard for shard in shards if shard[2] not in earlier]
-        in_main = RunRecord(pass_.main, pass_.kind).finished(others, request).fewer
+        main = RunRecord(pass_.main, pass_.kind)
+        main.join = record.join
+        in_main = main.finished(others, request).fewer
         earlier |= dict.fromkeys(in_main, pass_.main)
     if pass_.reused is not None:
         for _, _, name in shards:
@@ -69,6 +73,7 @@ def shard_tasks(pass_: Pass, remaining: RemainingShards, models: ModelLocation) 
             write=not pass_.options.dry_run,
             budget=budget,
             allow_pipe=pass_.options.allow_pipe,
+            join=None if pass_.join is None else pass_.join.of(url),
             scored=pass_.scored,
             earlier=earlier,
             earlier_for_all=is_complete or earlier != pass_.reused,

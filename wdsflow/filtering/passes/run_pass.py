@@ -5,10 +5,10 @@ from contextlib import ExitStack, closing
 
 from wdsflow.engines.base import work_on
 from wdsflow.filtering.recipe.recipe import canonical
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_progress import RunWatch, watching
 from wdsflow.filtering.run_record import RunRecord
 from wdsflow.filtering.run_report import RunReport
+from wdsflow.records.run_folder import Layout
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.shards.scratch import scratch
 

@@ -4,12 +4,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from wdsflow.filtering.deciding.compare_samples import compare_samples
+from wdsflow.filtering.joined_samples import digest_of
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_metadata, same_shard
 from wdsflow.filtering.recipe.recipe import digest
-from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
-from wdsflow.shards.shard_identity import fingerprint, input_identity
+from wdsflow.records.run_folder import Layout, ShardRecord
+from wdsflow.shards.shard_identity import fingerprint, joined_identity
 from wdsflow.shards.source.base import SourceError
 
 from .filter_pass import Pass
@@ -41,6 +42,7 @@ def first_pass(second: Pass, *, reused: Layout | None = None) -> Pass:
         main=second.layout if second.kind == "measure" else None,
         embedded=second.embedded,
         sources=second.sources,
+        join=second.join,
         cluster=second.cluster,
     )
 
@@ -92,5 +94,5 @@ def _check_ledgers(pass_: Pass, scored: Layout) -> None:
         ledger = scored.ledger(name)
         # If a shard cannot be read now, the others are unaffected.
         with suppress(SourceError):
-            record = ShardRecord(0, url, name, "", input_identity(url))
+            record = ShardRecord(0, url, name, "", joined_identity(url, digest_of(pass_.join)))
             same_shard(read_metadata(ledger), record, ledger)

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from wdsflow.memory.precision import Precision
 from wdsflow.shards.shard_names import IMAGES
@@ -164,21 +163,6 @@ def shrinker_of(recipe: Recipe) -> Shrinker | None:
                 f"--{name.replace('_', '-')} is for images that are made smaller: add --resize 512"
             )
     return None
-
-
-def recorded_run(run_file: Path) -> dict[str, Any]:
-    """Return the recorded request of a run, as JSON; empty if missing."""
-    try:
-        request = json.loads(run_file.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return request if isinstance(request, dict) else {}
-
-
-def recorded_recipe(run_file: Path) -> dict[str, Any]:
-    """Return the recorded recipe of a run, as JSON; empty if missing."""
-    recipe = recorded_run(run_file).get("recipe")
-    return recipe if isinstance(recipe, dict) else {}
 
 
 def canonical(value: object) -> str:

@@ -6,7 +6,7 @@ from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import same_shard
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.run_folder import Layout, ShardRecord
+from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.shards.source.base import SourceChangedError
 
 from .open_shard import KILLED

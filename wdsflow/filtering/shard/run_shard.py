@@ -10,12 +10,12 @@ from wdsflow.filtering.deciding.broken_scores import always_failing
 from wdsflow.filtering.deciding.outcome_counts import count_outcomes
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.sample_outcomes import set_outcomes
+from wdsflow.filtering.joined_samples import with_fields
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
 from wdsflow.filtering.recipe.recipe import differences
-from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
+from wdsflow.records.run_folder import ShardFailure, ShardRecord
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceChangedError, SourceError
 from wdsflow.shards.source.opening import seekable
 
@@ -54,8 +54,9 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
 def _process(task: ShardTask, mark: Mark) -> ShardRecord:
     plan = plan_of(task.recipe)
     _check_environment(task, plan)
-    record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url))
-    with seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (source, damage):
+    record = ShardRecord(task.shard, task.url, task.name, task.identity, task.input_identity())
+    with seekable(task.url, task.layout.spool, allow_pipe=task.allow_pipe) as (stored, damage):
+        source = with_fields(stored, task.url, task.join)
         earlier = _earlier_ledger(task, plan, record)
         with (
             open_embeddings(task, plan, record, earlier) as embeddings,
@@ -128,7 +129,7 @@ def _resize_remaining(shard: OpenShard, rows: Sequence[Row], resized: ResizedIma
 def _write(shard: OpenShard, table: SampleTable) -> None:
     """Write all files of a shard, unless it has changed while it was read."""
     task = shard.task
-    if input_identity(task.url) != shard.record.input:
+    if task.input_identity() != shard.record.input:
         raise SourceChangedError
     vectors = vectors_to_write(task, shard.embeddings)
     try:

@@ -7,7 +7,7 @@ from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard, read_metadata
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
-from wdsflow.filtering.run_folder import Layout
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.samples.tar_samples import Samples
 
 from .open_shard import OpenShard, ScoredShard

@@ -11,7 +11,7 @@ from wdsflow.filtering.ledger.embeddings import (
 from wdsflow.filtering.ledger.ledger import Vectors
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.ledger.stored_embeddings import StoredEmbeddings
-from wdsflow.filtering.run_folder import ShardRecord
+from wdsflow.records.run_folder import ShardRecord
 
 from .earlier_ledger import EarlierLedger
 from .shard_task import ShardTask

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.samples import Staging, pieces_of
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.atomic import write_json_lines
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard_identity import fingerprint

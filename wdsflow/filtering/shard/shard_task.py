@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field, replace
 
+from wdsflow.filtering.joined_samples import JoinedSamples, digest_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_folder import Layout
 from wdsflow.models.model_location import ModelLocation
+from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
+from wdsflow.shards.shard_identity import joined_identity
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class ShardTask:
         write: False: nothing is written.
         budget: bytes that decoding one image may take.
         allow_pipe: whether the shard may be a command.
+        join: gives samples fields of a table, None for none.
         scored: a folder with a ledger of this shard, whose scores decide. Only samples that need a score that it lacks
             are read.
         earlier: a folder with a ledger of this shard that has some of the values. All samples are read.
@@ -46,6 +49,7 @@ class ShardTask:
     write: bool = True
     budget: int = 1 << 30
     allow_pipe: bool = False
+    join: JoinedSamples | None = None
     scored: Layout | None = None
     earlier: Layout | None = None
     earlier_for_all: bool = True
@@ -53,6 +57,10 @@ class ShardTask:
     compares: bool = False
     models: ModelLocation = field(default_factory=ModelLocation)
     excluded: frozenset[int] = frozenset()
+
+    def input_identity(self) -> dict[str, object]:
+        """Return the identity of what is read: the shard, and the table that is joined. Raises SourceError."""
+        return joined_identity(self.url, digest_of(self.join))
 
     def without(self, sample: int) -> "ShardTask":
         """Return the same task with a quarantined sample."""

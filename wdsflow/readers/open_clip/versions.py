@@ -40,7 +40,7 @@ from wdsflow.readers.wanted_fields import (
     refused,
 )
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.shapes import Shape
+from wdsflow.scan.shapes import Part, Shape
 from wdsflow.scan.statuses import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
@@ -55,7 +55,8 @@ _DECODED = IMAGES | TEXTS | OTHERS | PICKLES
 
 _JSON = "json"
 
-_LOST_CAPTION = TEXT_TROUBLE | {EMPTY, NO_CAPTION}
+_EMPTY_CAPTION = frozenset({EMPTY, BLANK})
+_LOST_CAPTION = TEXT_TROUBLE | _EMPTY_CAPTION | {NO_CAPTION}
 
 
 @dataclass(frozen=True)
@@ -392,23 +393,35 @@ class FeedReader(OpenClip33):
     joins = False
 
     def __init__(
-        self, options: Options, images: tuple[str, ...], captions: tuple[str, ...]
+        self,
+        options: Options,
+        images: tuple[str, ...],
+        captions: tuple[str, ...],
+        *,
+        keeps_empty: bool = False,
     ) -> None:
         super().__init__(options)
         self.images, self.captions = images, captions
+        # Whether it trains on empty captions of members other than json.
+        self._keeps_empty = keeps_empty
 
     def fate(self, sample: Sample) -> Fate:
         """Return the fate of one sample."""
         image, caption = first_of(self.images, sample), first_of(self.captions, sample)
         if image is None or caption is None:
             return lacking(image, caption)
-        if all(sample[name].status in _LOST_CAPTION for name in self.captions if name in sample):
+        if all(self._loses_caption(sample[name]) for name in self.captions if name in sample):
             return Fate("dropped", "decode", "bad-caption", caption.suffix)
         if image.status in (BIG, BIG_BAD):
             return Fate("dropped", "decode", "too-large", image.suffix)
         if image.status in IMAGE_TROUBLE:
             return Fate("dropped", "decode", reason_for(image, image, ""), image.suffix)
         return USABLE
+
+    def _loses_caption(self, part: Part) -> bool:
+        if self._keeps_empty and part.status in _EMPTY_CAPTION and part.suffix.lower() != _JSON:
+            return False
+        return part.status in _LOST_CAPTION
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return True: it reads all that the scan can read."""

@@ -5,6 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from wdsflow.joining.join_errors import JoinMismatch
+from wdsflow.joining.join_options import UnpairedJoin
+from wdsflow.joining.join_result import JoinResult
+from wdsflow.joining.joined_fields import JoinedFields
+from wdsflow.joining.joined_scan import JoinedScan, collecting
 from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import (
@@ -14,7 +19,7 @@ from wdsflow.readers.open_clip.arguments import (
     parse_arguments,
 )
 from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
-from wdsflow.readers.open_clip.startup import has_size, start
+from wdsflow.readers.open_clip.startup import start
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
@@ -27,18 +32,11 @@ from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
-from wdsflow.training.feed.join.join_scan import JoinedScan, joined_text, scan_joined
+from wdsflow.training.feed.join.join_errors import refused_join
 from wdsflow.training.feed.join.open_join import open_unchecked_join
 from wdsflow.training.feed.subset.subset_advice import to_see_terms
 from wdsflow.training.feed.subset.subset_scan import scan_kept
-from wdsflow.training.feed_options import (
-    FeedOptions,
-    JoinError,
-    NothingKept,
-    SubsetError,
-    UnpairedJoin,
-)
-from wdsflow.training.joined_fields import JoinedFields
+from wdsflow.training.feed_options import FeedOptions, JoinError, NothingKept, SubsetError
 from wdsflow.training.stalls.field_fixes import (
     caption_fixes,
     command,
@@ -56,8 +54,8 @@ from wdsflow.validate.advice.settle import settle
 from wdsflow.validate.advice.training_flags import paired_flags, with_flags
 from wdsflow.validate.advice.tried_settings import try_settings
 from wdsflow.validate.catalog.run_rules import run_rules
+from wdsflow.validate.feed_verdict import STARVING, fatal_findings, feed_forecast
 from wdsflow.validate.finding import Advice, Finding, advice_text
-from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of
 from wdsflow.validate.report.finding_groups import group, repair_step
 from wdsflow.validate.report.finding_text import totals
@@ -67,7 +65,6 @@ from wdsflow.validate.rules.kit.missing_fields import field_needs
 from wdsflow.validate.verdicts.judge import judge
 from wdsflow.validate.verdicts.wording import no_verdict_text
 
-_STARVES = frozenset({"F101", "P301", "P302", "P303"})
 _SHOWN = 3
 BeginProgress = Callable[..., Progress | None]
 
@@ -199,9 +196,9 @@ def _look(
     if text := no_verdict_text(shards):
         return refusal(text, nothing_read=all(shard.error is not None for shard in shards))
     try:
-        joined = scanned.joined_text(options, all_scanned=len(urls) == len(expansion.urls))
-    except JoinError as error:
-        return refusal(str(error), nothing_read=False)
+        joined = scanned.joined(options, all_scanned=len(urls) == len(expansion.urls))
+    except JoinMismatch as error:
+        return refusal(str(refused_join(error, options)), nothing_read=False)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     all_scanned = len(urls) == len(expansion.urls)
     evidence = Evidence("names", shards, gaps)
@@ -213,23 +210,25 @@ def _look(
     )
     head = f"{title}: {how_many(len(shards), 'shard')}{'' if all_scanned else f' of {len(expansion.urls):,}'}"
     seconds = time.perf_counter() - started
-    result = _result(context, options, captions, head, seconds, subset, scanned.join)
-    notes = [f"{title}: {text}" for text in (subset, joined) if text]
+    join = None if scanned.join is None else scanned.join.join
+    result = _result(context, options, captions, head, seconds, subset, join)
+    notes = [f"{title}: {text}" for text in (subset, *joined) if text]
     return replace(result, lines=(*notes, *result.lines)) if notes else result
 
 
 class _Scanned(NamedTuple):
-    """The evidence of shards; a line on the share that a ledger keeps, "" without one; and the table that is joined."""
+    """The evidence of shards; a line on the share that a ledger keeps, "" without one; how samples match the rows of a table."""
 
     shards: list[ShardEvidence]
     subset: str = ""
-    join: JoinedFields | None = None
+    join: JoinResult | None = None
 
-    def joined_text(self, options: FeedOptions, *, all_scanned: bool) -> str:
-        """Return a line on the samples with a row, "" without a table. Raises JoinError."""
+    def joined(self, options: FeedOptions, *, all_scanned: bool) -> list[str]:
+        """Return lines on the samples with a row, none without a table. Raises JoinMismatch, as the feed would."""
         if self.join is None:
-            return ""
-        return joined_text(self.shards, self.join, options, all_scanned=all_scanned)
+            return []
+        self.join.check(options.join_ambiguous, all_shards=all_scanned)
+        return self.join.lines()
 
 
 def _scan(
@@ -245,12 +244,16 @@ def _scan(
     scan_options = ScanOptions("names", allow_pipe=options.allow_pipe)
     if not trains:
         return _Scanned(scan_shards(urls, scan_options, progress=progress))
+    result = None
+    if join is not None:
+        result = JoinResult(join)
+        progress = collecting(result, progress)
     if options.ledger is not None:
         shards, subset = scan_kept(all_urls, urls, scan_options, options, data, progress, join)
-        return _Scanned(shards, subset, join)
-    if join is not None:
-        return _Scanned(scan_joined(urls, scan_options, join, progress), "", join)
-    return _Scanned(scan_shards(urls, scan_options, progress=progress))
+        return _Scanned(shards, subset, result)
+    scan: ScanOne = scan_shard if join is None else JoinedScan(join)
+    shards = scan_shards(urls, scan_options, progress=progress, how=[scan] * len(urls))
+    return _Scanned(shards, "", result)
 
 
 def _reads_shards(arguments: Arguments) -> bool:
@@ -301,25 +304,9 @@ def _judge(
         environment=versions(),
     )
     if all_scanned and options.schedule == "openclip":
-        # Unlike OpenCLIP, the feed expands globs, and counts samples if no file next to the shards
-        # has the count. Without weights they are the scanned shards, whose names are no patterns.
-        named = arguments.train_data if arguments.train_data_upsampling_factors else None
-        given, verdict = arguments.train_num_samples, context.verdicts[0]
-        counted = given is None and not has_size(urls, context.sidecars or Sidecars())
-        # If none is usable, the samples after a repair.
-        if counted:
-            unreached = sum(shard.unreached for shard in evidence.shards)
-            given = max(1, (verdict.usable or verdict.samples) + unreached)
-        trained = replace(
-            arguments, train_data=named, train_num_samples=given, dataset_type="webdataset"
+        trained, outlook = feed_forecast(
+            evidence, reader, context.verdicts[0], arguments, context.sidecars
         )
-        outlook = forecast(evidence, reader, replace(trained, val_data=None), context.sidecars)
-        if counted:
-            outlook = replace(outlook, length_source="counted by name")
-        if _unreached(evidence):
-            note = "the feed also reads what follows damage in a shard, which is not counted here"
-            notes = (*outlook.notes, note)
-            outlook = replace(outlook, stalled=(), epochs_checked=0, exact=False, notes=notes)
         context = replace(context, arguments=trained, forecasts=(outlook,))
     return context
 
@@ -336,9 +323,11 @@ def _result(
     verdict = context.verdicts[0]
     invocation = _RunCommand(context.urls, allow_pipe=options.allow_pipe, options=options)
     findings = try_settings(run_rules(context)[0], context)
-    fatal = _fatal(context, findings)
+    fatal = fatal_findings(context, findings)
     repairs: list[Advice] = []
-    if (fatal or options.dry_run) and verdict.usable < verdict.samples:
+    # A repair would judge the samples without the fields of a table.
+    has_repair = (fatal or options.dry_run) and join is None
+    if has_repair and verdict.usable < verdict.samples:
         scan = ScanOptions("names", allow_pipe=options.allow_pipe)
         repairs = advise_repair(
             context, RepairForecast(context.evidence, context.readers, scan, scan_shards)
@@ -382,29 +371,12 @@ def _refused(report: Report, why: str) -> Report:
     )
 
 
-def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings that would make training hang."""
-    evidence, verdict = context.evidence, context.verdicts[0]
-    fatal = [finding for finding in findings if finding.code in _STARVES]
-    # The feed reads past damage, and may find enough samples there.
-    if _unreached(evidence):
-        return [finding for finding in fatal if finding.code == "P303"]
-    if not verdict.usable and not fatal:
-        reasons = [reason.message for reason in verdict.reasons] or ["the shards hold no samples"]
-        fatal = [Finding("P301", "error", f"no sample reaches a batch: {reasons[0]}")]
-    return fatal
-
-
 def _other_layout(context: Context, peeked: Sequence[ShardEvidence]) -> list[str]:
     """Return a line on a layout that is visible in the JSON only; findings report layouts visible in names."""
     layout = layout_of(peeked)
     if layout.is_image_text or not layout_of(context.evidence.shards).is_image_text:
         return []
     return [f"the layout is {layout.text()}: wdsflow train feeds image-text pairs only"]
-
-
-def _unreached(evidence: Evidence) -> bool:
-    return any(shard.unreached for shard in evidence.shards)
 
 
 def _peek(
@@ -489,7 +461,7 @@ def _repairs(options: FeedOptions, report: Report, *, field_located: bool) -> It
     errors = report.errors
     if field_located:
         errors = [error for error in errors if error.code != "F101"]
-    for repair, codes in sorted(fixes_of(errors), key=lambda fix: not _STARVES & set(fix[1])):
+    for repair, codes in sorted(fixes_of(errors), key=lambda fix: not STARVING & set(fix[1])):
         if repair.flags:
             yield f"{repair.note}: {command(_with(options, repair.flags))}"
         else:

@@ -63,7 +63,7 @@ class OpenShards:
 
 
 def read_members(
-    ref: SampleRef, shards: OpenShards, largest: int, most: Callable[[Blob], int]
+    ref: SampleRef, shards: OpenShards, largest: int, most: Callable[[str], int]
 ) -> tuple[bytes, Members]:
     """Return the image of a sample, b"" if it has none, and its other members.
 
@@ -71,7 +71,7 @@ def read_members(
         ref: the sample.
         shards: the open shards.
         largest: bytes of an image.
-        most: returns the most bytes of another member. Of a larger one its size is returned instead of its bytes.
+        most: returns the most bytes of another field. Of a larger one its size is returned instead of its bytes.
 
     Raises:
         StageError: the sample cannot be read, or its image is too large.
@@ -80,7 +80,7 @@ def read_members(
     if image.size > largest:
         raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes")
     if image.data is not None or (not image.name and _is_held(ref)):
-        return image.data or b"", {blob.name: _held(blob, most(blob)) for blob in ref.texts}
+        return image.data or b"", {blob.name: _held(blob, most(blob.name)) for blob in ref.texts}
     if image.at < 0 and image.name:
         raise StageError(
             "huge-image", f"its {image.name} has {image.size:,} bytes and cannot be read later"
@@ -99,7 +99,7 @@ def read_members(
 
 
 def _from_cache(
-    ref: SampleRef, shards: OpenShards, most: Callable[[Blob], int]
+    ref: SampleRef, shards: OpenShards, most: Callable[[str], int]
 ) -> tuple[bytes, Members]:
     """Return the members of a sample whose shard is in a cache, or was. Raises OSError, StageError."""
     try:
@@ -124,16 +124,14 @@ def _from_cache(
         return _read_members(ref, source.read_at, most)
 
 
-def _read_members(
-    ref: SampleRef, read: _Read, most: Callable[[Blob], int]
-) -> tuple[bytes, Members]:
+def _read_members(ref: SampleRef, read: _Read, most: Callable[[str], int]) -> tuple[bytes, Members]:
     """Return the image and the other members of a sample that is not held. Raises OSError, StageError."""
     image = ref.image
     if len(ref.texts) == 1 and (pair := _together(read, image, ref.texts[0])) is not None:
         return pair[0], {ref.texts[0].name: pair[1]}
     members: Members = {}
     for blob in ref.texts:
-        members[blob.name] = _exactly(read, blob) if blob.size <= most(blob) else blob.size
+        members[blob.name] = _exactly(read, blob) if blob.size <= most(blob.name) else blob.size
     return _exactly(read, image) if image.name else b"", members
 
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.shards.caption_field import LARGEST
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerError
 from wdsflow.training.caption_sources import TokenizedCaptions
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import SampleError
-from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.pixels.image_work import ImageWork, TransformError
-from wdsflow.training.sample_tasks import Blob, MadeSample, Task
+from wdsflow.training.sample_tasks import MadeSample, Task
 from wdsflow.training.stalls.hanging import at
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
@@ -109,10 +109,10 @@ class SampleWork:
         for task, row in zip(tasks, rows, strict=True):
             task.result = task.made._replace(text=row)
 
-    def _most_bytes(self, blob: Blob) -> int:
-        """Return the most bytes of a member: those of captions are small."""
+    def _most_bytes(self, field: str) -> int:
+        """Return the most bytes of a field: those of captions are small."""
         captions = self.columns.captions
-        return LARGEST if captions is not None and blob.name in captions.members else self.largest
+        return LARGEST if captions is not None and field in captions.members else self.largest
 
 
 @dataclass(frozen=True)

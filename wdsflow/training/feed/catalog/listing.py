@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
+from wdsflow.joining.joined_fields import JSON, JoinedFields
 from wdsflow.joining.row_index import NO_ROW
 from wdsflow.pieces.view_source import ViewSource
 from wdsflow.shards.caption_field import LARGEST
@@ -11,7 +12,6 @@ from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.training.joined_fields import JSON, JoinedFields
 from wdsflow.training.sample_tasks import NO_IMAGE, Blob, SampleRef
 from wdsflow.training.stalls.loss_tally import NO_TAR, WRONG_CHECKSUM, Damage, FeedLoss
 
@@ -76,7 +76,10 @@ class RequiredMembers:
             return FeedLoss("select", "marked-bad", key, shard)
         if self._join is not None:
             row = self._join.row_of(shard, key, json)
-            names = self._join.names_set(row, fields, json) if row >= 0 else None
+            names = None
+            if row >= 0:
+                json_size = fields[JSON].size if JSON in fields else 0
+                names = self._join.names_set(row, json, json_size)
             return self._joined(self._join, shard, key, fields, row, names)
         loss = self._loss(shard, key, fields, _NOTHING)
         return loss or self._ref(shard, key, fields, fields)

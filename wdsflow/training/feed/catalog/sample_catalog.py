@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.records.shard_counts import COUNTS
 from wdsflow.shards.cache.shard_cache import ShardCache
 from wdsflow.shards.shard import Shard
@@ -13,7 +14,6 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.training.feed_options import FeedError
-from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.sample_tasks import Reading, SampleRef
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, Damage
 

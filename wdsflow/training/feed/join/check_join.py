@@ -4,15 +4,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.joining.join_errors import ambiguous_join, no_match
+from wdsflow.joining.joined_fields import JoinedFields
+from wdsflow.joining.row_use import RowUse
 from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed_options import FeedOptions, JoinError
-from wdsflow.training.joined_fields import JoinedFields
 from wdsflow.training.ranks import JobRank, gathered, talks
-from wdsflow.training.row_use import RowUse
 
-from .join_errors import ambiguous_join, no_match
+from .join_errors import refused_join
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,10 +65,10 @@ def check_listed_join(join: JoinedFields, job_rank: JobRank, options: FeedOption
     assert use is not None
     matches = _Matches(use, join.index.digest, connected=job_rank.world_size > 1 and talks())
     if not matches.matched:
-        raise no_match(join, matches.samples, matches.values, options)
+        raise refused_join(no_match(join, matches.samples, matches.values), options)
     if options.join_ambiguous == "refuse" and matches.several + matches.shared:
-        examples = matches.examples
-        raise ambiguous_join(join, matches.several, matches.shared, examples, options)
+        error = ambiguous_join(join, matches.several, matches.shared, matches.examples)
+        raise refused_join(error, options)
     index = join.index
     _log.info(
         "join: %s of %s have a row of %s; %s of %s used",
@@ -97,7 +98,7 @@ def check_some_match(
             break
     join.use = None
     if not use.matched:
-        raise no_match(join, use.samples, use.values, options)
+        raise refused_join(no_match(join, use.samples, use.values), options)
 
 
 def _check_one_table(digests: Sequence[str]) -> None:

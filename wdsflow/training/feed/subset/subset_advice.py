@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from wdsflow.filtering.deciding.ledger_subset import StagedLedger
 from wdsflow.filtering.deciding.measure_advice import measure_command
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherJoin
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
@@ -17,6 +17,9 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception) -> list[str]
     if options.ledger is None or options.where is None or not isinstance(error, LedgerError):
         return []
     urls = _urls(data)
+    # No ledger of the shards can be used with the table, and none with it without.
+    if isinstance(error, OtherJoin):
+        return []
     if isinstance(error, StagedLedger):
         return [f"to write the samples that it keeps: {_cut(options, urls)}"]
     score, new = measure_command(urls, options.ledger, options.where)

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, ShardLedger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
+from wdsflow.joining.joined_fields import JoinedFields
+from wdsflow.joining.joined_scan import JoinedScan
 from wdsflow.pieces.view_source import view_of
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, scan_shards
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
-from wdsflow.training.feed.join.join_scan import JoinedScan
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.joined_fields import JoinedFields
 
 from .subset_advice import explained, kept_text, nothing_kept
 

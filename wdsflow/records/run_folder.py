@@ -1,5 +1,6 @@
 """The output folder of a run: its paths, the records of its finished shards, and the names of its outputs."""
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from wdsflow.records.counts import Counts
-from wdsflow.records.line import Line
-from wdsflow.records.lines_file import lines_paths, read_lines
-from wdsflow.records.refusals import refuse_inputs
-from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Range
+
+from .counts import Counts
+from .line import Line
+from .lines_file import lines_paths, read_lines
+from .refusals import refuse_inputs
+from .unfinished import INSIDE
 
 # Files, without extension.
 MANIFEST, COSTS = "manifest", "costs"
@@ -204,6 +206,21 @@ def records_in_order(layout: Layout) -> list[ShardRecord]:
     """Return the finished shards of a run in their order."""
     records = read_lines(lines_paths(layout.inside, MANIFEST), ShardRecord)
     return sorted(records.values(), key=lambda record: record.shard)
+
+
+def recorded_run(run_file: Path) -> dict[str, Any]:
+    """Return the recorded request of a run, as JSON; empty if missing."""
+    try:
+        request = json.loads(run_file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return request if isinstance(request, dict) else {}
+
+
+def recorded_recipe(run_file: Path) -> dict[str, Any]:
+    """Return the recorded recipe of a run, as JSON; empty if missing."""
+    recipe = recorded_run(run_file).get("recipe")
+    return recipe if isinstance(recipe, dict) else {}
 
 
 class QuarantineTaken(FileExistsError):

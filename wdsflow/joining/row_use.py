@@ -5,8 +5,9 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wdsflow.joining.row_index import RowIndex
 from wdsflow.shards.shard import Shard
+
+from .row_index import RowIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,12 +50,21 @@ class RowUse:
 
     def add(self, shard: Shard) -> None:
         """Add the samples of a shard, all of which have been noted."""
-        noted = self._noted.pop(shard, array("q"))
+        self.add_rows(shard, self._noted.pop(shard, array("q")))
+
+    def add_rows(self, shard: Shard, rows: "Sequence[int]") -> None:
+        """Add the samples of a shard, by the row of each, negative without one."""
         with self._lock:
             # A shard that is named twice has the same samples.
             if shard not in self._done:
                 self._done.add(shard)
-                self._add(noted)
+                self._add(rows)
+
+    def count_shared(self) -> int:
+        """Return how many rows several samples have."""
+        import numpy as np
+
+        return int(np.unpackbits(self.shared).sum())
 
     def _add(self, noted: "Sequence[int]") -> None:
         import numpy as np

@@ -7,18 +7,18 @@ from types import MappingProxyType
 
 from xxhash import xxh3_128_hexdigest
 
-from wdsflow.joining.checked_columns import CHECKED_IMAGE
-from wdsflow.joining.join_on import FieldToSet, JoinOn
-from wdsflow.joining.join_text import join_text
-from wdsflow.joining.row_contents import LARGEST_JSON, row_contents, values_to_set
-from wdsflow.joining.row_index import NO_ROW, RowIndex
-from wdsflow.joining.set_json import BrokenJson, set_in_json
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.shard import Shard
 from wdsflow.stages.base import StageError
 from wdsflow.text.utf8 import in_utf8
-from wdsflow.training.row_use import RowUse
-from wdsflow.training.sample_tasks import Blob
+
+from .checked_columns import CHECKED_IMAGE
+from .join_on import FieldToSet, JoinOn
+from .join_text import join_text
+from .row_contents import LARGEST_JSON, row_contents, values_to_set
+from .row_index import NO_ROW, RowIndex
+from .row_use import RowUse
+from .set_json import BrokenJson, set_in_json
 
 # In place of a row: the sample has one, but nothing can be set in it.
 NOTHING_SET = -2
@@ -85,31 +85,31 @@ class JoinedFields:
             return in_utf8(key)
         return None if json is None else join_text(look_up(_tree(json), self.on.name), JSON)
 
-    def names_set(
-        self, row: int, fields: Mapping[str, Blob], json: bytes | None
-    ) -> frozenset[str] | None:
-        """Return the fields that a row sets in a sample with these members; None if it can set nothing.
+    def names_set(self, row: int, json: bytes | None, json_size: int) -> frozenset[str] | None:
+        """Return the fields that a row sets in a sample; None if it can set nothing.
 
-        ``json``: its content, if ``lists_by_json``.
+        Args:
+            row: its entry in the index.
+            json: the content of the sample's json, if ``lists_by_json``.
+            json_size: the bytes of its json, 0 if it has none.
         """
         contents = row_contents(self._to_set, self.index.values(row))
         names = frozenset(contents.whole)
         if not contents.inside:
             return names
-        blob = fields.get(JSON)
-        if blob is not None and blob.size > LARGEST_JSON:
+        if json_size > LARGEST_JSON:
             return None
         if json is not None and not _can_set(json, contents.inside):
             return None
         return names | {JSON}
 
-    def members(self, row: int, members: Members, most: Callable[[Blob], int]) -> Members:
+    def members(self, row: int, members: Members, most: Callable[[str], int]) -> Members:
         """Return the members of a sample with the values of its row.
 
         Args:
             row: its entry in the index.
             members: those that were read from the shard.
-            most: returns the most bytes of a member. Of a larger one its size is returned instead of its bytes.
+            most: returns the most bytes of a field. Of a larger one its size is returned instead of its bytes.
         """
         contents = row_contents(self._to_set, self.index.values(row))
         joined = dict(members)
@@ -124,7 +124,7 @@ class JoinedFields:
                     return members
         for name, data in whole.items():
             size = len(data)
-            joined[name] = data if size <= most(Blob(name, size, -1)) else size
+            joined[name] = data if size <= most(name) else size
         return joined
 
     def check(self, row: int, image: bytes, members: Members) -> None:

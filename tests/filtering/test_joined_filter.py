@@ -1,0 +1,332 @@
+"""``filter --join TABLE`` and ``measure --join TABLE`` are ``graft`` followed by ``filter`` and ``measure``."""
+
+import csv
+import gzip
+import json
+import random
+import shlex
+import tarfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.filtering.commands import run
+from tests.filtering.shards import picture, write_shards
+from tests.killed import killed_again_and_again
+from tests.shards.archives import tar_bytes
+from wdsflow.filtering.ledger.ledger_metadata import OtherJoin
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_differences import Differs
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.joining.join_errors import JoinMismatch
+from wdsflow.joining.join_options import JoinOptions
+from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, ContradictedJoin, NoMatch
+from wdsflow.reshaping.graft.run_graft import graft_shards
+
+VALUES = ["new", "two words", "", None, 7, 1.5, float("nan"), [1], {"a": 1}, "é" * 200]
+SETS = [
+    ["txt=text"],
+    ["json:text=text"],
+    ["txt=text", "json:a.b=text", "cls=number"],
+    ["cls=number", "txt=text"],
+]
+WHERE = [
+    "caption_words >= 1",
+    "has('txt') or min_side >= 50",
+    "caption_words is None or caption_length > 3",
+    "not duplicate",
+    "not duplicate_caption or caption_words is None",
+]
+JSONS = [
+    '{"id": %d}',
+    '{"id": %d, "url": "u%d"}',
+    "[%d]",
+    '{"id": %d',
+    '  { "id" : %d,"text":"old"}',
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def write_random_shards(draw: random.Random) -> list[str]:
+    paths = []
+    Path("in").mkdir(exist_ok=True)
+    for shard in range(3):
+        members = []
+        for number in range(draw.randint(1, 7)):
+            key = f"{shard}{number}"
+            if draw.random() < 0.1:
+                members.append((f"d{shard}/no-extension", b"left out"))
+            members.append((f"{key}.jpg", picture(40 + 8 * number, 40, number)))
+            if draw.random() < 0.5:
+                members.append((f"{key}.txt", draw.choice([b"old caption", b"", b"\xff"])))
+            if draw.random() < 0.6:
+                text = draw.choice(JSONS)
+                members.append((f"{key}.json", (text % ((int(key),) * text.count("%"))).encode()))
+        paths.append(str(write_any_tar(draw, Path("in") / f"{shard}.tar", members)))
+    return paths
+
+
+def write_any_tar(draw: random.Random, path: Path, members: list[tuple[str, bytes]]) -> Path:
+    """Write a tar that may be compressed, or begin with a global header."""
+    data = tar_bytes(members, draw.choice([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT]))
+    if draw.random() < 0.2:
+        header = {"comment": "the same for all"} if draw.random() < 0.5 else {"uname": "me"}
+        data = tarfile.TarInfo.create_pax_global_header(header) + data
+    if draw.random() < 0.2:
+        path = path.with_name(f"{path.name}.gz")
+        data = gzip.compress(data)
+    path.write_bytes(data)
+    return path
+
+
+def write_random_table(draw: random.Random) -> str:
+    names = ["key", "id", "text", "number"]
+    if draw.random() < 0.2:
+        names.append("url")
+    rows = []
+    for shard in range(3):
+        for number in range(7):
+            if draw.random() < 0.8:
+                key = f"{shard}{number}"
+                url = draw.choice([f"u{int(key)}"] * 30 + ["other"])
+                number_or_null = draw.choice([number, None])
+                row = [key, int(key), draw.choice(VALUES), number_or_null, url]
+                rows.append(row[: len(names)])
+    if draw.random() < 0.2:
+        rows.append(draw.choice(rows))
+    if draw.random() < 0.05:
+        rows = [["x" + row[0], row[1] + 900, *row[2:]] for row in rows]
+    draw.shuffle(rows)
+    if draw.random() < 0.5:
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+        Path("t.jsonl").write_text("\n".join(lines))
+        return "t.jsonl"
+    with open("t.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *rows])
+    return "t.csv"
+
+
+def tars(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).glob("*.tar"))}
+
+
+def compare(seed: int) -> str:
+    """Compare both ways for one random table; return how they ended."""
+    draw = random.Random(seed)
+    shards, table = write_random_shards(draw), write_random_table(draw)
+    on = draw.choice(["key", "key", "json:id"])
+    sets = tuple(draw.choice(SETS))
+    ambiguous = draw.choice(["refuse", "each"])
+    drop = draw.random() < 0.3
+    where = draw.choice(WHERE)
+    recipe = Recipe(where=where, unknown=draw.choice(["keep", "quarantine", "drop"]))
+    join = JoinOptions(
+        join=table, join_on=on, join_set=sets, join_ambiguous=ambiguous, join_drop_unmatched=drop
+    )
+    options = RunOptions(jobs=draw.choice([0, 2]))
+    joined = partial(filter_shards, shards, f"joined{seed}", recipe, options, join=join)
+    grafted = f"grafted{seed}"
+    try:
+        graft_shards(
+            shards,
+            grafted,
+            table=table,
+            on=on,
+            fields=sets,
+            ambiguous=ambiguous,
+            drop_unmatched=drop,
+        )
+    except (AmbiguousJoin, NoMatch, ContradictedJoin):
+        with pytest.raises(JoinMismatch):
+            joined()
+        return "refused"
+    written = sorted(map(str, Path(grafted).glob("*.tar")))
+    report = joined()
+    if written:
+        expected = filter_shards(written, f"filtered{seed}", recipe, options)
+        counts = report.total("kept"), report.merged("quarantined"), report.merged("dropped")
+        others = expected.total("kept"), expected.merged("quarantined"), expected.merged("dropped")
+        assert counts == others, (seed, where)
+    assert tars(f"joined{seed}") == tars(f"filtered{seed}"), (seed, where, join)
+    return "kept" if report.total("kept") else "nothing kept"
+
+
+def test_a_joined_filter_is_a_filter_of_grafted_shards():
+    assert {compare(seed) for seed in range(8)} >= {"kept", "refused"}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", range(10))
+def test_a_joined_filter_is_a_filter_of_grafted_shards_for_many_tables(part):
+    for seed in range(100 + 20 * part, 120 + 20 * part):
+        compare(seed)
+
+
+def captions_of(shards: int, samples: int, text: str = "new caption {}") -> str:
+    with open("t.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["key", "caption"])
+        for shard in range(shards):
+            for number in range(0, samples, 2):
+                key = f"{shard:03d}{number:04d}"
+                writer.writerow([key, text.format(key)])
+    return "t.csv"
+
+
+def test_scores_of_joined_samples_are_used_with_the_same_table_only():
+    shards = write_shards(Path("in"), 3, 6)
+    table = captions_of(3, 6)
+    join = JoinOptions(join=table, join_set={"txt": "caption"})
+    recipe = Recipe(where="caption_words >= 3")
+    filter_shards(shards, "at-once", recipe, join=join)
+    measure_shards(shards, "scored", Recipe(scores=("caption_words",)), join=join)
+    filter_shards(shards, "later", recipe, ledger="scored", join=join)
+    assert tars("at-once") == tars("later") != {}
+    # A missing score is computed of the joined samples, too.
+    more = Recipe(where="caption_words >= 3 and caption_length > 13")
+    filter_shards(shards, "more-at-once", more, join=join)
+    filter_shards(shards, "more", more, ledger="scored", join=join)
+    assert tars("more-at-once") == tars("more") != {}
+    # More scores are added to the ledgers.
+    report = measure_shards(shards, "scored", Recipe(scores=("caption_length",)), join=join)
+    assert report.total("samples") == 18
+    with pytest.raises(OtherJoin, match="only wdsflow filter with the same --join"):
+        filter_shards(shards, "other", recipe, ledger="scored")
+    Path("u.csv").write_text(Path(table).read_text().replace("new", "another"))
+    other = JoinOptions(join="u.csv", join_set={"txt": "caption"})
+    with pytest.raises(OtherJoin, match="of another table"):
+        filter_shards(shards, "other", recipe, ledger="scored", join=other)
+    measure_shards(shards, "plain", Recipe(scores=("caption_words",)))
+    with pytest.raises(OtherJoin, match="without the fields of the table"):
+        filter_shards(shards, "other", recipe, ledger="plain", join=join)
+    done = run(
+        "filter",
+        shards,
+        "-o",
+        "other",
+        "--ledger",
+        "plain",
+        "--where",
+        "caption_words > 1",
+        "--join",
+        table,
+        "--join-set",
+        "txt=caption",
+    )
+    assert done.status == 2
+    assert run(*shlex.split(done.commands[-1])[1:]).status == 0
+
+
+def test_a_run_resumes_with_the_same_table_in_any_file_and_no_other():
+    shards = write_shards(Path("in"), 2, 6)
+    table = captions_of(2, 6)
+    join = JoinOptions(join=table, join_set={"txt": "caption"})
+    recipe = Recipe(where="caption_words >= 3")
+    filter_shards(shards, "out", recipe, join=join)
+    Path(table).rename("same.csv")
+    report = filter_shards(
+        shards, "out", recipe, join=JoinOptions(join="same.csv", join_set={"txt": "caption"})
+    )
+    assert report.resumed == 2
+    Path("u.csv").write_text(Path("same.csv").read_text().replace("new", "another"))
+    for other in (
+        JoinOptions(join="u.csv", join_set={"txt": "caption"}),
+        JoinOptions(join="same.csv", join_set={"json:x": "caption"}),
+        JoinOptions(join="same.csv", join_set={"txt": "caption"}, join_drop_unmatched=True),
+        JoinOptions(),
+    ):
+        with pytest.raises(Differs, match="--join"):
+            filter_shards(shards, "out", recipe, join=other)
+    filter_shards(shards, "plain", recipe)
+    with pytest.raises(Differs, match="no --join"):
+        filter_shards(
+            shards, "plain", recipe, join=JoinOptions(join="u.csv", join_set=("txt=caption",))
+        )
+
+
+def test_a_shard_without_a_row_may_begin_with_a_global_header():
+    """Without its only sample, the header would stand alone."""
+    header = tarfile.TarInfo.create_pax_global_header({"comment": "the same for all"})
+    Path("0.tar").write_bytes(header + tar_bytes([("0.jpg", picture(60, 60))]))
+    Path("1.tar").write_bytes(header + tar_bytes([("1.jpg", picture(60, 60))]))
+    Path("t.csv").write_text("key,caption\n1,new\n")
+    join = JoinOptions(join="t.csv", join_set={"txt": "caption"}, join_drop_unmatched=True)
+    report = filter_shards(["0.tar", "1.tar"], "out", Recipe(where="min_side >= 50"), join=join)
+    assert (report.failures, report.total("samples"), list(tars("out"))) == ([], 1, ["1.tar"])
+
+
+def test_slices_of_a_joined_run_write_what_one_run_writes():
+    shards = write_shards(Path("in"), 4, 6)
+    join = JoinOptions(join=captions_of(3, 6), join_set={"txt": "caption"})
+    recipe = Recipe(where="caption_words >= 3")
+    filter_shards(shards, "whole", recipe, RunOptions(jobs=0), join=join)
+    for index in range(2):
+        options = RunOptions(jobs=0, index=index, count=2)
+        filter_shards(shards, "slices", recipe, options, join=join)
+    assert tars("slices") == tars("whole") != {}
+
+
+@pytest.mark.deep
+def test_a_cluster_reads_the_index_from_the_named_folder(tmp_path):
+    pytest.importorskip("ray")
+    shards = write_shards(tmp_path / "in", 4, 6)
+    table = tmp_path / captions_of(4, 6)
+    recipe = Recipe(where="caption_words >= 3")
+    given = {"join": table, "join_set": {"txt": "caption"}}
+    filter_shards(shards, "here", recipe, RunOptions(jobs=0), join=JoinOptions(**given))
+    join = JoinOptions(**given, join_cache=str(tmp_path / "index"))
+    filter_shards(shards, tmp_path / "there", recipe, RunOptions(engine="ray", jobs=2), join=join)
+    assert tars("there") == tars("here") != {}
+
+
+def joined_run(shards: str, out: str, table: str) -> None:
+    join = JoinOptions(join=table, join_set={"txt": "caption"})
+    filter_shards(shards, out, Recipe(where="caption_words >= 2"), RunOptions(jobs=0), join=join)
+
+
+def test_a_joined_run_that_is_killed_ends_with_the_same_files(tmp_path):
+    shards = write_shards(tmp_path / "in", 6, 30)
+    table = tmp_path / captions_of(6, 30)
+    out = tmp_path / "out"
+    killed_again_and_again(
+        partial(joined_run, shards, str(out), str(table)),
+        out,
+        ["wdsflow.filtering.run_filter", "wdsflow.joining.open_join"],
+    )
+
+
+def test_the_commands_join_a_table_and_refuse_wrong_joins():
+    shards = write_shards(Path("in"), 2, 6)
+    table = captions_of(2, 6)
+    words = (shards, "-o", "out", "--where", "caption_words >= 3")
+    sets = ("--join-set", "txt=caption")
+    for kind in ("--explain", "--dry-run"):
+        assert run("filter", *words, "--join", table, *sets, kind).status == 0
+    assert not Path("out").exists()
+    done = run("filter", *words, "--join", table, *sets)
+    assert done.status == 0
+    assert "6 of 12 samples have a row of t.csv" in done.err
+    done = run("filter", shards, "-o", "as-before", "--recipe", "out/.wdsflow/run.json")
+    assert (done.status, "--join TABLE --join-set txt=caption" in done.err) == (2, True)
+    done = run("filter", *words, "--join", table)
+    assert "name them with --join-set\n  such as: wdsflow filter in" in done.err
+    done = run("filter", *words, "--join", table, "--join-set", "txt=captoin")
+    assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
+    done = run("filter", *words, "--join", "x.csv", *sets)
+    assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
+    with open(table, "a", encoding="utf-8") as file:
+        file.write("0000000,again\n")
+    done = run(
+        "filter", shards, "-o", "new", "--where", "caption_words >= 3", "--join", table, *sets
+    )
+    assert "1 sample with several rows of the table each, such as 0000000" in done.err
+    assert run(*shlex.split(done.commands[-1])[1:]).status == 0
+    done = run("filter", *words, "--join", table, *sets, "--engine", "ray")
+    assert (done.status, "--join-cache" in done.err) == (2, True)

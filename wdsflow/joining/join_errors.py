@@ -1,0 +1,70 @@
+"""Joins that are refused, because samples and rows do not match."""
+
+from collections.abc import Sequence
+
+from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many, listed
+
+from .joined_fields import JoinedFields
+
+# Values.
+_SHOWN = 3
+
+
+class JoinMismatch(ValueError):
+    """Samples and the rows of a table do not match.
+
+    Attributes:
+        others: columns of the table that may have the values to join on.
+        is_ambiguous: each of the samples could get the first of its rows.
+        other_column: samples have other values there than their rows; they could be joined on it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        others: Sequence[str] = (),
+        is_ambiguous: bool = False,
+        other_column: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.others = tuple(others)
+        self.is_ambiguous = is_ambiguous
+        self.other_column = other_column
+
+
+def no_match(join: JoinedFields, samples: int, values: Sequence[str]) -> JoinMismatch:
+    """Return the error for samples without any row, with examples of both sides. ``values``: to join on, of some samples."""
+    if not join.index.rows:
+        return JoinMismatch(f"{join.table} has no rows")
+    lines = [f"none of {how_many(samples, 'sample')} has a row in {join.table}"]
+    if values:
+        lines.append(f"  the samples have {_such(values)}")
+    else:
+        lines.append(f"  no sample has {join.on.kind} {join.on.name}".rstrip())
+    if join.index.examples:
+        lines.append(f"  the table has {_such(join.index.examples)} in column {join.on.column}")
+    else:
+        lines.append(f"  column {join.on.column} has no values")
+    return JoinMismatch("\n".join(lines), others=join.other_columns[:_SHOWN])
+
+
+def ambiguous_join(
+    join: JoinedFields, several: int, shared: int, examples: Sequence[str]
+) -> JoinMismatch:
+    """Return the error for samples with several rows, and rows that several samples share."""
+    parts = []
+    if several:
+        parts.append(f"{how_many(several, 'sample')} with several rows of the table each")
+    if shared:
+        parts.append(f"{how_many(shared, 'row')} with several samples each")
+    shown = f", such as {_such(examples)}" if examples else ""
+    return JoinMismatch(
+        f"{join.on} does not identify samples of {join.table}: {listed(parts)}{shown}",
+        is_ambiguous=True,
+    )
+
+
+def _such(values: Sequence[str]) -> str:
+    return ", ".join(escape(value, 100) for value in values[:_SHOWN])

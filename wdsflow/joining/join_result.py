@@ -1,0 +1,74 @@
+"""How the samples of all shards match the rows of a table."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from wdsflow.shards.shard import Shard
+from wdsflow.text.words import how_many
+
+from .join_errors import ambiguous_join, no_match
+from .join_options import Ambiguous
+from .joined_fields import JoinedFields
+from .joined_view import JoinCounts
+from .row_use import RowUse
+
+# Values.
+_SHOWN = 3
+
+
+@dataclass
+class JoinResult:
+    """The counts of all shards: ``add`` those of each shard, in any order.
+
+    Attributes:
+        join: the join.
+        use: which rows samples have.
+        values: the first values to join on.
+        others: of samples that are not those of their rows, by the column that differs.
+        examples: a line on the first sample of each of ``others``.
+    """
+
+    join: JoinedFields
+    use: RowUse = field(init=False)
+    values: list[str] = field(default_factory=list)
+    others: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.use = RowUse(self.join.index)
+
+    def add(self, shard: Shard, counts: JoinCounts) -> None:
+        """Add the counts of a shard."""
+        self.use.add_rows(shard, counts.rows)
+        self.values += counts.values[: _SHOWN - len(self.values)]
+        for column, count in counts.others.items():
+            self.others[column] = self.others.get(column, 0) + count
+        for column, example in counts.examples.items():
+            self.examples.setdefault(column, example)
+
+    def check(self, ambiguous: Ambiguous, *, all_shards: bool) -> None:
+        """Raise JoinMismatch if the join is refused. ``all_shards``: no shard was left out, so that no other sample can have a row."""
+        use = self.use
+        if not use.matched and (all_shards or not self.join.index.rows):
+            raise no_match(self.join, use.samples, self.values)
+        shared = use.count_shared()
+        if use.several + shared and ambiguous == "refuse":
+            raise ambiguous_join(self.join, use.several, shared, use.examples)
+
+    def lines(self) -> list[str]:
+        """Return lines on the samples with a row."""
+        use, table = self.use, self.join.table
+        if not use.matched:
+            samples = how_many(use.samples, "sample")
+            return [
+                f"none of {samples} of the checked shards has a row in {table}; the feed looks for rows in all shards"
+            ]
+        lines = [f"{use.matched:,} of {how_many(use.samples, 'sample')} have a row of {table}"]
+        return lines + list(other_samples(self.others, self.examples))
+
+
+def other_samples(others: Mapping[str, int], examples: Mapping[str, str]) -> Iterable[str]:
+    """Yield a line for each column in which samples differ from their rows."""
+    for column, count in others.items():
+        have = "has" if count == 1 else "have"
+        yield f"{how_many(count, 'sample')} {have} another {column} than the row, such as {examples[column]}"
