@@ -262,6 +262,30 @@ def test_a_shard_without_a_row_may_begin_with_a_global_header():
     assert (report.failures, report.total("samples"), list(tars("out"))) == ([], 1, ["1.tar"])
 
 
+@pytest.mark.parametrize("damage", ["cut stream", "wrong checksum", "cut tar"])
+def test_damage_is_reported_as_without_a_table(damage):
+    data = bytearray(tar_bytes([(f"{n}.jpg", picture(60, 60, n)) for n in range(60)]))
+    name = "0.tar"
+    if damage != "cut tar":
+        data, name = bytearray(gzip.compress(data)), "0.tar.gz"
+    if damage == "wrong checksum":
+        data[-8] ^= 1
+    else:
+        del data[len(data) // 2 :]
+    Path(name).write_bytes(data)
+    Path("t.csv").write_text("key,caption\n" + "".join(f"{n},new\n" for n in range(60)))
+    join = JoinOptions(join="t.csv", join_set={"txt": "caption"})
+    recipe = Recipe(where="min_side >= 50")
+    plain = filter_shards([name], "plain", recipe)
+    joined = filter_shards([name], "joined", recipe, join=join)
+    for report in (plain, joined):
+        assert report.total("samples") > 20
+        assert report.records[0].damage or report.merged("quarantined")
+    assert joined.total("samples") == plain.total("samples")
+    assert joined.merged("quarantined") == plain.merged("quarantined")
+    assert len(joined.records[0].damage) == len(plain.records[0].damage)
+
+
 def test_slices_of_a_joined_run_write_what_one_run_writes():
     shards = write_shards(Path("in"), 4, 6)
     join = JoinOptions(join=captions_of(3, 6), join_set={"txt": "caption"})

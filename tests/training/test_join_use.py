@@ -80,6 +80,14 @@ def test_the_check_before_training_refuses_a_join_as_the_feed_does():
     assert look(join="none.csv").nothing_read
 
 
+def test_the_check_before_training_refuses_rows_that_several_samples_have():
+    Path("0.tar").write_bytes(Path("1.tar").read_bytes())
+    result = look()
+    assert result.refused
+    assert "6 rows with several samples each, such as " in result.lines[0]
+    assert not look(join_ambiguous="each").refused
+
+
 def test_the_check_before_training_finds_captions_of_a_column_in_capitals():
     Path("t.csv").write_text(Path("t.csv").read_text().replace("caption", "TEXT", 1))
     result = look(join_set=(), caption="join:TEXT", join_drop_unmatched=True)

@@ -92,7 +92,7 @@ class JoinedShard:
     def view_of(source: Source, pieces: Pieces) -> Source:
         """Return the tar of pieces of a source, such as those of ``pieces``, with the faults of the source."""
         view = view_of(source, pieces, ends=not pieces)
-        view.cut = source.cut
+        view.cut, view.damage = source.cut, source.damage
         if source.fault is not None:
             trusted = _moved(pieces, source.fault.trusted)
             view.fault = source.fault._replace(trusted=trusted)
