@@ -15,7 +15,7 @@ from tests.filtering.commands import run
 from tests.filtering.shards import picture, write_shards
 from tests.killed import killed_again_and_again
 from tests.shards.archives import tar_bytes
-from wdsflow.filtering.ledger.ledger_metadata import OtherJoin
+from wdsflow.filtering.ledger.ledger_metadata import LedgerOfOtherJoin
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
@@ -197,14 +197,14 @@ def test_scores_of_joined_samples_are_used_with_the_same_table_only():
     # More scores are added to the ledgers.
     report = measure_shards(shards, "scored", Recipe(scores=("caption_length",)), join=join)
     assert report.total("samples") == 18
-    with pytest.raises(OtherJoin, match="only wdsflow filter with the same --join"):
+    with pytest.raises(LedgerOfOtherJoin, match="only wdsflow filter with the same --join"):
         filter_shards(shards, "other", recipe, ledger="scored")
     Path("u.csv").write_text(Path(table).read_text().replace("new", "another"))
     other = JoinOptions(join="u.csv", join_set={"txt": "caption"})
-    with pytest.raises(OtherJoin, match="of another table"):
+    with pytest.raises(LedgerOfOtherJoin, match="of another table"):
         filter_shards(shards, "other", recipe, ledger="scored", join=other)
     measure_shards(shards, "plain", Recipe(scores=("caption_words",)))
-    with pytest.raises(OtherJoin, match="without the fields of the table"):
+    with pytest.raises(LedgerOfOtherJoin, match="without the fields of the table"):
         filter_shards(shards, "other", recipe, ledger="plain", join=join)
     done = run(
         "filter",

@@ -70,7 +70,7 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
 
 
 def _refuse_other_join(scored: Layout, names: Sequence[str], join: str) -> None:
-    """Raise OtherJoin if the first of the ledgers is of samples with the fields of another table, or of none."""
+    """Raise LedgerOfOtherJoin if the first of the ledgers is of samples with the fields of another table, or of none."""
     for path in map(scored.ledger, names):
         if path.is_file():
             same_join(read_metadata(path)["input"], join, path)

@@ -182,7 +182,7 @@ _ADVICE: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
     "UnknownReader": _no_advice,
     "NoCaptions": advise_on_captions,
     "NoJsonValue": advise_on_json,
-    "OtherJoin": _advise_on_other_join,
+    "LedgerOfOtherJoin": _advise_on_other_join,
     "MissingScore": _advise_on_missing_score,
     "LedgerError": advise_on_ledger,
     "Differs": advise_on_other_options,

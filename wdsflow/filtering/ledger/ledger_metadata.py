@@ -167,12 +167,12 @@ class OtherShard(LedgerError):
         )
 
 
-class OtherJoin(LedgerError):
+class LedgerOfOtherJoin(LedgerError):
     """A ledger of samples with the fields of another table, or of none."""
 
 
 def same_join(then: Mapping[str, object], join: str, path: Path) -> None:
-    """Raise OtherJoin if a ledger is of samples with the fields of another table.
+    """Raise LedgerOfOtherJoin if a ledger is of samples with the fields of another table.
 
     Args:
         then: the identity of its shard.
@@ -188,7 +188,7 @@ def same_join(then: Mapping[str, object], join: str, path: Path) -> None:
         why = "samples with the fields of a table, which only wdsflow filter with the same --join can use"
     else:
         why = "samples with the fields of another table, or of other columns of it"
-    raise OtherJoin(f"{path} is a ledger of {why}")
+    raise LedgerOfOtherJoin(f"{path} is a ledger of {why}")
 
 
 def same_shard(metadata: LedgerMetadata, record: "ShardRecord", path: Path) -> None:

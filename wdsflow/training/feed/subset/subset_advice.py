@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from wdsflow.filtering.deciding.ledger_subset import StagedLedger
 from wdsflow.filtering.deciding.measure_advice import measure_command
-from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherJoin
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, LedgerOfOtherJoin
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
@@ -18,7 +18,7 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception) -> list[str]
         return []
     urls = _urls(data)
     # No ledger of the shards can be used with the table, and none with it without.
-    if isinstance(error, OtherJoin):
+    if isinstance(error, LedgerOfOtherJoin):
         return []
     if isinstance(error, StagedLedger):
         return [f"to write the samples that it keeps: {_cut(options, urls)}"]
