@@ -75,8 +75,9 @@ def test_objects_that_somebody_froze_stay_frozen() -> None:
     gc.freeze()
     with old_objects_kept(), old_objects_kept():
         before = gc.get_freeze_count()
-    assert gc.get_freeze_count() >= before - 1
-    assert before > FEW
+    # Meanwhile threads of earlier tests may have ended, and their objects with them.
+    assert gc.get_freeze_count() >= before - FEW
+    assert before > 10 * FEW
 
 
 def test_a_block_inside_another_ends_nothing() -> None:
