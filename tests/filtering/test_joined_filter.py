@@ -222,6 +222,12 @@ def test_scores_of_joined_samples_are_used_with_the_same_table_only():
     )
     assert done.status == 2
     assert run(*shlex.split(done.commands[-1])[1:]).status == 0
+    other = ("--join", "u.csv", "--join-set", "txt=caption")
+    for number, more in enumerate([(), other]):
+        words = (shards, "-o", f"again{number}", "--where", "caption_words > 1", *more)
+        done = run("filter", *words, "--ledger", "scored")
+        assert done.status == 2
+        assert run(*shlex.split(done.commands[-1])[1:]).status == 0
 
 
 def test_a_run_resumes_with_the_same_table_in_any_file_and_no_other():
@@ -343,6 +349,10 @@ def test_the_commands_join_a_table_and_refuse_wrong_joins():
     assert "name them with --join-set\n  such as: wdsflow filter in" in done.err
     done = run("filter", *words, "--join", table, "--join-set", "txt=captoin")
     assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
+    for command in ("filter", "validate"):
+        given = words if command == "filter" else words[:1]
+        done = run(command, *given, "--join", table, *sets, "--join-on", "n=key")
+        assert "--join-on json:n=key --join-set" in done.commands[-1]
     done = run("filter", *words, "--join", "x.csv", *sets)
     assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
     with open(table, "a", encoding="utf-8") as file:

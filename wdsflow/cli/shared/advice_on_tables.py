@@ -60,7 +60,9 @@ def advise_on_contradiction(error: "ContradictedJoin", typed: Typed) -> Iterator
 def advise_on_join(error: "WrongJoin", typed: Typed) -> Iterator[str]:
     """Yield a join by a value in the json."""
     if error.text:
-        yield f"for a value in the json: {typed.again(on=f'json:{error.text}')}"
+        option = "join_on" if "join_on" in typed.given else "on"
+        example = typed.again(**{option: f"json:{error.text}"})
+        yield f"for a value in the json: {example}"
 
 
 def advise_on_column(error: "NoColumn", typed: Typed) -> Iterator[str]:
