@@ -292,6 +292,22 @@ def test_damage_is_reported_as_without_a_table(damage):
     assert len(joined.records[0].damage) == len(plain.records[0].damage)
 
 
+def test_shards_without_a_sample_are_reported_as_without_a_table():
+    """A table without a row for them is not to blame."""
+    data = tar_bytes([("0.jpg", picture(60, 60))])
+    Path("cut.tar").write_bytes(data[:700])
+    Path("empty.tar").write_bytes(b"")
+    Path("t.csv").write_text("key,caption\n0,new\n")
+    words = ("--where", "caption_words >= 1", "-o")
+    join = ("--join", "t.csv", "--join-set", "txt=caption")
+    for shard in ("cut.tar", "empty.tar"):
+        plain = run("filter", shard, *words, f"plain-{shard}")
+        joined = run("filter", shard, *words, f"joined-{shard}", *join)
+        assert joined.status == plain.status
+        assert joined.out.replace("joined", "plain") == plain.out
+        assert joined.err.replace("joined", "plain") == plain.err
+
+
 def test_slices_of_a_joined_run_write_what_one_run_writes():
     shards = write_shards(Path("in"), 4, 6)
     join = JoinOptions(join=captions_of(3, 6), join_set={"txt": "caption"})
