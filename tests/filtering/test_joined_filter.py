@@ -378,5 +378,11 @@ def test_the_commands_join_a_table_and_refuse_wrong_joins():
     )
     assert "1 sample with several rows of the table each, such as 0000000" in done.err
     assert run(*shlex.split(done.commands[-1])[1:]).status == 0
+    for command in ("filter", "validate"):
+        given = words if command == "filter" else words[:1]
+        done = run(command, *given, "--join-on", "key", "--join-drop-unmatched")
+        assert done.status == 2
+        assert "--join-on and --join-drop-unmatched: name the table with --join" in done.err
+        assert "--join" not in done.commands[-1]
     done = run("filter", *words, "--join", table, *sets, "--engine", "ray")
     assert (done.status, "--join-cache" in done.err) == (2, True)
