@@ -222,6 +222,12 @@ def test_scores_of_joined_samples_are_used_with_the_same_table_only():
     )
     assert done.status == 2
     assert run(*shlex.split(done.commands[-1])[1:]).status == 0
+    joins: list[tuple[str, ...]] = [(), ("--join", "u.csv", "--join-set", "txt=caption")]
+    for number, more in enumerate(joins):
+        words = (shards, "-o", f"again{number}", "--where", "caption_words > 1", *more)
+        done = run("filter", *words, "--ledger", "scored")
+        assert done.status == 2
+        assert run(*shlex.split(done.commands[-1])[1:]).status == 0
 
 
 def test_a_run_resumes_with_the_same_table_in_any_file_and_no_other():
@@ -286,6 +292,22 @@ def test_damage_is_reported_as_without_a_table(damage):
     assert len(joined.records[0].damage) == len(plain.records[0].damage)
 
 
+def test_shards_without_a_sample_are_reported_as_without_a_table():
+    """A table without a row for them is not to blame."""
+    data = tar_bytes([("0.jpg", picture(60, 60))])
+    Path("cut.tar").write_bytes(data[:700])
+    Path("empty.tar").write_bytes(b"")
+    Path("t.csv").write_text("key,caption\n0,new\n")
+    words = ("--where", "caption_words >= 1", "-o")
+    join = ("--join", "t.csv", "--join-set", "txt=caption")
+    for shard in ("cut.tar", "empty.tar"):
+        plain = run("filter", shard, *words, f"plain-{shard}")
+        joined = run("filter", shard, *words, f"joined-{shard}", *join)
+        assert joined.status == plain.status
+        assert joined.out.replace("joined", "plain") == plain.out
+        assert joined.err.replace("joined", "plain") == plain.err
+
+
 def test_slices_of_a_joined_run_write_what_one_run_writes():
     shards = write_shards(Path("in"), 4, 6)
     join = JoinOptions(join=captions_of(3, 6), join_set={"txt": "caption"})
@@ -343,6 +365,10 @@ def test_the_commands_join_a_table_and_refuse_wrong_joins():
     assert "name them with --join-set\n  such as: wdsflow filter in" in done.err
     done = run("filter", *words, "--join", table, "--join-set", "txt=captoin")
     assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
+    for command in ("filter", "validate"):
+        given = words if command == "filter" else words[:1]
+        done = run(command, *given, "--join", table, *sets, "--join-on", "n=key")
+        assert "--join-on json:n=key --join-set" in done.commands[-1]
     done = run("filter", *words, "--join", "x.csv", *sets)
     assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
     with open(table, "a", encoding="utf-8") as file:
@@ -352,5 +378,11 @@ def test_the_commands_join_a_table_and_refuse_wrong_joins():
     )
     assert "1 sample with several rows of the table each, such as 0000000" in done.err
     assert run(*shlex.split(done.commands[-1])[1:]).status == 0
+    for command in ("filter", "validate"):
+        given = words if command == "filter" else words[:1]
+        done = run(command, *given, "--join-on", "key", "--join-drop-unmatched")
+        assert done.status == 2
+        assert "--join-on and --join-drop-unmatched: name the table with --join" in done.err
+        assert "--join" not in done.commands[-1]
     done = run("filter", *words, "--join", table, *sets, "--engine", "ray")
     assert (done.status, "--join-cache" in done.err) == (2, True)

@@ -209,6 +209,17 @@ def test_the_command_reports_how_samples_and_rows_match(rows, outcome, message):
         assert run(*shlex.split(fixes[0])[1:]).out.startswith("wdsflow's feed  LOSES")
 
 
+def test_a_shard_that_is_no_tar_has_the_findings_it_has_without_a_table():
+    Path("empty.tar").write_bytes(b"")
+    Path("other.tar").write_bytes(b"no tar" * 200)
+    Path("t.csv").write_text("key,text\n0,a\n")
+    for shard in ("empty.tar", "other.tar"):
+        (plain_finding,) = check(shard).findings
+        (finding,) = check(shard, join="t.csv", join_set=("txt=text",)).findings
+        assert finding.code == plain_finding.code == "W005"
+        assert finding.message == plain_finding.message
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -92,7 +92,7 @@ def check_join(
     allow_pipe: bool = False,
     begin: Callable[[int], Callable[[object], None] | None] | None = None,
 ) -> str:
-    """List the samples of all shards; return a line on those with a row. Raises JoinMismatch.
+    """List the samples of all shards; return a line on those with a row, "" without samples. Raises JoinMismatch.
 
     A shard that cannot be read is reported when it is processed.
     """
@@ -104,6 +104,9 @@ def check_join(
             result.add(listing.url, counts)
 
     run_on_shards(listings, _list, note, _JOBS, begin)
+    if not result.use.samples and join.fields.index.rows:
+        # Not the table is wrong: no shard can be read.
+        return ""
     result.check(options.join_ambiguous, all_shards=True)
     if result.others:
         lines = other_samples(result.others, result.examples)

@@ -9,7 +9,7 @@ from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress
 from wdsflow.scan.shapes import Runs
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import Source
+from wdsflow.shards.source.base import NoTarError, Source
 from wdsflow.shards.source.opening import open_source
 
 from .join_result import JoinResult
@@ -48,12 +48,16 @@ class JoinedScan:
 
         def view(source: Source) -> Source:
             part = source if self.kept is None else self.kept(source)
-            if part.random:
-                pieces = joined.pieces(part)
-            else:
-                # A stream is read once for its samples, and again.
-                with open_source(url, allow_pipe=options.allow_pipe) as first:
-                    pieces = joined.pieces(first if self.kept is None else self.kept(first))
+            try:
+                if part.random:
+                    pieces = joined.pieces(part)
+                else:
+                    # A stream is read once for its samples, and again.
+                    with open_source(url, allow_pipe=options.allow_pipe) as first:
+                        pieces = joined.pieces(first if self.kept is None else self.kept(first))
+            except NoTarError:
+                # The scan finds out why.
+                return part
             to_shard.append(offsets_in_source(pieces))
             return joined.view_of(part, pieces)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wdsflow.records.working_folder import remote_url
 from wdsflow.text.shell import escape
+from wdsflow.text.words import listed
 
 from .refuse import refuse
 from .typed import Typed, free
@@ -28,6 +29,8 @@ _RESOLUTIONS = {
 }
 # The options of pack that name a column.
 _PACK_COLUMNS = ("image", "caption", "key")
+# Options that say nothing without --join.
+_OF_A_JOIN = ("join_on", "join_ambiguous", "join_drop_unmatched")
 # Columns that are suggested.
 _SUGGESTED = 3
 
@@ -60,7 +63,9 @@ def advise_on_contradiction(error: "ContradictedJoin", typed: Typed) -> Iterator
 def advise_on_join(error: "WrongJoin", typed: Typed) -> Iterator[str]:
     """Yield a join by a value in the json."""
     if error.text:
-        yield f"for a value in the json: {typed.again(on=f'json:{error.text}')}"
+        option = "join_on" if "join_on" in typed.given else "on"
+        example = typed.again(**{option: f"json:{error.text}"})
+        yield f"for a value in the json: {example}"
 
 
 def advise_on_column(error: "NoColumn", typed: Typed) -> Iterator[str]:
@@ -157,7 +162,12 @@ def advise_on_mismatch(error: "JoinMismatch", typed: Typed) -> Iterator[str]:
 
 
 def refuse_empty_join(options: object, typed: Typed) -> None:
-    """Refuse a table of --join without fields to set."""
+    """Refuse a table of --join without fields to set, and options of a join without a table."""
+    lonely = [name for name in _OF_A_JOIN if name in typed.given]
+    if lonely and "join" not in typed.given:
+        flags = listed("--" + name.replace("_", "-") for name in lonely)
+        without = typed.again(**dict.fromkeys(lonely))
+        refuse(f"{flags}: name the table with --join", f"without a table: {without}")
     if getattr(options, "join", None) is not None and not getattr(options, "join_set", ()):
         problem = "the join lacks fields to set: name them with --join-set"
         refuse(problem, *columns_to_set(typed))

@@ -35,7 +35,11 @@ from .refuse import refuse, refuse_in_lines
 from .typed import Typed, free
 
 if TYPE_CHECKING:
-    from wdsflow.filtering.ledger.ledger_metadata import MissingScore, SettledByLedger
+    from wdsflow.filtering.ledger.ledger_metadata import (
+        LedgerOfOtherJoin,
+        MissingScore,
+        SettledByLedger,
+    )
     from wdsflow.filtering.passes.pass_engine import TooLittleMemory
     from wdsflow.filtering.run_options import LocalOnly
     from wdsflow.indexing.run_index import PartOfSet
@@ -147,8 +151,11 @@ def _advise_on_rows(error: "TableError", _: Typed) -> Iterable[str]:
     return error.advice
 
 
-def _advise_on_other_join(_: Exception, typed: Typed) -> Iterable[str]:
-    if "join" in typed.given:
+def _advise_on_other_join(error: "LedgerOfOtherJoin", typed: Typed) -> Iterable[str]:
+    if error.joined:
+        if typed.name == "filter":
+            yield f"to compute the scores of these samples: {typed.again(ledger=None)}"
+    elif "join" in typed.given:
         names = [name for name in typed.given if name.startswith("join")]
         yield f"if the scores are of the shards as they are: {typed.again(**dict.fromkeys(names))}"
 

@@ -168,7 +168,11 @@ class OtherShard(LedgerError):
 
 
 class LedgerOfOtherJoin(LedgerError):
-    """A ledger of samples with the fields of another table, or of none."""
+    """A ledger of samples with the fields of another table, or of none. ``joined``: of a table."""
+
+    def __init__(self, message: str, *, joined: bool) -> None:
+        super().__init__(message)
+        self.joined = joined
 
 
 def same_join(then: Mapping[str, object], join: str, path: Path) -> None:
@@ -188,7 +192,7 @@ def same_join(then: Mapping[str, object], join: str, path: Path) -> None:
         why = "samples with the fields of a table, which only wdsflow filter with the same --join can use"
     else:
         why = "samples with the fields of another table, or of other columns of it"
-    raise LedgerOfOtherJoin(f"{path} is a ledger of {why}")
+    raise LedgerOfOtherJoin(f"{path} is a ledger of {why}", joined=bool(stored))
 
 
 def same_shard(metadata: LedgerMetadata, record: "ShardRecord", path: Path) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 
-from wdsflow.shards.source.base import Range, Source, SourceError
+from wdsflow.shards.source.base import NoTarError, Range, Source
 from wdsflow.shards.tar.members import (
     Behind,
     MemberBatch,
@@ -274,10 +274,10 @@ class Samples:
         return sample
 
     def _end_of_tar(self) -> Iterator[list[TarSample]]:
-        """End the last sample, and complete the counts. Raises SourceError if nothing could be read."""
+        """End the last sample, and complete the counts. Raises NoTarError if nothing could be read."""
         stop = self._walk.stop
         if stop is not None and stop.kind == "unreadable" and not self.members:
-            raise SourceError("io", stop.detail)
+            raise NoTarError(stop.detail)
         self.damage += damage_of(self._walk)
         if self._current is not None:
             yield [self._finish(before_damage=bool(self.damage) and not self._walk.ended)]

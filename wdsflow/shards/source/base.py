@@ -43,6 +43,16 @@ class SourceError(OSError):
         return _same_error, (type(self), self.kind, self.detail, self.fix)
 
 
+class NoTarError(SourceError):
+    """A shard without a member that can be read: it is empty, or no tar."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("io", detail)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NoTarError, (self.detail,)
+
+
 class SourceChangedError(SourceError):
     """A file that changed after it was opened: its bytes may be of two versions."""
 
