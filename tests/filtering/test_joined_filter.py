@@ -159,7 +159,7 @@ def compare(seed: int) -> str:
 
 
 def test_a_joined_filter_is_a_filter_of_grafted_shards():
-    assert {compare(seed) for seed in range(8)} >= {"kept", "refused"}
+    assert {compare(seed) for seed in range(4)} == {"kept", "refused"}
 
 
 @pytest.mark.deep
@@ -223,8 +223,8 @@ def test_scores_of_joined_samples_are_used_with_the_same_table_only():
     assert done.status == 2
     assert run(*shlex.split(done.commands[-1])[1:]).status == 0
     joins: list[tuple[str, ...]] = [(), ("--join", "u.csv", "--join-set", "txt=caption")]
-    for number, more in enumerate(joins):
-        words = (shards, "-o", f"again{number}", "--where", "caption_words > 1", *more)
+    for number, given in enumerate(joins):
+        words = (shards, "-o", f"again{number}", "--where", "caption_words > 1", *given)
         done = run("filter", *words, "--ledger", "scored")
         assert done.status == 2
         assert run(*shlex.split(done.commands[-1])[1:]).status == 0
