@@ -222,10 +222,11 @@ def test_scores_of_joined_samples_are_used_with_the_same_table_only():
     )
     assert done.status == 2
     assert run(*shlex.split(done.commands[-1])[1:]).status == 0
-    other = ("--join", "u.csv", "--join-set", "txt=caption")
-    for number, more in enumerate([(), other]):
-        words = (shards, "-o", f"again{number}", "--where", "caption_words > 1", *more)
-        done = run("filter", *words, "--ledger", "scored")
+    of_other = ["--join", "u.csv", "--join-set", "txt=caption"]
+    given: list[list[str]] = [[], of_other]
+    for number, more in enumerate(given):
+        words = ["-o", f"again{number}", "--where", "caption_words > 1", "--ledger", "scored"]
+        done = run("filter", shards, *words, *more)
         assert done.status == 2
         assert run(*shlex.split(done.commands[-1])[1:]).status == 0
 
