@@ -224,9 +224,9 @@ def test_scores_of_joined_samples_are_used_with_the_same_table_only():
     assert run(*shlex.split(done.commands[-1])[1:]).status == 0
     of_other = ["--join", "u.csv", "--join-set", "txt=caption"]
     given: list[list[str]] = [[], of_other]
-    for number, more in enumerate(given):
+    for number, of_join in enumerate(given):
         words = ["-o", f"again{number}", "--where", "caption_words > 1", "--ledger", "scored"]
-        done = run("filter", shards, *words, *more)
+        done = run("filter", shards, *words, *of_join)
         assert done.status == 2
         assert run(*shlex.split(done.commands[-1])[1:]).status == 0
 
