@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 from tests.filtering.commands import run
+from tests.servers import http_server
 from tests.training.shards import arguments, as_text, jpeg, plain, texts, write_tar
 from wdsflow import FeedOptions, check, get_data
 from wdsflow import feed as make
@@ -218,6 +219,14 @@ def test_a_shard_that_is_no_tar_has_the_findings_it_has_without_a_table():
         (finding,) = check(shard, join="t.csv", join_set=("txt=text",)).findings
         assert finding.code == plain_finding.code == "W005"
         assert finding.message == plain_finding.message
+
+
+def test_bytes_that_are_read_from_a_server_are_counted():
+    write_tar(Path("0.tar"), [("0.jpg", jpeg(0))])
+    Path("t.csv").write_text("key,text\n0,a\n")
+    with http_server({"0.tar": Path("0.tar").read_bytes()}) as (url, _):
+        report = check(f"{url}/0.tar", join="t.csv", join_set=("txt=text",))
+    assert report.evidence.shards[0].bytes_read > 1000
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,11 @@ class JoinedScan:
 
         # From offsets in the scanned tar to those in the shard; one, or none if it cannot be read.
         to_shard: list[Callable[[int], int]] = []
+        # That of the shard; a view does not count what others read for it.
+        sources: list[Source] = []
 
         def view(source: Source) -> Source:
+            sources.append(source)
             part = source if self.kept is None else self.kept(source)
             try:
                 if part.random:
@@ -62,6 +65,8 @@ class JoinedScan:
             return joined.view_of(part, pieces)
 
         evidence = scan_shard(url, options, view=view)
+        if sources:
+            evidence.bytes_read = max(evidence.bytes_read, sources[0].bytes_read)
         if to_shard and self.kept is None:
             _move(evidence, to_shard[0])
         values = {item.name: getattr(evidence, item.name) for item in fields(evidence)}

@@ -48,7 +48,7 @@ class OpenedJoin:
             index = row_index(self._table, name, on, columns, cache)
         except OSError as error:
             raise TableError(
-                f"the index of {name} cannot be made: {error}; name another folder for it with join_cache"
+                f"the index of {name} cannot be made: {error}; name another folder for it with join_cache (--join-cache)"
             ) from error
         used = {on.column, *columns}
         others = tuple(column for column in index.names if column not in used)
