@@ -71,6 +71,11 @@ def test_a_sample_is_shown_by_its_key_with_its_scores(here):
     assert "min_side 300" in run("inspect", "kept", "--show", "0010003", "--ledger", "scored").out
     assert "outcome" not in done.out
     assert "outcome kept" in run("inspect", "in", "--show", "0010003", "--ledger", "kept").out
+    run("inspect", "in", "--show", "0010003", "--ledger", "kept", "--html", "sheet.html")
+    data = Page((here / "sheet.html").read_text(encoding="utf-8")).data
+    facts = [text for text in data if text.strip()]
+    for name, value in (("outcome", "kept"), ("min_side", "300")):
+        assert facts[facts.index(name) + 1] == value
 
 
 def test_why_a_sample_was_dropped_is_shown(here):

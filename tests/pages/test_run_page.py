@@ -1,7 +1,9 @@
 """The page of a run, in a real browser: what it counts is what a filter keeps."""
 
+import html
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -399,3 +401,14 @@ def test_the_command_that_computes_missing_scores_reads_the_captions_of_the_run(
         command = f"wdsflow measure {(opened.page.text_content('#pending') or '').partition('wdsflow measure ')[2]}"
     assert pasted(f"{command} --jobs 0").status == 0
     assert '"captions": "json:a"' in (tmp_path / "out-scores/.wdsflow/run.json").read_text()
+
+
+def test_its_commands_allow_pipes_where_the_run_read_some(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", entries(0, 3))
+    url = f"pipe:cat {tmp_path}/a.tar"
+    options = replace(HERE, allow_pipe=True)
+    measure_shards(url, tmp_path / "out", Recipe(scores=("caption_words",)), options)
+    measure_shards(str(tmp_path), tmp_path / "plain", Recipe(scores=("caption_words",)), HERE)
+
+    assert f"wdsflow filter '{url}' --allow-pipe -o " in html.unescape(run_page(tmp_path / "out"))
+    assert "--allow-pipe" not in run_page(tmp_path / "plain")

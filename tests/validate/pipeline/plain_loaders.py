@@ -9,12 +9,11 @@ import numpy
 
 
 def keys_of(urls):
-    return [
-        member.name[:-4]
-        for url in urls
-        for member in tarfile.open(url)
-        if member.name.endswith(".txt")
-    ]
+    keys = []
+    for url in urls:
+        with tarfile.open(url) as tar:
+            keys += [member.name[:-4] for member in tar if member.name.endswith(".txt")]
+    return keys
 
 
 class Resumes:

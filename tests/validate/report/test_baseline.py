@@ -57,6 +57,19 @@ def test_the_file_does_not_depend_on_the_order_of_findings():
     assert json.loads(dump_baseline([])) == []
 
 
+def test_the_file_shows_what_each_fingerprint_stands_for():
+    finding = factories.finding(key="cat")
+    assert json.loads(dump_baseline([finding])) == [
+        {
+            "fingerprint": fingerprint(finding),
+            "code": "W006",
+            "shard": "shards/0000.tar",
+            "key": "cat",
+            "message": "0000.tar: 3 of 10 samples: trouble W006",
+        }
+    ]
+
+
 def test_names_that_are_not_utf8_survive_the_file(tmp_path):
     file = tmp_path / "baseline.json"
     finding = factories.finding(shard="a\udcff.tar", key="\udc80\x1b", message="x \udcff")

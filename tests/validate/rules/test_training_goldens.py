@@ -229,6 +229,13 @@ def test_without_a_training_command_the_rule_is_silent(code: str) -> None:
     assert run_rules(replace(CASES[code], given=False).context(), [code])[0] == []
 
 
+def test_a_rank_with_less_than_a_batch_gets_the_largest_batch_that_works() -> None:
+    settings = {"seed": 1, "workers": 1, "world_size": 2, "batch_size": 10}
+    (finding,) = run_rules(Command((100, 6), arguments=settings).context(), ["P302"])[0]
+    assert finding.repair is not None
+    assert finding.repair.note == "train with --batch-size 6, the largest that works"
+
+
 def test_a_version_conflict_is_an_error_only_where_a_command_is_given() -> None:
     context = replace(CASES["P311"], given=False).context()
     assert [finding.severity for finding in run_rules(context, ["P311"])[0]] == ["warning"]
