@@ -408,7 +408,7 @@ def _plans(tmp_path: Path, count: int, server=_on_http, faults: float = 0.0) -> 
 
 
 def test_runs_that_are_killed_leave_nothing_partial(tmp_path):
-    _plans(tmp_path, 2)
+    _plans(tmp_path, 1)
 
 
 @pytest.mark.deep
