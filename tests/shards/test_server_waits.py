@@ -60,7 +60,7 @@ def test_processes_that_share_a_folder_wait_together(tmp_path):
     one.wait("s3://bucket/b.tar")
     other.wait("s3://bucket/b.tar")
     assert clock.waited == []
-    # Whatever a file says, nobody waits for ever.
+    # A file of another process cannot stop this one for longer than that.
     one.note("s3://bucket/a.tar", 1e9)
     other.wait("s3://bucket/a.tar")
     assert 300.0 <= clock.waited.pop() <= 330.0

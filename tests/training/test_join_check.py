@@ -164,7 +164,7 @@ def test_openclip_trains_on_as_many_samples_as_the_check_counts():
     assert (
         report.verdicts[0].usable == len(captions) == 3 + captions.count("") + captions.count(" ")
     )
-    # A loop of one's own never gets them.
+    # Without a training command, samples with an empty caption do not count.
     assert check("0.tar", level="full", **given).verdicts[0].usable == 3
 
 

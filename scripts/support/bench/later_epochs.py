@@ -65,7 +65,7 @@ def webdataset_cache(paths: Sequence[str], clock: MakeClock, folder: str) -> dic
     from torch.utils.data import DataLoader
 
     transform = open_clip.image_transform(224, is_train=True)
-    with stored(paths, SLOW_LINE) as _:
+    with stored(paths, SLOW_LINE):
         urls = [
             f"{os.environ['AWS_ENDPOINT_URL']}/bench/{os.path.basename(path)}" for path in paths
         ]

@@ -189,8 +189,10 @@ class ShardCache:
             os.utime(file)
         # When an epoch begins, the last shards of the one before may still be written to the disk.
         if self._plans and not self._has_all and time.monotonic() >= self._next_look:
-            with suppress(OSError):
+            try:
                 self._look()
+            except OSError as error:
+                self._report(error)
         try:
             download = self._resume(shard, stored.entry, file) if stored.entry.is_part else None
         except BaseException:

@@ -100,5 +100,5 @@ def _name_of(server: str) -> str:
     return blake2b(server.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
+# Those of this process.
 waits = ServerWaits()
-"""Those of this process."""

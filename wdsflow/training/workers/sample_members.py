@@ -102,26 +102,29 @@ def _from_cache(
     ref: SampleRef, shards: OpenShards, most: Callable[[str], int]
 ) -> tuple[bytes, Members]:
     """Return the members of a sample whose shard is in a cache, or was. Raises OSError, StageError."""
-    try:
-        with shards.use(ref.stored_at) as fd:
-            # Its size is that of the shard when it was listed: a shorter one is damaged, too.
+    # It cannot be opened if another run with a smaller cache has removed it: nothing is wrong then.
+    with suppress(SourceError), shards.use(ref.stored_at) as fd:
+        try:
             return _read_members(ref, partial(_read_at, fd), most)
-    except (OSError, StageError) as error:
-        # Another run with a smaller cache may have removed it: nothing is wrong then.
-        if not isinstance(error, SourceError) or error.kind != "missing":
-            _log.warning(
-                "wdsflow: %s cannot be read and is removed, its shard is read from %s: %s",
-                ref.stored_at,
-                ref.shard,
-                error,
-            )
-            with suppress(OSError):
-                os.unlink(ref.stored_at)
+        except (OSError, StageError) as error:
+            _remove_damaged(ref, error)
     # Needs fsspec, and hardly ever happens.
     from wdsflow.shards.cache.server_version import open_instead
 
     with open_instead(ref.shard, ref.stored_at) as source:
         return _read_members(ref, source.read_at, most)
+
+
+def _remove_damaged(ref: SampleRef, error: Exception) -> None:
+    """Remove a file of the cache that cannot be read, or is too short, so that its shard is downloaded again."""
+    _log.warning(
+        "wdsflow: %s cannot be read and is removed, its shard is read from %s: %s",
+        ref.stored_at,
+        ref.shard,
+        error,
+    )
+    with suppress(OSError):
+        os.unlink(ref.stored_at)
 
 
 def _read_members(ref: SampleRef, read: _Read, most: Callable[[str], int]) -> tuple[bytes, Members]:
