@@ -35,6 +35,10 @@ class Plan:
     def finished(self) -> bool:
         return self.given == self.batches
 
+    @property
+    def all_drawn(self) -> bool:
+        return self.drawn >= self.batches
+
     def draw(self) -> list[int]:
         self.idle()
         self.drawn += 1
@@ -112,7 +116,14 @@ class Pass:
         self.waits: list[float] = []
         self.plan: Any = None
         given: Any = decoding
-        self.run = EpochRun(lambda: given, self._planned, self._assemble)
+        # Samples that had been drawn when it was told.
+        self.all_drawn: list[int] = []
+        self.run = EpochRun(
+            lambda: given,
+            self._planned,
+            self._assemble,
+            lambda: self.all_drawn.append(self.plan.drawn),
+        )
 
     def _planned(self, idle: Any) -> Any:
         self.plan = Plan(idle, self.batches)
@@ -138,6 +149,7 @@ def test_batches_come_in_order_with_their_samples_and_the_end_is_told_as_often_a
     ] == [(number, number, 3, [number]) for number in range(4)]
     assert [whole.next(), whole.next()] == [None, None]
     assert whole.run.planner is whole.plan
+    assert whole.all_drawn == [4]
     assert (whole.plan.closed, whole.decoding.closed, whole.decoding.kills) == (True, 1, 0)
     whole.run.close()
     whole.run.close()

@@ -447,13 +447,13 @@ def plan(order, tally, bad, begun):
     catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
     buffers = Buffers(samples=3, samples_initial=2)
 
-    def opened(key, position, lose):
+    def opened(key, first_round, lose):
         shards, draws = (
             partial(order.shards_of, begun, key),
             order.shards if order.endless else None,
         )
         return Stream(key, shards, catalog, epoch=begun, seed="7", shuffle=buffers if begun else None, most_bytes=MIB,
-                      lose=lose, idle=lambda: None, position=position, draws=draws)  # fmt: skip
+                      lose=lose, idle=lambda: None, first_round=first_round, draws=draws)  # fmt: skip
 
     begin = EpochPosition(begun, [StreamPosition(0, 3 * begun)] * order.streams, 4 * begun)
     common = {"ahead": 6, "most_bytes": MIB, "chunk": 3, "most_lost": 25, "idle": lambda: None}
@@ -493,9 +493,9 @@ def test_samples_are_let_go_of_when_their_batch_has_been_assembled(tmp_path):
     for _, order in orders(set_of(tmp_path, counts), counts, 2):
         catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
 
-        def opened(key, position, lose, order=order, catalog=catalog):
+        def opened(key, first_round, lose, order=order, catalog=catalog):
             return Stream(key, partial(order.shards_of, 0, key), catalog, epoch=0, seed="7", shuffle=None, most_bytes=MIB,
-                          lose=lose, idle=lambda: None, position=position)  # fmt: skip
+                          lose=lose, idle=lambda: None, first_round=first_round)  # fmt: skip
 
         limits = {"ahead": 6, "most_bytes": MIB, "chunk": 3, "most_lost": 25, "idle": lambda: None}
         planner = Planner(order, 0, EpochPosition(), opened, LossTally(), **limits)

@@ -1,9 +1,12 @@
 """wdsflow.feed over shards on servers: counted by few requests, and fetched ahead."""
 
+import gc
 import json
 import random
+import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +18,8 @@ from wdsflow import feed as make
 from wdsflow.training.feed.catalog import sample_counts
 from wdsflow.training.feed_options import FeedError, ShardsError
 
+# Samples of four shards.
+FOUR = {f"{number:04d}.tar": 30 for number in range(4)}
 QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)
 
 
@@ -106,6 +111,88 @@ def test_the_next_shard_is_requested_before_the_first_is_used_up(tmp_path):
         while "0001.tar" not in asked(log):
             time.sleep(0.01)
         assert len(keys(batches)) == 78
+
+
+def test_the_first_shards_are_requested_side_by_side(tmp_path):
+    requested: set[str] = set()
+    all_requested = threading.Event()
+
+    def wait(of_server, answer):
+        if of_server.path.endswith(".tar"):
+            requested.add(of_server.path)
+            if len(requested) == len(FOUR):
+                all_requested.set()
+            all_requested.wait(10)
+
+    with served(tmp_path, [30] * 4, 900, **{"sizes.json": FOUR}) as (url, log):
+        one = feed(url)
+        log.twist = wait
+        next(iter(one))
+        one.close()
+    assert all_requested.is_set()
+
+
+def ahead() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "wdsflow-ahead"]
+
+
+def wait_for(fact) -> None:
+    latest = time.monotonic() + 30
+    while not fact():
+        assert time.monotonic() < latest
+        time.sleep(0.01)
+
+
+def test_the_next_epoch_is_read_before_it_begins(tmp_path):
+    with served(tmp_path, [30] * 4, 900, **{"sizes.json": FOUR}) as (url, log):
+        local = feed(f"{tmp_path}/{{0..3}}.tar")
+        expected = [keys(local) for _ in range(3)]
+        one = feed(url)
+        log.clear()
+        assert keys(one) == expected[0]
+        # Each shard is as small as a request.
+        wait_for(lambda: sorted(each.path[-8:] for each in log.asked) == sorted([*FOUR, *FOUR]))
+        log.clear()
+        batches = iter(one)
+        given = [next(batches)]
+        assert asked(log) == set()
+        assert keys(given) + keys(batches) == expected[1]
+        wait_for(lambda: asked(log) == set(FOUR))
+        one.close()
+        wait_for(lambda: not ahead())
+        assert keys(one) == expected[2]
+        one.close()
+
+
+@pytest.mark.parametrize("way", ["set_epoch", "load_state_dict"])
+def test_another_epoch_than_the_next_one_may_follow(tmp_path, way):
+    with served(tmp_path, [30] * 4, 900, **{"sizes.json": FOUR}) as (url, log):
+        one, other = feed(url), feed(url)
+        batches = iter(one)
+        given = [next(batches), next(batches)]
+        state = one.state_dict()
+        rest = keys(batches)
+        wait_for(lambda: one._feed._ahead)
+        if way == "load_state_dict":
+            one.load_state_dict(state)
+            assert keys(one) == rest
+            assert len({*keys(given), *rest}) == 120
+        else:
+            for each in (one, other):
+                each.set_epoch(7)
+            assert keys(one) == keys(other)
+        one.close()
+        other.close()
+
+
+def test_a_feed_that_is_dropped_between_epochs_stops_reading_ahead(tmp_path):
+    with served(tmp_path, [30] * 4, 90_000, **{"sizes.json": FOUR}) as (url, _):
+        one = feed(url, options=replace(QUIET, memory="400MiB"))
+        keys(one)
+        wait_for(ahead)
+        del one
+        gc.collect()
+        wait_for(lambda: not ahead())
 
 
 def test_shards_that_cannot_be_counted_are_reported(tmp_path, caplog):

@@ -41,9 +41,8 @@ class CacheRoom:
 
     @property
     def has_all(self) -> bool:
-        """Whether it has all shards that the runs of this machine need, as a whole: then none has to be removed."""
-        whole = {stored.entry.number for stored in self._stored if not stored.entry.is_part}
-        return whole.issuperset(self._needed)
+        """Whether it has all shards that the runs of this machine need, or room for their parts: none has to be removed."""
+        return {stored.entry.number for stored in self._stored}.issuperset(self._needed)
 
     def make(self, entry: CacheEntry, if_unplanned: float) -> bool:
         """Remove shards that are needed later than a new one; return whether there is room for it then.

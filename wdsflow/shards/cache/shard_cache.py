@@ -62,8 +62,8 @@ class ShardCache:
         self._lock = threading.Lock()
         self._reported: set[str] = set()
         self._paused_until = 0.0
-        # What all runs here need next is there, within the limit: nothing has to be removed. Where it
-        # is not, it is looked for again at this time.
+        # What all runs here need next is there or has its room, within the limit: nothing has to be
+        # removed. Where it has not, it is looked for again at this time.
         self._has_all = False
         self._next_look = 0.0
         _caches.add(self)

@@ -1,5 +1,6 @@
 """One feed: all parts that make batches, and their shares of the memory. Imports torch."""
 
+import contextlib
 import math
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 from wdsflow.memory.budget import Budget
 from wdsflow.memory.shared_budget import SharedBudget
 from wdsflow.training.caption_sources import TokenizedCaptions
-from wdsflow.training.orders.order import EpochPosition, StreamPosition
+from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.ranks import decoders_for, start_method
 from wdsflow.training.sample_tasks import StreamKey
 from wdsflow.training.stalls.field_fixes import argument, command, processes_named
@@ -25,6 +26,7 @@ from wdsflow.training.workers.threads import DecodingThreads
 from .cache_plan import CachePlan
 from .epoch.assembler import Assembler
 from .epoch.epoch_run import EpochRun
+from .epoch.planned_ahead import PlannedAhead
 from .epoch.planner import Planner
 from .epoch.stream import Stream
 from .memory_shares import Shares, TooLittleFeedMemory, shares
@@ -70,6 +72,8 @@ class Feed:
         self._cache_plan = None if cache is None else CachePlan(recipe, cache)
         # The latest one.
         self.run: EpochRun | None = None
+        # The epoch after that of the run, once its streams are read ahead.
+        self._ahead: PlannedAhead | None = None
 
     def limits(self) -> dict[str, int]:
         """Return the limits of memory that the order of samples depends on, for a state."""
@@ -83,6 +87,7 @@ class Feed:
         With another amount of memory the order of samples would differ, and with other decoders
         other samples would be refused.
         """
+        self._drop_ahead()
         if self.recipe.order.global_order:
             self.shuffle_bytes = int(state["stream_bytes"])
             return
@@ -93,10 +98,18 @@ class Feed:
         """Begin at a position of an epoch."""
         if self._cache_plan is not None:
             self._cache_plan.begin(epoch)
+        ahead = self._ahead
+        if ahead is not None and ahead.epoch == epoch and begin == EpochPosition():
+            self._ahead = None
+            plan = ahead.begin
+        else:
+            self._drop_ahead()
+            plan = partial(self._planner, epoch, begin)
         self.run = EpochRun(
             partial(self._begin_decoding, epoch),
-            partial(self._planner, epoch, begin),
+            plan,
             self._assemble,
+            partial(self._plan_ahead, epoch + 1),
         )
         return self.run
 
@@ -105,6 +118,7 @@ class Feed:
         if self.run is not None:
             self.run.close()
             self.run = None
+        self._drop_ahead()
         if self._cache_plan is not None:
             self._cache_plan.close()
 
@@ -116,6 +130,8 @@ class Feed:
         """End the threads and processes soon. Takes no lock: garbage collection may call it anywhere."""
         if self.run is not None and self.run.owner == os.getpid():
             self.run.abandon()
+            if self._ahead is not None:
+                self._ahead.abandon()
 
     def _limit_images(self, largest: int) -> None:
         """Refuse images that take more than ``largest`` bytes while they are decoded."""
@@ -201,12 +217,31 @@ class Feed:
             idle=idle,
         )
 
+    def _plan_ahead(self, epoch: int) -> None:
+        """Plan an epoch that will probably come next, so that its shards on servers are read when it begins.
+
+        The streams of the epoch before it have ended: those of this one take their part of the memory.
+        """
+        # A cache has, or is getting, the shards that are needed first; to open them now could download
+        # some of them that a run which ends here does not need.
+        if not self.recipe.trains or self._cache_plan is not None:
+            return
+        self._drop_ahead()
+        # Its errors are raised when it begins, and is planned again.
+        with contextlib.suppress(Exception):
+            self._ahead = PlannedAhead(epoch, partial(self._planner, epoch, EpochPosition()))
+
+    def _drop_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
+
     def _stream(
         self,
         epoch: int,
         idle: Callable[[], None],
         key: StreamKey,
-        position: StreamPosition,
+        first_round: int,
         lose: Callable[[FeedLoss, int], None],
     ) -> Stream:
         recipe = self.recipe
@@ -223,7 +258,7 @@ class Feed:
             most_bytes=self.shuffle_bytes,
             lose=lose,
             idle=idle,
-            position=position,
+            first_round=first_round,
             draws=order.shards if order.endless else None,
         )
 

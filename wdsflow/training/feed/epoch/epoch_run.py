@@ -54,6 +54,8 @@ class EpochRun:
         begin_decoding: starts the decoders.
         plan: makes the planner. Its argument is what the planner calls periodically.
         assemble: joins the samples of a batch.
+        all_drawn: called by the thread once its decoders have all samples of the epoch, or are about
+            to get them: what comes next may be read.
     """
 
     def __init__(
@@ -61,8 +63,9 @@ class EpochRun:
         begin_decoding: Callable[[], Decoders],
         plan: Callable[[Callable[[], None]], Planner],
         assemble: Callable[[Sequence[Task]], Batch],
+        all_drawn: Callable[[], None],
     ) -> None:
-        self._plan, self._assemble = plan, assemble
+        self._plan, self._assemble, self._all_drawn = plan, assemble, all_drawn
         # An abandoned iterator is closed during garbage collection, maybe inside these calls:
         # closing must not take a lock that they hold. queue.Queue and threading.Event have one,
         # SimpleQueue does not.
@@ -164,9 +167,13 @@ class EpochRun:
             # Results are taken in the order of their chunks:
             # batches do not depend on who is done first.
             pending: deque[Chunk] = deque()
+            drawing = True
             while not planner.finished:
                 self._look()
                 sent = self._send_next(planner, pending)
+                if drawing and planner.all_drawn:
+                    drawing = False
+                    self._all_drawn()
                 if pending and not pending[0].done:
                     # After a chunk was sent there may be work
                     # for others: drawing it goes before waiting.
@@ -180,6 +187,9 @@ class EpochRun:
                 while pending and pending[0].done and not planner.finished:
                     planner.take(pending.popleft().results())
                     self._give_ready(planner)
+            if drawing:
+                # The rest was made while the last samples were drawn.
+                self._all_drawn()
 
     def _send_next(self, planner: Planner, pending: deque[Chunk]) -> bool:
         """Give the next chunk to a decoder, unless enough are in progress; return whether there was one."""

@@ -77,8 +77,8 @@ class StreamInUse:
     """A stream, and the runs that its samples are for.
 
     ``runs``: those that still need samples, in the order of batches. ``in_progress``: tasks without
-    results. ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``:
-    its position after the last sample that is in a batch.
+    results. ``begun``: it has been drawn from. ``ended``: it has no more tasks. ``closed``: no more
+    tasks of it are needed. ``given``: its position after the last sample that is in a batch.
 
     Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round
     so far, whether it is ``from_beginning``, rather than from the position of a loaded state, and
@@ -89,7 +89,7 @@ class StreamInUse:
         self.stream = stream
         self.runs: deque[PlannedRun] = deque()
         self.in_progress = 0
-        self.ended = self.closed = self.starved = False
+        self.begun = self.ended = self.closed = self.starved = False
         self.given = position
         self.round = position.round
         self.usable = 0

@@ -94,6 +94,16 @@ class Planner:
         self._planned.clear()
         self._streams.clear()
 
+    def abandon(self) -> None:
+        """Let all streams stop reading ahead soon. Takes no lock: garbage collection may call it anywhere."""
+        for used in self._streams.values():
+            used.stream.abandon()
+
+    @property
+    def all_drawn(self) -> bool:
+        """Whether the tasks of all batches of the epoch have been drawn, but for those that replace lost ones."""
+        return self._all_planned and not self._to_draw
+
     @property
     def finished(self) -> bool:
         """Whether all batches of the epoch have been given."""
@@ -178,10 +188,15 @@ class Planner:
     def _open_all(self, positions: Sequence[StreamPosition]) -> None:
         """Open all streams: they last for the whole epoch."""
         for number, key in enumerate(self._order.first_round(self._epoch)):
-            position = positions[number] if positions else StreamPosition()
-            self._streams[key] = StreamInUse(
-                self._open_stream(key, position, self._losses.lose), position
-            )
+            self._open(key, positions[number] if positions else StreamPosition())
+        # Once all read ahead.
+        for used in self._streams.values():
+            used.stream.skip_to(used.given.number)
+
+    def _open(self, key: StreamKey, position: StreamPosition) -> None:
+        """Open a stream in the round of a position: if its shards cannot seek, it begins to read ahead."""
+        stream = self._open_stream(key, position.round, self._losses.lose)
+        self._streams[key] = StreamInUse(stream, position)
 
     def _plan(self) -> None:
         """Plan steps until enough samples are planned, and the next ones to draw are known."""
@@ -198,6 +213,10 @@ class Planner:
             self._planned.append(planned)
             self._planned_samples += planned.size
             self._to_draw.extend(zip(step.runs, planned.runs, strict=True))
+            # All of them at once: one after the other, each would have to wait for its server.
+            for run in step.runs:
+                if run.stream not in self._streams:
+                    self._open(run.stream, StreamPosition(run.stream.round))
 
     def _next_step(self) -> OrderStep | None:
         """Return the next step, unless the streams that the epoch needs have ended."""
@@ -229,7 +248,10 @@ class Planner:
     def _draw_run(self, tasks: list[Task], most: int) -> None:
         """Draw samples of the next run, at most so many."""
         run, planned = self._to_draw.popleft()
-        used = self._streams.get(run.stream) or self._opened(run)
+        used = self._streams[run.stream]
+        if not used.begun:
+            used.begun = True
+            self._close_passed(run.stream)
         if planned is not None:
             used.runs.append(planned)
         if run.first is not None:
@@ -256,27 +278,21 @@ class Planner:
         if not used.in_progress:
             self._end_if_complete(used)
 
-    def _opened(self, run: StreamRun) -> StreamInUse:
-        """Open the stream of a run at its first sample, and close those that are no longer needed."""
-        key = run.stream
+    def _close_passed(self, begun: StreamKey) -> None:
+        """Close the streams of earlier rounds that are no longer needed: other ranks take their last samples."""
         passed = [
             used
-            for other, used in self._streams.items()
-            if other.source == key.source and other.round < key.round
+            for key, used in self._streams.items()
+            if key.source == begun.source and key.round < begun.round
         ]
-        if passed:
-            needed = {waiting.stream for waiting, _ in self._to_draw}
-            for used in passed:
-                # Other ranks take its last samples.
-                if used.stream.key not in needed:
-                    used.close()
-                    if not used.in_progress:
-                        self._end_if_complete(used)
-        position = StreamPosition(key.round, run.first or 0)
-        used = self._streams[key] = StreamInUse(
-            self._open_stream(key, position, self._losses.lose), position
-        )
-        return used
+        if not passed:
+            return
+        needed = {run.stream for run, _ in self._to_draw}
+        for used in passed:
+            if used.stream.key not in needed:
+                used.close()
+                if not used.in_progress:
+                    self._end_if_complete(used)
 
     def _next_task(self, stream: Stream) -> Task | None:
         """Return the next task of a stream; None if it has ended."""

@@ -5,7 +5,6 @@ from contextlib import closing
 from itertools import cycle, islice
 from typing import TypeAlias
 
-from wdsflow.training.orders.order import StreamPosition
 from wdsflow.training.sample_tasks import StreamKey, Task
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
@@ -13,11 +12,9 @@ from .losses import Losses, StarvedError
 from .planned_step import PlannedStep
 from .stream import Stream
 
-# Opens a stream at a position, with the function that it calls with samples lost while listing, and
-# with their round.
-OpenStream: TypeAlias = Callable[
-    [StreamKey, StreamPosition, Callable[[FeedLoss, int], None]], Stream
-]
+# Opens a stream at the beginning of a round, with the function that it calls with samples lost while
+# listing, and with their round.
+OpenStream: TypeAlias = Callable[[StreamKey, int, Callable[[FeedLoss, int], None]], Stream]
 
 
 class Replacements:
@@ -128,7 +125,7 @@ def _all_tasks(
     streams: Iterable[StreamKey], open_stream: OpenStream
 ) -> Generator[Task, None, None]:
     for key in streams:
-        with closing(open_stream(key, StreamPosition(), _uncounted)) as stream:
+        with closing(open_stream(key, key.round, _uncounted)) as stream:
             while (task := stream.next()) is not None:
                 yield task
 

@@ -1,4 +1,4 @@
-"""A stream: the samples of some shards, round after round, in a seeded order that can be resumed, through a shuffle buffer."""
+"""A stream: the samples of some shards, round after round, in a seeded order, through a shuffle buffer."""
 
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -9,7 +9,6 @@ from wdsflow.readers.open_clip.versions import Buffers, draw
 from wdsflow.shards.shard import Shard
 from wdsflow.training.feed.catalog.listing import Listed
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.training.orders.order import StreamPosition
 from wdsflow.training.sample_tasks import SampleRef, StreamKey, Task
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
@@ -19,6 +18,8 @@ from .read_ahead import ReadAhead
 _MOST_DRAWS = 20
 # One part in four of a stream's bytes is for reading ahead, the rest for shuffling.
 _AHEAD = 4
+# Bytes of a sample that is read ahead, besides its content.
+_REFERENCE = 1 << 10
 # Skipped samples between two calls of ``idle``.
 _IDLE = 1000
 _COMPRESSED = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zstd", ".lzma")
@@ -36,10 +37,9 @@ class Stream:
         shuffle: sizes of the buffer; None leaves samples in the order of the shards.
         most_bytes: limit of raw content in the buffer and read ahead. Only shards that cannot seek have such content;
             they are read ahead.
-        lose: called with each sample that is lost while listing and with its round, except those before ``position``,
-            which were counted then.
+        lose: called with each sample that is lost while listing and with its round, except those that are skipped.
         idle: called periodically during waiting or skipping; may raise.
-        position: where it begins.
+        first_round: the number of the first round.
         draws: of an order whose shards never end, the number of shards that it draws from.
     """
 
@@ -55,24 +55,19 @@ class Stream:
         most_bytes: int,
         lose: Callable[[FeedLoss, int], None],
         idle: Callable[[], None],
-        position: StreamPosition,
+        first_round: int,
         draws: int | None = None,
     ) -> None:
         self.key = key
-        self.round = position.round
+        self.round = first_round
         # Samples of this round so far, skipped ones included.
         self.drawn = 0
         self._shards, self._catalog, self._epoch, self._draws = shards, catalog, epoch, draws
         self._seed = f"{seed} {key.number}"
         self._shuffle, self._most_bytes, self._lose, self._idle = shuffle, most_bytes, lose, idle
-        self._skips = position.number > 0
+        self._skips = False
         self._ahead: ReadAhead[Listed] | None = None
         self._begin_round()
-        try:
-            self.skip_to(position.number)
-        except BaseException:
-            self.close()
-            raise
 
     def next(self) -> Task | None:
         """Return the next task; None at the end of a round."""
@@ -84,7 +79,7 @@ class Stream:
         return Task(ref, self._sample_seed(ref), self.key, self.round, number)
 
     def skip_to(self, number: int) -> None:
-        """Pass over the samples of this round before ``number``."""
+        """Pass over the samples of this round before ``number``: they were given before, or are those of other ranks."""
         count = number - self.drawn
         if count <= 0:
             return
@@ -105,6 +100,11 @@ class Stream:
         """Stop reading ahead; there are no more tasks."""
         if self._ahead is not None:
             self._ahead.close()
+
+    def abandon(self) -> None:
+        """Stop reading ahead soon. Takes no lock."""
+        if self._ahead is not None:
+            self._ahead.abandon()
 
     def _begin_round(self) -> None:
         self._refs = self._shuffled(self._counted(self._listed()))
@@ -197,4 +197,4 @@ def cannot_seek(shard: Shard) -> bool:
 
 
 def _weigh(item: Listed) -> int:
-    return item.held if isinstance(item, SampleRef) else 0
+    return _REFERENCE + (item.held if isinstance(item, SampleRef) else 0)
