@@ -32,6 +32,8 @@ from tests.training.shards import arguments, as_text, jpeg, texts, write_shards,
 from wdsflow import FeedOptions, get_data
 from wdsflow import feed as make
 from wdsflow.joining import index_cache
+from wdsflow.joining import row_index as index_format
+from wdsflow.joining import write_row_index as write_index
 from wdsflow.joining.index_cache import row_index
 from wdsflow.joining.join_on import parse_on
 from wdsflow.joining.table_files import locate_table
@@ -406,6 +408,24 @@ def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):
     assert third.repeated == 0
     assert third.digest != first.digest
     assert sorted(path.suffix for path in joins.iterdir()) == ["", ""]
+
+
+def test_values_with_the_same_hash_have_entries_of_their_own(tmp_path, monkeypatch):
+    by_length = write_index._SORTED.replace("md5_number_lower", "length")
+    monkeypatch.setattr(write_index, "_SORTED", by_length)
+    monkeypatch.setattr(index_format, "hash_of", len)
+    rows = [("b", "2"), ("a", "1" * 9000), ("b", "3" * 9000), (None, "4"), ("c", "5")]
+    table = tmp_path / "t.jsonl"
+    lines = [json.dumps({"key": key, "caption": text}) for key, text in rows]
+    table.write_text("\n".join(lines))
+    given = (locate_table(table), "t.jsonl", parse_on("key"), ("caption",))
+    index = row_index(*given, tmp_path / "cache")
+    assert (index.rows, index.valued, index.entries, index.repeated) == (5, 4, 3, 1)
+    found = [index.find(key) for key in "abcd"]
+    assert found == [0, 1, 2, -1]
+    texts = [index.values(entry)[0][1] for entry in found[:3]]
+    assert texts == [b"1" * 9000, b"2", b"5"]
+    assert [index.has_several_rows(entry) for entry in found[:3]] == [False, True, False]
 
 
 def test_an_index_is_repaired_and_nothing_else_in_its_folder_is_removed(tmp_path):

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from wdsflow.table_files.errors import NoColumn, TableError
 
@@ -21,23 +21,26 @@ from .value_lines import row_of
 if TYPE_CHECKING:
     from xxhash import xxh3_128
 
-# The first row of each value to join on. Of the lines of a row only the last has the value.
-_ENTRIES = """
-CREATE TABLE entries AS
-SELECT min(row) AS row, value, md5_number_lower(value) AS hash, count(*) > 1 AS repeated
-FROM rows WHERE value IS NOT NULL GROUP BY value
-"""
+# The lines of all rows, those of equal values next to each other. Of the lines of a row only the last
+# has the value to join on.
 _SORTED = """
-SELECT hash, entries.value, repeated, rest, {cells} FROM rows JOIN entries USING (row)
-ORDER BY hash, entries.value, rest DESC
+WITH long_rows AS (
+    SELECT row, value AS value_of_row FROM rows
+    WHERE rest = 0 AND row IN (SELECT row FROM rows WHERE rest > 0)
+)
+SELECT md5_number_lower(coalesce(value, value_of_row)) AS hash, rest, value, {cells}
+FROM rows LEFT JOIN long_rows USING (row) WHERE coalesce(value, value_of_row) IS NOT NULL
+ORDER BY hash, row, rest DESC
 """
 # The first cell among the columns of a line.
-_FIRST_CELL = 4
+_FIRST_CELL = 3
 # Values to join on that messages show.
 _EXAMPLES = 3
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
-_IndexRow = tuple[int, str, bool, list[StoredValue]]
+_Row = tuple[int, str, list[StoredValue]]
+"""Hash and value to join on of a row, and its other values."""
+_Entry = tuple[int, bytes, bool, list[StoredValue]]
 """Hash and value to join on, whether several rows have it, and the values of the first of them."""
 
 
@@ -72,56 +75,63 @@ def write_row_index(
                 "valued": loaded.valued,
                 "examples": loaded.values_of_rows()[:_EXAMPLES],
             }
-            loaded.tables.run(_ENTRIES)
-            count = "SELECT count(*), count(*) FILTER (repeated) FROM entries"
-            facts["entries"], facts["repeated"] = loaded.tables.one(count)
             # Several threads sort wide rows only in more memory.
             loaded.tables.run("SET threads = 1")
-            facts["digest"] = _write_files(target, loaded, len(columns) + len(checked))
+            written = _write_files(target, loaded, len(columns) + len(checked))
+            facts |= written._asdict()
         with open(target / FILE, "xb") as file:
             file.write(json.dumps(facts).encode())
             _sync(file)
 
 
-def _write_files(target: Path, loaded: LoadedRows, values: int) -> str:
-    """Write hashes, offsets and records, each of so many values; return a digest of the records."""
+class _Written(NamedTuple):
+    """What an index has: its entries, those of them with several rows, and a digest of its records."""
+
+    entries: int
+    repeated: int
+    digest: str
+
+
+def _write_files(target: Path, loaded: LoadedRows, values: int) -> _Written:
+    """Write hashes, offsets and records, each of so many values."""
     from xxhash import xxh3_128
 
     digest = xxh3_128()
     head = Struct(f"<IB{CELL * values}")
-    at = 0
+    at = count = repeated = 0
     with (
         open(target / HASHES, "xb") as hashes,
         open(target / OFFSETS, "xb") as offsets,
         open(target / RECORDS, "xb") as records,
     ):
-        for rows in _rows(loaded):
-            at = _write_rows(rows, head, at, (hashes, offsets, records), digest)
+        for entries in _entries(loaded):
+            at = _write_entries(entries, head, at, (hashes, offsets, records), digest)
+            count += len(entries)
+            repeated += sum(has_several for _, _, has_several, _ in entries)
         array("Q", [at]).tofile(offsets)
         for file in (hashes, offsets, records):
             _sync(file)
-    return digest.hexdigest()
+    return _Written(count, repeated, digest.hexdigest())
 
 
-def _write_rows(
-    rows: Iterable[_IndexRow],
+def _write_entries(
+    entries: Iterable[_Entry],
     head: Struct,
     at: int,
     files: tuple[BinaryIO, BinaryIO, BinaryIO],
     digest: "xxh3_128",
 ) -> int:
-    """Write some rows; return where the next record begins. ``at``: where the first of them does."""
+    """Write some entries; return where the next record begins. ``at``: where the first of them does."""
     hashes, offsets = array("Q"), array("Q")
     parts: list[bytes] = []
-    for number, value, repeated, values in rows:
-        key = value.encode()
+    for number, key, has_several, values in entries:
         cells: list[int] = []
         contents = [key]
         for kind, data in values:
             cells += _KIND_NUMBERS[kind], -1 if data is None else len(data)
             if data is not None:
                 contents.append(data)
-        record = b"".join((head.pack(len(key), repeated, *cells), *contents))
+        record = b"".join((head.pack(len(key), has_several, *cells), *contents))
         hashes.append(number)
         offsets.append(at)
         parts.append(record)
@@ -134,20 +144,42 @@ def _write_rows(
     return at
 
 
-def _rows(loaded: LoadedRows) -> Iterator[list[_IndexRow]]:
-    """Yield the rows in the order of the index, some thousand at a time."""
+def _entries(loaded: LoadedRows) -> Iterator[list[_Entry]]:
+    """Yield the entries in the order of the index, some thousand at a time."""
+    # By the values to join on that have this hash: hardly ever more than one.
+    same_hash: dict[str, _Entry] = {}
+    number = -1
+    for rows in _rows(loaded):
+        entries: list[_Entry] = []
+        for next_number, value, values in rows:
+            if next_number != number:
+                entries += sorted(same_hash.values())
+                same_hash = {}
+                number = next_number
+            first = same_hash.get(value)
+            if first is None:
+                same_hash[value] = number, value.encode(), False, values
+            else:
+                # Of a table in which all rows have one value, only the first of them is kept.
+                same_hash[value] = number, first[1], True, first[3]
+        yield entries
+    yield sorted(same_hash.values())
+
+
+def _rows(loaded: LoadedRows) -> Iterator[list[_Row]]:
+    """Yield the rows with a value to join on in the order of the hashes and of the table."""
     lines: list[tuple[Any, ...]] = []
     cells = [*loaded.cells]
     # The values of rows are compared as text.
     for check in loaded.checks:
         cells += f"'{TEXT}'", f"encode({check})"
     for batch in loaded.tables.batches(_SORTED.format(cells=", ".join(cells))):
-        rows: list[_IndexRow] = []
+        rows: list[_Row] = []
         for line in batch:
             lines.append(line)
-            lines_after = line[3]
+            number, lines_after, value = line[:_FIRST_CELL]
             if not lines_after:
-                rows.append((line[0], line[1], line[2], row_of(lines, _FIRST_CELL)))
+                rows.append((number, value, row_of(lines, _FIRST_CELL)))
                 lines = []
         yield rows
 
