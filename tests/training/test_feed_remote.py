@@ -166,7 +166,7 @@ def test_the_next_epoch_is_read_before_it_begins(tmp_path):
 
 @pytest.mark.parametrize("way", ["set_epoch", "load_state_dict"])
 def test_another_epoch_than_the_next_one_may_follow(tmp_path, way):
-    with served(tmp_path, [30] * 4, 900, **{"sizes.json": FOUR}) as (url, log):
+    with served(tmp_path, [30] * 4, 900, **{"sizes.json": FOUR}) as (url, _):
         one, other = feed(url), feed(url)
         batches = iter(one)
         given = [next(batches), next(batches)]

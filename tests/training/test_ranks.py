@@ -12,8 +12,10 @@ import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
+from tests.servers import http_server
 from tests.training.shards import arguments, as_text, jpeg, samples, texts, write_shards, write_tar
 from tests.training.trainings import BATCHES, command, write_data
+from wdsflow.shards.urls import expand
 from wdsflow.training import ranks
 
 LONG = 3600.0  # seconds: nothing of what is tested waits for so long
@@ -82,6 +84,44 @@ def test_a_rank_that_waits_too_long_ends_both(tmp_path):
     for _, errors, code in found:
         assert code != 0, found
         assert re.search(r"no batch for [1-9]\d* s", errors), found
+
+
+def listing_ranks(folder, data):
+    """Return what two connected ranks print that read the same shards."""
+    running = []
+    for rank in range(2):
+        words = ["-m", "tests.training.listing_rank", str(folder / "store"), str(rank), data]
+        started = subprocess.Popen(
+            [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        running.append(started)
+    printed = [process.communicate()[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0], printed
+    return printed
+
+
+def test_a_folder_of_a_server_is_listed_once_for_all_ranks(tmp_path):
+    files = {}
+    for number in range(2):
+        members = samples(10 * number, 10)
+        files[f"set/{number}.tar"] = write_tar(tmp_path / f"{number}.tar", members).read_bytes()
+    files["set/"] = b'<a href="0.tar">0.tar</a><a href="1.tar">1.tar</a>'
+    with http_server(files) as (url, log):
+        expand(f"{url}/set/", allow_pipe=False)
+        once = len(log.of("/set/"))
+        log.clear()
+        printed = listing_ranks(tmp_path, f"{url}/set/")
+        assert len(log.of("/set/")) == once
+    first, second = map(json.loads, printed)
+    assert len(first) == len(second) == 10
+    assert len({*first, *second}) == 20
+
+
+def test_all_ranks_are_told_why_the_first_found_no_shards(tmp_path):
+    with http_server({"set/": b"nothing"}) as (url, _):
+        printed = listing_ranks(tmp_path, f"{url}/set/")
+    assert printed[0] == printed[1]
+    assert printed[0].startswith(f"refused: no shards match '{url}/set/': ")
 
 
 def read_by_openclip(data, rank, epochs):

@@ -263,7 +263,7 @@ def _order(
         ), None
     factors = args.train_data_upsampling_factors
     resampled = bool(args.dataset_resampled)
-    urls, weights = weighted_list(args.train_data, factors, options, resampled=resampled)
+    urls, weights = weighted_list(args.train_data, factors, options, job_rank, resampled=resampled)
     subset: Subset | None = None
     if options.ledger is not None:
         data = args.train_data if isinstance(args.train_data, str) else ""

@@ -137,6 +137,24 @@ def gathered(value: T) -> list[T]:
     return values
 
 
+def are_connected(job_rank: JobRank) -> bool:
+    """Return whether there are other ranks, and torch.distributed connects them."""
+    return job_rank.world_size > 1 and talks()
+
+
+def of_first_rank(make: Callable[[], T]) -> T:
+    """Return what ``make`` returns in the first of connected ranks; every rank must call it at the same step.
+
+    It must not raise: the other ranks would wait.
+    """
+    import torch.distributed
+
+    made: list[Any] = [make() if torch.distributed.get_rank() == 0 else None]
+    torch.distributed.broadcast_object_list(made, src=0)
+    value: T = made[0]
+    return value
+
+
 def shared_out(
     count: int, job_rank: JobRank, work: Callable[[Iterable[int]], dict[int, T]]
 ) -> list[T]:
@@ -144,7 +162,7 @@ def shared_out(
 
     ``work`` returns the results of some numbers.
     """
-    connected = job_rank.world_size > 1 and talks()
+    connected = are_connected(job_rank)
     numbers = range(job_rank.rank, count, job_rank.world_size) if connected else range(count)
     results = work(numbers)
     if connected:

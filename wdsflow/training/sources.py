@@ -17,7 +17,7 @@ from wdsflow.text.words import how_many
 from .columns import FeedColumns, UserMap, parse_fields
 from .feed.catalog.nothing_usable import nothing_usable
 from .feed.catalog.sample_counts import count_samples
-from .feed.catalog.shard_lists import shard_list
+from .feed.catalog.shard_lists import shard_list_of_ranks
 from .feed.join.check_join import check_listed_join
 from .feed.join.open_join import open_join
 from .feed.recipe import FeedSource
@@ -132,7 +132,7 @@ def open_source(
         columns, transform, source.tokenizer, options, options.max_pixels, joined
     )
     patterns = _patterns(shards)
-    urls = shard_list(patterns, options)
+    urls = shard_list_of_ranks(patterns, options, job_rank)
     data = redact("::".join(patterns))
     catalog = feed_source.catalog
     subset: Subset | None = None

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from wdsflow.readers.open_clip.url_expansion import weighted_urls
 from wdsflow.shards.local_shards import absent
@@ -14,8 +14,44 @@ from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
+from wdsflow.training.ranks import JobRank, are_connected, of_first_rank
 from wdsflow.training.stalls.field_fixes import argument, pipe_fixes
 from wdsflow.training.stalls.loss_tally import say
+
+
+class _Listing(NamedTuple):
+    """What the first rank found: its shards, None for those of a machine, or why there are none."""
+
+    shards: list[Shard] | None
+    error: str = ""
+
+
+def shard_list_of_ranks(
+    data: str | Sequence[str], options: FeedOptions, job_rank: JobRank
+) -> list[Shard]:
+    """Return the shards as ``shard_list``; if all are on servers, connected ranks take the list of the first.
+
+    So a folder is listed once, and a branch of the hub is looked up once: what is written meanwhile
+    does not give ranks different shards.
+    """
+    if not are_connected(job_rank):
+        return shard_list(data, options)
+    of_this_rank: list[Shard] = []
+
+    def found() -> _Listing:
+        try:
+            of_this_rank.extend(shard_list(data, options))
+        except ShardsError as error:
+            return _Listing(None, str(error))
+        are_on_servers = all(shard.kind == "url" for shard in of_this_rank)
+        return _Listing(of_this_rank if are_on_servers else None)
+
+    listing = of_first_rank(found)
+    if listing.error:
+        raise ShardsError(listing.error)
+    if listing.shards is None:
+        return of_this_rank or shard_list(data, options)
+    return listing.shards
 
 
 def shard_list(data: str | Sequence[str], options: FeedOptions) -> list[Shard]:
@@ -43,6 +79,7 @@ def weighted_list(
     data: str | Sequence[str],
     factors: str | Sequence[str | float] | float | None,
     options: FeedOptions,
+    job_rank: JobRank,
     *,
     resampled: bool,
 ) -> tuple[list[Shard], list[float] | None]:
@@ -51,8 +88,9 @@ def weighted_list(
     Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above
     0.
     """
+    shards_of = partial(shard_list_of_ranks, options=options, job_rank=job_rank)
     if factors is None:
-        return shard_list(data, options), None
+        return shards_of(data), None
     name = argument(options, "train_data_upsampling_factors")
     drawn = argument(options, "dataset_resampled")
     if not resampled:
@@ -73,7 +111,7 @@ def weighted_list(
         weights = []
     if not 0 < sum(weights) < inf:
         raise ValueError(f"{name} is {factors!r}; it must be numbers with a sum above 0")
-    return weighted_urls(sources, weights, partial(shard_list, options=options))
+    return weighted_urls(sources, weights, shards_of)
 
 
 def _parts(value: str | Sequence[str | float]) -> list[Any]:
