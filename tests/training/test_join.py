@@ -31,9 +31,8 @@ from tests.shards.archives import write_tar as write_members
 from tests.training.shards import arguments, as_text, jpeg, texts, write_shards, write_tar
 from wdsflow import FeedOptions, get_data
 from wdsflow import feed as make
-from wdsflow.joining import index_cache
+from wdsflow.joining import index_cache, sorted_rows
 from wdsflow.joining import row_index as index_format
-from wdsflow.joining import write_row_index as write_index
 from wdsflow.joining.index_cache import row_index
 from wdsflow.joining.join_on import parse_on
 from wdsflow.joining.table_files import locate_table
@@ -410,9 +409,29 @@ def test_an_index_is_made_once_and_finds_every_key(tmp_path, caplog):
     assert sorted(path.suffix for path in joins.iterdir()) == ["", ""]
 
 
+@pytest.mark.parametrize("long", [0, 20_000])
+def test_a_large_table_is_sorted_in_parts(tmp_path, monkeypatch, long):
+    names = [f"k{number // 2}" if number % 50 < 2 else f"n{number}" for number in range(6000)]
+    texts = [f"{number} " + "x" * (long if number % 9 == 0 else 5) for number in range(6000)]
+    table = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"key": names, "caption": texts}), table)
+    folder = tmp_path / "a 'cache' [of] *"
+    digests = []
+    for part_bytes in (1 << 30, sum(map(len, texts)) // 7):
+        monkeypatch.setattr(sorted_rows, "_PART_BYTES", part_bytes)
+        cache = folder / str(part_bytes)
+        given = (locate_table(table), "t.parquet", parse_on("key"), ("caption",))
+        index = row_index(*given, cache)
+        assert (index.rows, index.entries, index.repeated) == (6000, 5880, 120)
+        digests.append((index.digest, bytes(index._hashes), bytes(index._offsets)))
+        assert [path.name for path in (cache / "wdsflow-joins").iterdir()] == [index.folder.name]
+    assert digests[0] == digests[1]
+    assert index.values(index.find("n9")) == [("text", texts[9].encode())]
+
+
 def test_values_with_the_same_hash_have_entries_of_their_own(tmp_path, monkeypatch):
-    by_length = write_index._SORTED.replace("md5_number_lower", "length")
-    monkeypatch.setattr(write_index, "_SORTED", by_length)
+    by_length = sorted_rows._HASHED.replace("md5_number_lower", "length")
+    monkeypatch.setattr(sorted_rows, "_HASHED", by_length)
     monkeypatch.setattr(index_format, "hash_of", len)
     rows = [("b", "2"), ("a", "1" * 9000), ("b", "3" * 9000), (None, "4"), ("c", "5")]
     table = tmp_path / "t.jsonl"

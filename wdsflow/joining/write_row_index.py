@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from wdsflow.table_files.errors import NoColumn, TableError
 
@@ -14,32 +14,17 @@ from .checked_columns import checked_columns
 from .join_on import JoinOn
 from .loaded_rows import LoadedRows
 from .row_index import CELL, FILE, HASHES, OFFSETS, RECORDS
+from .sorted_rows import SortedRow, sorted_rows
 from .table_files import TableFiles
-from .table_values import KINDS, TEXT, StoredValue
-from .value_lines import row_of
+from .table_values import KINDS, StoredValue
 
 if TYPE_CHECKING:
     from xxhash import xxh3_128
 
-# The lines of all rows, those of equal values next to each other. Of the lines of a row only the last
-# has the value to join on.
-_SORTED = """
-WITH long_rows AS (
-    SELECT row, value AS value_of_row FROM rows
-    WHERE rest = 0 AND row IN (SELECT row FROM rows WHERE rest > 0)
-)
-SELECT md5_number_lower(coalesce(value, value_of_row)) AS hash, rest, value, {cells}
-FROM rows LEFT JOIN long_rows USING (row) WHERE coalesce(value, value_of_row) IS NOT NULL
-ORDER BY hash, row, rest DESC
-"""
-# The first cell among the columns of a line.
-_FIRST_CELL = 3
 # Values to join on that messages show.
 _EXAMPLES = 3
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
-_Row = tuple[int, str, list[StoredValue]]
-"""Hash and value to join on of a row, and its other values."""
 _Entry = tuple[int, bytes, bool, list[StoredValue]]
 """Hash and value to join on, whether several rows have it, and the values of the first of them."""
 
@@ -75,9 +60,8 @@ def write_row_index(
                 "valued": loaded.valued,
                 "examples": loaded.values_of_rows()[:_EXAMPLES],
             }
-            # Several threads sort wide rows only in more memory.
-            loaded.tables.run("SET threads = 1")
-            written = _write_files(target, loaded, len(columns) + len(checked))
+            rows = sorted_rows(loaded, scratch)
+            written = _write_files(target, rows, len(columns) + len(checked))
             facts |= written._asdict()
         with open(target / FILE, "xb") as file:
             file.write(json.dumps(facts).encode())
@@ -92,7 +76,7 @@ class _Written(NamedTuple):
     digest: str
 
 
-def _write_files(target: Path, loaded: LoadedRows, values: int) -> _Written:
+def _write_files(target: Path, rows: Iterable[list[SortedRow]], values: int) -> _Written:
     """Write hashes, offsets and records, each of so many values."""
     from xxhash import xxh3_128
 
@@ -104,7 +88,7 @@ def _write_files(target: Path, loaded: LoadedRows, values: int) -> _Written:
         open(target / OFFSETS, "xb") as offsets,
         open(target / RECORDS, "xb") as records,
     ):
-        for entries in _entries(loaded):
+        for entries in _entries(rows):
             at = _write_entries(entries, head, at, (hashes, offsets, records), digest)
             count += len(entries)
             repeated += sum(has_several for _, _, has_several, _ in entries)
@@ -144,12 +128,12 @@ def _write_entries(
     return at
 
 
-def _entries(loaded: LoadedRows) -> Iterator[list[_Entry]]:
-    """Yield the entries in the order of the index, some thousand at a time."""
+def _entries(batches: Iterable[list[SortedRow]]) -> Iterator[list[_Entry]]:
+    """Yield the entries of sorted rows, some thousand at a time."""
     # By the values to join on that have this hash: hardly ever more than one.
     same_hash: dict[str, _Entry] = {}
     number = -1
-    for rows in _rows(loaded):
+    for rows in batches:
         entries: list[_Entry] = []
         for next_number, value, values in rows:
             if next_number != number:
@@ -164,24 +148,6 @@ def _entries(loaded: LoadedRows) -> Iterator[list[_Entry]]:
                 same_hash[value] = number, first[1], True, first[3]
         yield entries
     yield sorted(same_hash.values())
-
-
-def _rows(loaded: LoadedRows) -> Iterator[list[_Row]]:
-    """Yield the rows with a value to join on in the order of the hashes and of the table."""
-    lines: list[tuple[Any, ...]] = []
-    cells = [*loaded.cells]
-    # The values of rows are compared as text.
-    for check in loaded.checks:
-        cells += f"'{TEXT}'", f"encode({check})"
-    for batch in loaded.tables.batches(_SORTED.format(cells=", ".join(cells))):
-        rows: list[_Row] = []
-        for line in batch:
-            lines.append(line)
-            number, lines_after, value = line[:_FIRST_CELL]
-            if not lines_after:
-                rows.append((number, value, row_of(lines, _FIRST_CELL)))
-                lines = []
-        yield rows
 
 
 def _sync(file: BinaryIO) -> None:
