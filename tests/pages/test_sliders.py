@@ -14,7 +14,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.page.choices import choice
 from wdsflow.filtering.page.edges import codes_of, edges_of
-from wdsflow.filtering.page.near_pictures import near_samples
+from wdsflow.filtering.page.near_samples import near_samples
 from wdsflow.filtering.page.predicate_parts import Limit, PredicateParts, parts_of
 from wdsflow.filtering.page.row_results import results_of, twins_of
 from wdsflow.filtering.page.sliders import for_script, slider
