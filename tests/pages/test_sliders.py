@@ -17,7 +17,7 @@ from wdsflow.filtering.page.edges import codes_of, edges_of
 from wdsflow.filtering.page.near_samples import near_samples
 from wdsflow.filtering.page.predicate_parts import Limit, PredicateParts, parts_of
 from wdsflow.filtering.page.row_results import results_of, twins_of
-from wdsflow.filtering.page.sliders import for_script, slider
+from wdsflow.filtering.page.sliders import SliderPicture, for_script, slider
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown
 from wdsflow.stages.scores import all_scores
@@ -162,7 +162,7 @@ def script_of(
     found = slider(values, BLUR, start, scores=scores, unknown_keeps=keeps)
     if found is None:
         return None
-    script = for_script(found, start, [(0, 7, 2.0)])
+    script = for_script(found, start, [SliderPicture(row=0, picture=7, value=2.0)])
     kind = np.uint8 if script["bits"] == 8 else np.uint16
 
     def read(text: str | None) -> Any:

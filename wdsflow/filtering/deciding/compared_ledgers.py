@@ -16,7 +16,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     read_metadata,
 )
 from wdsflow.filtering.predicates.catalog import RankedNumber
-from wdsflow.filtering.predicates.ledger_columns import gathers_like
+from wdsflow.filtering.predicates.gathered_data import gathers_like
 from wdsflow.records.run_folder import Layout
 from wdsflow.table_files.parquet_file import pattern_of
 from wdsflow.tables import Tables

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, Row, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber
-from wdsflow.filtering.predicates.ledger_columns import gathers_like
+from wdsflow.filtering.predicates.gathered_data import gathers_like
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.records.run_folder import Layout

@@ -57,11 +57,13 @@ def _around(rows: RowNumbers, values: Floats, limit: Limit, *, keeps_above: bool
     side: Literal["left", "right"] = "right" if equal_is_below else "left"
     border = int(np.searchsorted(values, limit.value, side))
     first = max(border - FEW, 0)
-    return rows[first : border + FEW].tolist()
+    neighbours: list[int] = rows[first : border + FEW].tolist()
+    return neighbours
 
 
 def _evenly_spaced(rows: RowNumbers, count: int) -> list[int]:
     """Return about ``count`` rows at equal distances, the first and the last among them."""
     last = len(rows) - 1
     positions = np.linspace(0, last, min(count, len(rows)))
-    return rows[np.unique(positions.astype(np.int64))].tolist()
+    spaced: list[int] = rows[np.unique(positions.astype(np.int64))].tolist()
+    return spaced
