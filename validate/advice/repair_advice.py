@@ -17,6 +17,7 @@ from ..rules.kit.shape_edits import is_known
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import short_title
+from .promise import promise
 from .repair_choice import PlannedRepair, choose_loss, choose_repair, cost_text, is_better, is_worse
 from .repair_forecast import RepairForecast
 
@@ -148,26 +149,6 @@ def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | N
     if losing is not None and is_better(losing.after, [best]):
         return losing
     return None
-
-
-def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact: bool) -> Advice:
-    """Return advice with the number of samples that it promises for a reader.
-
-    ``samples``: how many there are after the change, if that is another number.
-    """
-    title = short_title(verdict.title)
-    gained = usable - verdict.usable
-    is_exact = verdict.exact and exact
-    return Advice(
-        gained,
-        does,
-        verdict.reader,
-        title,
-        usable,
-        verdict.usable,
-        samples or verdict.samples,
-        is_exact,
-    )
 
 
 def _advice(
