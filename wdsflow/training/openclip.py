@@ -37,7 +37,8 @@ from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
 from wdsflow.training.feed.subset.subset import Subset
 from wdsflow.training.feed_options import completed
-from wdsflow.training.orders.balanced import BalancedOrder, Last, MixedSource
+from wdsflow.training.orders.balanced import BalancedOrder
+from wdsflow.training.orders.mixed_streams import MixedSource
 from wdsflow.training.orders.openclip import (
     EvaluationOrder,
     OpenClipOrder,
@@ -45,6 +46,7 @@ from wdsflow.training.orders.openclip import (
     Workload,
 )
 from wdsflow.training.orders.order import Order
+from wdsflow.training.orders.step_sizes import Last
 from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_options import FeedOptions, JoinError, SubsetError
