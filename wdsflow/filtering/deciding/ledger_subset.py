@@ -17,7 +17,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     read_metadata,
     same_shard,
 )
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
+from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable, part_twins
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
@@ -93,7 +93,7 @@ class ShardLedger:
         digest = blake2b(offsets.tobytes(), digest_size=16).digest()
         return KeptSamples(offsets, len(ranges), len(rows), digest)
 
-    def rows(self) -> tuple[list[Row], Sequence[Range]]:
+    def rows(self) -> tuple[list[SampleRow], Sequence[Range]]:
         """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
         plan = plan_of(self.recipe)
         record = self._record()
@@ -109,7 +109,9 @@ class ShardLedger:
     def _record(self) -> ShardRecord:
         return ShardRecord(0, self.url, self.name, "", input_identity(self.url))
 
-    def _rows(self, record: ShardRecord, calls: Collection[ScoreCall] | None = None) -> list[Row]:
+    def _rows(
+        self, record: ShardRecord, calls: Collection[ScoreCall] | None = None
+    ) -> list[SampleRow]:
         plan = plan_of(self.recipe)
         samples = read_scored(self.scored, self.name, record, calls=calls)
         if self.resolved is not None:

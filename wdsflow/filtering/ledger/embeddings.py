@@ -26,7 +26,7 @@ from .ledger_metadata import (
     read_metadata,
     same_shard,
 )
-from .sample_table import Row
+from .sample_table import SampleRow
 from .stored_embeddings import Entries, StoredEmbeddings
 
 
@@ -115,7 +115,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         if self.spool is not None:
             self.spool.close()
 
-    def find(self, row: Row, request: Request) -> Output | None:
+    def find(self, row: SampleRow, request: Request) -> Output | None:
         """Return the output of a request if it is already known."""
         if not isinstance(request.model, (ClipImage, ClipText)):
             return None
@@ -127,14 +127,18 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
                     return vector
         return None
 
-    def keep_current(self, row: Row) -> None:
+    def keep_current(self, row: SampleRow) -> None:
         """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""
         if self.spool is not None and self._current is not None:
             for column, embeddings in self._current.all_of(row):
                 self.spool.add(column, row, embeddings)
 
     def keep(
-        self, row: Row, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
+        self,
+        row: SampleRow,
+        score: ModelScore,
+        requests: Sequence[Request],
+        outputs: Sequence[Output],
     ) -> None:
         """Keep all embeddings of a sample that a score requested. Raises OSError if the disk fails."""
         if self.spool is None or not isinstance(score, ClipScore):

@@ -34,7 +34,7 @@ from .ledger_metadata import (
     read_metadata,
     same_shard,
 )
-from .sample_table import NOT_COMPARED, Row, SampleTable
+from .sample_table import NOT_COMPARED, SampleRow, SampleTable
 
 # The columns that every ledger has.
 _FIXED = (
@@ -74,7 +74,7 @@ class Vectors(Protocol):
     def metadata(self) -> list[EmbeddingMetadata]:
         """Return the metadata of each column."""
 
-    def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
+    def groups(self, rows: Sequence[SampleRow]) -> Iterator[dict[str, Column]]:
         """Yield the columns for 2,048 rows at a time, in order; for no rows once."""
 
 
@@ -139,7 +139,7 @@ def _metadata_text(
 
 def _columns(
     samples: SampleTable,
-    rows: Sequence[Row],
+    rows: Sequence[SampleRow],
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
     resized: bool,
@@ -151,14 +151,14 @@ def _columns(
     return columns
 
 
-def _resized_text(row: Row) -> str | None:
+def _resized_text(row: SampleRow) -> str | None:
     """Return the images of a sample that were made smaller, as JSON; None if none is written."""
     if not row.resized or row.outcome != "kept":
         return None
     return json.dumps(row.resized)
 
 
-def _fixed_columns(rows: Sequence[Row]) -> dict[str, Column]:
+def _fixed_columns(rows: Sequence[SampleRow]) -> dict[str, Column]:
     """Return the columns that every ledger has."""
     # Most samples have the same fields: each text is made once.
     distinct = {row.fields for row in rows}
@@ -180,7 +180,7 @@ def _fixed_columns(rows: Sequence[Row]) -> dict[str, Column]:
 
 def _score_columns(
     samples: SampleTable,
-    rows: Sequence[Row],
+    rows: Sequence[SampleRow],
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
 ) -> dict[str, Column]:
@@ -310,12 +310,12 @@ def read_ledger(
     return samples, metadata
 
 
-def _rows(table: Mapping[str, list[Any]]) -> list[Row]:
+def _rows(table: Mapping[str, list[Any]]) -> list[SampleRow]:
     """Return the samples of a ledger, without their outcomes."""
     rows = []
     for index, number in enumerate(table["sample"]):
         start = table["offset"][index]
-        row = Row(number, table["key"][index], start, start + table["size"][index])
+        row = SampleRow(number, table["key"][index], start, start + table["size"][index])
         row.digest = table["image_xxh3"][index]
         row.trouble = table["trouble"][index] or ""
         if row.trouble:
@@ -349,7 +349,7 @@ def _read_values(
                 columns[name][number] = Unknown(failure["error"], failure["detail"] or "")
 
 
-def _present(rows: Sequence[Row], cells: Sequence[Any]) -> dict[int, Any]:
+def _present(rows: Sequence[SampleRow], cells: Sequence[Any]) -> dict[int, Any]:
     """Return the cells of a column that are not null, by the number of the sample."""
     return {row.number: cell for row, cell in zip(rows, cells, strict=True) if cell is not None}
 
