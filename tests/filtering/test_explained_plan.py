@@ -14,7 +14,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import steps_of
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.explained_plan import explain, pilot_of, sql_of
-from wdsflow.filtering.ledger.ledger import score_columns
+from wdsflow.filtering.ledger.column_names import score_columns
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.filtering.pilot_run import explain_plan
 from wdsflow.filtering.predicates.catalog import parse

@@ -11,8 +11,9 @@ from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.score_values import guarded, plain_method
 from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
-from wdsflow.filtering.ledger.ledger import read_ledger, score_columns
+from wdsflow.filtering.ledger.column_names import score_columns
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard
+from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
@@ -32,7 +33,9 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 from .explained_plan import Pilot, explain, pilot_of, sql_of
 from .inputs.check_inputs import with_captions
 from .joined_samples import JoinedSamples, open_join, with_fields
-from .samples import RejectedSample, ShardView, Views
+from .samples.shard_view import ShardView
+from .samples.staging import RejectedSample
+from .samples.views import Views
 from .shard.same_sample import same_sample
 
 SAMPLES, SHARDS = 500, 4

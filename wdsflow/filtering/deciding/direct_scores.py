@@ -7,7 +7,7 @@ from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.samples import ShardView, method_of
+from wdsflow.filtering.samples.shard_view import ShardView, method_of
 from wdsflow.stages.scores.base import DatasetScore, TextScore
 from wdsflow.stages.scores.model.returned_values import described
 

@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     no_ledgers,
     read_metadata,
     same_shard,
 )
+from wdsflow.filtering.ledger.read_ledger import read_scored
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable, part_twins
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
 from wdsflow.pieces.pieces import with_headers

@@ -12,7 +12,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.filtering.samples import ShardView
+from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.weigh import weigh
 from wdsflow.models.model_location import begins_small

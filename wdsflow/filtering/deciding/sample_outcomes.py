@@ -2,7 +2,7 @@
 
 from wdsflow.filtering.ledger.ledger_metadata import MissingScore
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
-from wdsflow.filtering.samples import DROPPED
+from wdsflow.filtering.samples.staging import DROPPED
 
 from .decider import decider_of
 from .plan import FilterPlan

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wdsflow.expressions.errors import nearest
 from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.samples import ShardView
+from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard import Shard
 from wdsflow.stages.scores.base import ScoreError

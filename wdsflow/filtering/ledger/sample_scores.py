@@ -11,8 +11,8 @@ from wdsflow.records.run_folder import Layout, records_in_order
 from wdsflow.shards.shard_names import output_names
 from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 
-from .ledger import read_ledger
 from .ledger_metadata import LedgerError, LedgerMetadata, no_ledgers
+from .read_ledger import read_ledger
 from .sample_table import SampleRow, SampleTable
 
 _OUTCOME = ("outcome", "term", "error", "detail")

@@ -2,8 +2,8 @@
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan
-from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import same_shard
+from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.records.run_folder import Layout, ShardRecord

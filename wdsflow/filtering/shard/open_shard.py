@@ -8,7 +8,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
-from wdsflow.filtering.samples import Views
+from wdsflow.filtering.samples.views import Views
 from wdsflow.records.run_folder import ShardRecord
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Source

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.filtering.ledger.sample_table import ResizedImage, SampleRow
-from wdsflow.filtering.samples import MemberContent
+from wdsflow.filtering.samples.staging import MemberContent
 from wdsflow.stages.base import StageError
 from wdsflow.stages.imaging.shrink import Shrinker, Small
 from wdsflow.stages.scores.base import ScoreError

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from wdsflow.filtering.deciding.compared_values import add_compared
 from wdsflow.filtering.deciding.direct_scores import ViewedSample
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
-from wdsflow.filtering.samples import RejectedSample, Views
+from wdsflow.filtering.samples.staging import RejectedSample
+from wdsflow.filtering.samples.views import Views
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 
 from .earlier_ledger import EarlierLedger

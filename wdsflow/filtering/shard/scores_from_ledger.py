@@ -4,8 +4,8 @@ from itertools import zip_longest
 
 from wdsflow.filtering.deciding.compared_values import add_compared
 from wdsflow.filtering.deciding.decider import decider_of
-from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard, read_metadata
+from wdsflow.filtering.ledger.read_ledger import read_scored
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.records.run_folder import Layout
 from wdsflow.shards.samples.tar_samples import Samples

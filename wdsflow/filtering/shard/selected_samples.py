@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from wdsflow.filtering.deciding.direct_scores import ViewedSample
 from wdsflow.filtering.ledger.sample_table import SampleRow
-from wdsflow.filtering.samples import RejectedSample
+from wdsflow.filtering.samples.staging import RejectedSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceChangedError
 

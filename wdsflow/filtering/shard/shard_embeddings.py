@@ -8,9 +8,9 @@ from wdsflow.filtering.ledger.embeddings import (
     current_embeddings,
     stored_embeddings,
 )
-from wdsflow.filtering.ledger.ledger import Vectors
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.ledger.stored_embeddings import StoredEmbeddings
+from wdsflow.filtering.ledger.write_ledger import Vectors
 from wdsflow.records.run_folder import ShardRecord
 
 from .earlier_ledger import EarlierLedger

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
+from wdsflow.filtering.ledger.write_ledger import Vectors, write_ledger
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.samples import Staging, pieces_of
+from wdsflow.filtering.samples.staged_pieces import pieces_of
+from wdsflow.filtering.samples.staging import Staging
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.records.run_folder import Layout
