@@ -644,7 +644,7 @@ DECODER = """
 import json, sys
 from pathlib import Path
 from wdsflow.filtering.ledger.embeddings import reuse_of, stored_embeddings
-from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import named
 from wdsflow.filtering.deciding.plan import FilterPlan

@@ -10,12 +10,14 @@ from tests.filtering.drawn_predicates import SCORES
 from tests.golden_file import check_text
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards
+from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import steps_of
 from wdsflow.filtering.deciding.decider import Decider
-from wdsflow.filtering.explained_plan import explain, pilot_of, sql_of
+from wdsflow.filtering.explained_plan import explain
 from wdsflow.filtering.ledger.column_names import score_columns
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
+from wdsflow.filtering.pilot import pilot_of
 from wdsflow.filtering.pilot_run import explain_plan
 from wdsflow.filtering.predicates.catalog import parse
 
@@ -41,7 +43,7 @@ def test_a_plan_is_explained_so(number):
     pilot = pilot_of(
         expression, samples, {call: 0.3 ** (at + 1) for at, call in enumerate(expression.scores)}
     )
-    query = sql_of(
+    query = ledger_query(
         expression,
         "kept/.wdsflow/ledger/*.parquet",
         score_columns(expression.scores, []),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
@@ -30,15 +31,18 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
-from .explained_plan import Pilot, explain, pilot_of, sql_of
+from .explained_plan import explain
 from .inputs.check_inputs import with_captions
 from .joined_samples import JoinedSamples, open_join, with_fields
+from .pilot import Pilot, pilot_of
 from .samples.shard_view import ShardView
 from .samples.staging import RejectedSample
 from .samples.views import Views
 from .shard.same_sample import same_sample
 
-SAMPLES, SHARDS = 500, 4
+# Samples that are measured, of so many shards.
+SAMPLES = 500
+SHARDS = 4
 
 
 def measured(
@@ -99,12 +103,12 @@ def explain_plan(
     plan = plan_of(recipe)
     decider = decider_of(plan)
     assert decider is not None
-    query = sql_of(
+    query = ledger_query(
         decider.expression,
         f"{glob.escape(out)}/.wdsflow/ledger/*.parquet",
         score_columns(plan.kinds, map(str, plan.gathered_calls)),
+        pilot.several,
         unknown_keeps=recipe.unknown == "keep",
-        several=pilot.several,
     )
     return f"{explain(decider, pilot)}\nthe keys of the kept samples, by the ledgers of a run, in any DuckDB:\n{query}"
 

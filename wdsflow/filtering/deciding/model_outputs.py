@@ -9,7 +9,7 @@ from typing import TypeAlias
 from wdsflow.engines.base import EnvironmentMismatchError
 from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.samples.shard_view import ShardView

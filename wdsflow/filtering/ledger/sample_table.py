@@ -40,7 +40,7 @@ class ResizedImage(TypedDict):
 
 
 class SampleRow:
-    """One sample: its place, and its outcome. Its values are in the columns of its table."""
+    """One sample: its position in the tar, and its outcome. Its values are in the columns of its table."""
 
     # No list and no dict of its own: the garbage collector
     # would look at those of all samples again and again.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan
-from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.filtering.samples.views import Views
 from wdsflow.records.run_folder import ShardRecord

@@ -11,7 +11,7 @@ from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.deciding.direct_scores import DirectScores, ViewedSample
 from wdsflow.filtering.deciding.model_outputs import ModelOutputs
 from wdsflow.filtering.deciding.plan import FilterPlan
-from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
 from wdsflow.models.model_location import ModelLocation
 from wdsflow.models.models_at import models_at
