@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.shared_keys import continued_shards
+from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.scan.naming import caption_name
 from wdsflow.scan.shapes import Shape
 
 from ..rules.kit.base import Context

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wdsflow.scan.evidence import CaptionFacts, ImageFacts
-from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, place, short, size
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 from wdsflow.readers.wanted_fields import extension_of
+from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.layouts import layout_of
-from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
+from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed

@@ -90,7 +90,7 @@ class _Survey:
 
     def add(self, view: ShardView) -> None:
         """Count the texts of a sample."""
-        from wdsflow.scan.naming import note_names
+        from wdsflow.scan.caption_names import note_names
 
         self._samples += 1
         for name in view.fields:
@@ -121,7 +121,7 @@ class _Survey:
 
     def _in_json(self, names: Sequence[str]) -> Iterator[tuple[str, int]]:
         """Yield the field in json that is nearest to some names, otherwise the most likely one, with its count."""
-        from wdsflow.scan.naming import caption_name
+        from wdsflow.scan.caption_names import caption_name
 
         for member, evidence in self._json.items():
             with_texts = {name: key for name, key in evidence.json_keys.items() if key.strings}
