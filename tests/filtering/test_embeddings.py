@@ -650,7 +650,7 @@ from wdsflow.shards.source.base import named
 from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.records.run_folder import ShardRecord
-from wdsflow.filtering.ledger.sample_table import SampleRow
+from wdsflow.filtering.ledger.sample_table import LedgerRow
 from wdsflow.stages.scores.sample_view import View
 
 ledger, shard, image, *scores = sys.argv[1:]
@@ -660,10 +660,10 @@ record = ShardRecord(0, shard, "0.tar", "", input_identity(named(shard)))
 with ShardEmbeddings(stored=stored_embeddings(plan.models, (), record, reuse)) as embeddings:
     view = View({"jpg": Path(image).read_bytes(), "txt": b"a red cat"})
     requests = [request for score in plan.scores.values() for request in score.requests(view)]
-    found = [embeddings.find(SampleRow(0, "000", 0, 0), request) for request in requests]
+    found = [embeddings.find(LedgerRow(0, "000", 0, 0), request) for request in requests]
     other = View({"jpg": b"", "txt": b"a caption that no sample has"})
     (_, text) = plan.scores[next(iter(plan.scores))].requests(other)
-    assert embeddings.find(SampleRow(0, "000", 0, 0), text) is None
+    assert embeddings.find(LedgerRow(0, "000", 0, 0), text) is None
     tokens = text.make()
 heavy = {"torch", "open_clip", "transformers"} & set(sys.modules)
 print(json.dumps([[each is not None for each in found], len(tokens), sorted(heavy)]))

@@ -16,7 +16,7 @@ from wdsflow.expressions.steps import steps_of
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.explained_plan import explain
 from wdsflow.filtering.ledger.column_names import score_columns
-from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.pilot import pilot_of
 from wdsflow.filtering.pilot_run import explain_plan
 from wdsflow.filtering.predicates.catalog import parse
@@ -37,7 +37,7 @@ PREDICATES = [
 @pytest.mark.parametrize("number", range(len(PREDICATES)))
 def test_a_plan_is_explained_so(number):
     expression = parse(PREDICATES[number], SCORES)
-    samples = SampleTable(SampleRow(at, str(at), 0, 512) for at in range(40))
+    samples = SampleTable(LedgerRow(at, str(at), 0, 512) for at in range(40))
     for call in expression.scores:
         samples.columns[call] = {at: value_of(call, at) for at in range(40)}
     pilot = pilot_of(

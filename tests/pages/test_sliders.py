@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.page.choices import choice
 from wdsflow.filtering.page.edges import codes_of, edges_of
 from wdsflow.filtering.page.near_samples import near_samples
@@ -210,8 +210,8 @@ def test_codes_take_a_byte_if_they_fit_and_many_codes_have_few_edges(samples, sc
 
 
 def test_twins_are_counted_by_shard_and_only_neighbours_follow_each_other():
-    def row(number: int, key: str, trouble: str = "") -> SampleRow:
-        made = SampleRow(number, key, 0, 0)
+    def row(number: int, key: str, trouble: str = "") -> LedgerRow:
+        made = LedgerRow(number, key, 0, 0)
         made.trouble = trouble
         return made
 
@@ -245,7 +245,7 @@ def test_results_of_other_terms_are_false_first_then_not_computed_then_unknown()
         {BLUR: Unknown("x")},
         {BLUR: Unknown("x"), WIDTH: 9},
     ]
-    samples = SampleTable(SampleRow(number, "", 0, 0) for number in range(len(values)))
+    samples = SampleTable(LedgerRow(number, "", 0, 0) for number in range(len(values)))
     for row, each in zip(samples.rows, values, strict=True):
         for call, value in each.items():
             samples.columns[call][row.number] = value

@@ -19,7 +19,7 @@ def promise(
     """
     return Advice(
         regains=usable - verdict.usable,
-        does=action,
+        action=action,
         reader=verdict.reader,
         title=short_title(verdict.title),
         usable=usable,

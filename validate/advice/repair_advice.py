@@ -126,18 +126,18 @@ def _for_some_readers(
         if repair is None:
             continue
         of_reader = replace(context, verdicts=[context.verdicts[index]])
-        advice = _advice(of_reader, alone, [before[index]], repair)
-        by_plan.setdefault(repair.plan, []).extend(advice)
-    for plan, same in by_plan.items():
-        titles = list(dict.fromkeys(advice.title for advice in same))
+        advice_of_reader = _advice(of_reader, alone, [before[index]], repair)
+        by_plan.setdefault(repair.plan, []).extend(advice_of_reader)
+    for plan, advice_of_plan in by_plan.items():
+        titles = list(dict.fromkeys(advice.title for advice in advice_of_plan))
         remarks = [f"for {listed(titles)} alone"]
         price = cost_text(before, forecast.verdicts(plan))
         if price:
             remarks.append(f"although {price}")
-        for each in same:
-            does = ", ".join([each.does, *remarks])
+        for advice in advice_of_plan:
+            action = ", ".join([advice.action, *remarks])
             # Without options, the repair that is planned for OpenCLIP would be made.
-            yield replace(each, does=does, options=plan.options(), safe=False)
+            yield replace(advice, action=action, options=plan.options(), safe=False)
 
 
 def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | None:
@@ -156,7 +156,7 @@ def _advice(
 ) -> Iterator[Advice]:
     """Yield a repair for each reader that gains by it; ``before``: the verdicts on the shards as they are."""
     plan = repair.plan
-    does = _description(forecast, plan)
+    action = _description(forecast, plan)
     options = _options(forecast, plan)
     exact = is_known(forecast.repaired(plan).shards)
     fills_captions = forecast.empty_captions(plan) < forecast.empty_captions()
@@ -167,10 +167,10 @@ def _advice(
             continue
         if not is_better([then], [before[index]]):
             if fills_captions and verdict.pairs_with == "caption":
-                yield Advice(0, does, verdict.reader, options=options, safe=not plan.loses)
+                yield Advice(0, action, verdict.reader, options=options, safe=not plan.loses)
             continue
         samples = verdict.samples if plan.loses else max(then.samples, then.usable)
-        advice = promise(verdict, does, then.usable, samples=samples, exact=exact)
+        advice = promise(verdict, action, then.usable, samples=samples, exact=exact)
         usable = then.usable if repair.is_known else None
         yield replace(advice, usable=usable, options=options, safe=not plan.loses)
 
@@ -194,7 +194,7 @@ def _is_default(forecast: RepairForecast, plan: RepairPlan) -> bool:
 
 def _description(forecast: RepairForecast, plan: RepairPlan) -> str:
     """Return in one line what a repair does to these shards."""
-    steps = [escape(step.does, 100) for step in plan.steps()]
+    steps = [escape(step.action, 100) for step in plan.steps()]
     if plan.drop_bad:
         lossless = forecast.repaired(replace(plan, drop_bad=False))
         left_out = lossless.samples - forecast.repaired(plan).samples
@@ -234,5 +234,5 @@ def why_no_repair(verdict: Verdict) -> Advice:
     reason = max(verdict.reasons, key=lambda reason: reason.count)
     remedy = _AT_THE_SOURCE.get(reason.slug, "write them again at the source")
     title = short_title(verdict.title)
-    does = f"no repair brings {title} more samples ({reason.message}): {remedy}"
-    return Advice(0, does, verdict.reader)
+    action = f"no repair brings {title} more samples ({reason.message}): {remedy}"
+    return Advice(0, action, verdict.reader)

@@ -15,7 +15,7 @@ from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
 from wdsflow.filtering.ledger.column_names import score_columns
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard
 from wdsflow.filtering.ledger.read_ledger import read_ledger
-from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.joining.join_options import JoinOptions
@@ -166,7 +166,7 @@ class _PilotScores:
 
     def _add_sample(self, sample: TarSample, view: ShardView, values: SampleTable) -> None:
         """Add a sample: ``values`` are those of its ledger, and others are computed."""
-        row = SampleRow(len(self.table.rows), sample.key, sample.start, sample.end)
+        row = LedgerRow(len(self.table.rows), sample.key, sample.start, sample.end)
         for call in self._calls:
             score = self._plan.scores[call]
             if call in self._stored and isinstance(score, DatasetScore):

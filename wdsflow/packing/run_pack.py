@@ -21,8 +21,8 @@ from .pack_options import PackRequest, ShardLimit
 from .pack_record import PackRecord, listing_of
 from .pack_report import PackedShard, PackReport
 from .pack_workers import PackWorkers
-from .rows.first_pass import FirstPass
 from .rows.inputs import Input, inputs_of
+from .rows.pack_planner import PackPlanner
 from .shard.write_shard import look_at, write_shard
 
 KIND = "pack"
@@ -74,9 +74,9 @@ def _dry_run(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -
     with ExitStack() as stack:
         folder = stack.enter_context(scratch(KIND))
         workers = stack.enter_context(PackWorkers(request.jobs))
-        first_pass = FirstPass(inputs, limit, request, folder, workers.start)
-        stack.enter_context(closing(first_pass))
-        first_pass.read()
+        planner = PackPlanner(inputs, limit, request, folder, workers.start)
+        stack.enter_context(closing(planner))
+        planner.read()
         # By their first row.
         shards: dict[int, PackedShard] = {}
 
@@ -84,9 +84,9 @@ def _dry_run(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -
             shards[job.start] = shard
 
         (folder / INSIDE).mkdir()
-        jobs = first_pass.jobs(folder)
+        jobs = planner.jobs(folder)
         workers.run(jobs, look_at, note, request.jobs, request.begin)
-        report = first_pass.report()
+        report = planner.report()
         report.shards = [shards[job.start] for job in jobs]
         report.dry_run = True
         for row in _left_out_when_read(jobs, report):
@@ -111,18 +111,18 @@ def _pack_into(
         stack.enter_context(scratch_folder(scratch_path))
         held = [lock.fd for lock in record.locks]
         workers = stack.enter_context(PackWorkers(request.jobs, held))
-        first_pass = FirstPass(inputs, limit, request, scratch_path, workers.start)
-        stack.enter_context(closing(first_pass))
-        first_pass.read()
-        jobs = first_pass.jobs(folder)
-        report = first_pass.report()
+        planner = PackPlanner(inputs, limit, request, scratch_path, workers.start)
+        stack.enter_context(closing(planner))
+        planner.read()
+        jobs = planner.jobs(folder)
+        report = planner.report()
         report.folder = str(folder)
         report.stale_removed = record.stale
         if request.restart:
             record.clear()
         else:
             folders = [source.named for source in inputs if source.kind == "folder"]
-            refuse_loss(record, first_pass.plan, folder / INSIDE / _LISTED, folders)
+            refuse_loss(record, planner.plan, folder / INSIDE / _LISTED, folders)
         report.removed = _begin(record, flags, [job.target.name for job in jobs])
         report.shards = run_outputs(
             [(record, job) for job in jobs],
@@ -134,7 +134,7 @@ def _pack_into(
             label=lambda job: str(job.target),
             runner=workers.run,
         )
-        report.listed = _list_left_out(folder / INSIDE / _LISTED, first_pass, jobs, report)
+        report.listed = _list_left_out(folder / INSIDE / _LISTED, planner, jobs, report)
         record.finish()
     report.check()
     return report
@@ -175,7 +175,7 @@ def _left_out_when_read(jobs: Iterable[PackJob], report: PackReport) -> Iterator
 
 
 def _list_left_out(
-    path: Path, first_pass: FirstPass, jobs: Iterable[PackJob], report: PackReport
+    path: Path, planner: PackPlanner, jobs: Iterable[PackJob], report: PackReport
 ) -> str:
     """Write all rows that were left out, a line each, and add examples; return the path, "" if there are none."""
     if not report.left_out:
@@ -183,7 +183,7 @@ def _list_left_out(
         return ""
     names = [named for named, _ in report.tables]
     with writing(path) as file, open(file, "wb", closefd=False) as stream:
-        stream.writelines(_line(names, row) for row in first_pass.plan.left_out.all())
+        stream.writelines(_line(names, row) for row in planner.plan.left_out.all())
         for row in _left_out_when_read(jobs, report):
             add_example(report.examples, row)
             stream.write(_line(names, row))

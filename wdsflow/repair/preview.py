@@ -9,9 +9,9 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.opening import seekable
 
 from .borders import Borders
-from .new_members import new_members
 from .repair_plan import RepairPlan
 from .repair_report import ShardRepair
+from .repaired_members import repaired_members
 from .sample_fixer import Field, SampleFixer
 from .shard_samples import read_samples
 
@@ -58,7 +58,7 @@ class Preview:
 
     def members(self) -> Iterator[tuple[str, Field, int]]:
         """Yield name, field and size in bytes of each member, in order. Raises OSError."""
-        for member in new_members(self._samples, self._fixer, self.report):
+        for member in repaired_members(self._samples, self._fixer, self.report):
             yield member.name, member.field, member.field.size
 
     def read(self, field: Field, start: int, size: int) -> bytes:

@@ -17,10 +17,10 @@ from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.tar.members import Member
 
 from .borders import UNMOVED, Borders
-from .new_members import NewMember, new_members
 from .regroup import RegroupedSample
 from .repair_plan import RepairPlan
 from .repair_report import ShardRepair
+from .repaired_members import RepairedMember, repaired_members
 from .sample_fixer import SampleFixer
 from .shard_samples import read_samples
 
@@ -56,8 +56,8 @@ def repair_shard(plan: RepairPlan, job: RepairJob, report: ShardRepair, stop: Ev
         shard = read_samples(stack, source, job.moved, plan, report)
         fixer = SampleFixer(shard.source, plan, report)
         samples = _until_stopped(shard.regrouped.samples, stop)
-        output = new_members(samples, fixer, report)
-        same: list[NewMember] = []
+        output = repaired_members(samples, fixer, report)
+        same: list[RepairedMember] = []
         if shard.is_valid_tar:
             # Mostly nothing changes: until something does, the members to write are only collected.
             same, is_same = _unchanged(output, shard.members)
@@ -75,9 +75,11 @@ def _until_stopped(samples: Iterable[RegroupedSample], stop: Event) -> Iterator[
         yield sample
 
 
-def _unchanged(output: Iterator[NewMember], members: list[Member]) -> tuple[list[NewMember], bool]:
+def _unchanged(
+    output: Iterator[RepairedMember], members: list[Member]
+) -> tuple[list[RepairedMember], bool]:
     """Return the new members up to the first that differs, and whether all are those of the input."""
-    same: list[NewMember] = []
+    same: list[RepairedMember] = []
     for new in output:
         index = len(same)
         same.append(new)
@@ -97,7 +99,7 @@ def _copy(source: Source, job: RepairJob, report: ShardRepair) -> None:
 
 
 def _write(
-    output: Iterator[NewMember], source: Source, job: RepairJob, report: ShardRepair
+    output: Iterator[RepairedMember], source: Source, job: RepairJob, report: ShardRepair
 ) -> None:
     first = next(output, None)
     if first is None:

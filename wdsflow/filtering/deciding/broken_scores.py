@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from wdsflow.engines.base import EngineError
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, POISONED
 from wdsflow.records.run_folder import ShardFailure, ShardRecord
@@ -43,7 +43,7 @@ class BrokenScoreGuard:
     def __init__(self, calls: Iterable[ScoreCall]) -> None:
         self.open: dict[ScoreCall, set[int]] = {call: set() for call in calls}
 
-    def check(self, samples: SampleTable, row: SampleRow) -> None:
+    def check(self, samples: SampleTable, row: LedgerRow) -> None:
         """Count a sample as far as it is computed; it may be counted again. Raises BrokenScoreError."""
         for call in [*self.open]:
             value = samples.columns[call].get(row.number)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, SampleRow, SampleTable
+from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, LedgerRow, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber
 from wdsflow.filtering.predicates.gathered_data import gathers_like
 from wdsflow.filtering.predicates.values import Unknown, Value
@@ -85,7 +85,7 @@ def _path(layout: Layout, plan: FilterPlan, name: str, call: ScoreCall) -> Path:
 
 
 def _value(
-    score: DatasetScore, value: StoredValue, row: SampleRow, recipe: Recipe
+    score: DatasetScore, value: StoredValue, row: LedgerRow, recipe: Recipe
 ) -> Value | Unknown:
     """Return a value of a file, or Unknown, also for a list without one value for each image of the sample."""
     if isinstance(value, dict):

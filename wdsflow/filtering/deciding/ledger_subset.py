@@ -16,7 +16,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     same_shard,
 )
 from wdsflow.filtering.ledger.read_ledger import read_scored
-from wdsflow.filtering.ledger.sample_table import SampleRow, part_twins
+from wdsflow.filtering.ledger.sample_table import LedgerRow, part_twins
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
@@ -92,7 +92,7 @@ class ShardLedger:
         digest = blake2b(offsets.tobytes(), digest_size=16).digest()
         return KeptSamples(offsets, len(ranges), len(rows), digest)
 
-    def rows(self) -> tuple[list[SampleRow], Sequence[Range]]:
+    def rows(self) -> tuple[list[LedgerRow], Sequence[Range]]:
         """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
         plan = plan_of(self.recipe)
         record = self._record()

@@ -10,7 +10,7 @@ from wdsflow.engines.base import EnvironmentMismatchError
 from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
-from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
@@ -125,7 +125,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._mark.set(-1)
         return could_request
 
-    def remove(self, row: SampleRow) -> None:
+    def remove(self, row: LedgerRow) -> None:
         """Forget the outputs of a sample that needs no more."""
         self._open.pop(row.number, None)
         self._window.samples.pop(row.number, None)

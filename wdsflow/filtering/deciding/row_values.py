@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wdsflow.expressions.evaluator import Columns, Decisions, Evaluator, smallest_numbers
 from wdsflow.expressions.expression import Expression
 from wdsflow.expressions.score_call import Constant, ScoreCall
-from wdsflow.filtering.ledger.sample_table import SampleRow, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.table_files.parquet_columns import objects, text_array
 
@@ -27,7 +27,7 @@ class RowTable(NamedTuple):
 
 
 def table_of(
-    samples: SampleTable, rows: Sequence[SampleRow], kinds: Mapping[ScoreCall, str]
+    samples: SampleTable, rows: Sequence[LedgerRow], kinds: Mapping[ScoreCall, str]
 ) -> RowTable:
     """Return the values of some samples: a column for each score, in which a missing value is NULL or NaN."""
     import numpy as np
@@ -85,7 +85,7 @@ _ARRAYS: dict[str, Callable[[Sequence[Any]], "NDArray[Any]"]] = {
 def evaluate(
     evaluator: Evaluator,
     samples: SampleTable,
-    rows: Sequence[SampleRow],
+    rows: Sequence[LedgerRow],
     computed: Collection[ScoreCall],
     missing: Collection[ScoreCall] = (),
 ) -> Decisions:
@@ -97,7 +97,7 @@ def evaluate(
 
 
 def results(
-    evaluator: Evaluator, samples: SampleTable, rows: Sequence[SampleRow]
+    evaluator: Evaluator, samples: SampleTable, rows: Sequence[LedgerRow]
 ) -> list[bool | Unknown | None]:
     """Return for each of some samples whether an expression holds, why that is unknown, or None while scores are not computed.
 
@@ -118,7 +118,7 @@ def results(
 
 
 def _result(
-    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: SampleRow
+    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: LedgerRow
 ) -> bool | Unknown | None:
     if not decisions.unknown[number]:
         return bool(decisions.keep[number])
@@ -129,7 +129,7 @@ def _result(
 
 
 def reason(
-    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: SampleRow
+    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: LedgerRow
 ) -> Unknown:
     """Return why the result of an expression is unknown: the first value that is missing in its first unknown term."""
     term = evaluator.terms[decisions.term[number]]
@@ -140,7 +140,7 @@ def reason(
 
 
 def no_result(
-    text: str, calls: Sequence[ScoreCall], samples: SampleTable, row: SampleRow
+    text: str, calls: Sequence[ScoreCall], samples: SampleTable, row: LedgerRow
 ) -> Unknown:
     """Return why an expression has no result although it has all its values."""
     values = {call: samples.columns[call].get(row.number) for call in calls}
@@ -164,7 +164,7 @@ def missing_value(value: Value | Unknown) -> Unknown:
 def numbers(
     expression: Expression,
     samples: SampleTable,
-    rows: Sequence[SampleRow],
+    rows: Sequence[LedgerRow],
     *,
     largest: bool = False,
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":

@@ -9,7 +9,7 @@ from wdsflow.stages.scores.model.model import Output
 from wdsflow.stages.scores.model.model_score import ModelScore, Request
 
 from .embedding_spool import Spool
-from .sample_table import SampleRow
+from .sample_table import LedgerRow
 from .stored_embeddings import StoredEmbeddings
 
 
@@ -36,7 +36,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         if self.spool is not None:
             self.spool.close()
 
-    def find(self, row: SampleRow, request: Request) -> Output | None:
+    def find(self, row: LedgerRow, request: Request) -> Output | None:
         """Return the output of a request if it is already known."""
         if not isinstance(request.model, (ClipImage, ClipText)):
             return None
@@ -48,7 +48,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
                     return vector
         return None
 
-    def keep_current(self, row: SampleRow) -> None:
+    def keep_current(self, row: LedgerRow) -> None:
         """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""
         if self.spool is not None and self._current is not None:
             for column, embeddings in self._current.all_of(row):
@@ -56,7 +56,7 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
 
     def keep(
         self,
-        row: SampleRow,
+        row: LedgerRow,
         score: ModelScore,
         requests: Sequence[Request],
         outputs: Sequence[Output],

@@ -19,7 +19,7 @@ from .ledger_metadata import (
     read_metadata,
     same_shard,
 )
-from .sample_table import SampleRow, SampleTable
+from .sample_table import LedgerRow, SampleTable
 
 
 def read_ledger(
@@ -58,12 +58,12 @@ def read_ledger(
     return samples, metadata
 
 
-def _rows(table: Mapping[str, list[Any]]) -> list[SampleRow]:
+def _rows(table: Mapping[str, list[Any]]) -> list[LedgerRow]:
     """Return the samples of a ledger, without their outcomes."""
     rows = []
     for index, number in enumerate(table["sample"]):
         start = table["offset"][index]
-        row = SampleRow(number, table["key"][index], start, start + table["size"][index])
+        row = LedgerRow(number, table["key"][index], start, start + table["size"][index])
         row.digest = table["image_xxh3"][index]
         row.trouble = table["trouble"][index] or ""
         if row.trouble:
@@ -97,7 +97,7 @@ def _read_values(
                 columns[name][number] = Unknown(failure["error"], failure["detail"] or "")
 
 
-def _present(rows: Sequence[SampleRow], cells: Sequence[Any]) -> dict[int, Any]:
+def _present(rows: Sequence[LedgerRow], cells: Sequence[Any]) -> dict[int, Any]:
     """Return the cells of a column that are not null, by the number of the sample."""
     return {row.number: cell for row, cell in zip(rows, cells, strict=True) if cell is not None}
 

@@ -21,7 +21,7 @@ from wdsflow.text.utf8 import in_utf8
 
 from .column_names import RESIZED, column_of, gathered_column, names_in_file
 from .ledger_metadata import FORMAT, GROUP, EmbeddingMetadata
-from .sample_table import NOT_COMPARED, SampleRow, SampleTable
+from .sample_table import NOT_COMPARED, LedgerRow, SampleTable
 
 _FAILURES = '[{"score": "VARCHAR", "error": "VARCHAR", "detail": "VARCHAR"}]'
 # Types whose values need no individual check; a text may have characters that UTF-8 cannot encode.
@@ -43,7 +43,7 @@ class Vectors(Protocol):
     def metadata(self) -> list[EmbeddingMetadata]:
         """Return the metadata of each column."""
 
-    def groups(self, rows: Sequence[SampleRow]) -> Iterator[dict[str, Column]]:
+    def groups(self, rows: Sequence[LedgerRow]) -> Iterator[dict[str, Column]]:
         """Yield the columns for 2,048 rows at a time, in order; for no rows once."""
 
 
@@ -108,7 +108,7 @@ def _metadata_text(
 
 def _columns(
     samples: SampleTable,
-    rows: Sequence[SampleRow],
+    rows: Sequence[LedgerRow],
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
     resized: bool,
@@ -120,14 +120,14 @@ def _columns(
     return columns
 
 
-def _resized_text(row: SampleRow) -> str | None:
+def _resized_text(row: LedgerRow) -> str | None:
     """Return the images of a sample that were made smaller, as JSON; None if none is written."""
     if not row.resized or row.outcome != "kept":
         return None
     return json.dumps(row.resized)
 
 
-def _fixed_columns(rows: Sequence[SampleRow]) -> dict[str, Column]:
+def _fixed_columns(rows: Sequence[LedgerRow]) -> dict[str, Column]:
     """Return the columns that every ledger has."""
     # Most samples have the same fields: each text is made once.
     distinct = {row.fields for row in rows}
@@ -149,7 +149,7 @@ def _fixed_columns(rows: Sequence[SampleRow]) -> dict[str, Column]:
 
 def _score_columns(
     samples: SampleTable,
-    rows: Sequence[SampleRow],
+    rows: Sequence[LedgerRow],
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
 ) -> dict[str, Column]:

@@ -13,7 +13,7 @@ from .repair_report import ShardRepair
 from .sample_fixer import Field, SampleFixer
 
 
-class NewMember(NamedTuple):
+class RepairedMember(NamedTuple):
     """A member to write."""
 
     name: str
@@ -31,13 +31,13 @@ class NewMember(NamedTuple):
         return self.name == member.name and self.field.data is None and self.field.member == member
 
 
-def new_members(
+def repaired_members(
     samples: Iterable[RegroupedSample], fixer: SampleFixer, report: ShardRepair
-) -> Iterator[NewMember]:
+) -> Iterator[RepairedMember]:
     """Yield the members of samples as a plan changes them, and count them in the report. Raises OSError."""
     for sample in samples:
         fields = fixer.fix(sample)
         report.samples_written += bool(fields)
         report.written += len(fields)
         for field in fields:
-            yield NewMember(f"{sample.key}.{field.name}", field)
+            yield RepairedMember(f"{sample.key}.{field.name}", field)
