@@ -27,7 +27,7 @@ def advice(
         "command": "--json-text-key caption",
         "reader": "open-clip-3.3",
     }
-    return Advice(does=does, **(given | facts))
+    return Advice(action=does, **(given | facts))
 
 
 @dataclass

@@ -51,7 +51,10 @@ class Diagnosis:
 def examine(machine: Machine | None = None) -> list[Diagnosis]:
     """Run all checks on a machine, by default on this one."""
     machine = machine or this_machine()
-    return [Diagnosis(name, *result) for name, check in CHECKS.items() for result in check(machine)]
+    diagnoses = []
+    for name, check in CHECKS.items():
+        diagnoses += [Diagnosis(name, *output) for output in check(machine)]
+    return diagnoses
 
 
 def _installed(machine: Machine) -> Iterator[CheckOutput]:

@@ -35,7 +35,7 @@ class Advice:
     # Additional samples that would reach a batch.
     regains: int
     # The change, in one line, already escaped.
-    does: str
+    action: str
     # The reader for which it was computed.
     reader: str = ""
     # Its title.
@@ -68,7 +68,7 @@ class Advice:
 def advice_text(advice: Sequence[Advice]) -> str:
     """Return a change and its gain for each reader, in one line. ``advice``: the same change, for different readers."""
     gain = promises(advice)
-    return f"{advice[0].does}: {gain}" if gain else advice[0].does
+    return f"{advice[0].action}: {gain}" if gain else advice[0].action
 
 
 def promises(advice: Sequence[Advice]) -> str:

@@ -24,7 +24,8 @@ from .all_verdicts import add_pipeline, judge_all
 from .catalog.rule_catalog import check_codes
 from .catalog.run_rules import run_rules
 from .check_options import CheckOptions, checks
-from .chosen_readers import chosen_readers, feed_of, level_for
+from .chosen_readers import ChosenReaders, chosen_readers, feed_of, level_for
+from .finding import Advice
 from .joined_check import JoinedCheck, scan_with
 from .report.baseline import split_by_baseline
 from .report.report import Report
@@ -51,14 +52,12 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     check_engine(options.engine, options.address)
     _check_pipeline_options(options)
     given = [str(url) for url in ([urls] if isinstance(urls, str | Path) else urls)]
-    expansion = expand(given, allow_pipe=options.allow_pipe)
     written = tuple(map(redact, given))
+    expansion = expand(given, allow_pipe=options.allow_pipe)
     check_codes(options.select, options.ignore or {})
     join = None if options.join is None else JoinedCheck(options, expansion.urls)
-    if join is None:
-        chosen = chosen_readers(options.readers, options.arguments, options.world_size)
-    else:
-        chosen = feed_of(options.arguments, options.world_size)
+    chosen = _chosen_readers(options, join)
+
     level = level_for(options, expansion.urls)
     plan = scan_options(level, chosen.readers, expansion.urls, allow_pipe=options.allow_pipe)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
@@ -67,24 +66,22 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     context = Context(
         evidence, chosen.readers, (), options.max_loss, written, arguments=chosen.arguments
     )
-    # Settings of a training command are tried without the run of a pipeline.
     judged = judge_all(context, plan, scan)
     if join is not None:
         judged = join.judged(judged)
+    # Advice and settings are tried on ``judged``: no change is tried on the run of a pipeline.
     context = add_pipeline(judged, options, plan)
     findings, ignored = run_rules(context, options.select, options.ignore or {})
     baseline = () if options.baseline is None else options.baseline
     findings, accepted = split_by_baseline(findings, baseline)
     findings = try_settings(findings, judged)
+
     invocation = _invocation(written, options)
     if join is None:
         repairs = RepairForecast(evidence, chosen.readers, plan, scan)
         advice = [*advise(judged, repairs), *read_on(context.verdicts)]
     else:
-        # A repair would judge the samples without the fields of the table.
-        advice = join.advice(chosen.readers[0].name, invocation)
-        if judged.arguments is not None and not advice:
-            advice = advise_training(judged)
+        advice = _advice_with_join(join, judged, invocation)
     findings, advice = settle(findings, advice, invocation)
 
     evidence.seconds = time.perf_counter() - start
@@ -104,6 +101,21 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
         checks=context.checks,
         versions=context.environment | {"wdsflow": __version__},
     )
+
+
+def _chosen_readers(options: CheckOptions, join: JoinedCheck | None) -> ChosenReaders:
+    """Return the readers to judge: with a table only the feed, which joins it."""
+    if join is None:
+        return chosen_readers(options.readers, options.arguments, options.world_size)
+    return feed_of(options.arguments, options.world_size)
+
+
+def _advice_with_join(join: JoinedCheck, judged: Context, invocation: Invocation) -> list[Advice]:
+    """Return advice on shards and a table. A repair would judge the samples without the fields of the table."""
+    advice = join.advice(judged.readers[0].name, invocation)
+    if not advice and judged.arguments is not None:
+        return advise_training(judged)
+    return advice
 
 
 def _check_pipeline_options(options: CheckOptions) -> None:

@@ -94,21 +94,21 @@ def _temporary_files() -> Iterator[None]:
 
 def _run_all(names: Sequence[str]) -> list[str]:
     """Run steps, the quick ones next to the others; return the names of those that failed."""
-    beside = [name for name in names if name in BESIDE]
-    others = [name for name in names if name not in BESIDE]
+    quick = [name for name in names if name in QUICK]
+    others = [name for name in names if name not in QUICK]
     if not others:
-        return [name for name in beside if not _run(name, sys.stdout)]
+        return [name for name in quick if not _run(name, sys.stdout)]
     # Tests wait much of the time: the other steps fit in between.
     with ThreadPoolExecutor(1) as thread:
-        printed = thread.submit(_beside, beside)
+        in_thread = thread.submit(_run_unprinted, quick)
         failed = [name for name in others if not _run(name, sys.stdout)]
-        text, failed_beside = printed.result()
-    print(text, end="")
-    return failed_beside + failed
+        output, failed_quick = in_thread.result()
+    print(output, end="")
+    return failed_quick + failed
 
 
-def _beside(names: list[str]) -> tuple[str, list[str]]:
-    """Run steps while others print; return what they print and the names of those that failed."""
+def _run_unprinted(names: list[str]) -> tuple[str, list[str]]:
+    """Run steps; return what they would have printed, and the names of those that failed."""
     with tempfile.TemporaryFile("w+") as out:
         failed = [name for name in names if not _run(name, out)]
         out.seek(0)
@@ -252,7 +252,7 @@ def call(
 
 
 def give_up(process: "subprocess.Popen[bytes]") -> None:
-    """Print what a process and all that it started are at, and kill them."""
+    """Print the stacks of a process and of all that it started, and kill them."""
     top = psutil.Process(process.pid)
     print_stacks(top, sys.stdout)
     end(top)
@@ -263,5 +263,6 @@ STEPS: dict[str, Callable[[TextIO], None]] = {
     step.__name__: step
     for step in (lint, types, reference, wheel, site, tests, webdataset1, deep, seconds)
 }
-BESIDE = ("lint", "types", "reference", "wheel", "site")
-GATE = (*BESIDE, "tests")
+# They take seconds, and run while the tests do.
+QUICK = ("lint", "types", "reference", "wheel", "site")
+GATE = (*QUICK, "tests")

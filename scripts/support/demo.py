@@ -1,4 +1,4 @@
-"""The demonstration: sound and faulty shards, what `wdsflow validate` says of each, and OpenCLIP's own word for it.
+"""The demonstration: valid and faulty shards, what `wdsflow validate` says of each, and what OpenCLIP itself does.
 
 Then faults that only a model sees: ``demo_models``.
 """
@@ -24,7 +24,7 @@ from .tiny_clip.recipe import CONFIG, CONFIG_FILE
 FOLDER = Path(".demo")
 SAMPLES, BATCH, BATCHES = 320, 16, 8
 URLS = "{000..003}.tar"
-# Of a report are shown; the whole report is a command away.
+# Findings of a report that are shown; the command shows the whole report.
 FINDINGS = 3
 
 
@@ -38,7 +38,7 @@ class Scenario:
     outcome: str
     status: int = 1
     workers: int = 2
-    # The report gets those of the training run, too.
+    # The report is made with the command line of the training run.
     with_arguments: bool = False
 
     @property
@@ -81,7 +81,7 @@ SCENARIOS = [
 
 
 def main() -> int:
-    """Run the demonstration; return 0 if every report and OpenCLIP said what they should."""
+    """Run the demonstration; return 0 if every report and OpenCLIP did what they should."""
     start = time.monotonic()
     os.chdir(ROOT)
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -89,43 +89,37 @@ def main() -> int:
     os.chdir(FOLDER)
     # torch would leave a folder in /tmp.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.abspath("inductor")
-    # Takes its time to import, and can do so while we draw.
+    # A process that imports OpenCLIP while the pictures are drawn.
     open_clip = OpenClip()
     drawn = example_shards.draw(SAMPLES)
     print(f"Drew {SAMPLES} little landscapes, such as {drawn[0].caption!r}.")
     print(f"They are in .demo/, {faults.SHARDS} shards a set: once valid, and once for each fault.")
     print("Below each report: what OpenCLIP's own loader does with the same shards.")
     try:
-        wrong = [
-            each.title
-            for number, each in enumerate(SCENARIOS, 1)
-            if not show(number, each, drawn, open_clip)
+        problems = [
+            scenario.title
+            for number, scenario in enumerate(SCENARIOS, 1)
+            if not show(number, scenario, drawn, open_clip)
         ]
-        wrong += repair(open_clip)
-        wrong += train()
+        problems += repair(open_clip)
+        problems += train()
     finally:
         open_clip.close()
-    wrong += demo_models.main(len(SCENARIOS) + 3)
-    return finish(wrong, time.monotonic() - start)
+    problems += demo_models.main(len(SCENARIOS) + 3)
+    return finish(problems, time.monotonic() - start)
 
 
 def show(number: int, scenario: Scenario, drawn: list[Scene], open_clip: OpenClip) -> bool:
-    """Make a set, validate it, ask OpenCLIP; return whether all say what they should."""
+    """Make a set, validate it, load it with OpenCLIP; return whether both did what they should."""
     heading(f"{number}. {scenario.title}")
     if not Path(scenario.name).exists():
         scenario.make(Path(scenario.name), drawn)
-    done = wdsflow(
-        "validate",
-        f"{scenario.name}/{URLS}",
-        *(["--", *scenario.training] if scenario.with_arguments else []),
-    )
+    arguments = ["--", *scenario.training] if scenario.with_arguments else []
+    done = wdsflow("validate", f"{scenario.name}/{URLS}", *arguments)
     print(essence(done.stdout))
-    real = ask(open_clip, scenario.training)
-    if (
-        done.returncode == scenario.status
-        and scenario.outcome in done.stdout
-        and agrees(scenario.outcome, real)
-    ):
+    loaded = load(open_clip, scenario.training)
+    is_predicted = done.returncode == scenario.status and scenario.outcome in done.stdout
+    if is_predicted and agrees(scenario.outcome, loaded):
         return True
     print(
         f"{done.stderr}!! expected {scenario.outcome} and exit status {scenario.status}, got {done.returncode}"
@@ -134,7 +128,7 @@ def show(number: int, scenario: Scenario, drawn: list[Scene], open_clip: OpenCli
 
 
 def repair(open_clip: OpenClip) -> list[str]:
-    """Do what the report on the json shards advised, and ask OpenCLIP again; return what went wrong."""
+    """Do what the report on the json shards advised, and load the result with OpenCLIP; return what went wrong."""
     heading(f"{len(SCENARIOS) + 1}. The one change that the report on number 2 advised")
     done = wdsflow("repair", f"json/{URLS}", "-o", "fixed", "--caption", "json:description")
     print(indent(done.stdout))
@@ -144,9 +138,10 @@ def repair(open_clip: OpenClip) -> list[str]:
     scenario = Scenario("fixed", "", faults.sound, "TRAINS")
     checked = wdsflow("validate", f"fixed/{URLS}")
     print(essence(checked.stdout))
-    real = ask(open_clip, scenario.training)
-    sound = not checked.returncode and agrees("TRAINS", real) and len(shards) == faults.SHARDS
-    return [] if sound else ["the repaired shards do not train"]
+    loaded = load(open_clip, scenario.training)
+    if checked.returncode or not agrees("TRAINS", loaded) or len(shards) != faults.SHARDS:
+        return ["the repaired shards do not train"]
+    return []
 
 
 def train() -> list[str]:
@@ -162,12 +157,12 @@ def train() -> list[str]:
     refused = wdsflow("train", "--", *words.split())
     print(indent(refused.stderr))
     done = wdsflow("train", "--caption", "json:description", "--", *words.split())
-    told = re.findall(
+    progress = re.findall(
         r"(Train Epoch: \d+ .*|preflight: .*|feed: epoch .*|^  (?:seen|kept).*)$",
         done.stderr,
         re.MULTILINE,
     )
-    print(indent("\n".join(line[:110] for line in told)))
+    print(indent("\n".join(line[:110] for line in progress)))
     if refused.returncode != 1 or "--caption json:description" not in refused.stderr:
         return [f"wdsflow train did not refuse captions in json: {refused.stderr.strip()}"]
     if done.returncode or f"[{SAMPLES}/{SAMPLES} (100%)]" not in done.stderr:
@@ -175,28 +170,30 @@ def train() -> list[str]:
     return []
 
 
-def ask(open_clip: OpenClip, training: list[str]) -> Loaded:
+def load(open_clip: OpenClip, training: list[str]) -> Loaded:
     """Run OpenCLIP's loader, and print what came out."""
-    real = open_clip.load(training, batches=BATCHES)
+    loaded = open_clip.load(training, batches=BATCHES)
     print(
-        f"  {bold(f'OpenCLIP {open_clip.version} itself')}, {training[-1]} workers: {real}",
+        f"  {bold(f'OpenCLIP {open_clip.version} itself')}, {training[-1]} workers: {loaded}",
         flush=True,
     )
-    return real
+    return loaded
 
 
-def agrees(outcome: str, real: Loaded) -> bool:
-    """Return whether the real loader did what was predicted."""
+def agrees(outcome: str, loaded: Loaded) -> bool:
+    """Return whether OpenCLIP's loader did what was predicted."""
     if outcome == "CRASHES":
-        return bool(real.error)
-    return not real.error and bool(real.batches) == (outcome != "STALLS")
+        return bool(loaded.error)
+    if outcome == "STALLS":
+        return not loaded.error and not loaded.batches
+    return not loaded.error and bool(loaded.batches)
 
 
-def finish(wrong: list[str], seconds: float) -> int:
+def finish(problems: list[str], seconds: float) -> int:
     """Say what to do next, or what went wrong."""
-    if wrong:
+    if problems:
         heading("Something is not as it should be")
-        print(indent("\n".join(wrong)))
+        print(indent("\n".join(problems)))
         return 1
     heading(f"All as predicted, in {seconds:.0f} s. What to try next:")
     print(
@@ -221,12 +218,13 @@ def essence(report: str) -> str:
     head, _, rest = report.partition("\nFound: ")
     head = head.partition("\nNote: ")[0].partition("\nNothing found")[0]
     lines = [line for line in head.splitlines() if line.strip()]
-    found = [
+    findings = [
         line
         for line in rest.splitlines()
         if re.match(r"(error|warning|note|info)\s+[A-Z]+\d+", line)
     ]
-    lines += found[:FINDINGS]
-    if more := found[FINDINGS:]:
-        lines.append(f"... and {len(more)} more finding{'s' * (len(more) > 1)}")
+    lines += findings[:FINDINGS]
+    more = len(findings) - FINDINGS
+    if more > 0:
+        lines.append(f"... and {more} more finding{'s' if more > 1 else ''}")
     return indent("\n".join(lines))

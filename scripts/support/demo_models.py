@@ -11,20 +11,22 @@ from .tiny_clip import main as tiny_clip
 from .tiny_clip import recipe, shards, train
 from .tiny_clip.recipe import Recipe
 
-# A third of scripts/tiny_clip's; it is asked for less.
+# A third of the epochs of scripts/tiny_clip: less is expected of this model.
 RECIPE = Recipe(epochs=1)
 FOLDER = Path("shapes")
 SCORE = f"clip_similarity(model='local-dir:{FOLDER}/{recipe.MODEL}', pretrained='')"
-SAMPLES, WRONG, PRINTED = 800, 120, 60
-# Under ROC.
+# Pairs, and those of them with the caption of another picture.
+SAMPLES, MISMATCHED = 800, 120
+# Pictures with a printed caption.
+PRINTED = 60
+# The area under the ROC curve that is expected at least.
 LEAST_AREA = 0.95
-# Of planted ones that go, and of good ones that stay.
+# The share of planted samples that a filter has to drop, and of good ones that it has to keep.
 LEAST_SHARE = 0.9
 URLS = f"{{000..{planted.SHARDS - 1:03d}}}.tar"
-Wrong = list[str]
 
 
-def main(number: int) -> Wrong:
+def main(number: int) -> list[str]:
     """Show the steps, the first with this number; return what went wrong."""
     heading(f"{number}. A small CLIP, to judge captions with")
     try:
@@ -32,9 +34,10 @@ def main(number: int) -> Wrong:
     except train.TrainingError as error:
         return [str(error)]
     heading(f"{number + 1}. Captions that belong to other pictures")
-    wrong = mismatched()
+    problems = filter_mismatched()
     heading(f"{number + 2}. Pictures with text printed across them")
-    return wrong + covered(Path("sound"))
+    problems += filter_printed(Path("sound"))
+    return problems
 
 
 def provide_model(trained: Path) -> None:
@@ -57,24 +60,24 @@ def provide_model(trained: Path) -> None:
     train.train(FOLDER, RECIPE)
 
 
-def mismatched() -> Wrong:
+def filter_mismatched() -> list[str]:
     """Plant shuffled captions, measure, choose a threshold, filter; return what went wrong."""
-    planted_keys = planted.shuffled_captions(Path("shuffled"), samples=SAMPLES, wrong=WRONG)
+    planted_keys = planted.shuffled_captions(Path("shuffled"), samples=SAMPLES, wrong=MISMATCHED)
     print(
         f"{SAMPLES} new pictures, of meanings that the model was not trained on, are in .demo/shuffled."
     )
     print(
-        f"{WRONG} of them have the caption of another picture. Does the model tell? Every pair gets a score:"
+        f"{MISMATCHED} of them have the caption of another picture. Does the model tell? Every pair gets a score:"
     )
     done = wdsflow("measure", f"shuffled/{URLS}", "-o", "scored", "--scores", SCORE)
     print(indent(done.stdout))
     if done.returncode:
         return [f"wdsflow measure ended with status {done.returncode}: {done.stderr.strip()}"]
-    found = planted.ledger(Path("scored"), "clip_similarity")
-    values = {key: value for key, value in found.items() if value is not None}
+    scores = planted.ledger(Path("scored"), "clip_similarity")
+    values = {key: value for key, value in scores.items() if value is not None}
     if len(values) < SAMPLES:
         return [f"only {len(values)} of {SAMPLES} samples have a score"]
-    wrong = tells_apart(values, planted_keys)
+    problems = show_scores(values, planted_keys)
     least = planted.threshold(np.array(list(values.values())))
     print(
         "Of your own shards you do not know which samples are bad. But most are good, so the middle of all scores is"
@@ -95,10 +98,10 @@ def mismatched() -> Wrong:
     print(indent(done.stdout))
     if done.returncode:
         return [f"wdsflow filter ended with status {done.returncode}: {done.stderr.strip()}"]
-    return wrong + gone(Path("matching"), set(values), planted_keys)
+    return problems + show_kept(Path("matching"), set(values), planted_keys)
 
 
-def tells_apart(values: dict[str, float], planted_keys: set[str]) -> Wrong:
+def show_scores(values: dict[str, float], planted_keys: set[str]) -> list[str]:
     """Show how good and planted pairs were scored; return what falls short."""
     print(
         "The scores are in scored/.wdsflow/ledger, as Parquet. Here o stands for good pairs, x for planted ones:"
@@ -112,12 +115,12 @@ def tells_apart(values: dict[str, float], planted_keys: set[str]) -> Wrong:
         f"A good pair scores higher than a planted one in {area:.1%} of all cases: the area under ROC is {area:.3f};"
     )
     print(f"expected: at least {LEAST_AREA}.")
-    return (
-        [] if area >= LEAST_AREA else [f"the area under ROC is {area:.3f}, less than {LEAST_AREA}"]
-    )
+    if area < LEAST_AREA:
+        return [f"the area under ROC is {area:.3f}, less than {LEAST_AREA}"]
+    return []
 
 
-def covered(source: Path) -> Wrong:
+def filter_printed(source: Path) -> list[str]:
     """Print captions across pictures, and filter them out; return what went wrong."""
     planted_keys = planted.printed_captions(source, Path("printed"), printed=PRINTED)
     everything = planted.keys(Path("printed"))
@@ -132,21 +135,25 @@ def covered(source: Path) -> Wrong:
     print(indent(done.stdout))
     if done.returncode:
         return [f"wdsflow filter ended with status {done.returncode}: {done.stderr.strip()}"]
-    return gone(Path("clean"), everything, planted_keys)
+    return show_kept(Path("clean"), everything, planted_keys)
 
 
-def gone(folder: Path, before: set[str], planted_keys: set[str]) -> Wrong:
-    """Say how many of the planted ones went and how many others stayed; return what falls short."""
-    left = planted.keys(folder)
-    others = before - planted_keys
-    went, stayed = len(planted_keys - left), len(others & left)
+def show_kept(folder: Path, before: set[str], planted_keys: set[str]) -> list[str]:
+    """Say how many planted samples were dropped and how many others kept; return what falls short."""
+    after = planted.keys(folder)
+    good_keys = before - planted_keys
+    dropped = len(planted_keys - after)
+    kept = len(good_keys & after)
     print(
-        f"Of {len(planted_keys)} planted ones {went} went ({went / len(planted_keys):.1%}),"
-        f" of {len(others)} good ones {stayed} stayed ({stayed / len(others):.1%}); expected: at least {LEAST_SHARE:.0%}."
+        f"Of {len(planted_keys)} planted ones {dropped} were dropped ({dropped / len(planted_keys):.1%}),"
+        f" of {len(good_keys)} good ones {kept} were kept ({kept / len(good_keys):.1%});"
+        f" expected: at least {LEAST_SHARE:.0%}."
     )
-    wrong = []
-    if went < LEAST_SHARE * len(planted_keys):
-        wrong.append(f"{folder}: only {went} of {len(planted_keys)} planted samples went")
-    if stayed < LEAST_SHARE * len(others):
-        wrong.append(f"{folder}: only {stayed} of {len(others)} good samples stayed")
-    return wrong
+    problems = []
+    if dropped < LEAST_SHARE * len(planted_keys):
+        problems.append(
+            f"{folder}: only {dropped} of {len(planted_keys)} planted samples were dropped"
+        )
+    if kept < LEAST_SHARE * len(good_keys):
+        problems.append(f"{folder}: only {kept} of {len(good_keys)} good samples were kept")
+    return problems

@@ -66,8 +66,8 @@ def enter(purpose: str) -> None:
 def ensure(purpose: str) -> None:
     """Make ``.venv`` hold what ``purpose`` needs. Does nothing if it does already."""
     stamp = VENV / f"wdsflow-{purpose}.stamp"
-    wanted = _fingerprint(purpose)
-    if stamp.is_file() and stamp.read_text() == wanted and python().exists():
+    fingerprint = _fingerprint(purpose)
+    if stamp.is_file() and stamp.read_text() == fingerprint and python().exists():
         return
     # What another checkout uses would change under it.
     if VENV.is_symlink():
@@ -80,23 +80,14 @@ def ensure(purpose: str) -> None:
         _make_venv()
     log = VENV / "install.log"
     with log.open("w") as out:
-        base = [str(python()), "-m"]
-        run = [
-            *base,
-            "pip",
-            "install",
-            "--disable-pip-version-check",
-            "--constraint",
-            str(LOCK),
-            "uv",
-        ]
-        _call(run, out, log)
+        pip = [str(python()), "-m", "pip", "install", "--disable-pip-version-check"]
+        _call([*pip, "--constraint", str(LOCK), "uv"], out, log)
+        uv = [str(python()), "-m", "uv", "pip", "install", "--python", str(python())]
         constraints = ["--constraint", str(LOCK), "--build-constraint", str(LOCK)]
         # Compiled once: where PYTHONDONTWRITEBYTECODE is set, each process would else compile torch
         # again for 8 s.
-        install = [*base, "uv", "pip", "install", "--compile-bytecode", "--python", str(python())]
-        _call([*install, *constraints, *PURPOSES[purpose]], out, log)
-    stamp.write_text(wanted)
+        _call([*uv, "--compile-bytecode", *constraints, *PURPOSES[purpose]], out, log)
+    stamp.write_text(fingerprint)
     print(f"done in {time.monotonic() - start:.0f} s")
 
 
@@ -122,9 +113,11 @@ def ensure_sphinx() -> Path:
 
 def _ensure_alone(folder: Path, lock: Path) -> Path:
     """Make an environment with what a lock file lists; return its interpreter."""
-    stamp, inside = folder / "wdsflow.stamp", folder / "bin" / "python"
-    wanted = lock.read_text()
-    if not (stamp.is_file() and stamp.read_text() == wanted and inside.exists()):
+    stamp = folder / "wdsflow.stamp"
+    interpreter = folder / "bin" / "python"
+    requirements = lock.read_text()
+    is_current = stamp.is_file() and stamp.read_text() == requirements and interpreter.exists()
+    if not is_current:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "install.log"
         with log.open("w") as out:
@@ -132,38 +125,31 @@ def _ensure_alone(folder: Path, lock: Path) -> Path:
             _call(
                 [*uv, "venv", "--allow-existing", "--python", str(python()), str(folder)], out, log
             )
-            install = [*uv, "pip", "install", "--compile-bytecode", "--python", str(inside)]
+            install = [*uv, "pip", "install", "--compile-bytecode", "--python", str(interpreter)]
             _call([*install, "--requirement", str(lock)], out, log)
-        stamp.write_text(wanted)
-    return inside
+        stamp.write_text(requirements)
+    return interpreter
 
 
 def _ensure_beside(folder: Path, lock: Path) -> Path:
     """Install what a lock file lists, without what it needs, into a folder; return the folder."""
     stamp = folder / "wdsflow.stamp"
-    wanted = lock.read_text()
-    if not (stamp.is_file() and stamp.read_text() == wanted):
+    requirements = lock.read_text()
+    is_current = stamp.is_file() and stamp.read_text() == requirements
+    if not is_current:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "install.log"
         with log.open("w") as out:
-            run = [
-                str(python()),
-                "-m",
-                "uv",
-                "pip",
-                "install",
-                "--python",
-                str(python()),
-                "--no-deps",
-                "--upgrade",
-            ]
-            _call([*run, "--target", str(folder), "--requirement", str(lock)], out, log)
-        stamp.write_text(wanted)
+            uv = [str(python()), "-m", "uv", "pip", "install", "--python", str(python())]
+            options = ["--no-deps", "--upgrade", "--target", str(folder)]
+            _call([*uv, *options, "--requirement", str(lock)], out, log)
+        stamp.write_text(requirements)
     return folder
 
 
 def _fingerprint(purpose: str) -> str:
-    # What follows is not installed.
+    """Return a digest of all that decides what is installed for a purpose."""
+    # What follows this part of pyproject.toml does not decide it.
     project = (ROOT / "pyproject.toml").read_text().partition("[tool.pytest")[0]
     parts = [sys.version, *PURPOSES[purpose], LOCK.read_text(), project, str(ROOT)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -178,17 +164,18 @@ def _has_pip() -> bool:
 
 def _make_venv() -> None:
     """Make ``.venv`` with pip in it, also where Debian has split ensurepip off into a package of its own."""
-    made = subprocess.run(
+    with_pip = subprocess.run(
         [sys.executable, "-m", "venv", "--clear", VENV], capture_output=True, text=True, check=False
     )
-    if made.returncode == 0:
+    if with_pip.returncode == 0:
         return
     subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", VENV], check=True)
-    lend = [sys.executable, "-m", "pip", "--python", str(python()), "install", "--quiet", "pip"]
-    lent = subprocess.run(lend, capture_output=True, text=True, check=False)
-    if lent.returncode:
+    # The pip of the machine can install pip into another environment.
+    install = [sys.executable, "-m", "pip", "--python", str(python()), "install", "--quiet", "pip"]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False)
+    if installed.returncode:
         sys.exit(
-            f"\nCould not make {VENV}:\n{made.stdout}{made.stderr}{lent.stderr}"
+            f"\nCould not make {VENV}:\n{with_pip.stdout}{with_pip.stderr}{installed.stderr}"
             "On Debian and Ubuntu `apt install python3-venv` helps."
         )
 

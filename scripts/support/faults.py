@@ -38,8 +38,9 @@ def truncated(folder: Path, scenes: list[Scene]) -> None:
     sound(folder, scenes)
     path = folder / "002.tar"
     with tarfile.open(path) as tar:
-        inside = tar.getmembers()
-        cut = inside[len(inside) // 2].offset + 100
+        all_members = tar.getmembers()
+        middle = all_members[len(all_members) // 2]
+        cut = middle.offset + 100
     with path.open("r+b") as file:
         file.truncate(cut)
 
@@ -74,9 +75,10 @@ def huge_png(folder: Path, scenes: list[Scene]) -> None:
 
     def with_bomb(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
-            yield (
-                ("000100.png", white_png(20_000, 10_000)) if name == "000100.jpg" else (name, data)
-            )
+            if name == "000100.jpg":
+                yield "000100.png", white_png(20_000, 10_000)
+            else:
+                yield name, data
 
     _write(folder, scenes, with_bomb)
 
@@ -86,11 +88,10 @@ def latin1_caption(folder: Path, scenes: list[Scene]) -> None:
 
     def latin1(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
-            yield (
-                (name, "un café près de la forêt".encode("latin-1"))
-                if name == "000042.txt"
-                else (name, data)
-            )
+            if name == "000042.txt":
+                yield name, "un café près de la forêt".encode("latin-1")
+            else:
+                yield name, data
 
     _write(folder, scenes, latin1)
 
@@ -101,12 +102,11 @@ def labels_by_other_name(folder: Path, scenes: list[Scene]) -> None:
     def labelled(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
             stem, _, suffix = name.rpartition(".")
-            if suffix in ("jpg", "txt"):
-                yield (
-                    (name, data)
-                    if suffix == "jpg"
-                    else (f"{stem}.label", str(len(data) % 10).encode())
-                )
+            if suffix == "jpg":
+                yield name, data
+            elif suffix == "txt":
+                class_number = len(data) % 10
+                yield f"{stem}.label", str(class_number).encode()
 
     _write(folder, scenes, labelled)
 
@@ -203,8 +203,10 @@ def _clip(scene: Scene) -> bytes:
         frame = av.VideoFrame.from_image(
             Image.open(io.BytesIO(scene.jpeg)).convert("RGB").resize((64, 48))
         )
-        for each in (*[frame] * 5, None):
-            container.mux(track.encode(each))
+        for _ in range(5):
+            container.mux(track.encode(frame))
+        # What the encoder still holds.
+        container.mux(track.encode(None))
     return stream.getvalue()
 
 
@@ -215,8 +217,9 @@ def _tone(hertz: int) -> bytes:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(8_000)
-        wave_form = (int(9_000 * math.sin(2 * math.pi * hertz * at / 8_000)) for at in range(800))
-        file.writeframes(b"".join(struct.pack("<h", each) for each in wave_form))
+        for index in range(800):
+            angle = 2 * math.pi * hertz * index / 8_000
+            file.writeframes(struct.pack("<h", int(9_000 * math.sin(angle))))
     return stream.getvalue()
 
 
@@ -244,16 +247,18 @@ def _write(
     scenes: list[Scene],
     layout: Callable[[Iterable[tuple[int, Scene]]], Iterable[Member]],
 ) -> None:
+    """Write a set of shards; ``layout`` makes the members of one from its numbered scenes."""
     folder.mkdir(parents=True)
     numbered = list(enumerate(scenes))
-    size = -(-len(numbered) // SHARDS)
+    size = math.ceil(len(numbered) / SHARDS)
     for shard in range(SHARDS):
-        _write_tar(folder / f"{shard:03d}.tar", layout(numbered[shard * size : (shard + 1) * size]))
+        part = numbered[shard * size : (shard + 1) * size]
+        _write_tar(folder / f"{shard:03d}.tar", layout(part))
 
 
-def _write_tar(path: Path, inside: Iterable[Member]) -> None:
+def _write_tar(path: Path, contents: Iterable[Member]) -> None:
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, data in inside:
+        for name, data in contents:
             info = tarfile.TarInfo(name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))

@@ -31,7 +31,7 @@ class Loaded:
 
 
 class OpenClip:
-    """Starts importing at once, and answers when asked."""
+    """A process that imports OpenCLIP as soon as it is made, and then runs its loader on request."""
 
     def __init__(self) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
@@ -43,24 +43,25 @@ class OpenClip:
             text=True,
         )
         self._version = ""
-        # Seconds; how long a valid set takes on this machine is not known yet.
-        self._patience = 0.0
+        # How long a loader may take; 0 until the first, a valid set, has shown how fast the machine is.
+        self._limit_s = 0.0
 
     @property
     def version(self) -> str:
         """OpenCLIP's version. Waits for the import to end."""
         if not self._version:
-            self._version = str(self._line()["open_clip"])
+            self._version = str(self._next_answer()["open_clip"])
         return self._version
 
     def load(self, arguments: list[str], *, batches: int) -> Loaded:
         """Ask OpenCLIP's training loader for some batches, for several times as long as the first set took."""
         assert self.version
         assert self._process.stdin is not None
-        request = {"arguments": arguments, "batches": batches, "seconds": self._patience or 60}
+        request = {"arguments": arguments, "batches": batches, "seconds": self._limit_s or 60}
         print(json.dumps(request), file=self._process.stdin, flush=True)
-        loaded = Loaded(**self._line())
-        self._patience = self._patience or max(5.0, 4 * loaded.seconds)
+        loaded = Loaded(**self._next_answer())
+        if not self._limit_s:
+            self._limit_s = max(5.0, 4 * loaded.seconds)
         return loaded
 
     def close(self) -> None:
@@ -68,11 +69,11 @@ class OpenClip:
         self._process.kill()
         self._process.wait()
 
-    def _line(self) -> dict[str, Any]:
+    def _next_answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("{"):
-                said: dict[str, Any] = json.loads(line)
-                return said
+                answer: dict[str, Any] = json.loads(line)
+                return answer
         self._errors.seek(0)
         raise SystemExit(f"OpenCLIP's loader could not be started:\n{self._errors.read()[-2000:]}")

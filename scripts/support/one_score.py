@@ -19,11 +19,10 @@ def compute(score: ModelScore, sample: dict[str, bytes], device: str = "cpu") ->
 
 
 def _output(request: Request, loaded: dict[Model, Loaded], device: str) -> Output:
-    item = (
-        request.make()
-        if request.after is None
-        else request.make(_output(request.after, loaded, device))
-    )
+    if request.after is None:
+        item = request.make()
+    else:
+        item = request.make(_output(request.after, loaded, device))
     if request.model not in loaded:
         loaded[request.model] = request.model.load(device)
     return request.model.run(loaded[request.model], [item])[0]

@@ -1,4 +1,4 @@
-"""Runs OpenCLIP's own training loader over shards, and says what comes out of it.
+"""Runs OpenCLIP's own training loader over shards, and prints what comes out of it.
 
 Nothing in here is wdsflow: arguments go through open_clip_train's own parser, the data through its
 own ``get_data``, with its own picture transform and tokenizer.
@@ -24,7 +24,7 @@ Answer = dict[str, Any]
 
 
 def main() -> None:
-    """Import OpenCLIP once, say so, and answer requests until there are no more."""
+    """Import OpenCLIP once, print its version, and answer requests until there are no more."""
     warnings.simplefilter("ignore")
     # Python 3.14 starts workers in another way, and OpenCLIP 3.3's pipeline holds a lambda, which
     # that way refuses.
@@ -36,10 +36,8 @@ def main() -> None:
     print(json.dumps({"open_clip": open_clip.__version__}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        print(
-            json.dumps(answer(request["arguments"], request["batches"], request["seconds"])),
-            flush=True,
-        )
+        result = answer(request["arguments"], request["batches"], request["seconds"])
+        print(json.dumps(result), flush=True)
 
 
 def answer(arguments: list[str], batches: int, seconds: float) -> Answer:
@@ -53,7 +51,7 @@ def answer(arguments: list[str], batches: int, seconds: float) -> Answer:
     os.close(writer)
     start = time.monotonic()
     try:
-        events = listen(reader, start + seconds)
+        events = read_events(reader, start + seconds)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)
@@ -65,31 +63,33 @@ def answer(arguments: list[str], batches: int, seconds: float) -> Answer:
     return {**first, "batches": len(shapes), "seconds": time.monotonic() - start, "error": error}
 
 
-def listen(reader: int, deadline: float) -> list[Answer]:
-    """Collect what the process says until it ends or time is up."""
-    said = b""
+def read_events(reader: int, deadline: float) -> list[Answer]:
+    """Return what the process has written, one event a line, once it ends or time is up."""
+    data = b""
     while (left := deadline - time.monotonic()) > 0 and select.select([reader], [], [], left)[0]:
         piece = os.read(reader, 65536)
-        said += piece
-        if not piece or b'"end"' in said:
+        data += piece
+        if not piece or b'"end"' in data:
             break
-    return [json.loads(line) for line in said.splitlines(keepends=True) if line.endswith(b"\n")]
+    # The last line may not be complete.
+    lines = [line for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
+    return [json.loads(line) for line in lines]
 
 
 def run(arguments: list[str], batches: int, writer: int) -> None:
-    """Take batches from OpenCLIP's loader, saying each; ends the process."""
+    """Take batches from OpenCLIP's loader, and write an event for each; ends the process."""
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silence, stream)
     try:
         for number, batch in enumerate(loader(arguments), start=1):
             images, texts = (batch["image"], batch["text"]) if isinstance(batch, dict) else batch
-            say(writer, images=list(images.shape), texts=list(texts.shape))
+            write_event(writer, images=list(images.shape), texts=list(texts.shape))
             if number == batches:
                 break
     except BaseException as error:  # noqa: BLE001 - it is the answer
-        say(writer, error=f"{type(error).__name__}: {error}".splitlines()[0])
-    say(writer, end=True)
+        write_event(writer, error=f"{type(error).__name__}: {error}".splitlines()[0])
+    write_event(writer, end=True)
     os._exit(0)
 
 
@@ -109,9 +109,9 @@ def loader(arguments: list[str]) -> Any:
     return train.dataloader
 
 
-def say(writer: int, **what: object) -> None:
-    """Write one line; short enough to be written whole."""
-    os.write(writer, json.dumps(what).encode() + b"\n")
+def write_event(writer: int, **fields: object) -> None:
+    """Write one line; it is short enough to be written whole."""
+    os.write(writer, json.dumps(fields).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Shards of the world of shapes with faults among them that only a model can see, and what the ledger tells of them."""
+"""Shards of the world of shapes with faults among them that only a model can see, and the scores that a run gave them."""
 
 import io
 import math
@@ -19,6 +19,8 @@ from .tiny_clip.world import Scene, choose, jpeg
 SHARDS = 4
 # Pixels.
 FONT, MARGIN = 16, 4
+# For a normal distribution: its standard deviation by its median distance from the median.
+DEVIATION_BY_MEDIAN_DISTANCE = 1.4826
 
 
 def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) -> set[str]:
@@ -26,16 +28,16 @@ def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) 
     rng = random.Random(f"shuffled {seed}")
     drawn = [choose(rng, held_out=True) for _ in range(samples)]
     planted = _no_two_alike(drawn, wrong, rng)
-    told = dict(enumerate(drawn))
-    told.update(
-        {here: drawn[there] for here, there in zip(planted, planted[1:] + planted[:1], strict=True)}
-    )
+    described = list(drawn)
+    # Each planted sample gets the caption of the next, the last that of the first.
+    for number, other in zip(planted, planted[1:] + planted[:1], strict=True):
+        described[number] = drawn[other]
     folder.mkdir(parents=True, exist_ok=True)
     for shard in range(SHARDS):
         members: list[tuple[str, bytes]] = []
         for number in range(samples * shard // SHARDS, samples * (shard + 1) // SHARDS):
             members.append((f"{number:06d}.jpg", jpeg(drawn[number], rng)))
-            members.append((f"{number:06d}.txt", caption(told[number], rng).encode()))
+            members.append((f"{number:06d}.txt", caption(described[number], rng).encode()))
         write_members(folder / f"{shard:03d}.tar", members)
     return {f"{number:06d}" for number in planted}
 
@@ -73,13 +75,14 @@ def print_across(image: Image.Image, text: str) -> None:
             lines[-1] = longer
         else:
             lines.append(word)
-    look: dict[str, Any] = {
-        "font": font,
-        "fill": "white",
-        "stroke_width": 1,
-        "stroke_fill": "black",
-    }
-    pen.multiline_text((MARGIN, MARGIN), "\n".join(lines), **look)
+    pen.multiline_text(
+        (MARGIN, MARGIN),
+        "\n".join(lines),
+        font=font,
+        fill="white",
+        stroke_width=1,
+        stroke_fill="black",
+    )
 
 
 def ledger(folder: Path, score: str) -> dict[str, float | None]:
@@ -91,13 +94,13 @@ def ledger(folder: Path, score: str) -> dict[str, float | None]:
 
 
 def histogram(values: dict[str, float], planted: set[str]) -> str:
-    """Draw how many have which score, good ones (o) and planted ones (x), a mark for each ten or part of ten."""
+    """Draw how many samples have which score: an o for each ten good ones or part of ten, an x for planted ones."""
     tenths = {key: math.floor(value * 10) for key, value in values.items()}
     lines = ["    score     good planted"]
     for tenth in range(min(tenths.values()), max(tenths.values()) + 1):
         bad = sum(tenths[key] == tenth for key in planted)
-        good = sum(each == tenth for each in tenths.values()) - bad
-        marks = "o" * -(-good // 10) + "x" * -(-bad // 10)
+        good = sum(other == tenth for other in tenths.values()) - bad
+        marks = "o" * math.ceil(good / 10) + "x" * math.ceil(bad / 10)
         lines.append(
             f"{tenth / 10:4.1f} to {(tenth + 1) / 10:4.1f} {good:5} {bad:7}  {marks}".rstrip()
         )
@@ -106,18 +109,20 @@ def histogram(values: dict[str, float], planted: set[str]) -> str:
 
 def area_under_roc(good: np.ndarray[Any, Any], bad: np.ndarray[Any, Any]) -> float:
     """Return how often a good one has the higher score, of all pairs of a good one and a bad one; a tie is half."""
-    higher, equal = good[:, None] > bad, good[:, None] == bad
+    higher = good[:, None] > bad
+    equal = good[:, None] == bad
     return float((higher + equal / 2).mean())
 
 
 def threshold(scores: np.ndarray[Any, Any]) -> float:
     """Return three times the usual spread below the middle: where most are good, few good ones lie below it.
 
-    The middle is the median, and the spread 1.4826 times the median distance from it, which is the
-    standard deviation of a normal distribution; bad ones far below hardly move either.
+    The middle is the median, and the spread is taken from the median distance from it: bad ones far
+    below hardly move either.
     """
     middle = np.median(scores)
-    return round(float(middle - 3 * 1.4826 * np.median(abs(scores - middle))), 2)
+    spread = DEVIATION_BY_MEDIAN_DISTANCE * np.median(abs(scores - middle))
+    return round(float(middle - 3 * spread), 2)
 
 
 def keys(folder: Path) -> set[str]:
@@ -134,9 +139,9 @@ def contents(path: Path) -> Iterator[tuple[str, bytes, str]]:
 
 
 def _no_two_alike(drawn: list[Scene], number: int, rng: random.Random) -> list[int]:
-    """Choose scenes of which no two mean the same."""
+    """Choose ``number`` scenes of which no two mean the same; return their indexes."""
     chosen: dict[Scene, int] = {}
-    for place in rng.sample(range(len(drawn)), len(drawn)):
+    for index in rng.sample(range(len(drawn)), len(drawn)):
         if len(chosen) < number:
-            chosen.setdefault(drawn[place], place)
+            chosen.setdefault(drawn[index], index)
     return list(chosen.values())

@@ -27,8 +27,8 @@ def write_clip(
         model = open_clip.model.CLIP(
             **{name: config[name] for name in ("embed_dim", "vision_cfg", "text_cfg")}
         )
-        described = {"model_cfg": config, "preprocess_cfg": {}}
-        (folder / "open_clip_config.json").write_text(json.dumps(described))
+        description = {"model_cfg": config, "preprocess_cfg": {}}
+        (folder / "open_clip_config.json").write_text(json.dumps(description))
         part = folder / "weights.part"
         torch.save(model.state_dict(), part)
         part.replace(folder / "open_clip_pytorch_model.bin")

@@ -1,4 +1,4 @@
-"""What hangs: the stacks of a process and of all that it started, and their end."""
+"""For a command that hangs: prints the stacks of a process and of all that it started, and kills them."""
 
 import contextlib
 import shutil
@@ -9,18 +9,19 @@ from typing import TextIO
 
 import psutil
 
-# Seconds for one process.
+# Seconds for py-spy at one process, and for all processes to end.
 _PATIENCE = 30.0
 
 
 def print_stacks(process: psutil.Process, to: TextIO) -> None:
     """Print the stacks of a process and of all below it: of Python's threads, by py-spy; of others the command."""
     tool = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or "py-spy"
-    for each in family(process):
+    for member in with_descendants(process):
         try:
-            print(f"\n== process {each.pid}: {' '.join(each.cmdline())[:200]}", file=to, flush=True)
-            if "python" in Path(each.exe()).name:
-                dump = [tool, "dump", "--nonblocking", "--pid", str(each.pid)]
+            command = " ".join(member.cmdline())
+            print(f"\n== process {member.pid}: {command[:200]}", file=to, flush=True)
+            if "python" in Path(member.exe()).name:
+                dump = [tool, "dump", "--nonblocking", "--pid", str(member.pid)]
                 done = subprocess.run(
                     dump, capture_output=True, text=True, timeout=_PATIENCE, check=False
                 )
@@ -31,15 +32,15 @@ def print_stacks(process: psutil.Process, to: TextIO) -> None:
 
 def end(process: psutil.Process) -> None:
     """Kill a process and all below it, whatever groups they have."""
-    found = family(process)
-    for each in found:
+    processes = with_descendants(process)
+    for member in processes:
         with contextlib.suppress(psutil.Error):
-            each.kill()
-    # The first belongs to its parent.
-    psutil.wait_procs(found[1:], timeout=_PATIENCE)
+            member.kill()
+    # The caller started the first, and waits for it.
+    psutil.wait_procs(processes[1:], timeout=_PATIENCE)
 
 
-def family(process: psutil.Process) -> list[psutil.Process]:
+def with_descendants(process: psutil.Process) -> list[psutil.Process]:
     """Return a process and all below it."""
     try:
         return [process, *process.children(recursive=True)]

@@ -278,8 +278,8 @@ def test_the_status_of_a_run_is_read_without_its_lock(s3, capsys):
 _KILLED_IN_FIRST_PASS = """
 import os, signal, sys
 from wdsflow.cli.main import main
-from wdsflow.packing.rows.read_rows import Rows
-Rows.read = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+from wdsflow.packing.rows.pack_planner import PackPlanner
+PackPlanner.read = lambda self: os.kill(os.getpid(), signal.SIGKILL)
 main(sys.argv[1:])
 """
 

@@ -114,7 +114,7 @@ def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
 
 def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Path):
     """The pieces of a shard that was cut at the border of a sample."""
-    from wdsflow.filtering.ledger.ledger import read_scored
+    from wdsflow.filtering.ledger.read_ledger import read_scored
     from wdsflow.filtering.shard.shard_outputs import kept_pieces
     from wdsflow.records.run_folder import ShardRecord
     from wdsflow.shards.shard_identity import input_identity

@@ -644,13 +644,13 @@ DECODER = """
 import json, sys
 from pathlib import Path
 from wdsflow.filtering.ledger.embeddings import reuse_of, stored_embeddings
-from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import named
 from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.records.run_folder import ShardRecord
-from wdsflow.filtering.ledger.sample_table import Row
+from wdsflow.filtering.ledger.sample_table import LedgerRow
 from wdsflow.stages.scores.sample_view import View
 
 ledger, shard, image, *scores = sys.argv[1:]
@@ -660,10 +660,10 @@ record = ShardRecord(0, shard, "0.tar", "", input_identity(named(shard)))
 with ShardEmbeddings(stored=stored_embeddings(plan.models, (), record, reuse)) as embeddings:
     view = View({"jpg": Path(image).read_bytes(), "txt": b"a red cat"})
     requests = [request for score in plan.scores.values() for request in score.requests(view)]
-    found = [embeddings.find(Row(0, "000", 0, 0), request) for request in requests]
+    found = [embeddings.find(LedgerRow(0, "000", 0, 0), request) for request in requests]
     other = View({"jpg": b"", "txt": b"a caption that no sample has"})
     (_, text) = plan.scores[next(iter(plan.scores))].requests(other)
-    assert embeddings.find(Row(0, "000", 0, 0), text) is None
+    assert embeddings.find(LedgerRow(0, "000", 0, 0), text) is None
     tokens = text.make()
 heavy = {"torch", "open_clip", "transformers"} & set(sys.modules)
 print(json.dumps([[each is not None for each in found], len(tokens), sorted(heavy)]))

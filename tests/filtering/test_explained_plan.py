@@ -10,12 +10,14 @@ from tests.filtering.drawn_predicates import SCORES
 from tests.golden_file import check_text
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards
+from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import steps_of
 from wdsflow.filtering.deciding.decider import Decider
-from wdsflow.filtering.explained_plan import explain, pilot_of, sql_of
-from wdsflow.filtering.ledger.ledger import score_columns
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.explained_plan import explain
+from wdsflow.filtering.ledger.column_names import score_columns
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
+from wdsflow.filtering.pilot import pilot_of
 from wdsflow.filtering.pilot_run import explain_plan
 from wdsflow.filtering.predicates.catalog import parse
 
@@ -35,13 +37,13 @@ PREDICATES = [
 @pytest.mark.parametrize("number", range(len(PREDICATES)))
 def test_a_plan_is_explained_so(number):
     expression = parse(PREDICATES[number], SCORES)
-    samples = SampleTable(Row(at, str(at), 0, 512) for at in range(40))
+    samples = SampleTable(LedgerRow(at, str(at), 0, 512) for at in range(40))
     for call in expression.scores:
         samples.columns[call] = {at: value_of(call, at) for at in range(40)}
     pilot = pilot_of(
         expression, samples, {call: 0.3 ** (at + 1) for at, call in enumerate(expression.scores)}
     )
-    query = sql_of(
+    query = ledger_query(
         expression,
         "kept/.wdsflow/ledger/*.parquet",
         score_columns(expression.scores, []),

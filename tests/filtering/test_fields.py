@@ -10,7 +10,8 @@ from tests.filtering.shards import picture
 from tests.shards.archives import tar_bytes
 from tests.shards.tars import MemorySource
 from wdsflow.filtering.deciding.score_values import guarded
-from wdsflow.filtering.samples import Views, method_of
+from wdsflow.filtering.samples.shard_view import method_of
+from wdsflow.filtering.samples.views import Views
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.stages.scores import SCORES, View, ViewOptions, make_score
 from wdsflow.stages.scores.base import HeaderScore, TextScore

@@ -17,7 +17,7 @@ from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.expression import Expression
 from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.deciding.sample_outcomes import set_outcomes
-from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.stages.scores import all_scores

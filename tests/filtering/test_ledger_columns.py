@@ -6,8 +6,10 @@ import pytest
 from wdsflow.expressions.ledger_sql import NUMBER, with_number
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.shares import ranked_number
-from wdsflow.filtering.ledger.ledger import column_of, names_in_file, read_ledger, write_ledger
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.column_names import column_of, names_in_file
+from wdsflow.filtering.ledger.read_ledger import read_ledger
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
+from wdsflow.filtering.ledger.write_ledger import write_ledger
 
 ABOUT = {
     "recipe": {"resize": ""},
@@ -31,7 +33,7 @@ class Number:
 
 def written(path, values: dict[str, float]) -> SampleTable:
     """Write a ledger of one sample with these scores; return its table."""
-    samples = SampleTable([Row(0, "k", 0, 512)])
+    samples = SampleTable([LedgerRow(0, "k", 0, 512)])
     calls = [ScoreCall(name, ()) for name in values]
     for call in calls:
         samples.columns[call][0] = values[call.name]

@@ -14,7 +14,7 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import steps_of
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.deciding.row_values import results
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import Unknown
 
@@ -23,7 +23,7 @@ FAILED = Unknown("truncated", "ends at byte 9")
 
 def table_of(*samples: dict[Any, Any]) -> SampleTable:
     """Return samples with these values, by score or by its name."""
-    table = SampleTable(Row(number, "k", 0, 512) for number in range(len(samples)))
+    table = SampleTable(LedgerRow(number, "k", 0, 512) for number in range(len(samples)))
     for number, scores in enumerate(samples):
         for name, value in scores.items():
             table.columns[ScoreCall(name) if isinstance(name, str) else name][number] = value
@@ -201,7 +201,7 @@ def test_cheap_scores_come_first_and_none_after_the_decision():
     answers = {0: known, 1: {**known, "width": 1}, 2: {**known, "words_in_caption": 10}}
     asked = []
 
-    def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
+    def compute(call: ScoreCall, rows: Sequence[LedgerRow]) -> None:
         for row in rows:
             asked.append((row.number, str(call)))
             table.columns[call][row.number] = answers[row.number][str(call)]
@@ -234,7 +234,7 @@ def test_what_is_computed_step_by_step_decides_as_all_scores_at_once(text, sampl
         )
     )
 
-    def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
+    def compute(call: ScoreCall, rows: Sequence[LedgerRow]) -> None:
         for row in rows:
             assert row.number not in stepwise.columns[call]
             stepwise.columns[call][row.number] = samples[row.number][call]

@@ -18,7 +18,7 @@ from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.deciding.sample_outcomes import set_outcomes
-from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.recipe.recipe import canonical_recipe
 from wdsflow.stages.scores import Score, Tier, View, all_scores
 

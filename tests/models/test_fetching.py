@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from wdsflow.models.fetching import fetching, silence
+from wdsflow.models.fetching import connection_fault, fetching
 from wdsflow.models.loaded import ModelError
 from wdsflow.models.processes import ModelProcesses
 from wdsflow.stages.scores.model.clip.clip_similarity import ClipSimilarity
@@ -99,12 +99,12 @@ def test_what_the_cache_holds_is_used_without_a_hub(tmp_path, monkeypatch, caplo
 def test_a_proxy_is_asked_in_place_of_the_hub_behind_it(monkeypatch, closed):
     with socket.create_server(("127.0.0.1", 0)) as server:
         here = f"http://127.0.0.1:{server.getsockname()[1]}"
-        assert silence(here, 10) == ""
-        assert "refused" in silence(closed, 10)
+        assert connection_fault(here, 10) == ""
+        assert "refused" in connection_fault(closed, 10)
         monkeypatch.setenv("http_proxy", here)
-        assert silence("http://hub.invalid", 10) == ""
+        assert connection_fault("http://hub.invalid", 10) == ""
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        assert "refused" in silence(closed, 10)
+        assert "refused" in connection_fault(closed, 10)
 
 
 @needs_models

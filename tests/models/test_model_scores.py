@@ -24,7 +24,7 @@ from tests.filtering.shards import digests, write_shards
 from tests.models import own
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
-from wdsflow.filtering.deciding.broken_scores import MOST
+from wdsflow.filtering.deciding.broken_scores import FIRST_SAMPLES
 from wdsflow.memory.batching.attempt import POISONED, Failure
 from wdsflow.models.loaded import LoadedModels, ModelError
 from wdsflow.models.processes import ModelProcesses
@@ -106,14 +106,15 @@ def test_running_out_of_memory_costs_only_what_does_not_fit_alone(lengths, most)
 
 def test_a_score_that_works_for_one_sample_is_not_called_broken_by_many_others(tmp_path):
     source = captioned(
-        tmp_path / "0.tar", ["a caption", *(f"hostile {number}" for number in range(MOST + 20))]
+        tmp_path / "0.tar",
+        ["a caption", *(f"hostile {number}" for number in range(FIRST_SAMPLES + 20))],
     )
     report = filter_shards(
         source, tmp_path / "out", Recipe(where='brittle(fails="hostile") >= 1'), HERE
     )
     assert (report.total("kept"), report.merged("quarantined")) == (
         1,
-        {"raised-ValueError": MOST + 20},
+        {"raised-ValueError": FIRST_SAMPLES + 20},
     )
 
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.page.choices import choice
 from wdsflow.filtering.page.edges import codes_of, edges_of
-from wdsflow.filtering.page.near_pictures import near_samples
+from wdsflow.filtering.page.near_samples import near_samples
 from wdsflow.filtering.page.predicate_parts import Limit, PredicateParts, parts_of
 from wdsflow.filtering.page.row_results import results_of, twins_of
-from wdsflow.filtering.page.sliders import for_script, slider
+from wdsflow.filtering.page.sliders import SliderPicture, for_script, slider
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown
 from wdsflow.stages.scores import all_scores
@@ -162,7 +162,7 @@ def script_of(
     found = slider(values, BLUR, start, scores=scores, unknown_keeps=keeps)
     if found is None:
         return None
-    script = for_script(found, start, [(0, 7, 2.0)])
+    script = for_script(found, start, [SliderPicture(row=0, picture=7, value=2.0)])
     kind = np.uint8 if script["bits"] == 8 else np.uint16
 
     def read(text: str | None) -> Any:
@@ -210,8 +210,8 @@ def test_codes_take_a_byte_if_they_fit_and_many_codes_have_few_edges(samples, sc
 
 
 def test_twins_are_counted_by_shard_and_only_neighbours_follow_each_other():
-    def row(number: int, key: str, trouble: str = "") -> Row:
-        made = Row(number, key, 0, 0)
+    def row(number: int, key: str, trouble: str = "") -> LedgerRow:
+        made = LedgerRow(number, key, 0, 0)
         made.trouble = trouble
         return made
 
@@ -245,7 +245,7 @@ def test_results_of_other_terms_are_false_first_then_not_computed_then_unknown()
         {BLUR: Unknown("x")},
         {BLUR: Unknown("x"), WIDTH: 9},
     ]
-    samples = SampleTable(Row(number, "", 0, 0) for number in range(len(values)))
+    samples = SampleTable(LedgerRow(number, "", 0, 0) for number in range(len(values)))
     for row, each in zip(samples.rows, values, strict=True):
         for call, value in each.items():
             samples.columns[call][row.number] = value

@@ -313,7 +313,7 @@ def test_energon_itself_takes_captions_from_json_as_the_advice_says(
     (advice,) = (
         each
         for each in check(folder, ["energon"], level="full").advice
-        if "dataset.yaml" in each.does
+        if "dataset.yaml" in each.action
     )
 
     write_index("energon", folder)

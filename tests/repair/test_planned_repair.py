@@ -132,7 +132,7 @@ def test_an_encoding_that_is_guessed_is_named_as_a_guess(encoding: str, says: st
         tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", caption)]
     )
     plan = plan_repair(urls)
-    assert [step.does for step in plan.steps()] == [says]
+    assert [step.action for step in plan.steps()] == [says]
     assert f"  step: 12 x {says}" in list(repair_shards(urls, tmp_path / "out", plan=plan).lines())
 
 
@@ -178,7 +178,9 @@ def test_captions_in_json_take_the_place_of_empty_ones(empty: bytes, tmp_path: P
     report = repair_shards(urls, tmp_path / "out", plan=plan)
     assert (report.difference, report.merged("applied")) == ("", {"--caption json:meta.caption": 6})
     advice = check(urls, jobs=1).advice[0]
-    assert advice.does == "write txt from json:meta.caption (captions without text: now 6, then 0)"
+    assert (
+        advice.action == "write txt from json:meta.caption (captions without text: now 6, then 0)"
+    )
     assert (advice.usable, advice.safe) == (None, True)
     assert advice.command.endswith(" --caption json:meta.caption")
 

@@ -29,8 +29,9 @@ from wdsflow.training.feed.epoch.stream import Stream, mixed
 from wdsflow.training.feed.memory_shares import TooLittleFeedMemory, shares
 from wdsflow.training.feed.resume import epoch_counter
 from wdsflow.training.feed.resume.epoch_counter import EpochCounter
-from wdsflow.training.orders.balanced import BalancedOrder, MixedSource
+from wdsflow.training.orders.balanced import BalancedOrder
 from wdsflow.training.orders.merged import shares_of
+from wdsflow.training.orders.mixed_streams import MixedSource
 from wdsflow.training.orders.openclip import (
     EvaluationOrder,
     OpenClipOrder,

@@ -6,7 +6,8 @@ import pytest
 from tests.shards.cache.minimum import downloads_by_recency, fewest_downloads
 from wdsflow.shards.cache.policy import NEVER, CachedShard, next_uses, victims
 from wdsflow.shards.shard import Shard
-from wdsflow.training.orders.balanced import BalancedOrder, MixedSource
+from wdsflow.training.orders.balanced import BalancedOrder
+from wdsflow.training.orders.mixed_streams import MixedSource
 from wdsflow.training.orders.openclip import OpenClipOrder, ResampledOrder, Workload
 from wdsflow.training.orders.order import EpochPosition, Order
 from wdsflow.training.ranks import JobRank
@@ -21,7 +22,7 @@ def read_by(order: BalancedOrder, epoch: int) -> list[Shard]:
     opened: dict[Shard, None] = {}
     for step in order.steps(epoch, EpochPosition()):
         for run in step.runs:
-            for _, _, shard in order._shards_of_run(epoch, run):
+            for _, _, shard in order.mixed.shards_of_run(epoch, run):
                 opened.setdefault(shard)
     return list(opened)
 

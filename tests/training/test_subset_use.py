@@ -93,7 +93,7 @@ def test_a_dry_run_reports_on_the_subset(here):
 WRONG = {
     "no predicate": (("--ledger", "scored"), "--ledger needs --where"),
     "no ledger": (("--where", "width > 50"), "--where needs --ledger"),
-    "no such folder": (("--ledger", "measure", "--where", "width > 50"), "score has no ledgers"),
+    "no such folder": (("--ledger", "measure", "--where", "width > 50"), "measure has no ledgers"),
     "a score that is not there": (
         ("--ledger", "scored", "--where", "min_side > 30"),
         "scored has no min_side",
@@ -156,7 +156,7 @@ def test_ledgers_of_samples_that_stages_changed_are_refused_with_the_cut_that_wr
     assert "was measured with stages, which change samples" in done.err
     (cut,) = done.commands
     assert pasted(cut).status == 0
-    assert len(list((here / "staged-cut").glob("*.tar"))) == 4
+    assert len(list((here / "staged-kept").glob("*.tar"))) == 4
 
 
 def test_a_wrong_predicate_is_shown_with_its_place(here):

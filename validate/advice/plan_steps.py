@@ -6,9 +6,9 @@ from itertools import islice
 
 from wdsflow.readers.base import KEY, URL, Reader
 from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.scan.caption_names import other_caption_names
 from wdsflow.scan.content.caption_encoding import EncodingGuess
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.naming import other_caption_names
 from wdsflow.scan.shapes import Part, Shape
 from wdsflow.scan.statuses import OK
 from wdsflow.shards.caption_field import CaptionField

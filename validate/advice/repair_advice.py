@@ -17,6 +17,7 @@ from ..rules.kit.shape_edits import is_known
 from ..verdicts.judge import judge
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import short_title
+from .promise import promise
 from .repair_choice import PlannedRepair, choose_loss, choose_repair, cost_text, is_better, is_worse
 from .repair_forecast import RepairForecast
 
@@ -125,18 +126,18 @@ def _for_some_readers(
         if repair is None:
             continue
         of_reader = replace(context, verdicts=[context.verdicts[index]])
-        advice = _advice(of_reader, alone, [before[index]], repair)
-        by_plan.setdefault(repair.plan, []).extend(advice)
-    for plan, same in by_plan.items():
-        titles = list(dict.fromkeys(advice.title for advice in same))
+        advice_of_reader = _advice(of_reader, alone, [before[index]], repair)
+        by_plan.setdefault(repair.plan, []).extend(advice_of_reader)
+    for plan, advice_of_plan in by_plan.items():
+        titles = list(dict.fromkeys(advice.title for advice in advice_of_plan))
         remarks = [f"for {listed(titles)} alone"]
         price = cost_text(before, forecast.verdicts(plan))
         if price:
             remarks.append(f"although {price}")
-        for each in same:
-            does = ", ".join([each.does, *remarks])
+        for advice in advice_of_plan:
+            action = ", ".join([advice.action, *remarks])
             # Without options, the repair that is planned for OpenCLIP would be made.
-            yield replace(each, does=does, options=plan.options(), safe=False)
+            yield replace(advice, action=action, options=plan.options(), safe=False)
 
 
 def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | None:
@@ -150,32 +151,12 @@ def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | N
     return None
 
 
-def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact: bool) -> Advice:
-    """Return advice with the number of samples that it promises for a reader.
-
-    ``samples``: how many there are after the change, if that is another number.
-    """
-    title = short_title(verdict.title)
-    gained = usable - verdict.usable
-    is_exact = verdict.exact and exact
-    return Advice(
-        gained,
-        does,
-        verdict.reader,
-        title,
-        usable,
-        verdict.usable,
-        samples or verdict.samples,
-        is_exact,
-    )
-
-
 def _advice(
     context: Context, forecast: RepairForecast, before: Sequence[Verdict], repair: PlannedRepair
 ) -> Iterator[Advice]:
     """Yield a repair for each reader that gains by it; ``before``: the verdicts on the shards as they are."""
     plan = repair.plan
-    does = _description(forecast, plan)
+    action = _description(forecast, plan)
     options = _options(forecast, plan)
     exact = is_known(forecast.repaired(plan).shards)
     fills_captions = forecast.empty_captions(plan) < forecast.empty_captions()
@@ -186,10 +167,10 @@ def _advice(
             continue
         if not is_better([then], [before[index]]):
             if fills_captions and verdict.pairs_with == "caption":
-                yield Advice(0, does, verdict.reader, options=options, safe=not plan.loses)
+                yield Advice(0, action, verdict.reader, options=options, safe=not plan.loses)
             continue
         samples = verdict.samples if plan.loses else max(then.samples, then.usable)
-        advice = promise(verdict, does, then.usable, samples=samples, exact=exact)
+        advice = promise(verdict, action, then.usable, samples=samples, exact=exact)
         usable = then.usable if repair.is_known else None
         yield replace(advice, usable=usable, options=options, safe=not plan.loses)
 
@@ -213,7 +194,7 @@ def _is_default(forecast: RepairForecast, plan: RepairPlan) -> bool:
 
 def _description(forecast: RepairForecast, plan: RepairPlan) -> str:
     """Return in one line what a repair does to these shards."""
-    steps = [escape(step.does, 100) for step in plan.steps()]
+    steps = [escape(step.action, 100) for step in plan.steps()]
     if plan.drop_bad:
         lossless = forecast.repaired(replace(plan, drop_bad=False))
         left_out = lossless.samples - forecast.repaired(plan).samples
@@ -253,5 +234,5 @@ def why_no_repair(verdict: Verdict) -> Advice:
     reason = max(verdict.reasons, key=lambda reason: reason.count)
     remedy = _AT_THE_SOURCE.get(reason.slug, "write them again at the source")
     title = short_title(verdict.title)
-    does = f"no repair brings {title} more samples ({reason.message}): {remedy}"
-    return Advice(0, does, verdict.reader)
+    action = f"no repair brings {title} more samples ({reason.message}): {remedy}"
+    return Advice(0, action, verdict.reader)

@@ -13,13 +13,13 @@ def settle(
     findings: Sequence[Finding], advice: Sequence[Advice], invocation: Invocation
 ) -> tuple[list[Finding], list[Advice]]:
     """Write the commands of findings and advice: each can be pasted, alone or after the others, into a new folder."""
-    commands = _Commands(invocation)
+    commands = _PasteableCommands(invocation)
     settled_findings = [commands.of_finding(finding) for finding in findings]
     settled_advice = [commands.of_advice(item) for item in advice]
     return settled_findings, settled_advice
 
 
-class _Commands:
+class _PasteableCommands:
     """Commands to paste; equal ones write to the same folder, others to different ones."""
 
     def __init__(self, invocation: Invocation) -> None:

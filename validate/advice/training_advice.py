@@ -46,8 +46,8 @@ def advise_training(context: Context) -> list[Advice]:
         for setting in _settings(context, context.arguments, expected):
             flags = tried.complete(setting.flags)
             if flags is not None:
-                does = f"train with {command(flags)}: {setting.effect}"
-                advice.append(Advice(setting.regains, does, expected.reader, flags=flags))
+                action = f"train with {command(flags)}: {setting.effect}"
+                advice.append(Advice(setting.regains, action, expected.reader, flags=flags))
     return advice
 
 
@@ -87,8 +87,8 @@ def _for_defaults(evidence: Evidence, reader: Reader, usable: int) -> Advice | N
     flags = next(working_settings(evidence, reader, arguments, usable), None)
     if flags is None:
         return None
-    does = f"with OpenCLIP's default of {arguments.workers} workers{fails}: train with {command(flags)}"
-    return Advice(0, does, reader.name, flags=flags)
+    action = f"with OpenCLIP's default of {arguments.workers} workers{fails}: train with {command(flags)}"
+    return Advice(0, action, reader.name, flags=flags)
 
 
 def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Iterator[_Setting]:

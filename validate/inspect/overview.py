@@ -15,8 +15,8 @@ from wdsflow.scan.evidence import (
     Tally,
 )
 from wdsflow.scan.layouts import SetLayout, layout_of
-from wdsflow.scan.naming import TALLIES
 from wdsflow.scan.shapes import Shape
+from wdsflow.scan.tallies import TALLIES
 
 from ..report.as_json import picked
 

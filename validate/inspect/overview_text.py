@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wdsflow.scan.evidence import CaptionFacts, ImageFacts
-from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, place, short, size
 
@@ -55,7 +55,7 @@ def show_samples(url: str, samples: Sequence[ListedSample], console: "Console") 
         if len(texts) > MOST:
             members += f" and {len(texts) - MOST:,} more"
         rows.append((f"{sample.offset:,}", escape(sample.key, 60), members))
-    _table(writer, ("byte", "sample", "fields"), rows, right=1)
+    _table(writer, ("byte", "sample", "fields"), rows, align="><<")
 
 
 def _fields(total: Overview, writer: Writer) -> None:
@@ -65,13 +65,13 @@ def _fields(total: Overview, writer: Writer) -> None:
         rows.append((escape(name, 30), f"{item.count:,}", *sizes))
     if rows:
         writer.blank()
-        _table(writer, ("Field", "members", "bytes", "mean", "largest"), rows)
+        _table(writer, ("Field", "members", "bytes", "mean", "largest"), rows, align="<>>>>")
     shapes = []
     for names, number in total.shapes.items():
         shapes.append((f"{number:,}", " ".join(escape(name, 30) for name in names)))
     if shapes:
         writer.blank()
-        _table(writer, ("Samples", "with these fields"), shapes, right=1)
+        _table(writer, ("Samples", "with these fields"), shapes, align="><")
 
 
 def _sizes(number: int, total: int, largest: int) -> tuple[str, str, str]:
@@ -88,7 +88,7 @@ def _json(total: Overview, writer: Writer) -> None:
         rows.append((escape(name, 24), f"{key.count:,}", f"{key.strings:,}", example))
     if rows:
         writer.blank()
-        _table(writer, ("Json name", "members", "texts", "for example"), rows, left=3)
+        _table(writer, ("Json name", "members", "texts", "for example"), rows, align="<>><")
 
 
 def _images(images: ImageFacts, writer: Writer) -> None:
@@ -112,7 +112,7 @@ def _images(images: ImageFacts, writer: Writer) -> None:
         pixels = f"{1 << power:,} to {2 << power:,}" if power >= 0 else "unknown"
         bar = "#" * max(round(_BAR * number / most), 1)
         rows.append((pixels, f"{number:,}", bar))
-    _table(writer, ("pixels per side", "images", ""), rows, left=2, indent=2, most=99)
+    _table(writer, ("pixels per side", "images", ""), rows, align="<><", indent=2, most=len(rows))
 
 
 def _shares(counts: Mapping[str, int]) -> str:
@@ -159,7 +159,12 @@ def _shards(total: Overview, writer: Writer) -> None:
         numbers = (stored, f"{shard.members:,}", f"{shard.samples:,}")
         rows.append((short(shard.url), *numbers, escape(key, 32), state))
     writer.blank()
-    _table(writer, ("Shard", "size", "members", "samples", "first sample", "stops"), rows, left=4)
+    _table(
+        writer,
+        ("Shard", "size", "members", "samples", "first sample", "stops"),
+        rows,
+        align="<>>><<",
+    )
     if len(total.shards) > MOST:
         writer.line((f"and {how_many(len(total.shards) - MOST, 'more shard')}", "dim"), indent=2)
 
@@ -169,24 +174,18 @@ def _table(
     names: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
-    right: int = 0,
-    left: int = 99,
+    align: str,
     indent: int = 0,
     most: int = MOST,
 ) -> None:
-    """Print columns: the first aligned left (right with ``right=1``), the others right up to column ``left``."""
+    """Print columns; ``align`` has a letter for each: < if its cells are aligned left, > if right."""
     shown = list(rows[:most])
-    widths: list[int] = []
-    to_the_right: list[bool] = []
-    for column in range(len(names)):
-        widths.append(max(len(row[column]) for row in [names, *shown]))
-        to_the_right.append(column < right if right else 0 < column < left)
+    widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
 
     def text(row: Sequence[str]) -> str:
         cells = []
-        for column, cell in enumerate(row):
-            width = widths[column]
-            cells.append(cell.rjust(width) if to_the_right[column] else cell.ljust(width))
+        for cell, side, width in zip(row, align, widths, strict=True):
+            cells.append(f"{cell:{side}{width}}")
         return "  ".join(cells).rstrip()
 
     writer.row(text(names), indent, "bold" if not indent else "dim")

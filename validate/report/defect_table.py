@@ -5,7 +5,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.text.words import how_many, short, size
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ def steps(report: "Report") -> list[NextStep]:
     """Return the steps; a step for several readers appears once, with its gain for each of them."""
     groups: dict[tuple[str, str], list[Advice]] = {}
     for advice in report.advice:
-        groups.setdefault((advice.does, advice.command), []).append(advice)
+        groups.setdefault((advice.action, advice.command), []).append(advice)
     next_steps = []
     for same in groups.values():
         first = same[0]

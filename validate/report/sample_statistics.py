@@ -9,8 +9,8 @@ from itertools import islice
 from wdsflow.images.image_header import read_header
 from wdsflow.pages.histograms import Chart, chart
 from wdsflow.pages.page_samples import PageSample, image_field, samples_of
+from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.naming import caption_name
 from wdsflow.shards.caption_field import LARGEST, caption_of
 from wdsflow.stages.scores.model.clip.clip_words import clip_words
 

@@ -69,23 +69,22 @@ class Truncated(TallyRule):
             return f"{detail} after the end of the archive: all members can be read, but the file is not complete"
         if shard.error:
             return f"{detail} before the first member: nothing can be read; fetch or write it again"
-        where = detail.removeprefix("the file ends inside ")
-        place = f" ({where})" if where not in ("", "a header") else ""
+        cut_member = detail.removeprefix("the file ends inside ")
+        remark = f" ({cut_member})" if cut_member not in ("", "a header") else ""
         read = f"{how_many(shard.members, 'member')} of {how_many(shard.samples, 'sample')} can be read"
         if shard.tally("tar.truncated-data").count:
-            return f"the file ends inside a member's contents{place}: everything after that is missing; {read}"
+            return f"the file ends inside a member's contents{remark}: everything after that is missing; {read}"
         if shard.tally("tar.no-padding").count and not shard.tally("tar.cut-stream").count:
             return (
                 "the file ends inside the padding of its last member, where readers raise an error: no contents are "
                 f"missing, unless members followed; {read}"
             )
         if shard.tally("tar.cut-stream").count:
-            silently = (
-                "" if shard.stop.kind == "error" else ": readers take it for the end, silently"
-            )
-            return f"{detail} at the end of a member{silently}; {read}"
+            if shard.stop.kind == "error":
+                return f"{detail} at the end of a member; {read}"
+            return f"{detail} at the end of a member: readers take it for the end, silently; {read}"
         return (
-            f"the file ends inside a header{place}: readers take it for the end, silently; {read}"
+            f"the file ends inside a header{remark}: readers take it for the end, silently; {read}"
         )
 
 
@@ -266,11 +265,9 @@ class EmptyShard(TallyRule):
         return Tally() if shard.has_samples or shard.error else Tally(1)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        return (
-            "warning"
-            if context.evidence.samples and not context.ends(shard, "no-index")
-            else "error"
-        )
+        if not context.evidence.samples or context.ends(shard, "no-index"):
+            return "error"
+        return "warning"
 
 
 class NoEndBlocks(TallyRule):

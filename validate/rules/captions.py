@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from wdsflow.readers.base import split_keys
+from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import ShardEvidence, Tally
-from wdsflow.scan.naming import caption_name
 from wdsflow.scan.shapes import ShapeCount
 from wdsflow.scan.statuses import BLANK, EMPTY, NO_CAPTION, NOT_UTF8
 from wdsflow.text.shell import escape

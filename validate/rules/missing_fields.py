@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 from wdsflow.readers.wanted_fields import extension_of
+from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.layouts import layout_of
-from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
+from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
@@ -100,32 +101,39 @@ class PartialLoss(Rule):
     instead: ClassVar[bool]
 
     def check(self, context: Context) -> Iterator[Finding]:
-        # Of readers for which the same samples miss the same fields, one finding.
-        rows: dict[tuple[object, ...], list[_Incomplete]] = {}
-        totals: Counter[str] = Counter()
+        # Readers for which the same samples miss the same fields share a finding.
+        groups: dict[tuple[object, ...], list[_Incomplete]] = {}
+        # Samples that each reader loses.
+        losses: Counter[str] = Counter()
         for needs in field_needs(context):
             for samples in incomplete_samples(context, needs):
                 if bool(samples.instead) != self.instead:
                     continue
-                labels = needs.reader.pairs_with == "label"
+                wants_label = needs.reader.pairs_with == "label"
                 shard = samples.shard
-                same = (shard.url, samples.roles, samples.instead, samples.count, labels)
-                rows.setdefault(same, []).append(_Incomplete(needs, samples))
+                group_key = (
+                    shard.url,
+                    samples.roles,
+                    samples.instead,
+                    samples.count,
+                    wants_label,
+                )
+                groups.setdefault(group_key, []).append(_Incomplete(needs, samples))
                 if not any(shard.tally(name).count for name in _HALVING):
-                    totals[needs.reader.name] += samples.count
+                    losses[needs.reader.name] += samples.count
         limit = context.max_loss * context.evidence.samples
         order = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
-        for row in sorted(rows.values(), key=lambda row: order[row[0].samples.shard.url]):
-            is_error = any(totals[item.needs.reader.name] > limit for item in row)
-            yield self._finding(context, row, is_error=is_error)
+        for group in sorted(groups.values(), key=lambda group: order[group[0].samples.shard.url]):
+            is_error = any(losses[item.needs.reader.name] > limit for item in group)
+            yield self._finding(context, group, is_error=is_error)
 
-    def _finding(self, context: Context, row: "list[_Incomplete]", *, is_error: bool) -> Finding:
+    def _finding(self, context: Context, group: "list[_Incomplete]", *, is_error: bool) -> Finding:
         """Return the finding for the same samples of some readers; ``is_error``: one of them loses too many."""
-        names = [item.needs.reader.name for item in row]
-        ended = [item.needs.reader.name for item in row if _ends(context, item)]
-        samples = row[0].samples
+        names = [item.needs.reader.name for item in group]
+        ended = [item.needs.reader.name for item in group if _ends(context, item)]
+        samples = group[0].samples
         return self.finding(
-            _message(row[0]) + _ending(context, names, ended),
+            _message(group[0]) + _ending(context, names, ended),
             names,
             samples.shard,
             samples,

@@ -60,11 +60,7 @@ def sampled_check(
         raise WrongSampling(
             "a check of random samples needs --confidence from 50% to below 100%, and --max-loss above 0"
         )
-    shards = expand_existing(urls, allow_pipe=True)
-    if any(url.is_pipe for url in shards):
-        raise WrongSampling(
-            "random samples cannot be taken from the output of a command: name the shards as files or urls"
-        )
+    shards = _readable_in_parts(urls)
     # Few samples are read, so that each can be decoded.
     level: Level = "full" if options.level == "auto" else options.level
     readers, plan = readers_of(options, level, shards)
@@ -81,8 +77,11 @@ def sampled_check(
     )
     rng = random.Random(sampled.seed)
     drawn_shards = set[Shard]()
+    # The probability with which a check may come to the wrong outcome.
     error = 1 - confidence
     for look, (draws, may_prove) in enumerate(looks(error, limit), 1):
+        # Of all looks together at most ``error``: 1/2 + 1/6 + 1/12 + ... is 1.
+        may_refute = error / (look * (look + 1))
         drawn = sorted(rng.choices(shards, weights, k=draws - report.draws))
         drawn_shards.update(drawn)
         for sample in _scanned(drawn, rng, plan, options):
@@ -92,11 +91,21 @@ def sampled_check(
         lost = len(report.lost)
         report.draws = draws
         report.drawn_shards = len(drawn_shards)
-        report.outcome = decide(lost, draws, limit, may_prove, error / (look * (look + 1)))
+        report.outcome = decide(lost, draws, limit, may_prove, may_refute)
         report.bound = upper_bound(lost, draws, may_prove) if may_prove else 1.0
         if report.outcome != "undecided":
             break
     return report
+
+
+def _readable_in_parts(urls: str | Sequence[str]) -> list[Shard]:
+    """Return the shards of a check. Raises WrongSampling if a sample of one cannot be read alone."""
+    shards = expand_existing(urls, allow_pipe=True)
+    if any(url.is_pipe for url in shards):
+        raise WrongSampling(
+            "random samples cannot be taken from the output of a command: name the shards as files or urls"
+        )
+    return shards
 
 
 def scan_drawn(url: Shard, options: ScanOptions, *, position: float) -> ShardEvidence:

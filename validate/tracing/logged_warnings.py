@@ -25,7 +25,7 @@ def counting_warnings(run: TraceRun, thread: threading.Thread) -> Iterator[None]
         line: str | None = None,
     ) -> None:
         if threading.current_thread() is thread:
-            run.stages[run.owner].log(f"{category.__name__}: {message}")
+            run.stages[run.running].log(f"{category.__name__}: {message}")
         show_before(message, category, filename, lineno, file, line)
 
     root = logging.getLogger()
@@ -55,4 +55,4 @@ class _StageHandler(logging.Handler):
             message = record.getMessage()
         except Exception:  # noqa: BLE001 - a log call with wrong arguments must not end a run
             message = str(record.msg)
-        self.run.stages[self.run.owner].log(message)
+        self.run.stages[self.run.running].log(message)

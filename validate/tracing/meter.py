@@ -63,14 +63,14 @@ class Meter(Iterator[object]):
 
     def _input_ends(self) -> bool:
         reason = self.run.input_ends(self.index)
-        self.run.reason = self.run.reason or reason
+        self.run.end_reason = self.run.end_reason or reason
         return bool(reason)
 
     def _end(self) -> NoReturn:
         self.ended = self.stage.ended = True
         self.polls += 1
         if self.polls > MAX_POLLS:
-            self.run.reason = "asks-ended-source"
+            self.run.end_reason = "asks-ended-source"
             self.run.endless_at = self.index + 1
             self.run.refuse()
         raise StopIteration
@@ -82,7 +82,9 @@ class Meter(Iterator[object]):
         stage.out += 1
         if isinstance(item, dict):
             self._look_at_dict(item)
-        elif isinstance(item, str) and self.index < run.first and run.names_shard(item):
+        elif (
+            isinstance(item, str) and self.index < run.first_with_samples and run.names_shard(item)
+        ):
             stage.kind = stage.kind or "shard"
             stage.shard = escape(item)
         else:
@@ -90,10 +92,10 @@ class Meter(Iterator[object]):
         if stage.kind == "batch":
             stage.rows += run.samples_in(self.index, item)
         elif stage.kind == "sample":
-            run.first = min(run.first, self.index)
-        if self.index == 0 and run.unread:
+            run.first_with_samples = min(run.first_with_samples, self.index)
+        if self.index == 0 and run.unread_shards:
             url = item.get("url") if isinstance(item, dict) else item
-            run.unread.discard(str(url))
+            run.unread_shards.discard(str(url))
 
     def _look_at_dict(self, item: dict[object, object]) -> None:
         """Set what a dict shows: its kind, its key and shard, its fields."""

@@ -24,7 +24,7 @@ from .pipeline_stages import (
 )
 from .stage_handlers import Note, with_handler
 
-# Puts calls in the place of all stages.
+# Makes a pipeline in which these calls take the place of all stages.
 Assemble = Callable[["Sequence[Call]"], Iterable[object]]
 # Iterates over a DataLoader.
 RunLoader = Callable[[TorchLoader], Iterable[object]]

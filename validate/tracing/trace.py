@@ -112,7 +112,7 @@ def _observe(run: TraceRun) -> Trace:
             thread.join(run.seconds + _GRACE)
             # Slow closing does not affect the verdict.
             if thread.is_alive() and not endings:
-                run.blocked = (run.owner, time.monotonic() - run.since)
+                run.blocked = (run.running, time.monotonic() - run.running_since)
                 _raise_in(thread)
                 thread.join(_GRACE)
         finally:
@@ -138,7 +138,7 @@ def _run_stages(run: TraceRun, meters: list[Meter]) -> TraceEnd:
             meters.append(cast("Meter", metered(run, index)(*inputs)))
         for count, _ in enumerate(meters[-1], 1):
             if count >= run.samples:
-                run.reason = run.reason or "samples"
+                run.end_reason = run.end_reason or "samples"
                 break
     except Stopped:
         pass
@@ -149,7 +149,7 @@ def _run_stages(run: TraceRun, meters: list[Meter]) -> TraceEnd:
     # A later stage swallowed what this one raised.
     if run.raised:
         run.swallowed(*run.raised)
-    return run.reason or "pass"
+    return run.end_reason or "pass"
 
 
 def _close(meters: Sequence[Meter]) -> None:

@@ -40,18 +40,19 @@ class TraceRun:
             for number, step in enumerate(chain.steps, 1)
         ]
         self.stages.append(RunningStage(0, ""))
-        # The stage whose code runs now, and since when.
-        self.owner = -1
-        self.started = self.since = time.monotonic()
-        # When the input ends, so that buffers empty themselves, and when the run ends.
+        # The index of the stage whose code runs now, and since when.
+        self.running = -1
+        self.started = self.running_since = time.monotonic()
+        # When the input ends, so that buffers empty themselves.
         self.input_deadline = self.started + _INPUT_SHARE * seconds
+        # When the run ends.
         self.deadline = self.started + seconds
-        # Shards of a source that draws them.
-        self.unread = set(chain.urls)
-        # The first stage that yields samples.
-        self.first = len(chain.steps)
+        # Of a source that draws shards, those that it has not drawn yet.
+        self.unread_shards = set(chain.urls)
+        # The index of the first stage that yields samples; so far there is none.
+        self.first_with_samples = len(chain.steps)
         # Why the input ended.
-        self.reason: InputEnd = ""
+        self.end_reason: InputEnd = ""
         self.stopping = False
         self.refusals = 0
         # The exception that left a stage last, and this stage.
@@ -66,10 +67,10 @@ class TraceRun:
     def switch(self, owner: int) -> int:
         """Record the time since the last switch and switch to ``owner``; return the previous owner."""
         now = time.monotonic()
-        before = self.owner
-        self.stages[before].seconds += now - self.since
-        self.since = now
-        self.owner = owner
+        before = self.running
+        self.stages[before].seconds += now - self.running_since
+        self.running_since = now
+        self.running = owner
         return before
 
     def begins(self, index: int) -> None:
@@ -88,13 +89,13 @@ class TraceRun:
 
     def input_ends(self, index: int) -> InputEnd:
         """Return why stage ``index`` yields no further item; "" if it continues."""
-        if index == self.first:
+        if index == self.first_with_samples:
             if self.stages[index].out >= self.samples:
                 return "samples"
             if time.monotonic() > self.input_deadline:
                 return "time"
-        has_read_all_shards = bool(self.chain.urls) and not self.unread
-        has_samples = self.first < len(self.chain.steps)
+        has_read_all_shards = bool(self.chain.urls) and not self.unread_shards
+        has_samples = self.first_with_samples < len(self.chain.steps)
         if index == 0 and has_read_all_shards and not has_samples:
             return "pass"
         return ""
@@ -103,7 +104,7 @@ class TraceRun:
         """Raise Stopped when time is up."""
         if self.stopping or time.monotonic() > self.deadline:
             if self.endless_at < 0:
-                self.reason = "time"
+                self.end_reason = "time"
             self.refuse()
 
     def refuse(self) -> NoReturn:

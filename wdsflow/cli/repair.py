@@ -92,7 +92,7 @@ def _with_plan(
     if plan is None:
         plan = plan_repair(urls, readers, allow_pipe=options.allow_pipe)
     for step in plan.steps():
-        print_lines(f"plan: {escape(step.does, 200)}")
+        print_lines(f"plan: {escape(step.action, 200)}")
     if plan.costs:
         look = typed.look("validate", *urls) + "".join(f" --for {name}" for name in readers)
         print(

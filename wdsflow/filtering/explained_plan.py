@@ -1,79 +1,20 @@
-"""The plan of a filter in words: the order of its terms and scores with measured costs, and the same question in SQL."""
+"""The plan of a filter in words: the order of its terms and scores, with measured costs."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
 
-from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.expression import Expression, Term
-from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
-from wdsflow.filtering.deciding.row_values import results
-from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.stages.pipeline import table
 from wdsflow.text.shell import escape
+
+from .pilot import Pilot
 
 # Characters of a term.
 _WIDEST = 60
 _NOT_MEASURED = "not measured"
-
-
-@dataclass(frozen=True)
-class Pilot:
-    """Measurements on some samples, for which every score of a predicate was computed.
-
-    ``seconds`` is the cost of each score per sample. ``passed`` counts the samples that passed
-    exactly these terms, a bit for each term in the order of ``terms``; it determines the exact cost
-    of any order. A sample passes a term that is not false: an unknown term drops no sample.
-    ``unmeasured``: scores that were not computed, as they need a model. ``several``: scores of
-    which some sample has several values. ``stored``: scores that are taken from ledgers.
-    """
-
-    terms: Sequence[Term]
-    seconds: Mapping[ScoreCall, float]
-    passed: Mapping[int, int]
-    unmeasured: frozenset[ScoreCall] = frozenset()
-    several: tuple[ScoreCall, ...] = ()
-    stored: frozenset[ScoreCall] = frozenset()
-
-    @property
-    def samples(self) -> int:
-        """How many samples were measured."""
-        return sum(self.passed.values())
-
-    def reaching(self, terms: Iterable[Term]) -> float:
-        """Return the share of samples that pass all of some terms, and reach the next one."""
-        mask = sum(1 << self.terms.index(term) for term in terms)
-        passed = sum(count for bits, count in self.passed.items() if bits & mask == mask)
-        return passed / max(self.samples, 1)
-
-
-def pilot_of(
-    expression: Expression,
-    samples: SampleTable,
-    seconds: Mapping[ScoreCall, float],
-    unmeasured: Iterable[ScoreCall] = (),
-    stored: frozenset[ScoreCall] = frozenset(),
-) -> Pilot:
-    """Return the measurements, given samples with the values of all measured scores."""
-    bits = [0] * len(samples.rows)
-    for number, term in enumerate(expression.terms):
-        answers = results(Evaluator(replace(expression, terms=(term,))), samples, samples.rows)
-        for index, result in enumerate(answers):
-            if result is not False:
-                bits[index] |= 1 << number
-    several = (
-        call for call in expression.scores if list in set(map(type, samples.columns[call].values()))
-    )
-    return Pilot(
-        expression.terms,
-        dict(seconds),
-        dict(Counter(bits)),
-        frozenset(unmeasured),
-        tuple(several),
-        stored,
-    )
+# The cheapest first.
+_TIERS = ("header", "text", "pixels", "model")
 
 
 def explain(decider: Decider, pilot: Pilot) -> str:
@@ -105,7 +46,7 @@ def explain(decider: Decider, pilot: Pilot) -> str:
         if not pilot.unmeasured.isdisjoint(term.scores):
             cost = passing = _NOT_MEASURED
             at_most = "at most "
-        tier = _dearest(decider.expression, calls)
+        tier = _highest_tier(decider.expression, calls)
         rows.append(
             [str(number), escape(str(term), limit=_WIDEST), names, tier, cost, passing, reaching]
         )
@@ -130,32 +71,13 @@ def _steps(decider: Decider, stored: Collection[ScoreCall]) -> str:
     return "\n".join(lines) if decider.steps else "no score is computed"
 
 
-def sql_of(
-    expression: Expression,
-    ledgers: str,
-    columns: Mapping[ScoreCall, str],
-    *,
-    unknown_keeps: bool,
-    several: Collection[ScoreCall] = (),
-) -> str:
-    """Return the query for the keys of the samples that a predicate keeps, for anybody's DuckDB.
-
-    Args:
-        expression: the predicate.
-        ledgers: the files, such as ``out/.wdsflow/ledger/*.parquet``.
-        columns: the name of each score's column.
-        unknown_keeps: whether samples are kept for which the predicate is unknown.
-        several: the scores of which some sample has several values.
-    """
-    return ledger_query(expression, ledgers, columns, several, unknown_keeps=unknown_keeps)
-
-
-def _dearest(expression: Expression, calls: Collection[ScoreCall]) -> str:
-    order = ("header", "text", "pixels", "model")
+def _highest_tier(expression: Expression, calls: Collection[ScoreCall]) -> str:
+    """Return the most expensive tier of some scores; "-" if there are none."""
     tiers = {expression.facts[call.name].tier for call in calls}
-    return max(
-        tiers, key=lambda tier: order.index(tier) if tier in order else len(order), default="-"
-    )
+    if not tiers:
+        return "-"
+    # Tiers of custom scores are unknown: they may cost anything.
+    return max(tiers, key=lambda tier: _TIERS.index(tier) if tier in _TIERS else len(_TIERS))
 
 
 def _time(seconds: float) -> str:

@@ -6,14 +6,16 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.score_values import guarded, plain_method
 from wdsflow.filtering.deciding.stored_scores import as_scored, stored_scores
-from wdsflow.filtering.ledger.ledger import read_ledger, score_columns
+from wdsflow.filtering.ledger.column_names import score_columns
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.read_ledger import read_ledger
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.joining.join_options import JoinOptions
@@ -29,13 +31,18 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
-from .explained_plan import Pilot, explain, pilot_of, sql_of
+from .explained_plan import explain
 from .inputs.check_inputs import with_captions
 from .joined_samples import JoinedSamples, open_join, with_fields
-from .samples import RejectedSample, ShardView, Views
+from .pilot import Pilot, pilot_of
+from .samples.shard_view import ShardView
+from .samples.staging import RejectedSample
+from .samples.views import Views
 from .shard.same_sample import same_sample
 
-SAMPLES, SHARDS = 500, 4
+# Samples that are measured, of so many shards.
+SAMPLES = 500
+SHARDS = 4
 
 
 def measured(
@@ -96,12 +103,12 @@ def explain_plan(
     plan = plan_of(recipe)
     decider = decider_of(plan)
     assert decider is not None
-    query = sql_of(
+    query = ledger_query(
         decider.expression,
         f"{glob.escape(out)}/.wdsflow/ledger/*.parquet",
         score_columns(plan.kinds, map(str, plan.gathered_calls)),
+        pilot.several,
         unknown_keeps=recipe.unknown == "keep",
-        several=pilot.several,
     )
     return f"{explain(decider, pilot)}\nthe keys of the kept samples, by the ledgers of a run, in any DuckDB:\n{query}"
 
@@ -159,7 +166,7 @@ class _PilotScores:
 
     def _add_sample(self, sample: TarSample, view: ShardView, values: SampleTable) -> None:
         """Add a sample: ``values`` are those of its ledger, and others are computed."""
-        row = Row(len(self.table.rows), sample.key, sample.start, sample.end)
+        row = LedgerRow(len(self.table.rows), sample.key, sample.start, sample.end)
         for call in self._calls:
             score = self._plan.scores[call]
             if call in self._stored and isinstance(score, DatasetScore):

@@ -14,7 +14,7 @@ from .inputs.check_inputs import check_inputs
 from .joined_samples import digest_of
 from .model_precision import with_precision
 from .passes.filter_pass import Pass
-from .passes.pass_engine import joined
+from .passes.pass_engine import connected_cluster
 from .passes.run_pass import run_pass
 from .passes.two_passes import first_pass, refuse_slices, run_first, use_ledgers
 from .run_options import say_all
@@ -64,7 +64,7 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
         computes=bool(missing_scores) or not is_complete(scored, recipe),
         prepare=_prepare,
     )
-    with joined(options) as cluster:
+    with connected_cluster(options) as cluster:
         pass_.cluster = cluster
         return run_pass(pass_)
 

@@ -8,7 +8,7 @@ from .added_scores import with_ledgers
 from .inputs.check_inputs import with_captions
 from .model_precision import with_precision
 from .passes.filter_pass import Pass
-from .passes.pass_engine import joined
+from .passes.pass_engine import connected_cluster
 from .passes.run_pass import run_pass
 from .passes.two_passes import first_pass, refuse_slices, run_first
 from .run_options import say_all
@@ -58,7 +58,7 @@ def score_shards(request: FilterRequest) -> RunReport:
         return run_pass(pass_)
     refuse_slices(options, compares=True)
     # Both passes use one connection to the cluster.
-    with joined(options) as cluster:
+    with connected_cluster(options) as cluster:
         pass_.cluster = cluster
         return run_pass(pass_)
 

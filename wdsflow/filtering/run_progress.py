@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from wdsflow.engines.base import Engine
 from wdsflow.filtering.shard.shard_task import ShardTask
@@ -15,7 +15,8 @@ from wdsflow.shards.source.base import file_size
 # Seconds between two looks at the workers.
 _PAUSE = 0.25
 # A few samples in a moment are no measurement: they include the start of decoders and models.
-_SECONDS, _SAMPLES = 3.0, 10
+_LEAST_SECONDS = 3.0
+_LEAST_SAMPLES = 10
 # Seconds after which even one sample is one.
 _LONG = 10.0
 
@@ -51,7 +52,7 @@ class RunSoFar:
     @property
     def is_measured(self) -> bool:
         """Whether enough samples are done to say how long the others take."""
-        enough = self.measured >= _SECONDS and self.samples >= _SAMPLES
+        enough = self.measured >= _LEAST_SECONDS and self.samples >= _LEAST_SAMPLES
         return self.share > 0 and self.samples > 0 and (enough or self.measured >= _LONG)
 
     @property
@@ -65,6 +66,22 @@ class RunSoFar:
         return None if self.total is None else max(0.0, self.total - self.scoring)
 
 
+class _Finished(NamedTuple):
+    """The shards that are finished. ``weight``: their bytes, or their number."""
+
+    shards: int = 0
+    samples: int = 0
+    weight: int = 0
+
+
+class _Measurement(NamedTuple):
+    """The samples and the share of the work that were done after ``seconds`` of scoring."""
+
+    samples: int = 0
+    share: float = 0.0
+    seconds: float = 0.0
+
+
 class RunWatch:
     """Adds up the finished shards of a pass and the samples of those that are under way."""
 
@@ -75,57 +92,67 @@ class RunWatch:
         activity: str,
         devices: Sequence[str],
     ) -> None:
-        self._engine, self._activity, self._devices = engine, activity, tuple(devices)
+        self._engine = engine
+        self._activity = activity
+        self._devices = tuple(devices)
+        self._first = tasks[0].url
         sizes = {task.name: file_size(task.url) for task in tasks}
-        self._by: Literal["bytes", "shards"] = "bytes" if all(sizes.values()) else "shards"
-        self._weights = sizes if all(sizes.values()) else dict.fromkeys(sizes, 1)
-        self._all, self._first = sum(self._weights.values()), tasks[0].url
-        # Shards, samples, weight.
-        self._finished = 0, 0, 0
-        self._began = self._idle = time.monotonic()
+        has_sizes = all(sizes.values())
+        self._by: Literal["bytes", "shards"] = "bytes" if has_sizes else "shards"
+        self._weights = sizes if has_sizes else dict.fromkeys(sizes, 1)
+        self._all_weights = sum(self._weights.values())
+        self._finished = _Finished()
+        self._began = time.monotonic()
+        # The last time at which no sample had begun.
+        self._idle = self._began
         self._scored_since: float | None = None
-        # Samples, shards.
+        self._last = _Measurement()
+        # Samples and finished shards at that time.
         self._counted = 0, 0
-        # Samples, share, seconds that they took.
-        self._last = 0, 0.0, 0.0
 
     def add(self, task: ShardTask, samples: int) -> None:
         """Note that a shard is finished, or given up."""
-        shards, before, weight = self._finished
-        self._finished = shards + 1, before + samples, weight + self._weights[task.name]
+        before = self._finished
+        self._finished = _Finished(
+            before.shards + 1, before.samples + samples, before.weight + self._weights[task.name]
+        )
 
     def look(self) -> RunSoFar:
         """Return how far the pass is now."""
         now = time.monotonic()
-        shards, samples, weight = self._finished
+        finished = self._finished
         under_way = self._engine.under_way()
         if self._scored_since is None:
-            if shards or under_way is None:
+            # Of some engines only the end of shards is known.
+            if finished.shards or under_way is None:
                 self._scored_since = self._began
             elif under_way:
                 self._scored_since = self._idle
         self._idle = now
-        share = float(weight)
+        scoring = 0.0 if self._scored_since is None else now - self._scored_since
+
+        samples = finished.samples
+        weight = float(finished.weight)
         for task, progress in under_way or ():
             samples += progress.samples
-            share += progress.share * self._weights[task.name]
-        scoring = 0.0 if self._scored_since is None else now - self._scored_since
-        # Not while a finished shard is on its way to ``add``.
-        if (samples, shards) > self._counted:
-            self._counted = samples, shards
-            self._last = samples, min(1.0, share / self._all), scoring
+            weight += progress.share * self._weights[task.name]
+        # Otherwise a finished shard is on its way to ``add``.
+        if (samples, finished.shards) > self._counted:
+            self._counted = samples, finished.shards
+            share = min(1.0, weight / self._all_weights)
+            self._last = _Measurement(samples, share, scoring)
         return RunSoFar(
-            self._activity,
-            len(self._weights),
-            shards,
-            self._last[0],
-            self._last[1],
-            self._by,
-            now - self._began,
-            scoring,
-            self._last[2],
-            self._devices,
-            self._first,
+            activity=self._activity,
+            shards=len(self._weights),
+            done=finished.shards,
+            samples=self._last.samples,
+            share=self._last.share,
+            by=self._by,
+            elapsed=now - self._began,
+            scoring=scoring,
+            measured=self._last.seconds,
+            devices=self._devices,
+            first=self._first,
         )
 
 

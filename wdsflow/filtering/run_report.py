@@ -62,35 +62,48 @@ class RunReport(OutputsReport[ShardRecord]):
         or more of the samples (of ``measure_shards``), or the shards had no samples; with the main
         reason and an example.
         """
-        samples, quarantined = self.total("samples"), self.merged("quarantined")
+        samples = self.total("samples")
         if not samples:
-            return (
-                f"no samples: {how_many(len(self.records), 'shard')} read, and none has any"
-                if self.records
-                else ""
-            )
+            if not self.records:
+                return ""
+            return f"no samples: {how_many(len(self.records), 'shard')} read, and none has any"
         if self.tars and not self.total("kept"):
-            lost = Counter(
-                {("dropped", reason): count for reason, count in self.merged("dropped").items()}
-            )
-            lost.update({("quarantined", reason): count for reason, count in quarantined.items()})
-            (kind, reason), count = by_count(lost)[0]
-            by = "by" if kind == "dropped" else "for"
-            return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {self._example(kind, reason)}"
-        if 2 * quarantined.total() >= samples:
-            reason, count = by_count(quarantined)[0]
-            total = quarantined.total()
-            most = f", {count:,} of them" if count < total else ""
-            done = "was quarantined" if self.tars else "cannot be measured"
-            example = self._example("quarantined", reason)
-            return f"half or more {done}: {total:,} of {samples:,} samples{most} for {example}"
-        failed = Counter() if self.tars else self.merged("failed")
-        if failed and 2 * by_count(failed)[0][1] >= samples:
-            reason, count = by_count(failed)[0]
-            return (
-                f"no value for {count:,} of {samples:,} samples: {self._example('failed', reason)}"
-            )
-        return ""
+            return self._nothing_kept(samples)
+        if 2 * self.merged("quarantined").total() >= samples:
+            return self._mostly_quarantined(samples)
+        # A filter does not need the scores of samples that are decided without them.
+        return "" if self.tars else self._mostly_without_value(samples)
+
+    def _nothing_kept(self, samples: int) -> str:
+        """Return the most frequent reason why no sample was kept."""
+        lost: Counter[tuple[str, str]] = Counter()
+        for kind in ("dropped", "quarantined"):
+            for reason, count in self.merged(kind).items():
+                lost[kind, reason] = count
+        (kind, reason), count = by_count(lost)[0]
+        by = "by" if kind == "dropped" else "for"
+        example = self._example(kind, reason)
+        return f"nothing was kept: {count:,} of {samples:,} samples were {kind} {by} {example}"
+
+    def _mostly_quarantined(self, samples: int) -> str:
+        """Return the most frequent reason why half of the samples or more were quarantined."""
+        quarantined = self.merged("quarantined")
+        total = quarantined.total()
+        reason, count = by_count(quarantined)[0]
+        most = f", {count:,} of them" if count < total else ""
+        outcome = "was quarantined" if self.tars else "cannot be measured"
+        example = self._example("quarantined", reason)
+        return f"half or more {outcome}: {total:,} of {samples:,} samples{most} for {example}"
+
+    def _mostly_without_value(self, samples: int) -> str:
+        """Return the score that has no value for half of the samples or more; "" if each has one for more."""
+        failed = self.merged("failed")
+        if not failed:
+            return ""
+        reason, count = by_count(failed)[0]
+        if 2 * count < samples:
+            return ""
+        return f"no value for {count:,} of {samples:,} samples: {self._example('failed', reason)}"
 
     def _example(self, kind: str, reason: str) -> str:
         """Return a reason with its first sample."""

@@ -1,30 +1,17 @@
 """``wdsflow.bounded_map``."""
 
-import functools
 import os
-import pickle
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from wdsflow.memory.sizes import parse_size
-from wdsflow.shards.scratch import make_scratch, remove_scratch
 
-from .arrow_parts import Parts
-from .column_kinds import Dataset, Features, KindError
-from .dataset_work import DatasetWork, SliceSource
 from .errors import FailedRow
-from .map_engine import MapEngine, Result
+from .map_dataset import map_dataset
 from .map_options import MapOptions, OnError, worker_count
-from .messages import packed
-from .result_dataset import to_dataset
-from .row_files import read_rows
-from .row_work import RowSource, RowWork
-from .tables_on_disk import on_disk
-from .worker_pool import WorkerPool
+from .map_rows import check_rows, map_rows
 
 
 class Mapped(NamedTuple):
@@ -86,140 +73,31 @@ def bounded_map(
     if isinstance(remove_columns, str):
         remove_columns = [remove_columns]
     options = MapOptions(
-        fn,
-        parse_size(memory),
-        worker_count(workers),
-        on_error,
-        batch_size,
-        with_indices,
-        fn_kwargs or {},
-        tuple(remove_columns or ()),
+        fn=fn,
+        memory=parse_size(memory),
+        workers=worker_count(workers),
+        on_error=on_error,
+        batch_size=batch_size,
+        with_indices=with_indices,
+        fn_kwargs=fn_kwargs or {},
+        remove_columns=tuple(remove_columns or ()),
     )
     if _is_dataset(dataset):
         target = None if folder is None else Path(folder)
-        rows = _map_dataset(dataset, options, features, target)
+        rows = map_dataset(dataset, options, features, target)
     else:
-        _check_rows(dataset)
+        check_rows(dataset)
         if features is not None or folder is not None:
             raise ValueError(
                 "features and folder are for a datasets.Dataset: the rows of an iterable are not stored"
             )
-        # A wrong fn fails here, not when the rows are iterated over.
-        pool = options.pool(RowWork(**options.work_arguments()))
-        rows = _map_rows(dataset, options, pool)
+        rows = map_rows(dataset, options)
     if on_error == "quarantine":
         return Mapped(rows, options.quarantined)
     return rows
-
-
-def _check_rows(dataset: object) -> None:
-    """Raise ValueError if a value is no iterable of rows."""
-    hint = ""
-    if isinstance(dataset, Mapping):
-        hint = "; map each split by itself"
-    elif isinstance(dataset, Iterable) and not isinstance(dataset, (str, bytes)):
-        return
-    raise ValueError(
-        f"dataset is a datasets.Dataset or an iterable of rows, not {type(dataset).__name__}{hint}"
-    )
 
 
 def _is_dataset(value: object) -> bool:
     # Imported if the argument is a Dataset.
     datasets = sys.modules.get("datasets")
     return datasets is not None and isinstance(value, datasets.Dataset)
-
-
-def _map_rows(rows: Iterable[object], options: MapOptions, pool: WorkerPool) -> Iterator[object]:
-    """Yield the result rows of an iterable."""
-    folder = make_scratch(Path(tempfile.gettempdir()))
-    source = RowSource(rows)
-    try:
-        engine = MapEngine(pool, source, folder, ahead=options.memory // 4)
-        # Ends workers even if a traceback keeps references.
-        with closing(engine.run()) as results:
-            for result in results:
-                if result.failed is not None:
-                    row = functools.partial(pickle.loads, result.batch.rows[0])
-                    options.record_failure(result, row)
-                elif result.path is not None:
-                    yield from read_rows(result.path)
-        source.finish()
-    finally:
-        remove_scratch(folder)
-    options.log_left_out()
-
-
-def _map_dataset(
-    dataset: Dataset, options: MapOptions, features: Features, folder: Path | None
-) -> Dataset:
-    """Return the Dataset of the results, in files of a folder."""
-    removed = list(options.remove_columns)
-    unknown = set(removed) - set(dataset.column_names)
-    if unknown:
-        raise ValueError(
-            f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}"
-        )
-    # Dataset.map does not call the function either.
-    if not len(dataset):
-        return dataset.remove_columns(removed) if removed else dataset
-    target = _result_folder(folder)
-    try:
-        parts = _mapped_parts(dataset, options, features, target)
-        options.log_left_out()
-        if parts.files:
-            return to_dataset(parts.files, dataset)
-    except BaseException:
-        remove_scratch(target)
-        raise
-    # As with map, a function that returns None is called for its side effects.
-    if not options.left_out:
-        return dataset
-    return dataset.select([row for row in range(len(dataset)) if row not in options.left_out])
-
-
-def _mapped_parts(dataset: Dataset, options: MapOptions, features: Features, target: Path) -> Parts:
-    """Map a Dataset, and return the files of the results; none if the function changes nothing."""
-    with on_disk(dataset, target) as stored:
-        data = packed(stored, "the dataset's format")
-        work = DatasetWork(**options.work_arguments(), dataset=data, features=features)
-        pool = options.pool(work)
-        # The pool has a pickled copy.
-        del data, work
-        engine = MapEngine(pool, SliceSource(len(dataset)), target)
-        with closing(engine.run()) as results:
-            return _collected(results, options, target)
-
-
-def _collected(results: Iterable[Result], options: MapOptions, target: Path) -> Parts:
-    """Consume all results, and return their files; none if the function changes nothing."""
-    parts = Parts(target)
-    is_changed: bool | None = None
-    for result in results:
-        if result.failed is not None:
-            options.record_failure(result, lambda: None)
-            continue
-        rows = f"rows {result.batch.start} to {result.batch.stop - 1}"
-        changes = result.answer is not None
-        if is_changed is not None and changes != is_changed:
-            raise KindError(f"{rows}: fn returned columns for some rows and None for others")
-        is_changed = changes
-        if result.path is not None and result.answer is not None:
-            try:
-                parts.add(result.path, result.answer)
-            except KindError as error:
-                raise KindError(f"{rows}: {error}") from None
-    parts.finish()
-    return parts
-
-
-def _result_folder(folder: Path | None) -> Path:
-    """Return the folder for the result. Raises ValueError if it is not empty."""
-    if folder is None:
-        import datasets
-
-        return make_scratch(Path(datasets.config.HF_DATASETS_CACHE))
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty")
-    return folder

@@ -16,8 +16,7 @@ _log = logging.getLogger(__name__)
 # The logger of the hub's library that reports retries.
 _RETRIES = logging.getLogger("huggingface_hub.utils._http")
 _REPOSITORY = re.compile(r"https?://[^/]+/([^\s?]+?)/resolve/")
-# Attempts to connect, and seconds between them: a
-# connection that is refused may work a second later.
+# Attempts to connect, and seconds between them: a connection that is refused may work a second later.
 _TRIES = 3
 _PAUSE = 1.0
 # Seconds; after that, no further attempt.
@@ -25,7 +24,7 @@ _LONG = 3.0
 
 
 @contextmanager
-def without_a_silent_hub() -> Iterator[str]:
+def offline_if_unreachable() -> Iterator[str]:
     """Let the hub's library use only its cache within the block if the hub cannot be reached; yield the reason.
 
     The time limit is the library's own (``HF_HUB_ETAG_TIMEOUT``, 10 s by default). Yields "" if the
@@ -39,7 +38,7 @@ def without_a_silent_hub() -> Iterator[str]:
     was_offline = constants.HF_HUB_OFFLINE
     reason = ""
     if not was_offline:
-        reason = silence(constants.ENDPOINT, constants.HF_HUB_ETAG_TIMEOUT)
+        reason = connection_fault(constants.ENDPOINT, constants.HF_HUB_ETAG_TIMEOUT)
     constants.HF_HUB_OFFLINE = was_offline or bool(reason)
     try:
         yield reason
@@ -47,7 +46,7 @@ def without_a_silent_hub() -> Iterator[str]:
         constants.HF_HUB_OFFLINE = was_offline
 
 
-def silence(url: str, patience: float) -> str:
+def connection_fault(url: str, patience: float) -> str:
     """Return why a server, or its proxy, cannot be connected to within ``patience`` seconds; "" if it can."""
     import urllib.request
 
@@ -73,11 +72,11 @@ def silence(url: str, patience: float) -> str:
 
 
 class Fetching:
-    """The messages of the hub's library while a model is loaded."""
+    """The messages of the hub's library while a model is loaded. ``unreachable``: why its hub cannot be reached, "" if it can."""
 
-    def __init__(self, called: str, silence: str) -> None:
+    def __init__(self, called: str, unreachable: str) -> None:
         self._called = called
-        self._silence = silence
+        self._unreachable = unreachable
         self._warned = False
         # The last one that did not answer.
         self._repository = ""
@@ -101,7 +100,7 @@ class Fetching:
         reason = _unreachable(error)
         if source is None or not reason:
             return ""
-        reason = escape(self._silence, 200) or reason
+        reason = escape(self._unreachable, 200) or reason
         repository = self._repository or source.repository
         if repository:
             lines = _download_lines(source, repository, reason)
@@ -147,8 +146,8 @@ def _download_lines(source: ModelSource, repository: str, reason: str) -> list[s
 def fetching(model: Model) -> Iterator[Fetching]:
     """A context in which a model may be fetched: without a hub that cannot be reached, and without lines about retries."""
     root = logging.getLogger()
-    with without_a_silent_hub() if model.fetched() is not None else nullcontext("") as silence:
-        fetch = Fetching(model.called(), silence)
+    with offline_if_unreachable() if model.fetched() is not None else nullcontext("") as reason:
+        fetch = Fetching(model.called(), reason)
         _RETRIES.addFilter(fetch.shows)
         root.addFilter(_is_new)
         try:

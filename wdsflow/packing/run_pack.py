@@ -22,7 +22,7 @@ from .pack_record import PackRecord, listing_of
 from .pack_report import PackedShard, PackReport
 from .pack_workers import PackWorkers
 from .rows.inputs import Input, inputs_of
-from .rows.read_rows import Rows
+from .rows.pack_planner import PackPlanner
 from .shard.write_shard import look_at, write_shard
 
 KIND = "pack"
@@ -74,8 +74,9 @@ def _dry_run(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -
     with ExitStack() as stack:
         folder = stack.enter_context(scratch(KIND))
         workers = stack.enter_context(PackWorkers(request.jobs))
-        rows = stack.enter_context(closing(Rows(inputs, limit, request, folder, workers.start)))
-        rows.read()
+        planner = PackPlanner(inputs, limit, request, folder, workers.start)
+        stack.enter_context(closing(planner))
+        planner.read()
         # By their first row.
         shards: dict[int, PackedShard] = {}
 
@@ -83,9 +84,9 @@ def _dry_run(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -
             shards[job.start] = shard
 
         (folder / INSIDE).mkdir()
-        jobs = rows.jobs(folder)
+        jobs = planner.jobs(folder)
         workers.run(jobs, look_at, note, request.jobs, request.begin)
-        report = rows.report()
+        report = planner.report()
         report.shards = [shards[job.start] for job in jobs]
         report.dry_run = True
         for row in _left_out_when_read(jobs, report):
@@ -110,19 +111,18 @@ def _pack_into(
         stack.enter_context(scratch_folder(scratch_path))
         held = [lock.fd for lock in record.locks]
         workers = stack.enter_context(PackWorkers(request.jobs, held))
-        rows = stack.enter_context(
-            closing(Rows(inputs, limit, request, scratch_path, workers.start))
-        )
-        rows.read()
-        jobs = rows.jobs(folder)
-        report = rows.report()
+        planner = PackPlanner(inputs, limit, request, scratch_path, workers.start)
+        stack.enter_context(closing(planner))
+        planner.read()
+        jobs = planner.jobs(folder)
+        report = planner.report()
         report.folder = str(folder)
         report.stale_removed = record.stale
         if request.restart:
             record.clear()
         else:
             folders = [source.named for source in inputs if source.kind == "folder"]
-            refuse_loss(record, rows.plan, folder / INSIDE / _LISTED, folders)
+            refuse_loss(record, planner.plan, folder / INSIDE / _LISTED, folders)
         report.removed = _begin(record, flags, [job.target.name for job in jobs])
         report.shards = run_outputs(
             [(record, job) for job in jobs],
@@ -134,7 +134,7 @@ def _pack_into(
             label=lambda job: str(job.target),
             runner=workers.run,
         )
-        report.listed = _list_left_out(folder / INSIDE / _LISTED, rows, jobs, report)
+        report.listed = _list_left_out(folder / INSIDE / _LISTED, planner, jobs, report)
         record.finish()
     report.check()
     return report
@@ -174,14 +174,16 @@ def _left_out_when_read(jobs: Iterable[PackJob], report: PackReport) -> Iterator
             yield from read_left_out(job.listing)
 
 
-def _list_left_out(path: Path, rows: Rows, jobs: Iterable[PackJob], report: PackReport) -> str:
+def _list_left_out(
+    path: Path, planner: PackPlanner, jobs: Iterable[PackJob], report: PackReport
+) -> str:
     """Write all rows that were left out, a line each, and add examples; return the path, "" if there are none."""
     if not report.left_out:
         path.unlink(missing_ok=True)
         return ""
     names = [named for named, _ in report.tables]
     with writing(path) as file, open(file, "wb", closefd=False) as stream:
-        stream.writelines(_line(names, row) for row in rows.plan.left_out.all())
+        stream.writelines(_line(names, row) for row in planner.plan.left_out.all())
         for row in _left_out_when_read(jobs, report):
             add_example(report.examples, row)
             stream.write(_line(names, row))

@@ -115,7 +115,7 @@ def _second_part(before: Shard, url: Shard) -> int:
 
 
 def _runs(url: Shard) -> Generator[HalfRun, None, None]:
-    """Yield the runs of a plain local file up to the place where readers stop; none for other shards."""
+    """Yield the runs of a plain local file up to the position where readers stop; none for other shards."""
     run: HalfRun | None = None
     with open_source(url) as source:
         if source.fd < 0 or source.compression:

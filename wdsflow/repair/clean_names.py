@@ -38,7 +38,7 @@ class NamedSample(NamedTuple):
 
 
 @dataclass
-class Tidy:
+class TidyNames:
     """New names in the order of the old ones; None and a reason for members that belong to no sample."""
 
     names: list[str | None]
@@ -47,13 +47,13 @@ class Tidy:
     fixed: Counter[str] = field(default_factory=Counter)
 
 
-def tidy_names(names: Sequence[str]) -> Tidy:
+def tidy_names(names: Sequence[str]) -> TidyNames:
     """Return safe names ``folder/key.field``: no dot in a base key, one key for one sample, fields in lower case.
 
     Names that are the same stay the same. Tidy names stay unchanged.
     """
     if _are_tidy(names):
-        return Tidy(list(names), [""] * len(names))
+        return TidyNames(list(names), [""] * len(names))
     reasons, current = without_junk(names)
     origins = _origins(names)
     mark_documents(names, origins, reasons)
@@ -71,7 +71,7 @@ def tidy_names(names: Sequence[str]) -> Tidy:
             break
         # Keys are unique now, whatever the origins.
         current, origins = after, [0] * len(kept)
-    result = Tidy([None] * len(reasons), reasons, +fixed)
+    result = TidyNames([None] * len(reasons), reasons, +fixed)
     for index, name in zip(kept, current, strict=True):
         result.names[index] = name
     return result

@@ -9,7 +9,7 @@ from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.members import Member
 
 from .field_contents import MOST_DECODED, decodes
-from .regroup import Contents
+from .regroup import ContentReader
 
 _CHUNK = 1 << 20
 # Bytes that hold a link's header with its extended headers.
@@ -21,7 +21,7 @@ def contents(source: Source, member: Member, start: int = 0, size: int = sys.max
     return source.exactly(member.data + start, max(0, min(size, member.size - start)))
 
 
-def contents_of(source: Source) -> Contents:
+def contents_of(source: Source) -> ContentReader:
     """Return functions that read the members of a source."""
     digests: dict[int, bytes] = {}
 
@@ -36,7 +36,7 @@ def contents_of(source: Source) -> Contents:
     def field_decodes(name: str, member: Member) -> bool:
         return member.size > MOST_DECODED or decodes(name, contents(source, member))
 
-    return Contents(link_target, digest, field_decodes)
+    return ContentReader(link_target, digest, field_decodes)
 
 
 def _digest(source: Source, member: Member) -> bytes:

@@ -48,8 +48,8 @@ _LAST_WORD = re.compile(r"(?<=.)[_\-. ]*?([A-Za-z]+)$")
 
 
 @dataclass(frozen=True)
-class Named:
-    """A member by the parts of its name; ``index`` is its place in the shard, ``texts`` are the extensions of texts."""
+class MemberName:
+    """A member by the parts of its name; ``index`` is its position in the shard, ``texts`` are the extensions of texts."""
 
     index: int
     folder: str
@@ -88,8 +88,8 @@ class ShardNames(NamedTuple):
         unpaired: the images and texts that have no partner by their names.
     """
 
-    members: list[Named]
-    unpaired: list[Named]
+    members: list[MemberName]
+    unpaired: list[MemberName]
 
 
 def pair_names(names: Sequence[str]) -> list[str]:
@@ -104,7 +104,7 @@ def pair_names(names: Sequence[str]) -> list[str]:
     return [renamed.get(index, name) for index, name in enumerate(names)]
 
 
-def _renamed(members: Sequence[Named], texts: frozenset[str]) -> dict[int, str]:
+def _renamed(members: Sequence[MemberName], texts: frozenset[str]) -> dict[int, str]:
     """Return the new names by the first scheme that fits, if these are the extensions of texts."""
     members = [replace(member, texts=texts) for member in members]
     shard = ShardNames(members, _without_partner(members))
@@ -209,7 +209,7 @@ def upper_and_lower_case(names: ShardNames) -> dict[int, Target]:
     return targets
 
 
-def _members(names: Sequence[str]) -> list[Named]:
+def _members(names: Sequence[str]) -> list[MemberName]:
     """Return the members that may belong to samples, by the names that they have without dividing folders."""
     indexes: list[int] = []
     paths: list[PathParts] = []
@@ -219,14 +219,14 @@ def _members(names: Sequence[str]) -> list[Named]:
         folder, _, base = "/".join(path_parts(name)).rpartition("/")
         indexes.append(index)
         paths.append(PathParts(folder, base))
-    members: list[Named] = []
+    members: list[MemberName] = []
     for index, (folder, base) in zip(indexes, join_folders(paths), strict=True):
         stem, extension = cut(base)
-        members.append(Named(index, folder, stem, extension))
+        members.append(MemberName(index, folder, stem, extension))
     return members
 
 
-def _without_partner(members: Sequence[Named]) -> list[Named]:
+def _without_partner(members: Sequence[MemberName]) -> list[MemberName]:
     """Return the images and texts that have no partner by their names."""
     images = {(member.folder, member.stem) for member in members if member.is_image}
     texts = {(member.folder, member.stem) for member in members if member.is_text}
@@ -238,7 +238,9 @@ def _without_partner(members: Sequence[Named]) -> list[Named]:
     ]
 
 
-def _with_companions(targets: dict[int, Target], members: Sequence[Named]) -> dict[int, Target]:
+def _with_companions(
+    targets: dict[int, Target], members: Sequence[MemberName]
+) -> dict[int, Target]:
     """Return the targets, and with them those of json and labels that have the name of an image or a text."""
     by_name: dict[tuple[str, str], Target] = {}
     for member in members:
@@ -254,7 +256,7 @@ def _with_companions(targets: dict[int, Target], members: Sequence[Named]) -> di
 
 def _accepted(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:
     """Return the new names that a scheme gives; none if it does not pair nearly all members without doubt."""
-    groups: dict[Target, list[Named]] = defaultdict(list)
+    groups: dict[Target, list[MemberName]] = defaultdict(list)
     key_counts: Counter[Target] = Counter()
     for member in shard.members:
         key_counts[Target(member.folder, member.stem)] += 1
@@ -277,7 +279,7 @@ def _accepted(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:
     return renamed if is_evident else {}
 
 
-def _names_in(target: Target, group: Sequence[Named]) -> dict[int, str]:
+def _names_in(target: Target, group: Sequence[MemberName]) -> dict[int, str]:
     """Return the names of the members of one sample; none if they cannot be one."""
     images = [member for member in group if member.is_image]
     if len(images) > 1:

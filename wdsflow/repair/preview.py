@@ -11,6 +11,7 @@ from wdsflow.shards.source.opening import seekable
 from .borders import Borders
 from .repair_plan import RepairPlan
 from .repair_report import ShardRepair
+from .repaired_members import repaired_members
 from .sample_fixer import Field, SampleFixer
 from .shard_samples import read_samples
 
@@ -42,7 +43,8 @@ class Preview:
             source, damage = stack.enter_context(
                 seekable(url, temporary, allow_pipe=allow_pipe, here=False)
             )
-            self.report.lost += [damage] if damage else []
+            if damage:
+                self.report.lost.append(damage)
             shard = read_samples(stack, source, moved, plan, self.report)
             self._samples = shard.regrouped.samples
             self._fixer = SampleFixer(shard.source, plan, self.report)
@@ -56,12 +58,8 @@ class Preview:
 
     def members(self) -> Iterator[tuple[str, Field, int]]:
         """Yield name, field and size in bytes of each member, in order. Raises OSError."""
-        for sample in self._samples:
-            fields = self._fixer.fix(sample)
-            self.report.samples_written += bool(fields)
-            self.report.written += len(fields)
-            for field in fields:
-                yield f"{sample.key}.{field.name}", field, field.size
+        for member in repaired_members(self._samples, self._fixer, self.report):
+            yield member.name, member.field, member.field.size
 
     def read(self, field: Field, start: int, size: int) -> bytes:
         """Return a part of a field's contents, also if the repair creates them. Raises OSError."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wdsflow.shards.tar.members import Member, key_of, split_name
 
-from .clean_names import Tidy, tidy_names, unused_key
+from .clean_names import TidyNames, tidy_names, unused_key
 from .first_sample import with_common_first
 from .same_key import Segment, merge_segments
 
@@ -54,7 +54,7 @@ class _Kept(NamedTuple):
     contents: Member
 
 
-class Contents(NamedTuple):
+class ContentReader(NamedTuple):
     """How the contents of members are read while samples are formed; each function may raise OSError.
 
     Attributes:
@@ -71,7 +71,7 @@ class Contents(NamedTuple):
 def regroup(
     members: Sequence[Member],
     archives: Sequence[int],
-    contents: Contents,
+    contents: ContentReader,
     names: Sequence[str] | None = None,
 ) -> RegroupedShard:
     """Form samples from the members of one shard.
@@ -155,13 +155,13 @@ def _resolve_links(
     return [follow(member) for member in members]
 
 
-def _is_first_left_out(kept: Sequence[_Kept], tidy: Tidy) -> bool:
+def _is_first_left_out(kept: Sequence[_Kept], tidy: TidyNames) -> bool:
     """Return whether readers took members that are left out for the first sample of the shard."""
     names = [name for member, name in zip(kept, tidy.names, strict=True) if member.run == 0]
     return bool(names) and all(name is None for name in names)
 
 
-def _segments(kept: Sequence[_Kept], tidy: Tidy, shard: RegroupedShard) -> list[Segment]:
+def _segments(kept: Sequence[_Kept], tidy: TidyNames, shard: RegroupedShard) -> list[Segment]:
     """Cut the members into segments, each of which a reader could take for one sample."""
     shard.fixed += tidy.fixed
     segments: list[Segment] = []
@@ -184,7 +184,7 @@ def _segments(kept: Sequence[_Kept], tidy: Tidy, shard: RegroupedShard) -> list[
 
 
 def _merged(
-    segments: Sequence[Segment], contents: Contents, shard: RegroupedShard
+    segments: Sequence[Segment], contents: ContentReader, shard: RegroupedShard
 ) -> list[Segment]:
     """Join the segments of a sample."""
     merged = merge_segments(segments, contents.digest, contents.decodes)

@@ -17,7 +17,7 @@ class Step(NamedTuple):
     # Options of ``wdsflow repair``: ("--rename", "jfif=jpg").
     words: tuple[str, ...]
     # For reports, not escaped: "rename jfif to jpg".
-    does: str
+    action: str
     # Contents of the input are missing in the output.
     loses: bool = False
     # If it changes nothing, that is probably a mistake: a misspelled name of a field.

@@ -146,5 +146,5 @@ class RepairReport(OutputsReport[ShardRepair]):
         applied = self.merged("applied")
         for step in self.plan.steps():
             if applied[step.option]:
-                yield f"  step: {applied[step.option]:,} x {escape(step.does, 200)}"
+                yield f"  step: {applied[step.option]:,} x {escape(step.action, 200)}"
         yield from reason_lines("not possible", self.merged("missed"))

@@ -1,33 +1,32 @@
 """Repair one shard: read its members, form samples, and write those that the plan keeps."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
 
 from wdsflow.pieces.file_copy import copy_file, link_file
 from wdsflow.pieces.pieces import END, length
-from wdsflow.pieces.tar_members import member as new_member
-from wdsflow.pieces.tar_members import moved as moved_member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.records.run_outputs import ShardJob
-from wdsflow.shards.source.base import Piece, Source
+from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.tar.members import Member
 
 from .borders import UNMOVED, Borders
+from .regroup import RegroupedSample
 from .repair_plan import RepairPlan
 from .repair_report import ShardRepair
-from .sample_fixer import Field, SampleFixer
+from .repaired_members import RepairedMember, repaired_members
+from .sample_fixer import SampleFixer
 from .shard_samples import read_samples
 
 
 @dataclass(frozen=True)
-class Job(ShardJob):
+class RepairJob(ShardJob):
     """One shard to repair.
 
     Attributes:
@@ -41,25 +40,7 @@ class Job(ShardJob):
     moved: Borders = UNMOVED
 
 
-class NewMember(NamedTuple):
-    """A member to write."""
-
-    name: str
-    field: Field
-
-    def pieces(self) -> tuple[Piece, ...]:
-        """Return the pieces of the tar that it becomes."""
-        data, member = self.field.data, self.field.member
-        if data is not None or member is None:
-            return (new_member(self.name, data or b""),)
-        return moved_member(self.name, member.data, member.size)
-
-    def is_like(self, member: Member) -> bool:
-        """Return whether it has the name and the contents of a member of the input."""
-        return self.name == member.name and self.field.data is None and self.field.member == member
-
-
-def repair_shard(plan: RepairPlan, job: Job, report: ShardRepair, stop: Event) -> None:
+def repair_shard(plan: RepairPlan, job: RepairJob, report: ShardRepair, stop: Event) -> None:
     """Write a valid shard and count every member of the old one in ``report``.
 
     A shard that does not change is copied byte for byte. ``stop`` ends the work. Raises OSError if
@@ -74,19 +55,9 @@ def repair_shard(plan: RepairPlan, job: Job, report: ShardRepair, stop: Event) -
             report.lost.append(damage)
         shard = read_samples(stack, source, job.moved, plan, report)
         fixer = SampleFixer(shard.source, plan, report)
-
-        def members() -> Iterator[NewMember]:
-            for sample in shard.regrouped.samples:
-                if stop.is_set():
-                    raise InterruptedError("given up")
-                fields = fixer.fix(sample)
-                report.samples_written += bool(fields)
-                report.written += len(fields)
-                for field in fields:
-                    yield NewMember(f"{sample.key}.{field.name}", field)
-
-        output = members()
-        same: list[NewMember] = []
+        samples = _until_stopped(shard.regrouped.samples, stop)
+        output = repaired_members(samples, fixer, report)
+        same: list[RepairedMember] = []
         if shard.is_valid_tar:
             # Mostly nothing changes: until something does, the members to write are only collected.
             same, is_same = _unchanged(output, shard.members)
@@ -96,9 +67,19 @@ def repair_shard(plan: RepairPlan, job: Job, report: ShardRepair, stop: Event) -
         _write(chain(same, output), shard.source, job, report)
 
 
-def _unchanged(output: Iterator[NewMember], members: list[Member]) -> tuple[list[NewMember], bool]:
+def _until_stopped(samples: Iterable[RegroupedSample], stop: Event) -> Iterator[RegroupedSample]:
+    """Yield samples. Raises InterruptedError when ``stop`` is set."""
+    for sample in samples:
+        if stop.is_set():
+            raise InterruptedError("given up")
+        yield sample
+
+
+def _unchanged(
+    output: Iterator[RepairedMember], members: list[Member]
+) -> tuple[list[RepairedMember], bool]:
     """Return the new members up to the first that differs, and whether all are those of the input."""
-    same: list[NewMember] = []
+    same: list[RepairedMember] = []
     for new in output:
         index = len(same)
         same.append(new)
@@ -107,7 +88,7 @@ def _unchanged(output: Iterator[NewMember], members: list[Member]) -> tuple[list
     return same, len(same) == len(members)
 
 
-def _copy(source: Source, job: Job, report: ShardRepair) -> None:
+def _copy(source: Source, job: RepairJob, report: ShardRepair) -> None:
     report.bytes = source.length or 0
     report.unchanged = "copied"
     if job.write and job.link and link_file(job.target, job.url):
@@ -117,7 +98,9 @@ def _copy(source: Source, job: Job, report: ShardRepair) -> None:
     report.output = str(job.target)
 
 
-def _write(output: Iterator[NewMember], source: Source, job: Job, report: ShardRepair) -> None:
+def _write(
+    output: Iterator[RepairedMember], source: Source, job: RepairJob, report: ShardRepair
+) -> None:
     first = next(output, None)
     if first is None:
         return

@@ -18,7 +18,7 @@ from .borders import UNMOVED, borders
 from .repair_options import RepairOptions
 from .repair_record import RepairRecord
 from .repair_report import RepairReport, ShardRepair
-from .repair_shard import Job, repair_shard
+from .repair_shard import RepairJob, repair_shard
 
 # Version of the result of a repair.
 _CODE = 4
@@ -59,7 +59,7 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
     report = RepairReport([], options.dry_run, plan=plan)
     repair = partial(repair_shard, plan)
     if options.dry_run:
-        results = dict[Job, tuple[object, ShardRepair]]()
+        results = dict[RepairJob, tuple[object, ShardRepair]]()
         write = partial(write_one, ShardRepair, repair, _made_from)
         run_in_threads(work, write, results.__setitem__, options.jobs, options.begin)
         report.shards += (results[job][1] for job in work)
@@ -80,11 +80,11 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
     return report
 
 
-def _jobs(urls: Sequence[Shard], folder: Path, options: RepairOptions) -> Iterator[Job]:
+def _jobs(urls: Sequence[Shard], folder: Path, options: RepairOptions) -> Iterator[RepairJob]:
     paths = output_paths(urls, folder)
     moved = borders(urls)
     for index, url in enumerate(urls):
-        yield Job(
+        yield RepairJob(
             url,
             paths[index],
             allow_pipe=options.allow_pipe,
@@ -94,7 +94,7 @@ def _jobs(urls: Sequence[Shard], folder: Path, options: RepairOptions) -> Iterat
         )
 
 
-def _made_from(job: Job) -> dict[str, object]:
+def _made_from(job: RepairJob) -> dict[str, object]:
     """Return what determines the output of a shard: itself, and the next one if members come from it. Raises SourceError."""
     if not job.write:
         return {}

@@ -182,7 +182,7 @@ class ShardEvidence:
     fields: dict[str, FieldCount] = field(default_factory=dict)
     # Of its first samples, in the first shard if a reader makes columns.
     columns: "InferredColumns | None" = None
-    # Names: see naming.py.
+    # Names: see tallies.py.
     tallies: dict[str, Tally] = field(default_factory=dict)
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     # Json of texts with images, see interleaved.py.

@@ -64,21 +64,21 @@ def scan_shards(
         EngineError: the cluster does not exist, or none of its nodes can scan.
         OSError, RuntimeError: a scan raised an exception, which is a fault of wdsflow or of this machine.
     """
-    ways = how or [scan_shard] * len(urls)
-    tasks = [
-        ScanTask(number, url, options, way)
-        for number, (url, way) in enumerate(zip(urls, ways, strict=True))
-    ]
+    functions = how or [scan_shard] * len(urls)
+    tasks = []
+    for number, (url, function) in enumerate(zip(urls, functions, strict=True)):
+        tasks.append(ScanTask(number, url, options, function))
     results: dict[int, ShardEvidence] = {}
 
     with ExitStack() as stack:
-        workers = (
-            _on_ray(urls, jobs, address, stack)
-            if engine == "ray"
-            else _on_this_machine(tasks, jobs)
-        )
+        if engine == "ray":
+            workers = _on_ray(urls, jobs, address, stack)
+        else:
+            workers = _on_this_machine(tasks, jobs)
         for task, answer in stack.enter_context(closing(work_on(workers, tasks))):
-            shard = _lost_shard(task.url, answer) if isinstance(answer, WorkerFailure) else answer
+            shard = answer
+            if isinstance(answer, WorkerFailure):
+                shard = _lost_shard(task.url, answer)
             results[task.number] = shard
             if progress is not None:
                 progress(shard)
@@ -107,9 +107,8 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
     Remote shards are read in parallel regardless of size, and in a separate process a damaged image
     can crash only a decoder.
     """
-    most = min(
-        len(tasks), jobs or usual_processes(remote=any(task.url.path is None for task in tasks[:1]))
-    )
+    is_remote = bool(tasks) and tasks[0].url.path is None
+    most = min(len(tasks), jobs or usual_processes(remote=is_remote))
     if most <= 1:
         return OwnProcess(scan_task)
     if jobs is None and len(tasks) <= _MANY:
@@ -120,12 +119,12 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
     return LocalEngine(scan_task, most)
 
 
-def _lost_shard(url: Shard, trouble: WorkerFailure) -> ShardEvidence:
+def _lost_shard(url: Shard, failure: WorkerFailure) -> ShardEvidence:
     """Return the evidence of a shard whose process died. Raises an exception of the scan again: it says nothing about the shard."""
-    if trouble.errno:
-        raise OSError(trouble.errno, trouble.text)
-    if trouble.where:
-        raise RuntimeError(trouble.where)
+    if failure.errno:
+        raise OSError(failure.errno, failure.text)
+    if failure.where:
+        raise RuntimeError(failure.where)
     shard = ShardEvidence(url)
-    shard.fail("worker-died", trouble.text)
+    shard.fail("worker-died", failure.text)
     return shard

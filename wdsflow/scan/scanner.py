@@ -12,12 +12,13 @@ from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, Stop
 from .content_scan import ContentScanner, EmptyContentScanner
 from .evidence import ScanOptions, ShardEvidence, Tally
 from .member_contents import Read
-from .naming import TALLIES, is_hidden, is_utf8, note_name
+from .naming import is_hidden, is_utf8, note_name
 from .runs import LONGEST_RUN, RunCollector
 from .shape_facts import note_shapes
 from .shapes import Part, Shape
 from .sketches import smallest_hashes
 from .statuses import MISFIT, UNKNOWN
+from .tallies import TALLIES
 
 # Keys of one shard that are remembered to find members that are not adjacent.
 _MOST_KEYS = 1 << 20

@@ -22,35 +22,20 @@ except ModuleNotFoundError as error:
 
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
-from wdsflow.readers.open_clip.versions import Buffers
-from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.text.secrets import redact
 from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import FeedColumns
-from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.training.feed.catalog.sample_counts import count_samples
-from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
-from wdsflow.training.feed.join.check_join import check_listed_join
-from wdsflow.training.feed.join.open_join import FeedJoin, open_join
+from wdsflow.training.feed.catalog.shard_lists import shard_list
+from wdsflow.training.feed.join.open_join import open_join
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
-from wdsflow.training.feed.subset.subset import Subset
 from wdsflow.training.feed_options import completed
-from wdsflow.training.orders.balanced import BalancedOrder, Last, MixedSource
-from wdsflow.training.orders.openclip import (
-    EvaluationOrder,
-    OpenClipOrder,
-    ResampledOrder,
-    Workload,
-)
-from wdsflow.training.orders.order import Order
-from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_options import FeedOptions, JoinError, SubsetError
 from .openclip_identity import feed_identity
-from .openclip_length import epoch_samples
-from .ranks import JobRank, current_rank, talks
+from .openclip_order import evaluation_order, shuffle_of, training_order
+from .ranks import current_rank
 
 DataInfo = upstream.DataInfo
 
@@ -99,29 +84,24 @@ def get_data(
         NoOpenClip: an ImportError when this module is imported: OpenCLIP is not installed.
         SubsetError: a ValueError; ``options.ledger`` lacks a shard or a score, a shard has changed since, or nothing is kept.
     """
-    naflex = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     args = completed(args, vars(parse_args([])))
-    pair: object = preprocess_fns
-    if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise TypeError(
-            "preprocess_fns must be a pair: the transforms for training and for validation"
-        )
-    preprocess_train, preprocess_val = pair
+    preprocess_train, preprocess_val = _pair(preprocess_fns)
+    further = {"naflex_data_config": naflex_data_config} if _VERSION_4 else {}
     data_infos: dict[str, Any] = {}
     if args.train_data or str(args.dataset_type).startswith("synthetic"):
         make = _maker(args.train_data, args.dataset_type, options)
         data_infos["train"] = make(
-            args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **naflex
+            args, preprocess_train, is_train=True, epoch=epoch, tokenizer=tokenizer, **further
         )
     if args.val_data:
         make = _maker(args.val_data, args.dataset_type, options)
         data_infos["val"] = make(
-            args, preprocess_val, is_train=False, tokenizer=tokenizer, **naflex
+            args, preprocess_val, is_train=False, tokenizer=tokenizer, **further
         )
     if args.imagenet_val is not None:
-        data_infos["imagenet-val"] = _get_imagenet(args, preprocess_fns, "val", **naflex)
+        data_infos["imagenet-val"] = _get_imagenet(args, preprocess_fns, "val", **further)
     if args.imagenet_v2 is not None:
-        data_infos["imagenet-v2"] = _get_imagenet(args, preprocess_fns, "v2", **naflex)
+        data_infos["imagenet-v2"] = _get_imagenet(args, preprocess_fns, "v2", **further)
     if not data_infos:
         raise ValueError(
             "args names no data: set train_data, as in --train-data 'shards/{0000..0042}.tar', or val_data"
@@ -164,21 +144,19 @@ def get_wds_dataset(
             tokenizer,
             naflex_data_config=naflex_data_config,
         )
+
     job_rank = current_rank(args)
-    captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
-    if is_train:
-        captions = captions.weighted(options.weights)
-    image_key = options.image or getattr(args, "image_key", None) or IMAGES
-    fields = tuple(name.lower() for name in alternatives(image_key))
-    limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
-    columns = FeedColumns(fields, captions, names=("image", "text") if _VERSION_4 else None)
+    columns = _columns(args, options, is_train=is_train)
     # Data for evaluation stay as they are.
-    join = open_join(options, captions) if is_train else None
+    join = open_join(options, columns.captions) if is_train else None
+    max_pixels = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     joined = None if join is None else join.fields
-    source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit, joined)
-    order, subset = _order(
-        args, options, job_rank, source.catalog, join, is_train=is_train, floor=floor
-    )
+    source = FeedSource.of(columns, preprocess_img, tokenizer, options, max_pixels, joined)
+    subset = None
+    if is_train:
+        order, subset = training_order(args, options, job_rank, source.catalog, join, floor=floor)
+    else:
+        order = evaluation_order(args, options)
     recipe = FeedRecipe(
         order=order,
         sources=(source,),
@@ -187,14 +165,37 @@ def get_wds_dataset(
         job_rank=job_rank,
         seed=int(args.seed),
         trains=is_train,
-        shuffle=_shuffle(order) if is_train else None,
+        shuffle=shuffle_of(order) if is_train else None,
         processes=args.workers,
         data=redact(data) if isinstance(data, str) else "",
     )
-    loader = Loader(recipe, epoch, feed_identity(args, recipe, limit, subset))
+    return _data_info(Loader(recipe, epoch, feed_identity(args, recipe, max_pixels, subset)))
+
+
+def _pair(preprocess_fns: object) -> tuple[Any, Any]:
+    """Return the transforms for training and for validation."""
+    if not isinstance(preprocess_fns, Sequence) or len(preprocess_fns) != 2:
+        raise TypeError(
+            "preprocess_fns must be a pair: the transforms for training and for validation"
+        )
+    return preprocess_fns[0], preprocess_fns[1]
+
+
+def _columns(args: Namespace, options: FeedOptions, *, is_train: bool) -> FeedColumns:
+    """Return the columns of a batch: images and captions, from the fields that the command names."""
+    captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
+    if is_train:
+        captions = captions.weighted(options.weights)
+    image_key = options.image or getattr(args, "image_key", None) or IMAGES
+    image_fields = tuple(name.lower() for name in alternatives(image_key))
+    return FeedColumns(image_fields, captions, names=("image", "text") if _VERSION_4 else None)
+
+
+def _data_info(loader: Loader) -> Any:
+    """Return a loader as OpenCLIP's training takes it."""
     # In place of OpenCLIP's value that processes share.
-    epoch_of_loader = SimpleNamespace(set_value=loader.set_epoch, get_value=lambda: loader.epoch)
-    return DataInfo(dataloader=loader, shared_epoch=epoch_of_loader)
+    epoch = SimpleNamespace(set_value=loader.set_epoch, get_value=lambda: loader.epoch)
+    return DataInfo(dataloader=loader, shared_epoch=epoch)
 
 
 def _check_upstream(data: Any, options: FeedOptions, *, is_train: bool) -> None:
@@ -211,14 +212,6 @@ def _check_upstream(data: Any, options: FeedOptions, *, is_train: bool) -> None:
     # Its loader would run the commands of pipe: urls.
     shard_list(data, options)
     _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")
-
-
-def _shuffle(order: Order) -> Buffers | None:
-    """Return the buffers in which samples of training are shuffled; None if the order of shards is kept."""
-    buffers = Buffers.from_environment()
-    if isinstance(order, BalancedOrder):
-        return order.shuffle(buffers.samples)
-    return buffers
 
 
 def _check_callables(preprocess: object, tokenizer: object, *, is_train: bool) -> None:
@@ -240,88 +233,3 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
     if names_shards(data, dataset_type):
         return partial(get_wds_dataset, options=options)
     return _get_dataset_fn(data, dataset_type)  # type: ignore[no-any-return]
-
-
-def _order(
-    args: Namespace,
-    options: FeedOptions,
-    job_rank: JobRank,
-    catalog: Catalog,
-    join: FeedJoin | None,
-    *,
-    is_train: bool,
-    floor: bool,
-) -> tuple[Order, Subset | None]:
-    """Return the order of a rank; with a ledger, also the kept samples, to which the catalog is then limited."""
-    if not is_train:
-        samples = args.val_num_samples or 0
-        return EvaluationOrder(
-            shard_list(args.val_data, options),
-            workers=args.workers,
-            batch_size=args.batch_size,
-            samples=samples,
-        ), None
-    factors = args.train_data_upsampling_factors
-    resampled = bool(args.dataset_resampled)
-    urls, weights = weighted_list(args.train_data, factors, options, job_rank, resampled=resampled)
-    subset: Subset | None = None
-    if options.ledger is not None:
-        data = args.train_data if isinstance(args.train_data, str) else ""
-        subset = Subset(urls, weights, job_rank, options, data)
-        urls = subset.urls
-        weights = subset.weights
-        catalog.view = subset.view
-    if join is not None:
-        join.begin(urls)
-    if options.schedule == "balanced":
-        if resampled:
-            raise ValueError(
-                f"the balanced schedule gives each sample once per epoch, {argument(options, 'dataset_resampled')} does not"
-            )
-        return _balanced(args, urls, catalog, job_rank, options), subset
-    work = Workload(
-        job_rank=job_rank,
-        workers=args.workers,
-        batch_size=args.batch_size,
-        samples=epoch_samples(args, urls, catalog, job_rank, options),
-        seed=int(args.seed),
-        floor=floor,
-        buffers=Buffers.from_environment(),
-    )
-    if resampled:
-        return ResampledOrder(urls, weights, work), subset
-    try:
-        return OpenClipOrder(urls, work), subset
-    except AssertionError as error:
-        fewer = argument(options, "workers")
-        balanced = command(options, schedule="balanced")
-        raise AssertionError(
-            f"{error}\nTo fix it:\n  fewer workers than {args.workers} ({fewer})\n  one share for all workers: {balanced}"
-        ) from None
-
-
-def _balanced(
-    args: Namespace,
-    urls: Sequence[Shard],
-    catalog: Catalog,
-    job_rank: JobRank,
-    options: FeedOptions,
-) -> BalancedOrder:
-    counts = count_samples(catalog, urls, job_rank, options)
-    if catalog.join is not None:
-        check_listed_join(catalog.join, job_rank, options)
-    _log.info(
-        "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
-        f"{sum(counts):,}",
-    )
-    source = MixedSource(tuple(zip(urls, counts, strict=True)))
-    # A gathered loss needs batches of equal size.
-    last: Last = "even" if talks() else "exact"
-    return BalancedOrder(
-        [source],
-        job_rank=job_rank,
-        batch_size=args.batch_size,
-        seed=int(args.seed),
-        last=last,
-        memory=options.memory_bytes,
-    )

@@ -23,7 +23,8 @@ from .feed.join.open_join import open_join
 from .feed.recipe import FeedSource
 from .feed.subset.subset import Subset
 from .feed_options import FeedError, FeedOptions
-from .orders.balanced import BalancedOrder, MixedSource
+from .orders.balanced import BalancedOrder
+from .orders.mixed_streams import MixedSource
 from .pixels.image_work import as_rgb
 from .ranks import JobRank
 from .stalls.loss_tally import say

@@ -30,7 +30,7 @@ def on_ray(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any]:
     )
     try:
         waiting = ray.remote(_wait)
-        # A cluster that has just begun is busy with itself.
+        # A cluster that has just begun is busy with its own start.
         ray.get([waiting.remote() for _ in range(CORES)])
         return _filter(paths, RunOptions(engine="ray"), clock)
     finally:

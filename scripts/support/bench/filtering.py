@@ -94,7 +94,7 @@ def by_ledger(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 
 def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
-    """Copy by `cp` what it wrote, from a warm page cache."""
+    """Copy the shards that `wdsflow filter` wrote by `cp`, from a warm page cache."""
     with scored(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import filter_shards
 

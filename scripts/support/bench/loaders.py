@@ -18,14 +18,15 @@ import psutil
 from ..environment import ROOT
 from .loading import Plan, command
 
-# Seconds between two looks at the memory.
+# Seconds between two measurements of the memory.
 INTERVAL = 0.05
-# Seconds.
+# Seconds that one run of a loader may take.
 PATIENCE = 600.0
 IMAGES = {".jpg", ".jpeg", ".png", ".webp"}
 Result = dict[str, Any]
 
-_best: dict[tuple[str, bool], dict[int, float]] = {}
+# Samples a second by the number of workers, for each set of shards, and for training or not.
+_rates: dict[tuple[str, bool], dict[int, float]] = {}
 
 
 def run_loader(name: str, plan: Plan, set_name: str, paths: list[str], samples: int) -> Result:
@@ -45,7 +46,7 @@ def run_fidelity(paths: list[str]) -> Result:
 def best_workers(set_name: str, plan: Plan, paths: list[str], samples: int) -> int:
     """Return with how many workers OpenCLIP's loader is fastest on this machine, by short trials in small batches."""
     key = set_name, plan.train
-    if key not in _best:
+    if key not in _rates:
         cores = os.cpu_count() or 1
         rates: dict[int, float] = {}
 
@@ -58,19 +59,22 @@ def best_workers(set_name: str, plan: Plan, paths: list[str], samples: int) -> i
             return rates[workers]
 
         more = max(cores + 1, cores * 3 // 2)
-        trial(2 * cores if trial(more) > trial(cores) else max(1, cores // 2))
-        _best[key] = dict(sorted(rates.items()))
+        if trial(more) > trial(cores):
+            trial(2 * cores)
+        else:
+            trial(max(1, cores // 2))
+        _rates[key] = dict(sorted(rates.items()))
         speeds = ", ".join(
-            f"{workers} workers {speed:.3g}/s" for workers, speed in _best[key].items()
+            f"{workers} workers {speed:.3g}/s" for workers, speed in _rates[key].items()
         )
         print(f"open_clip, {set_name}{'' if plan.train else ', evaluation'}: {speeds}", flush=True)
-    rates = _best[key]
+    rates = _rates[key]
     return max(rates, key=lambda workers: rates[workers])
 
 
 def trials(set_name: str, plan: Plan | None) -> dict[int, float]:
     """Return samples a second by the number of workers, empty if there were no trials."""
-    return _best.get((set_name, plan.train), {}) if plan is not None and not plan.workers else {}
+    return _rates.get((set_name, plan.train), {}) if plan is not None and not plan.workers else {}
 
 
 def count_pictures(paths: list[str]) -> int:

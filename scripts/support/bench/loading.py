@@ -89,7 +89,7 @@ def half_of(urls: list[str]) -> dict[str, str]:
 
     from wdsflow.expressions.score_call import ScoreCall
     from wdsflow.filtering import Recipe, RunOptions, measure_shards
-    from wdsflow.filtering.ledger.ledger import read_ledger
+    from wdsflow.filtering.ledger.read_ledger import read_ledger
 
     folder = Path(urls[0]).parent.with_suffix(".scores")
     measure_shards(urls, folder, Recipe(scores=("caption_length",)), RunOptions(jobs=0))

@@ -1,4 +1,4 @@
-"""Says on what the figures were taken."""
+"""The machine on which the figures were taken."""
 
 import os
 import platform

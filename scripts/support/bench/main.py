@@ -38,32 +38,7 @@ class Material(NamedTuple):
 def main(arguments: list[str]) -> int:
     """Measure; return 0 if every goal was met."""
     names = [entry.name for entry in ENTRIES]
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench", description="Compare wdsflow with its peers."
-    )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; none means all"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
-    parser.add_argument(
-        "--photos",
-        type=Path,
-        metavar="FOLDER",
-        help="its .tar shards take the place of made photographs",
-    )
-    parser.add_argument(
-        "--from",
-        dest="figures",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="measure nothing: write docs/benchmarks.md from what --json wrote on this machine, the latest last",
-    )
-    parser.add_argument("--list", action="store_true", help="list the measurements, and exit")
-    options = parser.parse_args(arguments)
-    if unknown := set(options.names) - set(names):
-        parser.error(f"no such entry: {', '.join(sorted(unknown))}")
+    options = parsed(arguments, names)
     chosen = [entry for entry in ENTRIES if not options.names or entry.name in options.names]
     if options.list:
         for entry in chosen:
@@ -90,6 +65,37 @@ def main(arguments: list[str]) -> int:
     if options.write_docs:
         write_page({**header, "entries": rows}, PAGE)
     return 0 if all(row["met"] for row in rows) else 1
+
+
+def parsed(arguments: list[str], names: list[str]) -> argparse.Namespace:
+    """Return the options of the command line; ``names`` are those of all measurements."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description="Compare wdsflow with its peers."
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; none means all"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument(
+        "--photos",
+        type=Path,
+        metavar="FOLDER",
+        help="its .tar shards take the place of made photographs",
+    )
+    parser.add_argument(
+        "--from",
+        dest="figures",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing: write docs/benchmarks.md from what --json wrote on this machine, the latest last",
+    )
+    parser.add_argument("--list", action="store_true", help="list the measurements, and exit")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(names):
+        parser.error(f"no such entry: {', '.join(sorted(unknown))}")
+    return options
 
 
 def joined(files: list[Path], names: list[str]) -> Result:
@@ -146,11 +152,7 @@ def measure(
     peers[entry.name] = peer
     ours_median = median(entry.measure, ours)
     peer_median = median(entry.measure, peer)
-    if entry.at_most or entry.unit in MORE_IS_BETTER:
-        ratio = ours_median / peer_median if peer_median else float("inf")
-    else:
-        # By how many times ours is faster.
-        ratio = peer_median / ours_median if ours_median else float("inf")
+    ratio = ratio_of(entry, ours_median, peer_median)
     judged = ours_median if entry.judged == "ours" else ratio
     set_name = entry.shards
     if set_name == PHOTOS:
@@ -176,6 +178,14 @@ def measure(
         "ours_details": ours,
         "peer_details": peer,
     }
+
+
+def ratio_of(entry: Entry, ours: float, peer: float) -> float:
+    """Return by how many times ours is better; where the goal is an upper bound, ours divided by the peer."""
+    if entry.at_most or entry.unit in MORE_IS_BETTER:
+        return ours / peer if peer else float("inf")
+    # Less is better.
+    return peer / ours if ours else float("inf")
 
 
 def median(measure: str, runs: list[Result]) -> float:

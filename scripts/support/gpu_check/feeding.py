@@ -29,18 +29,18 @@ def feed(setting: Setting) -> Iterator[Finding]:
     data = loader("wdsflow", plan, paths * plan.times, shards * samples * plan.times)().dataloader
     training = _Training(setting)
     batches = iter(data)
-    on_device: list[tuple[Any, Any]] = []
+    # Batches that stay on the device.
+    kept: list[tuple[Any, Any]] = []
     are_equal = True
     for _ in range(_CHECKED):
         images, texts = next(batches)
-        moved = training.moved(images, texts)
-        on_device.append(moved)
-        if not bool((moved[0].cpu() == images).all()):
-            are_equal = False
+        moved_images, moved_texts = training.moved(images, texts)
+        kept.append((moved_images, moved_texts))
+        are_equal &= bool((moved_images.cpu() == images).all())
     value = "the same" if are_equal else "differ"
     yield Finding("pixels of the feed on the device", value, "the same", are_equal)
     seconds = 1.0 if setting.quick else min(setting.seconds, setting.remaining / 4)
-    resident = training.rate(cycle(on_device), seconds, move=False)
+    resident = training.rate(cycle(kept), seconds, move=False)
     fed = training.rate(batches, seconds, move=True)
     value = (
         f"{fed:,.0f} samples/s, {resident:,.0f} on batches kept on the device: the device waits"
@@ -51,6 +51,8 @@ def feed(setting: Setting) -> Iterator[Finding]:
 
 
 class _Training:
+    """A model on the device, and training steps of it."""
+
     def __init__(self, setting: Setting) -> None:
         import open_clip
         import torch

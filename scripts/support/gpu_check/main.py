@@ -31,7 +31,7 @@ PARTS: dict[str, Callable[[Setting], Iterable[Finding]]] = {
     "text": others.text_detection,
 }
 USUAL = tuple(PARTS)[:7]
-# They measure no rate, and other processes on the device make them harder.
+# Parts that run at the same time: they measure no rate, and others on the device make them harder.
 _TOGETHER = {"recovery", "two-processes", "cap"}
 # Seconds for the usual parts.
 _LIMIT = 230.0
@@ -43,6 +43,36 @@ _SHORTEST = 4.0
 
 def main(arguments: Sequence[str]) -> int:
     """Check; return 0 if every goal was met."""
+    options = parsed(arguments)
+    start = time.monotonic()
+    device = "cpu" if options.cpu else _device()
+    if device is None:
+        print(
+            "There is no GPU that PyTorch sees here: nothing was checked. --cpu runs what can be run without one."
+        )
+        return NO_GPU
+    with tempfile.TemporaryDirectory(prefix="wdsflow-gpu-") as temporary:
+        folder = str(Path(options.folder or temporary).absolute())
+        setting = Setting(device, folder, options.quick, options.seconds, start + options.limit)
+        result: dict[str, Any] = {**environment(device), "quick": options.quick, "parts": {}}
+
+        def report(part: str, finding: Finding) -> None:
+            result["parts"].setdefault(part, []).append(finding.to_dict())
+            print(
+                f"{options.limit - setting.remaining:4.0f} s  {part}: {finding.name}: {finding.value}",
+                flush=True,
+            )
+            if options.json:
+                options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+        check(setting, options.parts or USUAL, report, max(1.0, options.limit / _LIMIT))
+    print(f"\n{table(result)}", flush=True)
+    rows = [row for rows_of_part in result["parts"].values() for row in rows_of_part]
+    return 1 if any(row["met"] is False for row in rows) else 0
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(
         prog="scripts/gpu_check", description="Check wdsflow on a machine with a GPU."
     )
@@ -73,33 +103,9 @@ def main(arguments: Sequence[str]) -> int:
         help="end after about so long, however far",
     )
     options = parser.parse_args(arguments)
-    start = time.monotonic()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    device = "cpu" if options.cpu else _device()
-    if device is None:
-        print(
-            "There is no GPU that PyTorch sees here: nothing was checked. --cpu runs what can be run without one."
-        )
-        return NO_GPU
-    with tempfile.TemporaryDirectory(prefix="wdsflow-gpu-") as temporary:
-        folder = str(Path(options.folder or temporary).absolute())
-        setting = Setting(device, folder, options.quick, options.seconds, start + options.limit)
-        result: dict[str, Any] = {**environment(device), "quick": options.quick, "parts": {}}
-
-        def report(part: str, finding: Finding) -> None:
-            result["parts"].setdefault(part, []).append(finding.to_dict())
-            print(
-                f"{options.limit - setting.remaining:4.0f} s  {part}: {finding.name}: {finding.value}",
-                flush=True,
-            )
-            if options.json:
-                options.json.write_text(json.dumps(result, indent=2) + "\n")
-
-        check(setting, options.parts or USUAL, report, max(1.0, options.limit / _LIMIT))
-    print(f"\n{table(result)}", flush=True)
-    rows = [row for rows_of_part in result["parts"].values() for row in rows_of_part]
-    return 1 if any(row["met"] is False for row in rows) else 0
+    return options
 
 
 def check(

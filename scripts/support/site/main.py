@@ -48,11 +48,11 @@ def main(argv: Sequence[str]) -> int:
     if subprocess.run([*run, str(ROOT / "docs"), str(folder)], cwd=ROOT, check=False).returncode:
         print("scripts/docs: Sphinx reports errors or warnings, above")
         return 1
-    found = list(broken(folder))
-    for page, link, reason in found:
+    broken_links = list(broken(folder))
+    for page, link, reason in broken_links:
         print(f"{page}: {link}: {reason}")
-    if found:
-        print(f"scripts/docs: {len(found)} links lead nowhere")
+    if broken_links:
+        print(f"scripts/docs: {len(broken_links)} links lead nowhere")
         return 1
     print(f"wrote the site: open {folder / 'index.html'}")
     return 0

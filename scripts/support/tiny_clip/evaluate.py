@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import shards
@@ -26,14 +27,14 @@ def evaluate(clip: TinyClip, shard: Path) -> Figures:
     hundreds = [
         _similarities(clip, samples[start : start + 100]) for start in range(0, len(samples), 100)
     ]
-    matching = [float(scores.diagonal().mean()) for scores in hundreds]
-    everything = [float(scores.mean()) for scores in hundreds]
-    mean, all_mean = sum(matching) / len(hundreds), sum(everything) / len(hundreds)
+    matching = fmean(float(scores.diagonal().mean()) for scores in hundreds)
+    all_pairs = fmean(float(scores.mean()) for scores in hundreds)
     return Figures(
-        [_top1(scores) for scores in hundreds],
-        [_top1(scores.T) for scores in hundreds],
-        mean,
-        (100 * all_mean - mean) / 99,
+        image_to_text=[_top1(scores) for scores in hundreds],
+        text_to_image=[_top1(scores.T) for scores in hundreds],
+        matching=matching,
+        # Of the 100 captions for each picture, 99 belong to others.
+        others=(100 * all_pairs - matching) / 99,
     )
 
 

@@ -1,4 +1,4 @@
-"""`scripts/tiny_clip`: draw, train, judge; or say what was found the last time."""
+"""`scripts/tiny_clip`: draws, trains and judges a model, or prints the figures of the one that is there."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ from .model import load, model_name
 from .recipe import BAR, FOLDER, HELD_OUT, HUNDREDS, SECONDS, Recipe
 from .train import TrainingError, train
 
-# Marks a folder as ours, too.
+# A folder with this file is ours: it may be replaced.
 RESULT = "result.json"
 
 
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
         "--fresh", action="store_true", help="train even if a model of this recipe is there"
     )
     arguments = parser.parse_args(argv)
-    # So that what was begun is cleared away.
+    # An exception, so that what was begun is cleared away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder, recipe = arguments.out.resolve(), Recipe(seed=arguments.seed)
     try:
@@ -77,9 +77,9 @@ def found(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
 
 def build(folder: Path, recipe: Recipe) -> dict[str, Any]:
     """Draw, train and judge next to the folder, and put everything in its place in one step."""
-    if not (folder / RESULT).is_file() and (
-        folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
-    ):
+    is_ours = (folder / RESULT).is_file()
+    is_taken = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
+    if is_taken and not is_ours:
         message = f"{folder} holds something else; nothing was touched"
         raise FileExistsError(message)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -121,11 +121,11 @@ def report(folder: Path, result: dict[str, Any]) -> int:
             f"  That is more than {SECONDS} s, which two free cores stay below by far. Was the machine busy?"
         )
     print(f"To load it: open_clip.create_model_and_transforms({model_name(folder)!r})")
-    passed = worst(result) >= BAR
-    print(
-        f"Image to text {'reaches' if passed else 'MISSES'} the bar of {BAR:g} in {'' if passed else 'not '}every hundred."
-    )
-    return 0 if passed else 1
+    if worst(result) >= BAR:
+        print(f"Image to text reaches the bar of {BAR:g} in every hundred.")
+        return 0
+    print(f"Image to text does NOT reach the bar of {BAR:g} in every hundred.")
+    return 1
 
 
 def worst(result: dict[str, Any]) -> float:
@@ -175,4 +175,5 @@ class Stopwatch:
     def lap(self, step: str) -> None:
         """End a step, and begin the next."""
         now = time.monotonic()
-        self.laps[step], self._start = now - self._start, now
+        self.laps[step] = now - self._start
+        self._start = now

@@ -1,4 +1,4 @@
-"""Runs `wdsflow train` in a folder of shards, and says how it goes on."""
+"""Runs `wdsflow train` in a folder of shards, and prints its progress."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def train(folder: Path, recipe: Recipe) -> None:
             try:
                 for line in process.stdout:
                     log.write(line)
-                    _tell(line, recipe.epochs)
+                    _print_loss(line, recipe.epochs)
             except BaseException:
                 process.kill()
                 raise
@@ -56,11 +56,14 @@ def train(folder: Path, recipe: Recipe) -> None:
     _keep_weights(folder / recipe.checkpoint, folder / MODEL / WEIGHTS_FILE)
 
 
-def _tell(line: str, epochs: int) -> None:
-    """Print the loss at the end of an epoch."""
-    found = STEP.search(line)
-    if found and found[2] == found[3]:
-        print(f"  epoch {int(found[1]) + 1} of {epochs}: loss {float(found[4]):.2f}", flush=True)
+def _print_loss(line: str, epochs: int) -> None:
+    """Print the loss if a line of the log is that of the end of an epoch."""
+    match = STEP.search(line)
+    if match is None:
+        return
+    epoch, seen, samples, loss = match.groups()
+    if seen == samples:
+        print(f"  epoch {int(epoch) + 1} of {epochs}: loss {float(loss):.2f}", flush=True)
 
 
 def _keep_weights(checkpoint: Path, path: Path) -> None:

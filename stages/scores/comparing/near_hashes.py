@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 
 from .hash_bits import Hashes, count_ones
 from .hash_blocks import Blocks, BlockTable, plan, tables
-
-Numbers = NDArray[np.int64]
-Pair = tuple[Numbers, Numbers]
+from .hash_buckets import Pair, buckets_of
 
 # Hashes that are compared directly.
 _FEW = 512
-# Hashes that are compared individually only if nothing else helps.
+# Hashes that are compared directly only if buckets would have more pairs.
 _MANY = 100_000
-# Pairs that are compared at once.
-_AT_ONCE = 1 << 20
 _ALL_BITS = (1 << 64) - 1
 
 
@@ -42,67 +38,30 @@ def pairs(hashes: Hashes, distance: int, free: int = _ALL_BITS) -> Iterator[Pair
 
 def bucket_pairs(hashes: Hashes, table: BlockTable, distance: int, free: int) -> Iterator[Pair]:
     """Yield the pairs of hashes that count for a table: they are equal in its key, and differ in its other blocks."""
-    keys = hashes & np.uint64(table.key)
-    order = np.argsort(keys, kind="stable")
-    ordered = hashes[order]
-    keys = keys[order]
-    # A bucket is the neighbours of one key.
-    begins = np.concatenate(([True], keys[1:] != keys[:-1]))
-    starts = np.flatnonzero(begins)
-    sizes = np.diff(starts, append=len(keys))
-    is_large = sizes > _FEW
-    large = starts[is_large].tolist()
-    for start, size in zip(large, sizes[is_large].tolist(), strict=True):
-        for first, second in _pairs_in_large(ordered, start, size, table, distance, free):
-            yield order[first], order[second]
-    is_small = (sizes > 1) & ~is_large
-    positions = np.flatnonzero(np.repeat(is_small, sizes))
-    ends = np.repeat(starts + sizes, sizes)[positions]
-    for first, second in _pairs_in_small(ordered, positions, ends, table, distance):
-        yield order[first], order[second]
+    buckets = buckets_of(hashes, table.key)
+    ordered = hashes[buckets.order]
+    for bucket in buckets.larger_than(_FEW):
+        for first, second in _pairs_in_large(ordered, bucket, table, distance, free):
+            yield buckets.order[first], buckets.order[second]
+    for first, second in buckets.pairs_up_to(_FEW):
+        bits = ordered[first] ^ ordered[second]
+        counts = count_ones(bits) <= distance
+        counts &= _differ_in(bits, table.differing)
+        if counts.any():
+            yield buckets.order[first[counts]], buckets.order[second[counts]]
 
 
 def _pairs_in_large(
-    ordered: Hashes, start: int, size: int, table: BlockTable, distance: int, free: int
+    ordered: Hashes, bucket: slice, table: BlockTable, distance: int, free: int
 ) -> Iterator[Pair]:
     """Yield the pairs of one bucket, which is divided again by the bits that its key does not have."""
-    bucket = ordered[start : start + size]
-    for first_in_bucket, second_in_bucket in pairs(bucket, distance, free & ~table.key):
-        first = start + first_in_bucket
-        second = start + second_in_bucket
+    for first_in_bucket, second_in_bucket in pairs(ordered[bucket], distance, free & ~table.key):
+        first = bucket.start + first_in_bucket
+        second = bucket.start + second_in_bucket
         # They are within the distance.
-        bits = ordered[first] ^ ordered[second]
-        chosen = _differ_in(bits, table.differing)
-        if chosen.any():
-            yield first[chosen], second[chosen]
-
-
-def _pairs_in_small(
-    ordered: Hashes, positions: Numbers, ends: Numbers, table: BlockTable, distance: int
-) -> Iterator[Pair]:
-    """Yield the pairs of all small buckets, whose hashes are compared directly."""
-    for first, second in _neighbours(positions, ends):
-        bits = ordered[first] ^ ordered[second]
-        chosen = count_ones(bits) <= distance
-        chosen &= _differ_in(bits, table.differing)
-        if chosen.any():
-            yield first[chosen], second[chosen]
-
-
-def _neighbours(positions: Numbers, ends: Numbers) -> Iterator[Pair]:
-    """Yield all pairs of positions in the same small bucket, many buckets at once.
-
-    Each position with the next one, then with the one after that, up to the end of its bucket.
-    """
-    for step in range(1, _FEW):
-        has_partner = positions + step < ends
-        positions = positions[has_partner]
-        ends = ends[has_partner]
-        if not len(positions):
-            return
-        for start in range(0, len(positions), _AT_ONCE):
-            part = positions[start : start + _AT_ONCE]
-            yield part, part + step
+        counts = _differ_in(ordered[first] ^ ordered[second], table.differing)
+        if counts.any():
+            yield first[counts], second[counts]
 
 
 def _differ_in(bits: Hashes, blocks: Sequence[int]) -> NDArray[np.bool_]:
@@ -114,12 +73,12 @@ def _differ_in(bits: Hashes, blocks: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def _all_pairs(hashes: Hashes, distance: int) -> Iterator[Pair]:
-    """Compare all pairs of hashes."""
+    """Compare each hash with all others: with the next one, with the one after that, and so on."""
     numbers = np.arange(len(hashes))
     for step in range(1, len(hashes)):
-        near = count_ones(hashes[step:] ^ hashes[:-step]) <= distance
-        if near.any():
-            yield numbers[:-step][near], numbers[step:][near]
+        is_near = count_ones(hashes[step:] ^ hashes[:-step]) <= distance
+        if is_near.any():
+            yield numbers[:-step][is_near], numbers[step:][is_near]
 
 
 def _pays(hashes: Hashes, blocks: Blocks) -> bool:

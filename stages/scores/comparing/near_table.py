@@ -11,7 +11,8 @@ from wdsflow.tables import Tables
 
 from .hash_bits import Hashes
 from .hash_blocks import plan, tables
-from .near_hashes import Numbers, Pair, bucket_pairs, pairs
+from .hash_buckets import Numbers, Pair
+from .near_hashes import bucket_pairs, pairs
 
 # Bytes of all memory for a hash while pairs are computed.
 _COST = 1 << 10

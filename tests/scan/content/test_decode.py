@@ -23,7 +23,7 @@ from tests.pictures import (
 from wdsflow.images import jpeg
 from wdsflow.scan.content import jpeg_damage
 from wdsflow.scan.content.image_content import decode_image
-from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.tallies import TALLIES
 
 
 @pytest.fixture

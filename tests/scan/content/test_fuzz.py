@@ -17,7 +17,7 @@ from wdsflow.scan.content.image_end import ends_early
 from wdsflow.scan.content.image_header_notes import header_status, image_notes
 from wdsflow.scan.content.other import decode_other
 from wdsflow.scan.content.text_content import look_at_json, look_at_text
-from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.tallies import TALLIES
 
 STATUSES = {
     statuses.OK,

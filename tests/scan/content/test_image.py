@@ -9,8 +9,8 @@ from wdsflow.images.image_header import read_header
 from wdsflow.scan.content.image_end import ends_early
 from wdsflow.scan.content.image_header_notes import header_status, image_notes
 from wdsflow.scan.evidence import ScanOptions
-from wdsflow.scan.naming import TALLIES
 from wdsflow.scan.scan import scan_shard
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.shards.source.base import named
 
 

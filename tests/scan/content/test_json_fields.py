@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.scan.content.text_content import look_at_json
-from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.tallies import TALLIES
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=8),

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.scan.content.text_content import look_at_text
-from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.tallies import TALLIES
 
 
 @pytest.mark.parametrize(

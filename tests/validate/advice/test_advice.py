@@ -26,7 +26,9 @@ from wdsflow.validate.verdicts.judge import judge
 def about_samples(report: Report) -> list[Advice]:
     """Return the advice of a report without the line on OpenCLIP's default of 4 workers."""
     return [
-        advice for advice in report.advice if not advice.does.startswith("with OpenCLIP's default")
+        advice
+        for advice in report.advice
+        if not advice.action.startswith("with OpenCLIP's default")
     ]
 
 
@@ -238,7 +240,7 @@ def test_what_leaves_samples_out_is_a_second_command_with_its_price(tmp_path, mo
         if not each.safe
     )
     assert losing.command.endswith(" --caption json:description --drop-bad")
-    assert losing.does.endswith("leave out samples that do not train, 7 in all")
+    assert losing.action.endswith("leave out samples that do not train, 7 in all")
     assert not losing.safe
     assert (losing.usable, losing.samples) == (20, 27)
 
@@ -259,7 +261,7 @@ def test_a_repair_for_one_reader_alone_is_named_with_its_price_for_the_others(
     )
     report = check("s/*.tar", ["timm", "webdataset-1"], level="full", jobs=1)
     (advice,) = report.advice
-    assert advice.does == (
+    assert advice.action == (
         "leave out samples that do not train, 6 in all, for webdataset 1.x alone, "
         "although timm 1.0 then gets 10 samples (now 16)"
     )

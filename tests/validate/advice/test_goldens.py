@@ -36,7 +36,7 @@ def shown(report: Report) -> str:
     for each in report.advice:
         numbers = f"+{each.regains} to {each.usable}{'' if each.exact else ' at most'}{'' if each.safe else ' unsafe'}"
         lines.append(
-            f"{each.reader}: {numbers} {command(each.command)} {' '.join(each.flags)}: {each.does}"
+            f"{each.reader}: {numbers} {command(each.command)} {' '.join(each.flags)}: {each.action}"
         )
     for found in report.findings:
         place = f"{found.code} {found.severity} {found.shard} {found.key!a} {found.offset} x{found.count}"

@@ -192,7 +192,7 @@ def test_without_a_command_the_setting_is_named_where_the_defaults_of_openclip_f
     advice = advise_defaults(
         Context(evidence, [reader], [judge(evidence, reader)]), evidence.shards
     )
-    assert [each.does for each in advice] == says
+    assert [each.action for each in advice] == says
     for each in advice:
         defaults = {"workers": 4, "batch_size": 64, "train_num_samples": sum(usable), "epochs": 32}
         assert errors(context_of(usable, **defaults)) & {"P302", "P303"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wdsflow.cli.main import main
-from wdsflow.scan.naming import TALLIES
+from wdsflow.scan.tallies import TALLIES
 from wdsflow.validate import rules
 from wdsflow.validate.catalog.manual_pages import explain
 from wdsflow.validate.catalog.rule_catalog import (

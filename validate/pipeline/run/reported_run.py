@@ -97,7 +97,7 @@ class ReportedRun(TraceRun):
         self._has_stages = len(code) > 1 and not is_loader(code[0])
         if self._is_one_stage:
             # Whatever it yields, it has no shards.
-            self.first = 0
+            self.first_with_samples = 0
         self.report()
 
     # What runs the stages calls these.
@@ -159,7 +159,7 @@ class ReportedRun(TraceRun):
             pid=os.getpid(),
             stages=self.reported_stages,
             fault=self.fault,
-            limit=self._limit or self.reason,
+            limit=self._limit or self.end_reason,
             passes=self.passes,
             stopped_early=self.stopped_early(),
             draws_shards=bool(self.chain.urls),
@@ -188,7 +188,7 @@ class ReportedRun(TraceRun):
         # The workers of a loader may have read enough,
         # although this process did not get as many samples.
         self._limit = self._limit or self._limits.reached_by(DATASET)
-        if not self._limit and not self.reason:
+        if not self._limit and not self.end_reason:
             return
         if self.passes == 1:
             # Other workers have read all: no stage of this one holds a sample.
@@ -213,7 +213,7 @@ class ReportedRun(TraceRun):
         if index == self._counted_stage:
             limit = self._limits.reached_by(self.role)
         end = "samples" if limit else super().input_ends(index)
-        has_samples = self.first < len(self.chain.steps)
+        has_samples = self.first_with_samples < len(self.chain.steps)
         if not end and index == 0 and not has_samples and time.monotonic() > self.input_deadline:
             end = "time"
         self._limit = self._limit or limit or end
@@ -224,9 +224,9 @@ class ReportedRun(TraceRun):
         stage = self.reported_stages[index]
         if self._is_one_stage and stage.kind != "batch":
             stage.kind = "sample"
-        if index == self.first and self._has_stages:
+        if index == self.first_with_samples and self._has_stages:
             self._list_entered(item)
-        is_blank_item = self._losses.yields(index, item, self.first)
+        is_blank_item = self._losses.yields(index, item, self.first_with_samples)
         if index == self._counted_stage:
             self._limits.set_read(max(stage.out, stage.rows) + stage.blanks)
         if index == len(self.chain.steps) - 1 and not is_blank_item:
@@ -251,11 +251,11 @@ class ReportedRun(TraceRun):
     @property
     def _counted_stage(self) -> int:
         """The stage of which the samples count as read."""
-        return 0 if self.stages[0].kind == "batch" else self.first
+        return 0 if self.stages[0].kind == "batch" else self.first_with_samples
 
     def _note_position(self) -> None:
-        key, shard = self.last_input(max(self.owner, 0))
-        self.position.step(self.owner, key, shard)
+        key, shard = self.last_input(max(self.running, 0))
+        self.position.step(self.running, key, shard)
 
     def _list_entered(self, item: object) -> None:
         """List a sample that enters, if its key is visible."""

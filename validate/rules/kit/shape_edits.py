@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE
 from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.naming import caption_name
 from wdsflow.scan.shapes import Part, Shape
 from wdsflow.scan.statuses import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK, OPAQUE, UNKNOWN
 from wdsflow.shards.shard_names import IMAGE_FIELDS

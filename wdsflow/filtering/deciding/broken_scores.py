@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable
 
 from wdsflow.engines.base import EngineError
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, POISONED
 from wdsflow.records.run_folder import ShardFailure, ShardRecord
 
-# Samples.
-MOST = 100
+# A score that fails for so many samples, and has a value for none before, is broken.
+FIRST_SAMPLES = 100
 
 
 class BrokenScoreError(ValueError):
@@ -27,7 +27,7 @@ class BrokenScoreError(ValueError):
             f"{error.slug.removeprefix('raised-')}: {error.detail}" if error.detail else error.slug
         )
         super().__init__(
-            f"{call} failed for each of the first {MOST} samples. The fault is in the score, not in a sample,"
+            f"{call} failed for each of the first {FIRST_SAMPLES} samples. The fault is in the score, not in a sample,"
             f" and no sample was quarantined for it. At {key}: {reason}"
         )
         self.blames = call
@@ -43,7 +43,7 @@ class BrokenScoreGuard:
     def __init__(self, calls: Iterable[ScoreCall]) -> None:
         self.open: dict[ScoreCall, set[int]] = {call: set() for call in calls}
 
-    def check(self, samples: SampleTable, row: Row) -> None:
+    def check(self, samples: SampleTable, row: LedgerRow) -> None:
         """Count a sample as far as it is computed; it may be counted again. Raises BrokenScoreError."""
         for call in [*self.open]:
             value = samples.columns[call].get(row.number)
@@ -51,7 +51,7 @@ class BrokenScoreGuard:
                 if not is_fault(value):
                     continue
                 self.open[call].add(row.number)
-                if len(self.open[call]) >= MOST:
+                if len(self.open[call]) >= FIRST_SAMPLES:
                     raise BrokenScoreError(str(call), value, row.key)
             elif samples.has(row, call):
                 del self.open[call]
@@ -89,24 +89,24 @@ class BrokenRunGuard:
         self._proven = any(record.samples for record in done)
         self._held: list[ShardRecord] = []
 
-    def take(self, record: ShardRecord) -> list[ShardRecord]:
-        """Return the shards that now count as done. Raises BrokenRunError."""
+    def accept(self, record: ShardRecord) -> list[ShardRecord]:
+        """Take the result of a shard, and return the shards that now count as done. Raises BrokenRunError."""
         if not record.failing or self._proven:
             self._proven = self._proven or bool(record.samples)
-            return [*self.rest(), record]
+            return [*self.release(), record]
         self._held.append(record)
         for call, (_, slug, detail) in record.failing.items():
             count = sum(held.failing[call][0] for held in self._held if call in held.failing)
-            if count >= MOST and all(call in held.failing for held in self._held):
+            if count >= FIRST_SAMPLES and all(call in held.failing for held in self._held):
                 raise BrokenRunError(str(BrokenScoreError(call, Unknown(slug, detail), record.url)))
         return []
 
-    def failed(self, failure: ShardFailure, blames: str) -> None:
+    def accept_failure(self, failure: ShardFailure, blames: str) -> None:
         """Take a shard that failed because of a score. Raises BrokenRunError unless another shard has proven the score."""
         if blames and not self._proven:
             raise BrokenRunError(f"{failure.url}: {failure.reason}")
 
-    def rest(self) -> list[ShardRecord]:
-        """Return the shards that are still held back: they count now."""
+    def release(self) -> list[ShardRecord]:
+        """Return the shards that are still held back: they count as done now."""
         held, self._held = self._held, []
         return held

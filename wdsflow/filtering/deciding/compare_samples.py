@@ -13,7 +13,7 @@ from wdsflow.stages.scores.base import DatasetScore, QueryScore
 from wdsflow.stages.scores.comparing.compared_table import CREATE_COMPARED
 from wdsflow.tables import Tables
 
-from .broken_scores import MOST, BrokenRunError, BrokenScoreError, is_fault
+from .broken_scores import FIRST_SAMPLES, BrokenRunError, BrokenScoreError, is_fault
 from .compared_ledgers import ComparedLedgers
 from .compared_values import StoredValue, write_values
 from .plan import FilterPlan
@@ -73,13 +73,13 @@ def _checked(
                 continue
             any_valid = any_valid or not is_fault(plain)
             refused += 1
-            if refused == MOST and not any_valid:
+            if refused == FIRST_SAMPLES and not any_valid:
                 raise BrokenRunError(
                     str(BrokenScoreError(str(call), plain, f"sample {sample} of shard {shard}"))
                 )
             yield shard, sample, {"slug": plain.slug, "detail": plain.detail}
     except (OSError, LedgerError, BrokenRunError):
-        # From the caller, which reads the records.
+        # Not of resolve(): ``values`` also reads the ledgers.
         raise
     except RAISED as error:
         raise BrokenRunError(f"{call}: resolve() raised {describe(error)}") from error

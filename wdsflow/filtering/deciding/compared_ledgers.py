@@ -7,7 +7,7 @@ from wdsflow.expressions.constants import literal
 from wdsflow.expressions.ledger_sql import NUMBER, with_number
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.sql import quoted_name
-from wdsflow.filtering.ledger.ledger import column_of, gathered_column, names_in_file, read_ledger
+from wdsflow.filtering.ledger.column_names import column_of, gathered_column, names_in_file
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     LedgerMetadata,
@@ -15,8 +15,9 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     calls_of,
     read_metadata,
 )
+from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.predicates.catalog import RankedNumber
-from wdsflow.filtering.predicates.ledger_columns import gathers_like
+from wdsflow.filtering.predicates.gathered_data import gathers_like
 from wdsflow.records.run_folder import Layout
 from wdsflow.table_files.parquet_file import pattern_of
 from wdsflow.tables import Tables

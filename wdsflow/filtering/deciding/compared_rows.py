@@ -7,14 +7,14 @@ from functools import lru_cache
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger_metadata import NotCompared
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 
 from .decider import decider_of
 from .plan import FilterPlan
 from .row_values import evaluate
 
 
-def compared_rows(plan: FilterPlan, table: SampleTable, call: ScoreCall) -> list[Row]:
+def compared_rows(plan: FilterPlan, table: SampleTable, call: ScoreCall) -> list[LedgerRow]:
     """Return the samples that a score compares: all readable samples, or those that the other terms keep.
 
     The other terms are those without scores that compare kept samples; the values of scores that
@@ -38,7 +38,7 @@ def compared_rows(plan: FilterPlan, table: SampleTable, call: ScoreCall) -> list
     return compared
 
 
-def _check_computed(plan: FilterPlan, table: SampleTable, rows: Sequence[Row]) -> None:
+def _check_computed(plan: FilterPlan, table: SampleTable, rows: Sequence[LedgerRow]) -> None:
     """Raise NotCompared if samples need a score that is not computed, other than those that compare kept samples."""
     for row in rows:
         for call in table.needed_by(row):
@@ -49,7 +49,7 @@ def _check_computed(plan: FilterPlan, table: SampleTable, rows: Sequence[Row]) -
                 )
 
 
-def _kept_by_others(plan: FilterPlan, table: SampleTable, rows: Sequence[Row]) -> set[int]:
+def _kept_by_others(plan: FilterPlan, table: SampleTable, rows: Sequence[LedgerRow]) -> set[int]:
     """Return the numbers of the samples that the terms without comparisons of kept samples do not exclude."""
     numbers = {row.number for row in rows}
     if plan.recipe.unknown == "keep" or not rows:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, LedgerRow, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber
-from wdsflow.filtering.predicates.ledger_columns import gathers_like
+from wdsflow.filtering.predicates.gathered_data import gathers_like
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.records.run_folder import Layout
@@ -84,7 +84,9 @@ def _path(layout: Layout, plan: FilterPlan, name: str, call: ScoreCall) -> Path:
     return layout.resolved(name, plan.dataset_calls.index(call))
 
 
-def _value(score: DatasetScore, value: StoredValue, row: Row, recipe: Recipe) -> Value | Unknown:
+def _value(
+    score: DatasetScore, value: StoredValue, row: LedgerRow, recipe: Recipe
+) -> Value | Unknown:
     """Return a value of a file, or Unknown, also for a list without one value for each image of the sample."""
     if isinstance(value, dict):
         return Unknown(**value)

@@ -14,14 +14,14 @@ from wdsflow.expressions.evaluator import Decisions, Evaluator
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import ScoreStep
-from wdsflow.filtering.ledger.sample_table import Judgement, Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import Judgement, LedgerRow, SampleTable
 
 from .plan import FilterPlan
 from .row_values import evaluate, reason
 
 # Computes a score of some samples, and sets their values in its column; those that it leaves out
 # are computed later.
-Compute: TypeAlias = Callable[[ScoreCall, Sequence[Row]], None]
+Compute: TypeAlias = Callable[[ScoreCall, Sequence[LedgerRow]], None]
 
 
 class Decider:
@@ -47,7 +47,7 @@ class Decider:
     @cached_property
     def _start(self) -> tuple[Judgement | None, tuple[ScoreCall, ...]]:
         """The result before any score is computed, and the first scores that samples need: the same for all samples."""
-        row = Row(0, "", 0, 0)
+        row = LedgerRow(0, "", 0, 0)
         first = self.steps[0].scores
         decisions = evaluate(self.evaluator, SampleTable(), [row], (), first)
         self._judge([row], decisions)
@@ -59,7 +59,7 @@ class Decider:
         return self._start[1] if self.steps else ()
 
     def advance(
-        self, samples: SampleTable, rows: Sequence[Row], compute: Compute | None = None
+        self, samples: SampleTable, rows: Sequence[LedgerRow], compute: Compute | None = None
     ) -> None:
         """Decide some samples as far as possible: set ``judgement``, or in ``needed`` the scores that they need next.
 
@@ -84,7 +84,7 @@ class Decider:
         if open_rows:
             self._decide_last(samples, open_rows)
 
-    def _decide_first(self, rows: Sequence[Row]) -> dict[ScoreCall, Sequence[Row]]:
+    def _decide_first(self, rows: Sequence[LedgerRow]) -> dict[ScoreCall, Sequence[LedgerRow]]:
         """Decide samples before any score is computed, and return the scores of the first step that they need."""
         judgement, calls = self._start
         for row in rows:
@@ -94,16 +94,16 @@ class Decider:
     def _decide(
         self,
         samples: SampleTable,
-        rows: Sequence[Row],
+        rows: Sequence[LedgerRow],
         computed: Sequence[ScoreCall],
         scores: Sequence[ScoreCall],
-    ) -> dict[ScoreCall, Sequence[Row]]:
+    ) -> dict[ScoreCall, Sequence[LedgerRow]]:
         """Decide samples by the scores of earlier steps, and return each score of the next with those that need it."""
         decisions = evaluate(self.evaluator, samples, rows, computed, scores)
         self._judge(rows, decisions)
         return {call: list(compress(rows, decisions.missing[call].tolist())) for call in scores}
 
-    def _decide_last(self, samples: SampleTable, rows: Sequence[Row]) -> None:
+    def _decide_last(self, samples: SampleTable, rows: Sequence[LedgerRow]) -> None:
         """Decide samples whose scores are all computed: a result that is unknown now stays unknown."""
         scores = self.expression.scores
         self._judge(rows, evaluate(self.evaluator, samples, rows, scores))
@@ -118,7 +118,7 @@ class Decider:
                 None, term, reason(self.evaluator, samples, decisions, index, row)
             )
 
-    def _judge(self, rows: Sequence[Row], decisions: Decisions) -> None:
+    def _judge(self, rows: Sequence[LedgerRow], decisions: Decisions) -> None:
         """Set the judgement of samples for which the predicate is true, or false by a term."""
         kept = Judgement(keep=True)
         for row in compress(rows, decisions.keep.tolist()):
@@ -138,7 +138,9 @@ def decider_of(plan: FilterPlan) -> Decider | None:
 
 
 def _compute_missing(
-    samples: SampleTable, rows_by_call: Mapping[ScoreCall, Sequence[Row]], compute: Compute | None
+    samples: SampleTable,
+    rows_by_call: Mapping[ScoreCall, Sequence[LedgerRow]],
+    compute: Compute | None,
 ) -> dict[int, list[ScoreCall]]:
     """Compute scores of the samples that need them. Return the scores that samples still need, by their numbers."""
     waiting: dict[int, list[ScoreCall]] = {}

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.samples import ShardView, method_of
+from wdsflow.filtering.samples.shard_view import ShardView, method_of
 from wdsflow.stages.scores.base import DatasetScore, TextScore
 from wdsflow.stages.scores.model.returned_values import described
 
@@ -18,7 +18,7 @@ from .score_values import failure_of, guarded, plain_method
 class ViewedSample(NamedTuple):
     """A sample that is being scored, and the view of its fields."""
 
-    row: Row
+    row: LedgerRow
     view: ShardView
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from wdsflow.expressions.score_call import Constant, spelled
-from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of
+from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.records.run_folder import Layout
 from wdsflow.text.words import number_text

@@ -8,7 +8,6 @@ from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.tree import ScoreValue
-from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     MissingScore,
@@ -17,6 +16,7 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     read_metadata,
     unreadable_predicate,
 )
+from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.sample_facts import score_of

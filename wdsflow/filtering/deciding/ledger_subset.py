@@ -2,22 +2,21 @@
 
 import os
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     no_ledgers,
     read_metadata,
     same_shard,
 )
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
+from wdsflow.filtering.ledger.read_ledger import read_scored
+from wdsflow.filtering.ledger.sample_table import LedgerRow, part_twins
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order
@@ -28,7 +27,7 @@ from wdsflow.shards.source.base import Range, SourceError, local_folder, place_o
 
 from .compare_samples import compare_samples
 from .compared_values import add_compared
-from .plan import FilterPlan, plan_of
+from .plan import plan_of
 from .sample_outcomes import set_outcomes
 from .stored_scores import as_scored, check_scores
 
@@ -93,13 +92,19 @@ class ShardLedger:
         digest = blake2b(offsets.tobytes(), digest_size=16).digest()
         return KeptSamples(offsets, len(ranges), len(rows), digest)
 
-    def rows(self) -> tuple[list[Row], Sequence[Range]]:
+    def rows(self) -> tuple[list[LedgerRow], Sequence[Range]]:
         """Return all samples with their outcomes, and the global headers of the shard. Raises as ``kept``."""
         plan = plan_of(self.recipe)
         record = self._record()
-        # Data to compare samples is not needed.
+        # Unless samples are compared, other scores and gathered data need not be read.
         calls = None if plan.dataset_calls else plan.scores
-        return self._rows(record, calls), record.headers
+        samples = read_scored(self.scored, self.name, record, calls=calls)
+        if self.resolved is not None:
+            add_compared(plan, samples, self.resolved, self.name)
+        # As ``filter`` decides.
+        set_outcomes(plan, samples)
+        part_twins(samples.rows)
+        return samples.rows, record.headers
 
     def check(self) -> None:
         """Raise LedgerError if there is no ledger, or if the shard has changed since."""
@@ -108,14 +113,6 @@ class ShardLedger:
 
     def _record(self) -> ShardRecord:
         return ShardRecord(0, self.url, self.name, "", input_identity(self.url))
-
-    def _rows(self, record: ShardRecord, calls: Collection[ScoreCall] | None = None) -> list[Row]:
-        plan = plan_of(self.recipe)
-        samples = read_scored(self.scored, self.name, record, calls=calls)
-        if self.resolved is not None:
-            add_compared(plan, samples, self.resolved, self.name)
-        decide(plan, samples)
-        return samples.rows
 
 
 class LedgerSubset:
@@ -236,9 +233,3 @@ def _same_contents(records: list[ShardRecord], url: Shard) -> list[ShardRecord]:
     except SourceError:
         return records
     return [record for record in records if record.input.get("pieces") == pieces] or records
-
-
-def decide(plan: FilterPlan, samples: SampleTable) -> None:
-    """Set the outcomes of a shard's samples as ``filter`` does. Raises MissingScore."""
-    set_outcomes(plan, samples)
-    part_twins(samples.rows)

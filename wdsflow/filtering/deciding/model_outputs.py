@@ -9,10 +9,10 @@ from typing import TypeAlias
 from wdsflow.engines.base import EnvironmentMismatchError
 from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.filtering.samples import ShardView
+from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.weigh import weigh
 from wdsflow.models.model_location import begins_small
@@ -125,7 +125,7 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         self._mark.set(-1)
         return could_request
 
-    def remove(self, row: Row) -> None:
+    def remove(self, row: LedgerRow) -> None:
         """Forget the outputs of a sample that needs no more."""
         self._open.pop(row.number, None)
         self._window.samples.pop(row.number, None)

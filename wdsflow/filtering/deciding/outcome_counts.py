@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import spelled
-from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, ResizedImage, Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, LedgerRow, ResizedImage, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.records.run_folder import ShardRecord
 from wdsflow.text.utf8 import in_utf8
@@ -26,12 +26,12 @@ class _Reasons:
         self.counts[reason] += 1
         return self.counts[reason] == 1
 
-    def add(self, reason: str, row: Row, detail: str) -> None:
+    def add(self, reason: str, row: LedgerRow, detail: str) -> None:
         """Count a sample, which is the example if it is the first."""
         if self.is_new(reason):
             self.keep(reason, row, detail)
 
-    def keep(self, reason: str, row: Row, detail: str) -> None:
+    def keep(self, reason: str, row: LedgerRow, detail: str) -> None:
         """Keep a sample as the example of a reason."""
         self.examples[reason] = in_utf8(row.key)[:_LONGEST], in_utf8(detail)[:_LONGEST]
 
@@ -95,7 +95,7 @@ def uncounted(keys: Iterable[str]) -> int:
     return duplicates
 
 
-def _values(samples: SampleTable, row: Row, name: str, terms: Sequence[Term]) -> str:
+def _values(samples: SampleTable, row: LedgerRow, name: str, terms: Sequence[Term]) -> str:
     """Return the values by which a term dropped a sample, such as "min_side is 64"."""
     for term in terms:
         if str(term) != name:

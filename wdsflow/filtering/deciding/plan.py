@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import ScoreStep, steps_of, terms_by_cost
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.predicates.sample_facts import RankPercent, score_of
 from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, shrinker_of
@@ -195,14 +195,14 @@ class FilterPlan:
         decodes = self.shrinker is not None or (scores and self.reads_contents())
         return not decodes and all(map(is_builtin, self.scores.values()))
 
-    def is_excluded(self, row: Row) -> bool:
+    def is_excluded(self, row: LedgerRow) -> bool:
         """Return whether a sample is dropped or quarantined, whatever comparisons say of it."""
         judgement = row.judgement
         if judgement is None or judgement.keep:
             return False
         return judgement.keep is False or self.recipe.unknown != "keep"
 
-    def next_model_calls(self, table: SampleTable, row: Row) -> list[ScoreCall]:
+    def next_model_calls(self, table: SampleTable, row: LedgerRow) -> list[ScoreCall]:
         """Return the scores by models that a sample needs next."""
         if not self.model_calls or row.trouble:
             return []
@@ -217,7 +217,7 @@ class FilterPlan:
         by_model = [call for call in dict.fromkeys(calls) if call in self.model_calls]
         return [call for call in by_model if not table.has(row, call)]
 
-    def lacks_values(self, table: SampleTable, row: Row) -> bool:
+    def lacks_values(self, table: SampleTable, row: LedgerRow) -> bool:
         """Return whether values of a sample have to be computed, after the predicate was evaluated as far as possible."""
         if row.trouble:
             return False
@@ -226,7 +226,7 @@ class FilterPlan:
                 return True
         return bool(self.next_model_calls(table, row)) or self.lacks_digest(row)
 
-    def lacks_digest(self, row: Row) -> bool:
+    def lacks_digest(self, row: LedgerRow) -> bool:
         """Return whether the images of a sample have to be hashed."""
         return self.recipe.hash_images and row.digest is None
 

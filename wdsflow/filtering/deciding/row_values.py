@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wdsflow.expressions.evaluator import Columns, Decisions, Evaluator, smallest_numbers
 from wdsflow.expressions.expression import Expression
 from wdsflow.expressions.score_call import Constant, ScoreCall
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.table_files.parquet_columns import objects, text_array
 
@@ -26,7 +26,9 @@ class RowTable(NamedTuple):
     lists: list[ScoreCall]
 
 
-def table_of(samples: SampleTable, rows: Sequence[Row], kinds: Mapping[ScoreCall, str]) -> RowTable:
+def table_of(
+    samples: SampleTable, rows: Sequence[LedgerRow], kinds: Mapping[ScoreCall, str]
+) -> RowTable:
     """Return the values of some samples: a column for each score, in which a missing value is NULL or NaN."""
     import numpy as np
 
@@ -83,7 +85,7 @@ _ARRAYS: dict[str, Callable[[Sequence[Any]], "NDArray[Any]"]] = {
 def evaluate(
     evaluator: Evaluator,
     samples: SampleTable,
-    rows: Sequence[Row],
+    rows: Sequence[LedgerRow],
     computed: Collection[ScoreCall],
     missing: Collection[ScoreCall] = (),
 ) -> Decisions:
@@ -95,7 +97,7 @@ def evaluate(
 
 
 def results(
-    evaluator: Evaluator, samples: SampleTable, rows: Sequence[Row]
+    evaluator: Evaluator, samples: SampleTable, rows: Sequence[LedgerRow]
 ) -> list[bool | Unknown | None]:
     """Return for each of some samples whether an expression holds, why that is unknown, or None while scores are not computed.
 
@@ -116,7 +118,7 @@ def results(
 
 
 def _result(
-    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: Row
+    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: LedgerRow
 ) -> bool | Unknown | None:
     if not decisions.unknown[number]:
         return bool(decisions.keep[number])
@@ -127,7 +129,7 @@ def _result(
 
 
 def reason(
-    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: Row
+    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: LedgerRow
 ) -> Unknown:
     """Return why the result of an expression is unknown: the first value that is missing in its first unknown term."""
     term = evaluator.terms[decisions.term[number]]
@@ -137,7 +139,9 @@ def reason(
     return no_result(str(term), term.scores, samples, row)
 
 
-def no_result(text: str, calls: Sequence[ScoreCall], samples: SampleTable, row: Row) -> Unknown:
+def no_result(
+    text: str, calls: Sequence[ScoreCall], samples: SampleTable, row: LedgerRow
+) -> Unknown:
     """Return why an expression has no result although it has all its values."""
     values = {call: samples.columns[call].get(row.number) for call in calls}
     counts = {call: len(value) for call, value in values.items() if isinstance(value, list)}
@@ -158,7 +162,11 @@ def missing_value(value: Value | Unknown) -> Unknown:
 
 
 def numbers(
-    expression: Expression, samples: SampleTable, rows: Sequence[Row], *, largest: bool = False
+    expression: Expression,
+    samples: SampleTable,
+    rows: Sequence[LedgerRow],
+    *,
+    largest: bool = False,
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":
     """Return the number that an expression is for each of some samples, and where it is missing. Of several items, the smallest."""
     row_table = table_of(samples, rows, expression.kinds)

@@ -1,8 +1,8 @@
 """The outcomes of samples: kept, dropped by a term, or quarantined for a reason."""
 
 from wdsflow.filtering.ledger.ledger_metadata import MissingScore
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
-from wdsflow.filtering.samples import DROPPED
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
+from wdsflow.filtering.samples.staging import DROPPED
 
 from .decider import decider_of
 from .plan import FilterPlan
@@ -25,7 +25,7 @@ def set_outcomes(plan: FilterPlan, table: SampleTable) -> None:
             _set_outcome(plan, table, row)
 
 
-def _set_outcome(plan: FilterPlan, table: SampleTable, row: Row) -> None:
+def _set_outcome(plan: FilterPlan, table: SampleTable, row: LedgerRow) -> None:
     """Set the outcome of a readable sample by its judgement."""
     judgement = row.judgement
     if judgement is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
-from wdsflow.filtering.ledger.sample_table import Row, part_twins
+from wdsflow.filtering.ledger.sample_table import LedgerRow, part_twins
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest, roundest_after
@@ -149,6 +149,6 @@ class ScoreColumn:
 
 def _parted_twins(keys: Sequence[str], kept: "Flags") -> int:
     """Return how many kept samples are quarantined because all samples between two of one key are dropped."""
-    rows = [Row(number, key, 0, 0) for number, key in enumerate(keys) if kept[number]]
+    rows = [LedgerRow(number, key, 0, 0) for number, key in enumerate(keys) if kept[number]]
     part_twins(rows)
     return sum(row.outcome != "kept" for row in rows)

@@ -12,7 +12,8 @@ from wdsflow.filtering.ledger.ledger_metadata import (
     no_ledgers,
     read_metadata,
 )
-from wdsflow.filtering.predicates.ledger_columns import gathers_like, with_columns
+from wdsflow.filtering.predicates.gathered_data import gathers_like
+from wdsflow.filtering.predicates.ledger_columns import with_columns
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.records.run_folder import Layout, recorded_recipe, recorded_run, records_in_order

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wdsflow.expressions.errors import nearest
 from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.samples import ShardView
+from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard import Shard
 from wdsflow.stages.scores.base import ScoreError
@@ -90,7 +90,7 @@ class _Survey:
 
     def add(self, view: ShardView) -> None:
         """Count the texts of a sample."""
-        from wdsflow.scan.naming import note_names
+        from wdsflow.scan.caption_names import note_names
 
         self._samples += 1
         for name in view.fields:
@@ -121,7 +121,7 @@ class _Survey:
 
     def _in_json(self, names: Sequence[str]) -> Iterator[tuple[str, int]]:
         """Yield the field in json that is nearest to some names, otherwise the most likely one, with its count."""
-        from wdsflow.scan.naming import caption_name
+        from wdsflow.scan.caption_names import caption_name
 
         for member, evidence in self._json.items():
             with_texts = {name: key for name, key in evidence.json_keys.items() if key.strings}

@@ -11,7 +11,7 @@ from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.predicates.sample_facts import InJson
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
-from wdsflow.filtering.samples import ShardView
+from wdsflow.filtering.samples.shard_view import ShardView
 from wdsflow.shards.shard import Shard
 from wdsflow.stages.scores.base import Score, ScoreError
 from wdsflow.stages.scores.model.batch_score import BatchScore

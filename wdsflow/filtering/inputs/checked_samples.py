@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from wdsflow.filtering.joined_samples import JoinedSamples
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.samples import RejectedSample, ShardView, Views
+from wdsflow.filtering.samples.shard_view import ShardView
+from wdsflow.filtering.samples.staging import RejectedSample
+from wdsflow.filtering.samples.views import Views
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard

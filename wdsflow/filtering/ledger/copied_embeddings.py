@@ -20,7 +20,7 @@ from .ledger_metadata import (
     embedding_columns,
     read_metadata,
 )
-from .sample_table import Row
+from .sample_table import LedgerRow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ class CopiedEmbeddings:
         """Return the metadata of each column."""
         return list(self._metadata["embeddings"])
 
-    def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
+    def groups(self, rows: Sequence[LedgerRow]) -> Iterator[dict[str, Column]]:
         """Yield the columns as they were written, one group at a time."""
         file = ParquetFile(self._path)
         names = embedding_columns(self._metadata)

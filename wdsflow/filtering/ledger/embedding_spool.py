@@ -19,7 +19,7 @@ from wdsflow.table_files.parquet_columns import (
 )
 
 from .ledger_metadata import GROUP, KEYS, EmbeddingMetadata, distinct_names
-from .sample_table import Row
+from .sample_table import LedgerRow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +88,7 @@ class Spool:
         """Return the name of the column of some embeddings."""
         return next(column.name for column in self.columns if column.embedded == embedded)
 
-    def add(self, column: str, row: Row, embeddings: "Sequence[tuple[str, Vector]]") -> None:
+    def add(self, column: str, row: LedgerRow, embeddings: "Sequence[tuple[str, Vector]]") -> None:
         """Add all (key, embedding) of a column for a sample, if their keys are new."""
         import numpy as np
 
@@ -105,7 +105,7 @@ class Spool:
         """Return the metadata of each column."""
         return [column.metadata() for column in self.columns]
 
-    def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
+    def groups(self, rows: Sequence[LedgerRow]) -> Iterator[dict[str, Column]]:
         """Yield the columns for 2,048 rows at a time."""
         self._file.flush()
         # Once for no rows: the file gets the columns.

@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +11,9 @@ from wdsflow.filtering.recipe.recipe_stages import written_stages
 from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.stages.base import SampleStage
-from wdsflow.stages.scores.model.clip.clip_score import ClipScore, embedding_key
 from wdsflow.stages.scores.model.clip.towers import ClipImage, ClipText
-from wdsflow.stages.scores.model.model import Model, Output
-from wdsflow.stages.scores.model.model_score import ModelScore, Request
+from wdsflow.stages.scores.model.model import Model
 
-from .embedding_spool import Spool
 from .ledger_metadata import (
     EmbeddingMetadata,
     LedgerError,
@@ -26,7 +22,6 @@ from .ledger_metadata import (
     read_metadata,
     same_shard,
 )
-from .sample_table import Row
 from .stored_embeddings import Entries, StoredEmbeddings
 
 
@@ -90,61 +85,6 @@ def _served_by(
     if metadata["recipe"].get("stages", []) != written_stages(stages):
         raise LedgerError(f"{path} was measured with other stages than those of the recipe")
     return _served(metadata, models, path)
-
-
-class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
-    """Finds embeddings in the ledger of an earlier run, if there is one, and keeps those of this run, if requested.
-
-    ``current``: those that the shard's ledger has already. They are kept unchanged.
-    """
-
-    def __init__(
-        self,
-        *,
-        spool: Spool | None = None,
-        stored: StoredEmbeddings | None = None,
-        current: StoredEmbeddings | None = None,
-    ) -> None:
-        self.spool = spool
-        self._stored = stored
-        self._current = current
-        self.in_use = spool is not None or stored is not None or current is not None
-
-    def __exit__(self, *_: object) -> None:
-        """Close the file of new embeddings."""
-        if self.spool is not None:
-            self.spool.close()
-
-    def find(self, row: Row, request: Request) -> Output | None:
-        """Return the output of a request if it is already known."""
-        if not isinstance(request.model, (ClipImage, ClipText)):
-            return None
-        key = embedding_key(request)
-        for ledger in (self._current, self._stored):
-            if ledger is not None:
-                vector = ledger.find(row, request.model, key)
-                if vector is not None:
-                    return vector
-        return None
-
-    def keep_current(self, row: Row) -> None:
-        """Keep the embeddings that the ledger has of a sample. Raises SourceError, OSError if the disk fails."""
-        if self.spool is not None and self._current is not None:
-            for column, embeddings in self._current.all_of(row):
-                self.spool.add(column, row, embeddings)
-
-    def keep(
-        self, row: Row, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
-    ) -> None:
-        """Keep all embeddings of a sample that a score requested. Raises OSError if the disk fails."""
-        if self.spool is None or not isinstance(score, ClipScore):
-            return
-        for embedded in score.embedded():
-            embeddings = []
-            for request, output in zip(requests, outputs, strict=True):
-                if request.model == embedded.model:
-                    embeddings.append((embedding_key(request), output))
-            self.spool.add(self.spool.column_of(embedded), row, embeddings)
 
 
 def _served(

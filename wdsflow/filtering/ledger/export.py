@@ -22,8 +22,8 @@ from wdsflow.table_files.parquet_file import ParquetFile, as_list
 from wdsflow.table_files.parquet_writer import ParquetWriter
 from wdsflow.text.utf8 import in_utf8
 
-from .ledger import read_ledger
 from .ledger_metadata import GROUP, calls_of
+from .read_ledger import read_ledger
 
 if TYPE_CHECKING:
     import numpy as np

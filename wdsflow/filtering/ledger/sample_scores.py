@@ -11,9 +11,9 @@ from wdsflow.records.run_folder import Layout, records_in_order
 from wdsflow.shards.shard_names import output_names
 from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 
-from .ledger import read_ledger
 from .ledger_metadata import LedgerError, LedgerMetadata, no_ledgers
-from .sample_table import Row, SampleTable
+from .read_ledger import read_ledger
+from .sample_table import LedgerRow, SampleTable
 
 _OUTCOME = ("outcome", "term", "error", "detail")
 
@@ -82,7 +82,7 @@ def _read_samples(path: Path | None) -> tuple[SampleTable, LedgerMetadata]:
     return samples, metadata
 
 
-def _outcome_text(row: Row) -> str:
+def _outcome_text(row: LedgerRow) -> str:
     """Return an outcome and its reason, such as "dropped: min_side >= 200 is false"."""
     if row.outcome == "dropped" and row.error is None:
         # By a stage, or by the predicate.

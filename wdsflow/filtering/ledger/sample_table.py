@@ -39,8 +39,8 @@ class ResizedImage(TypedDict):
     xxh3: list[str]
 
 
-class Row:
-    """One sample: its place, and its outcome. Its values are in the columns of its table."""
+class LedgerRow:
+    """One sample: its position in the tar, and its outcome. Its values are in the columns of its table."""
 
     # No list and no dict of its own: the garbage collector
     # would look at those of all samples again and again.
@@ -90,32 +90,32 @@ class SampleTable:
         needed: the scores that a sample needs next to be decided, by its number; of those that are not decided.
     """
 
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
+    def __init__(self, rows: Iterable[LedgerRow] = ()) -> None:
         self.rows = list(rows)
         self.columns: defaultdict[ScoreCall, Column] = defaultdict(dict)
         self.gathered: defaultdict[ScoreCall, dict[int, bytes]] = defaultdict(dict)
         self.needed: dict[int, Sequence[ScoreCall]] = {}
 
     @property
-    def readable(self) -> list[Row]:
+    def readable(self) -> list[LedgerRow]:
         """The samples that the tar has completely, and that no stage dropped."""
         return [row for row in self.rows if not row.trouble]
 
-    def needed_by(self, row: Row) -> Sequence[ScoreCall]:
+    def needed_by(self, row: LedgerRow) -> Sequence[ScoreCall]:
         """Return the scores that a sample needs next to be decided; none if it is decided."""
         return self.needed.get(row.number, ()) if row.judgement is None else ()
 
-    def has(self, row: Row, call: ScoreCall) -> bool:
+    def has(self, row: LedgerRow, call: ScoreCall) -> bool:
         """Return whether a score was computed for a sample, or its data was gathered."""
         return row.number in self.columns[call] or row.number in self.gathered[call]
 
 
-def part_twins(rows: Iterable[Row]) -> None:
+def part_twins(rows: Iterable[LedgerRow]) -> None:
     """Quarantine samples that would directly follow one of the same key, because all between them is left out.
 
     Readers would take the two for one sample.
     """
-    before: Row | None = None
+    before: LedgerRow | None = None
     for row in rows:
         if row.outcome == "kept":
             parted = before is not None and (

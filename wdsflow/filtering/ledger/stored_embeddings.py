@@ -11,7 +11,7 @@ from wdsflow.stages.scores.model.model import Model
 from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 
 from .ledger_metadata import GROUP, KEYS, EmbeddingMetadata
-from .sample_table import Row
+from .sample_table import LedgerRow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ class StoredEmbeddings:
             self._names += [entry["column"], entry["more"]]
         self._groups: OrderedDict[int, _Group] = OrderedDict()
 
-    def find(self, row: Row, model: Model, key: str) -> "Vector | None":
+    def find(self, row: LedgerRow, model: Model, key: str) -> "Vector | None":
         """Return an embedding, float32, or None if the ledger does not have it. Raises SourceError."""
         if model not in self._entries or row.number >= self._rows:
             return None
@@ -54,7 +54,7 @@ class StoredEmbeddings:
                 return group.vector(row, entry, keys.index(key))
         return None
 
-    def all_of(self, row: Row) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
+    def all_of(self, row: LedgerRow) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
         """Yield each column with its (key, embedding) pairs of a sample. Raises SourceError."""
         if row.number >= self._rows:
             return
@@ -65,7 +65,7 @@ class StoredEmbeddings:
                 vectors.append((key, group.vector(row, entry, number)))
             yield entry["column"], vectors
 
-    def _group(self, row: Row) -> "_Group":
+    def _group(self, row: LedgerRow) -> "_Group":
         """Return the group of a sample. Raises SourceError."""
         number = row.number // GROUP
         if number not in self._groups:
@@ -91,11 +91,11 @@ class _Group(NamedTuple):
     keys: "list[dict[str, list[str]]]"
     columns: "dict[str, NDArray[np.object_]]"
 
-    def keys_of(self, row: Row, entry: EmbeddingMetadata) -> list[str]:
+    def keys_of(self, row: LedgerRow, entry: EmbeddingMetadata) -> list[str]:
         """Return the keys of the embeddings of a row in a column, in order."""
         return self.keys[row.number % GROUP].get(entry["column"], [])
 
-    def vector(self, row: Row, entry: EmbeddingMetadata, number: int) -> "Vector":
+    def vector(self, row: LedgerRow, entry: EmbeddingMetadata, number: int) -> "Vector":
         """Return an embedding of a row by its number among those of a column."""
         import numpy as np
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of, read_metadata
+from wdsflow.filtering.ledger.read_ledger import read_ledger
 from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.records.report import OutputsReport
 from wdsflow.records.run_folder import Layout, ShardRecord, records_in_order

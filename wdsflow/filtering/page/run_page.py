@@ -15,12 +15,12 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many, plain
 
 from .choices import Choice, choice
-from .near_pictures import ShownRow, near_pictures
+from .near_pictures import near_pictures
 from .predicate_parts import PredicateParts, compares_kept, parts_of
 from .row_results import results_of, twins_of, values_of
 from .run_commands import run_commands
 from .run_facts import MOST_ROWS, SEED, RunFacts, read_run, sampled_rows, scores_of
-from .sliders import Slider, for_script, slider
+from .sliders import Slider, SliderPicture, for_script, slider
 
 # Characters of a caption that a picture shows.
 _CAPTION = 160
@@ -49,7 +49,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     sliders = _sliders(shards, numeric, start, unknown_keeps=keeps)
     choices = _choices(shards, other, start)
     start = _only(start, sliders, choices)
-    shown: dict[ScoreCall, list[ShownRow]] = {}
+    shown: dict[ScoreCall, list[SliderPicture]] = {}
     views: list[SampleView] = []
     if pictures:
         shown, views = near_pictures(drawn, sliders, start)

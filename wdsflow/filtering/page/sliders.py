@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,14 @@ class Slider:
     chart: Chart
     lows: Floats
     highs: Floats
+
+
+class SliderPicture(NamedTuple):
+    """A sample that is shown next to a slider: its row, the number of its picture on the page, and its value."""
+
+    row: int
+    picture: int
+    value: float
 
 
 def slider(
@@ -85,9 +94,9 @@ def _codes(values: Floats, state: Floats, edges: Sequence[float]) -> Codes:
 
 
 def for_script(
-    shown: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]
+    shown: Slider, start: PredicateParts, pictures: Iterable[SliderPicture]
 ) -> dict[str, object]:
-    """Return the data for ``studio.js``. ``pictures``: (row, number of its picture, value)."""
+    """Return the data for ``studio.js``."""
     largest = 2 * len(shown.edges)
     kind: type[np.uint8 | np.uint16] = np.uint8 if largest < 254 else np.uint16
     same = bool(np.array_equal(shown.low, shown.high))

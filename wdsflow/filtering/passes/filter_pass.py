@@ -39,7 +39,7 @@ class Pass:
         compares: values of scores that compare all samples are read from the folder.
         sources: further inputs of the result.
         join: gives samples fields of a table, None for none.
-        cluster: a cluster that the caller has joined.
+        cluster: a cluster that the caller is connected to.
         prepare: called when the folder is ready. It may set ``sources`` and fill the folder; if it returns False, the
             run ends.
         request: what the record of the run stores.

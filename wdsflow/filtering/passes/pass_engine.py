@@ -67,7 +67,7 @@ def share_memory(
     return min(most, fits)
 
 
-def joined(options: RunOptions) -> AbstractContextManager[Cluster | None]:
+def connected_cluster(options: RunOptions) -> AbstractContextManager[Cluster | None]:
     """Stay connected to the cluster of a run, None for this machine. Raises EngineError."""
     return nullcontext() if options.engine == "local" else connected(options.address)
 

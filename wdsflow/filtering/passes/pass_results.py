@@ -46,11 +46,11 @@ class PassResults:
         Raises OutputError; BrokenRunError if a score fails for all samples of the shards held back.
         """
         if isinstance(result, ShardRecord):
-            self._write(self._guard.take(result))
+            self._write(self._guard.accept(result))
 
     def finish(self) -> None:
         """Record the shards that were held back. Raises OutputError."""
-        self._write(self._guard.rest())
+        self._write(self._guard.release())
 
     def _add_worker_failure(self, task: ShardTask, error: WorkerFailure) -> ShardFailure:
         # A fault of the output: all others would fail too.
@@ -58,7 +58,7 @@ class PassResults:
             raise OutputError(error.errno, error.text)
         failure = ShardFailure(task.shard, task.url, task.name, error.text)
         self._report.failures.append(failure)
-        self._guard.failed(failure, error.blames)
+        self._guard.accept_failure(failure, error.blames)
         return failure
 
     def _write(self, done: Sequence[ShardRecord]) -> None:

@@ -13,7 +13,7 @@ from wdsflow.records.unfinished import unfinished_run
 from wdsflow.shards.scratch import scratch
 
 from .filter_pass import Pass
-from .pass_engine import engine_for, joined
+from .pass_engine import connected_cluster, engine_for
 from .pass_models import start_models
 from .pass_results import PassResults
 from .pass_tasks import RemainingShards, remaining_shards, shard_tasks
@@ -78,7 +78,7 @@ def _process(
     with ExitStack() as stack:
         models = start_models(stack, pass_, remaining, record)
         tasks = shard_tasks(pass_, remaining, models)
-        cluster = pass_.cluster or stack.enter_context(joined(options))
+        cluster = pass_.cluster or stack.enter_context(connected_cluster(options))
         engine = engine_for(
             pass_.recipe,
             pass_.layout,

@@ -2,9 +2,9 @@
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan
-from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import same_shard
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.read_ledger import read_ledger
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.shards.source.base import SourceChangedError
@@ -57,7 +57,7 @@ class EarlierLedger:
                     table.columns[call][number] = value
         return table
 
-    def fill(self, row: Row) -> None:
+    def fill(self, row: LedgerRow) -> None:
         """Set what the ledger has of a sample besides its values. Raises SourceChangedError if the sample differs."""
         if row.number >= len(self._stored.rows):
             raise SourceChangedError(OTHER_SAMPLES)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from wdsflow.engines.mark import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.plan import FilterPlan
-from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
-from wdsflow.filtering.samples import Views
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
+from wdsflow.filtering.samples.views import Views
 from wdsflow.records.run_folder import ShardRecord
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import Source
@@ -66,7 +66,7 @@ class OpenShard:
             resized=self.resized,
         )
 
-    def exclude(self, rows: Sequence[Row]) -> None:
+    def exclude(self, rows: Sequence[LedgerRow]) -> None:
         """Exclude the samples that killed their process."""
         for row in rows:
             if row.number in self.task.excluded:

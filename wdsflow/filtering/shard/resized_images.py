@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.filtering.ledger.sample_table import ResizedImage, Row
-from wdsflow.filtering.samples import MemberContent
+from wdsflow.filtering.ledger.sample_table import LedgerRow, ResizedImage
+from wdsflow.filtering.samples.staging import MemberContent
 from wdsflow.stages.base import StageError
 from wdsflow.stages.imaging.shrink import Shrinker, Small
 from wdsflow.stages.scores.base import ScoreError
@@ -38,11 +38,11 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
         """Close the file, which then disappears."""
         self._file.close()
 
-    def has(self, row: Row) -> bool:
+    def has(self, row: LedgerRow) -> bool:
         """Return whether a sample was added."""
         return row.number in self._new_fields
 
-    def add(self, row: Row, view: View) -> None:
+    def add(self, row: LedgerRow, view: View) -> None:
         """Make the images of a sample smaller, if they are too large. Raises OSError if the disk fails."""
         new_fields = dict[str, _NewField]()
         resized = list[ResizedImage]()
@@ -64,14 +64,16 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
             if error.slug != "no-image":
                 self._faults[row.number] = error
 
-    def quarantine(self, kept: Iterable[Row]) -> None:
+    def quarantine(self, kept: Iterable[LedgerRow]) -> None:
         """Quarantine the samples whose images could not be made smaller."""
         for row in kept:
             fault = self._faults.get(row.number)
             if fault is not None:
                 row.quarantine(f"resize: {fault.slug}", str(fault).removeprefix(f"{fault.slug}: "))
 
-    def replaced(self, row: Row, fields: Mapping[str, MemberContent]) -> dict[str, MemberContent]:
+    def replaced(
+        self, row: LedgerRow, fields: Mapping[str, MemberContent]
+    ) -> dict[str, MemberContent]:
         """Return the fields of a sample with the new images instead of the old ones. Raises OSError."""
         new_fields = self._new_fields[row.number]
         self._file.flush()

@@ -12,7 +12,7 @@ from wdsflow.filtering.deciding.plan import FilterPlan, plan_of
 from wdsflow.filtering.deciding.sample_outcomes import set_outcomes
 from wdsflow.filtering.joined_samples import with_fields
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable, part_twins
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.records.run_folder import ShardFailure, ShardRecord
 from wdsflow.shards.atomic import UNREADABLE
@@ -114,7 +114,7 @@ def _decide(shard: OpenShard, table: SampleTable) -> None:
         part_twins(table.rows)
 
 
-def _resize_remaining(shard: OpenShard, rows: Sequence[Row], resized: ResizedImages) -> None:
+def _resize_remaining(shard: OpenShard, rows: Sequence[LedgerRow], resized: ResizedImages) -> None:
     """Make the images of the kept samples smaller that were not decided when they were read.
 
     Raises SourceError; SourceChangedError if the shard has other samples than before.

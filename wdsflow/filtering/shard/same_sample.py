@@ -1,13 +1,13 @@
 """Whether a sample of a shard is the one that its ledger has."""
 
-from wdsflow.filtering.ledger.sample_table import Row
+from wdsflow.filtering.ledger.sample_table import LedgerRow
 from wdsflow.shards.samples.tar_samples import TarSample
 from wdsflow.text.utf8 import in_utf8
 
 OTHER_SAMPLES = "its ledger has other samples; measure it again with --restart"
 
 
-def same_sample(row: Row, sample: TarSample | Row) -> bool:
+def same_sample(row: LedgerRow, sample: TarSample | LedgerRow) -> bool:
     """Return whether a row of a ledger and a sample, or another row, have the same key at the same position."""
     # A ledger has the encoded form.
     same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)

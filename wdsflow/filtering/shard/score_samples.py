@@ -11,8 +11,8 @@ from wdsflow.filtering.deciding.decider import decider_of
 from wdsflow.filtering.deciding.direct_scores import DirectScores, ViewedSample
 from wdsflow.filtering.deciding.model_outputs import ModelOutputs
 from wdsflow.filtering.deciding.plan import FilterPlan
-from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.models.model_location import ModelLocation
 from wdsflow.models.models_at import models_at
 from wdsflow.shards.samples.tar_samples import TarSample
@@ -123,7 +123,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
             return
         by_number = {sample.row.number: sample for sample in samples}
 
-        def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
+        def compute(call: ScoreCall, rows: Sequence[LedgerRow]) -> None:
             self._scores.compute(call, [by_number[row.number] for row in rows])
             self._mark.set(-1)
 

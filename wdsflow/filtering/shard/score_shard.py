@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from wdsflow.filtering.deciding.compared_values import add_compared
 from wdsflow.filtering.deciding.direct_scores import ViewedSample
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
-from wdsflow.filtering.samples import RejectedSample, Views
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
+from wdsflow.filtering.samples.staging import RejectedSample
+from wdsflow.filtering.samples.views import Views
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 
 from .earlier_ledger import EarlierLedger
@@ -54,11 +55,11 @@ class _SampleReader:
         self._earlier = earlier
         self._views = views
 
-    def rows(self, samples: Sequence[TarSample]) -> list[Row]:
+    def rows(self, samples: Sequence[TarSample]) -> list[LedgerRow]:
         """Return the rows of some samples. Raises SourceChangedError if an earlier ledger has other ones."""
         rows = []
         for sample in samples:
-            row = Row(sample.number, sample.key, sample.start, sample.end)
+            row = LedgerRow(sample.number, sample.key, sample.start, sample.end)
             row.fields = self._views.fields_of(sample)
             row.trouble = sample.trouble
             rows.append(row)
@@ -70,7 +71,7 @@ class _SampleReader:
             self._shard.exclude(rows)
         return rows
 
-    def viewed(self, samples: Sequence[TarSample], rows: Sequence[Row]) -> list[ViewedSample]:
+    def viewed(self, samples: Sequence[TarSample], rows: Sequence[LedgerRow]) -> list[ViewedSample]:
         """Return those of some samples that can be scored; the rows of others get the trouble."""
         viewed = []
         for sample, row in zip(samples, rows, strict=True):
@@ -84,9 +85,9 @@ class _SampleReader:
         return viewed
 
 
-def _mark_scattered(rows: Iterable[Row]) -> None:
+def _mark_scattered(rows: Iterable[LedgerRow]) -> None:
     """Mark samples whose members are not adjacent: each part would be an incomplete sample."""
-    parts: dict[str, Row] = {}
+    parts: dict[str, LedgerRow] = {}
     for row in rows:
         first = parts.setdefault(row.key, row)
         if first is not row and set(first.fields).isdisjoint(row.fields):

@@ -4,9 +4,9 @@ from itertools import zip_longest
 
 from wdsflow.filtering.deciding.compared_values import add_compared
 from wdsflow.filtering.deciding.decider import decider_of
-from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_metadata import OtherShard, read_metadata
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.read_ledger import read_scored
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
 from wdsflow.records.run_folder import Layout
 from wdsflow.shards.samples.tar_samples import Samples
 
@@ -54,8 +54,8 @@ def _with_missing_scores(shard: OpenShard, table: SampleTable, scored: Layout) -
     decider = decider_of(plan)
     if decider is not None:
         decider.advance(table, table.readable)
-    incomplete: list[Row] = []
-    complete: list[Row] = []
+    incomplete: list[LedgerRow] = []
+    complete: list[LedgerRow] = []
     for row in table.rows:
         if plan.lacks_values(table, row):
             incomplete.append(row)

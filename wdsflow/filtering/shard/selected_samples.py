@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from wdsflow.filtering.deciding.direct_scores import ViewedSample
-from wdsflow.filtering.ledger.sample_table import Row
-from wdsflow.filtering.samples import RejectedSample
+from wdsflow.filtering.ledger.sample_table import LedgerRow
+from wdsflow.filtering.samples.staging import RejectedSample
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.base import SourceChangedError
 
@@ -12,7 +12,7 @@ from .open_shard import OpenShard
 from .same_sample import OTHER_SAMPLES, same_sample
 
 
-def selected_samples(shard: OpenShard, rows: Iterable[Row]) -> Iterator[ViewedSample]:
+def selected_samples(shard: OpenShard, rows: Iterable[LedgerRow]) -> Iterator[ViewedSample]:
     """Yield the samples of some rows, each with its view, in the order of the shard.
 
     Raises SourceError; SourceChangedError if the shard has other samples than before.

@@ -2,15 +2,12 @@
 
 from wdsflow.filtering.deciding.plan import FilterPlan
 from wdsflow.filtering.ledger.copied_embeddings import CopiedEmbeddings
+from wdsflow.filtering.ledger.embedding_lookup import ShardEmbeddings
 from wdsflow.filtering.ledger.embedding_spool import Spool, columns_of
-from wdsflow.filtering.ledger.embeddings import (
-    ShardEmbeddings,
-    current_embeddings,
-    stored_embeddings,
-)
-from wdsflow.filtering.ledger.ledger import Vectors
+from wdsflow.filtering.ledger.embeddings import current_embeddings, stored_embeddings
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.ledger.stored_embeddings import StoredEmbeddings
+from wdsflow.filtering.ledger.write_ledger import Vectors
 from wdsflow.records.run_folder import ShardRecord
 
 from .earlier_ledger import EarlierLedger

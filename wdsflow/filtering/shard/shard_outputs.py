@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
-from wdsflow.filtering.ledger.sample_table import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import LedgerRow, SampleTable
+from wdsflow.filtering.ledger.write_ledger import Vectors, write_ledger
 from wdsflow.filtering.predicates.values import Unknown
-from wdsflow.filtering.samples import Staging, pieces_of
+from wdsflow.filtering.samples.staged_pieces import pieces_of
+from wdsflow.filtering.samples.staging import Staging
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.records.run_folder import Layout
@@ -30,7 +31,7 @@ def kept_pieces(
     source: Source,
     url: str,
     stages: Sequence[SampleStage],
-    kept: Sequence[Row],
+    kept: Sequence[LedgerRow],
     headers: Sequence[Range],
     resized: ResizedImages | None = None,
 ) -> Iterator[Piece]:
@@ -91,7 +92,7 @@ def write_quarantine(
     return fingerprint(str(path))
 
 
-def _reason(samples: SampleTable, row: Row, url: str) -> dict[str, object]:
+def _reason(samples: SampleTable, row: LedgerRow, url: str) -> dict[str, object]:
     return {
         "key": in_utf8(row.key),
         "shard": url,
@@ -104,7 +105,7 @@ def _reason(samples: SampleTable, row: Row, url: str) -> dict[str, object]:
     }
 
 
-def stage_of(samples: SampleTable, row: Row) -> str:
+def stage_of(samples: SampleTable, row: LedgerRow) -> str:
     """Return the stage or score whose error quarantined a sample, "tar" if the archive itself is the reason."""
     if row.trouble:
         return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
@@ -143,7 +144,7 @@ def write_shard(shard: OpenShard, table: SampleTable, vectors: Vectors | None) -
     _write_output(shard, [row for row in table.rows if row.outcome == "kept"])
 
 
-def _write_output(shard: OpenShard, kept: Sequence[Row]) -> None:
+def _write_output(shard: OpenShard, kept: Sequence[LedgerRow]) -> None:
     task, record = shard.task, shard.record
     target = task.layout.tar(task.name)
     if kept or task.recipe.empty == "write":

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from wdsflow.engines.mark import Mark
-from wdsflow.filtering.ledger.sample_table import Row
+from wdsflow.filtering.ledger.sample_table import LedgerRow
 
 
 class ShardProgress:
@@ -20,7 +20,7 @@ class ShardProgress:
         self._samples = 0
         self._bytes = 0
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[LedgerRow]) -> None:
         """Count samples as done."""
         for row in rows:
             self._samples += 1

@@ -23,6 +23,21 @@ Read = Callable[[int], bytes]
 """Returns at most so many of the next bytes of a file."""
 
 
+def is_stored(ref: FileRef) -> bool:
+    """Return whether the bytes of a file were in a cell of a table."""
+    return isinstance(ref[0], int)
+
+
+def path_of(ref: FileRef) -> str:
+    """Return the name of a file; "" for bytes that were in a cell."""
+    return "" if is_stored(ref) else str(ref[0])
+
+
+def size_of(ref: FileRef) -> int:
+    """Return the size of a file in bytes; 0 for one in a store, whose size is not known yet."""
+    return int(ref[1]) if len(ref) > 1 else 0
+
+
 class Rest:
     """The bytes of a file that follow its first ones, exactly so many, in pieces. The file is only open meanwhile.
 

@@ -16,6 +16,7 @@ from wdsflow.pieces.pieces import END
 from wdsflow.pieces.random_order import random_numbers
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 
+from ..files.media_files import size_of
 from ..left_out import LeftOut, LeftOutRows
 from ..pack_options import ShardLimit
 from ..unusable import REPEATED, Unusable
@@ -186,6 +187,5 @@ def _tables(folder: Path) -> "Tables":
 def _size_of(row: PlannedRow) -> int:
     """Return the bytes of a sample in a shard."""
     sizes = [len(text) for _, text in row.texts]
-    for _, _, ref in row.files:
-        sizes.append(int(ref[1]) if len(ref) > 1 else 0)
+    sizes += [size_of(ref) for _, _, ref in row.files]
     return sum(BLOCK + padded(size) for size in sizes)

@@ -6,16 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeAlias
 
-from ..files.media_files import FIRST, FileRef, Opened
+from ..files.media_files import FIRST, FileRef, Opened, is_stored
 from ..left_out import LeftOut
 from ..pack_job import PackJob
 from ..rows.keys import fits_header
 from ..rows.stored_rows import PlannedRow
 from ..unusable import LONG_NAME, Unusable
-from .sample_fields import Contents, named_field, numbered_fields
+from .sample_fields import FileFields, named_field, numbered_fields
 
 # A row, and its files, or why it is left out.
-OpenedRow: TypeAlias = tuple[PlannedRow, Contents | LeftOut]
+OpenedRow: TypeAlias = tuple[PlannedRow, FileFields | LeftOut]
 # Reads the first bytes of a file, or waits for them. Raises Unusable, SourceError.
 OpenFile: TypeAlias = Callable[[], Opened]
 # Files of a store that are requested at once, of several rows or of one.
@@ -64,14 +64,15 @@ def _file_openers(job: PackJob, row: PlannedRow) -> Iterator[OpenFile]:
     """Yield what opens each file of a row. Together they read about as much as one file alone."""
     most = max(FIRST // max(len(row.files), 1), _HEADER)
     for _, _, ref in row.files:
-        is_of_cell = isinstance(ref[0], int)
-        files = job.stored if is_of_cell else job.files[row.source]
+        files = job.stored if is_stored(ref) else job.files[row.source]
         yield partial(files.open, ref, most)
 
 
-def _contents(job: PackJob, row: PlannedRow, open_files: Iterable[OpenFile]) -> Contents | LeftOut:
+def _contents(
+    job: PackJob, row: PlannedRow, open_files: Iterable[OpenFile]
+) -> FileFields | LeftOut:
     """Open the files of a row, and name their fields."""
-    contents: Contents = []
+    contents: FileFields = []
     # Of the file at fault.
     column = ""
     ref = FileRef()
@@ -94,7 +95,7 @@ def _left_out(job: PackJob, row: PlannedRow, column: str, ref: FileRef, error: U
     """Return a row that is left out because of a file."""
     path = ""
     detail = error.detail
-    if isinstance(ref[0], str):
+    if not is_stored(ref):
         path = job.files[row.source].name_of(ref)
     if path:
         detail = f"{path!r:.200}: {detail}"

@@ -6,12 +6,12 @@ from wdsflow.media import promised_format
 from wdsflow.shards.caption_field import parse_json
 
 from ..files.field_types import field_by_type, is_media
-from ..files.media_files import FileRef, Opened
+from ..files.media_files import FileRef, Opened, path_of
 from ..rows.caption_cells import caption_bytes
 from ..unusable import NOT_AN_IMAGE, NOT_JSON, UNREADABLE, Unusable
 
-# The fields of a sample that are files, and what they hold.
-Contents: TypeAlias = list[tuple[str, Opened]]
+# The names of the fields of a sample that are files, and the files.
+FileFields: TypeAlias = list[tuple[str, Opened]]
 # Bytes of a text or json next to an image.
 _MOST_TEXT = 16 << 20
 
@@ -38,11 +38,11 @@ def named_field(name: str, ref: FileRef, opened: Opened) -> tuple[str, Opened]:
     return name, Opened(len(data), data)
 
 
-def numbered_fields(contents: Contents) -> Contents:
+def numbered_fields(contents: FileFields) -> FileFields:
     """Number the fields of several images, and of several videos: ``0.jpg``, ``1.jpg``."""
     videos = [field for field in contents if promised_format(field[0])]
     images = [field for field in contents if not promised_format(field[0])]
-    numbered: Contents = []
+    numbered: FileFields = []
     next_video = 0
     next_image = 0
     for name, opened in contents:
@@ -69,9 +69,7 @@ def _check_text(name: str, data: bytes) -> None:
 
 def _media_type(ref: FileRef, opened: Opened) -> str:
     """Return the name of the field for an image or a video. Raises Unusable."""
-    extension = ""
-    if isinstance(ref[0], str):
-        extension = ref[0].rpartition(".")[2].lower()
+    extension = path_of(ref).rpartition(".")[2].lower()
     name = field_by_type(opened.first, extension)
     if name:
         return name

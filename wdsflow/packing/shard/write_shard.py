@@ -16,7 +16,7 @@ from ..pack_job import PackJob
 from ..pack_report import PackedShard
 from ..rows.stored_rows import PlannedRow
 from .open_rows import opened_rows
-from .sample_fields import Contents
+from .sample_fields import FileFields
 
 
 def write_shard(job: PackJob, report: PackedShard, stop: Event) -> None:
@@ -45,7 +45,7 @@ def look_at(job: PackJob, stop: Event) -> PackedShard:
 
 def _samples(
     job: PackJob, report: PackedShard, stop: Event
-) -> Iterator[tuple[PlannedRow, Contents]]:
+) -> Iterator[tuple[PlannedRow, FileFields]]:
     """Yield the rows that become samples, with their files; count all rows in ``report``, list those left out.
 
     Raises InterruptedError when ``stop`` is set.
@@ -72,7 +72,7 @@ def _pieces(job: PackJob, report: PackedShard, stop: Event) -> Iterator[bytes]:
         yield from _members(row, contents)
 
 
-def _members(row: PlannedRow, contents: Contents) -> Iterator[bytes]:
+def _members(row: PlannedRow, contents: FileFields) -> Iterator[bytes]:
     """Yield the members of a sample, in one piece if its files are small."""
     parts: list[bytes] = []
     for name, opened in contents:

@@ -144,11 +144,9 @@ class ImageWork:
         transform = self._transform
         if transform is None:
             return self._run_preprocess(self._decode.decode(data, admit=admit), seed)
-        from .openclip_pixels import run_crop, run_resize_and_crop
+        from .openclip_pixels import transformed
 
-        if isinstance(transform, ResizeAndCrop):
-            return run_resize_and_crop(transform, self._decode, data, admit)
-        return run_crop(transform, self._decode, data, seed, admit)
+        return transformed(transform, self._decode, data, seed, admit)
 
     def _run_preprocess(self, image: object, seed: int) -> object:
         from PIL import Image

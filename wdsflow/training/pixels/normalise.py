@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .openclip_pixels import Pixels
+from wdsflow.stages.imaging.boxes import Pixels
 
 
 def normalise(

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
+from wdsflow.scan.caption_names import caption_name, json_names
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, json_names
+from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import NEED_NO_COMMAND
 from wdsflow.text.secrets import redact

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from wdsflow.scan.caption_names import note_names
 from wdsflow.scan.content.text_content import look_at_json
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.scan.naming import note_names
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from ..model import Loaded, Model
+from .canvas_groups import PaddedSize, groups_of, one_by_one, padded_size
 from .easyocr_files import load_weights, weights_identity
 from .text_boxes import Canvas, Maps, TextBoxes, text_boxes
 
@@ -14,25 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DETECTOR = "craft_mlt_25k.pth"
-# Of the channels of ImageNet.
+# Of the channels of ImageNet, for values from 0 to 1.
 _MEAN = (0.485, 0.456, 0.406)
 _DEVIATION = (0.229, 0.224, 0.225)
-
-
-class Group(NamedTuple):
-    """Pictures of one padded size (height, width), by their positions in a batch."""
-
-    size: tuple[int, int]
-    positions: list[int]
-
-
-def padded(length: int) -> int:
-    """Return the padded length of a side for the detector: a multiple of 32.
-
-    >>> padded(360), padded(384)
-    (384, 384)
-    """
-    return -(-length // 32) * 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +31,7 @@ class TextDetector(
     it, several at a time.
 
     ``weights``: the folder of craft_mlt_25k.pth, "" for that of the extra ``ocr``. ``canvas``:
-    pixels of the longer side, at most. Sides are padded to multiples of 32, as EasyOCR does; only
-    pictures of equal padded size share a batch, since a wider margin would change results near an
-    edge.
+    pixels of the longer side, at most. Sides are padded to multiples of 32, as EasyOCR does.
     """
 
     # It would take a minute and many GB.
@@ -74,28 +57,26 @@ class TextDetector(
         return [text_boxes(output, canvas) for output, canvas in zip(maps, batch, strict=True)]
 
     def maps(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps]:
-        """Return the maps of each picture; pictures of equal padded size share a forward pass, except on a CPU.
-
-        There, this would only take more memory.
-        """
-        maps: dict[int, Maps] = {}
-        for group in _groups(batch, alone=_is_on_cpu(loaded)):
+        """Return the maps of each canvas."""
+        # On a CPU, a shared forward pass is not faster, and takes more memory.
+        groups = one_by_one(batch) if _is_on_cpu(loaded) else groups_of(batch)
+        map_at: dict[int, Maps] = {}
+        for group in groups:
             canvases = [batch[position] for position in group.positions]
             scores = likelihoods(loaded, canvases, group.size)
-            for position, canvas, of_canvas in zip(group.positions, canvases, scores, strict=True):
-                longer_side = max(canvas.pixels.shape[:2])
-                ratio = longer_side / max(canvas.width, canvas.height)
-                maps[position] = Maps(of_canvas, canvas.width, canvas.height, ratio)
-        return [maps[position] for position in range(len(batch))]
+            for number, position in enumerate(group.positions):
+                map_at[position] = _maps_of(batch[position], scores[number])
+        return [map_at[position] for position in range(len(batch))]
 
     def cost(self, item: Canvas) -> int:
-        height, width = _padded_size(item)
-        return height * width
+        size = padded_size(item)
+        return size.height * size.width
 
     def largest(self) -> Canvas:
         import numpy as np
 
-        return Canvas(np.zeros((self.canvas, self.canvas, 3), np.uint8), self.canvas, self.canvas)
+        pixels = np.zeros((self.canvas, self.canvas, 3), np.uint8)
+        return Canvas(pixels, width=self.canvas, height=self.canvas)
 
     def identity(self) -> dict[str, object]:
         settings = {"canvas": self.canvas, "weights": weights_identity(self.weights, DETECTOR)}
@@ -103,43 +84,36 @@ class TextDetector(
 
 
 def likelihoods(
-    network: "torch.nn.Module", canvases: Sequence[Canvas], size: tuple[int, int]
+    network: "torch.nn.Module", canvases: Sequence[Canvas], size: PaddedSize
 ) -> "NDArray[np.float32]":
     """Return the likelihoods of text and of links, an array of shape (canvases, height / 2, width / 2, 2).
 
-    ``size``: the padded height and width of each canvas.
+    ``size``: the padded size of each canvas.
     """
     import numpy as np
     import torch
 
-    pixels = np.zeros((len(canvases), *size, 3), np.uint8)
+    pixels = np.zeros((len(canvases), size.height, size.width, 3), np.uint8)
     for number, canvas in enumerate(canvases):
         height, width = canvas.pixels.shape[:2]
         pixels[number, :height, :width] = canvas.pixels
+
     device = next(network.parameters()).device
     images = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float()
+    mean = torch.tensor([255 * value for value in _MEAN], device=device)
+    deviation = torch.tensor([255 * value for value in _DEVIATION], device=device)
     # In place: the numbers of one canvas may take 79 MB.
-    images -= torch.tensor([255 * value for value in _MEAN], device=device).view(3, 1, 1)
-    images /= torch.tensor([255 * value for value in _DEVIATION], device=device).view(3, 1, 1)
-    # The second output is the features behind the maps.
+    images -= mean.view(3, 1, 1)
+    images /= deviation.view(3, 1, 1)
+    # The second output is the features from which the maps are made.
     maps: torch.Tensor = network(images.contiguous())[0]
     return maps.float().cpu().numpy()
 
 
-def _groups(batch: Sequence[Canvas], *, alone: bool) -> list[Group]:
-    """Return the pictures that share a forward pass: all of equal padded size, or each one alone."""
-    if alone:
-        return [Group(_padded_size(canvas), [position]) for position, canvas in enumerate(batch)]
-    groups: dict[tuple[int, int], Group] = {}
-    for position, canvas in enumerate(batch):
-        size = _padded_size(canvas)
-        groups.setdefault(size, Group(size, [])).positions.append(position)
-    return list(groups.values())
-
-
-def _padded_size(canvas: Canvas) -> tuple[int, int]:
-    height, width = canvas.pixels.shape[:2]
-    return padded(height), padded(width)
+def _maps_of(canvas: Canvas, scores: "NDArray[np.float32]") -> Maps:
+    longer_side = max(canvas.pixels.shape[:2])
+    ratio = longer_side / max(canvas.width, canvas.height)
+    return Maps(scores, canvas.width, canvas.height, ratio)
 
 
 def _is_on_cpu(network: "torch.nn.Module") -> bool:

@@ -14,6 +14,7 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.weigh import weigh
 from wdsflow.models.loaded import LoadedModels
+from wdsflow.stages.scores.model.ocr.canvas_groups import PaddedSize
 from wdsflow.stages.scores.model.ocr.text_boxes import OnCanvas, boxes_of
 from wdsflow.stages.scores.model.ocr.text_detector import TextDetector, likelihoods
 from wdsflow.stages.scores.model.ocr.text_lines import cut_lines, lines_of
@@ -110,7 +111,7 @@ def test_what_waits_for_a_model_is_weighed_by_its_pixels():
 def test_a_group_of_pictures_gives_what_each_gives_alone():
     several = [OnCanvas(2560).of(np.asarray(written(word))) for word in ("one", "two", "three")]
     with torch.inference_mode():
-        together = likelihoods(loaded(MODEL), several, (96, 256))
+        together = likelihoods(loaded(MODEL), several, PaddedSize(height=96, width=256))
     assert len(together) == 3
     for item, scores in zip(several, together, strict=True):
         assert np.abs(maps([item])[0].scores - scores).max() < 1e-4

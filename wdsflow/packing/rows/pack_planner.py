@@ -35,7 +35,7 @@ _DIGITS = 5
 
 
 @dataclass
-class Rows:
+class PackPlanner:
     """The first pass over all tables and folders.
 
     Args:

@@ -1,13 +1,12 @@
-"""One Parquet file per shard: every sample with its scores and its outcome."""
+"""Writes ledgers: one Parquet file per shard, every sample with its scores and its outcome."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
 from wdsflow.filtering.predicates.values import Unknown, Value
-from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.table_files.parquet_columns import (
     Column,
     bytes_column,
@@ -17,43 +16,13 @@ from wdsflow.table_files.parquet_columns import (
     text_column,
     truth_column,
 )
-from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 from wdsflow.table_files.parquet_writer import ParquetWriter, write_parquet
 from wdsflow.text.utf8 import in_utf8
 
-from .ledger_metadata import (
-    FORMAT,
-    GROUP,
-    KEYS,
-    EmbeddingMetadata,
-    LedgerError,
-    LedgerMetadata,
-    calls_of,
-    distinct_names,
-    embedding_columns,
-    read_metadata,
-    same_shard,
-)
-from .sample_table import NOT_COMPARED, Row, SampleTable
+from .column_names import RESIZED, column_of, gathered_column, names_in_file
+from .ledger_metadata import FORMAT, GROUP, EmbeddingMetadata
+from .sample_table import NOT_COMPARED, LedgerRow, SampleTable
 
-# The columns that every ledger has.
-_FIXED = (
-    "sample",
-    "key",
-    "offset",
-    "size",
-    "image_xxh3",
-    "outcome",
-    "term",
-    "error",
-    "detail",
-    "trouble",
-    "fields",
-)
-RESIZED = "resized"
-# Names that no column of a score has. The last is that by which DuckDB numbers the rows of a file.
-RESERVED = frozenset((*_FIXED, "several", "failed", RESIZED, KEYS, "file_row_number"))
-_GATHERED = " gathered"
 _FAILURES = '[{"score": "VARCHAR", "error": "VARCHAR", "detail": "VARCHAR"}]'
 # Types whose values need no individual check; a text may have characters that UTF-8 cannot encode.
 _PLAIN_TYPES: dict[str, set[type]] = {
@@ -74,7 +43,7 @@ class Vectors(Protocol):
     def metadata(self) -> list[EmbeddingMetadata]:
         """Return the metadata of each column."""
 
-    def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
+    def groups(self, rows: Sequence[LedgerRow]) -> Iterator[dict[str, Column]]:
         """Yield the columns for 2,048 rows at a time, in order; for no rows once."""
 
 
@@ -139,7 +108,7 @@ def _metadata_text(
 
 def _columns(
     samples: SampleTable,
-    rows: Sequence[Row],
+    rows: Sequence[LedgerRow],
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
     resized: bool,
@@ -151,14 +120,14 @@ def _columns(
     return columns
 
 
-def _resized_text(row: Row) -> str | None:
+def _resized_text(row: LedgerRow) -> str | None:
     """Return the images of a sample that were made smaller, as JSON; None if none is written."""
     if not row.resized or row.outcome != "kept":
         return None
     return json.dumps(row.resized)
 
 
-def _fixed_columns(rows: Sequence[Row]) -> dict[str, Column]:
+def _fixed_columns(rows: Sequence[LedgerRow]) -> dict[str, Column]:
     """Return the columns that every ledger has."""
     # Most samples have the same fields: each text is made once.
     distinct = {row.fields for row in rows}
@@ -180,7 +149,7 @@ def _fixed_columns(rows: Sequence[Row]) -> dict[str, Column]:
 
 def _score_columns(
     samples: SampleTable,
-    rows: Sequence[Row],
+    rows: Sequence[LedgerRow],
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
 ) -> dict[str, Column]:
@@ -228,34 +197,6 @@ def _json_texts(values: Mapping[int, object], numbers: Sequence[int]) -> list[st
     return texts
 
 
-def column_of(name: str) -> str:
-    """Return the column of a score, even if it is called ``key``."""
-    return f"score {name}" if name in RESERVED else name
-
-
-def gathered_column(name: str) -> str:
-    """Return the column with the data by which a score compares samples."""
-    return f"{name}{_GATHERED}"
-
-
-def names_in_file(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[str, str]:
-    """Return the names that the columns of scores have in a ledger, by the names of ``column_of`` and ``gathered_column``.
-
-    They differ where two names differ in case alone, which DuckDB and other programs do not
-    distinguish.
-    """
-    names = [column_of(str(call)) for call in calls]
-    names += [gathered_column(name) for name in gathered]
-    return dict(zip(names, distinct_names(names, RESERVED), strict=True))
-
-
-def score_columns(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[ScoreCall, str]:
-    """Return the name of each score's column in a ledger: see ``names_in_file``."""
-    calls = list(calls)
-    names = names_in_file(calls, gathered)
-    return {call: names[column_of(str(call))] for call in calls}
-
-
 def _cell(value: Value | Unknown, kind: str) -> Constant | None:
     if value is None or isinstance(value, (Unknown, list)):
         return None
@@ -272,100 +213,3 @@ def _failure(call: ScoreCall, value: Value | Unknown) -> dict[str, str | None] |
     if not isinstance(value, Unknown) or value == NOT_COMPARED:
         return None
     return {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
-
-
-def read_ledger(
-    path: Path, only: Sequence[int] | None = None, *, calls: Collection[ScoreCall] | None = None
-) -> tuple[SampleTable, LedgerMetadata]:
-    """Return the samples of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
-
-    ``calls``: the only scores that are read, without the data gathered to compare samples; None for
-    all.
-    """
-    metadata = read_metadata(path)
-    stored = calls_of(metadata)
-    gathered = metadata["gathered"]
-    names = names_in_file(stored, gathered)
-    omitted = set(embedding_columns(metadata))
-    kinds = stored
-    if calls is not None:
-        kinds = {call: kind for call, kind in stored.items() if call in calls}
-        omitted |= {names[column_of(str(call))] for call in stored if call not in calls}
-        omitted |= {names[gathered_column(name)] for name in gathered}
-        gathered = []
-    try:
-        file = ParquetFile(path)
-        arrays = file.arrays([name for name in file.names if name not in omitted])
-    except (ParquetError, OSError) as error:
-        raise LedgerError(f"{path} cannot be read: {error}") from None
-    if only is not None:
-        arrays = {name: array[list(only)] for name, array in arrays.items()}
-    table = {name: as_list(array) for name, array in arrays.items()}
-    samples = SampleTable(_rows(table))
-    _read_values(samples, table, kinds, names)
-    calls_by_name = {str(call): call for call in stored}
-    for name in gathered:
-        cells = table[names[gathered_column(name)]]
-        samples.gathered[calls_by_name[name]] = _present(samples.rows, cells)
-    return samples, metadata
-
-
-def _rows(table: Mapping[str, list[Any]]) -> list[Row]:
-    """Return the samples of a ledger, without their outcomes."""
-    rows = []
-    for index, number in enumerate(table["sample"]):
-        start = table["offset"][index]
-        row = Row(number, table["key"][index], start, start + table["size"][index])
-        row.digest = table["image_xxh3"][index]
-        row.trouble = table["trouble"][index] or ""
-        if row.trouble:
-            row.trouble_detail = table["detail"][index] or ""
-        fields = table["fields"][index]
-        row.fields = tuple(fields.split(";")) if fields else ()
-        rows.append(row)
-    return rows
-
-
-def _read_values(
-    samples: SampleTable,
-    table: Mapping[str, list[Any]],
-    kinds: Mapping[ScoreCall, str],
-    names: Mapping[str, str],
-) -> None:
-    """Add the values of scores to samples: single ones, lists, and why others are missing."""
-    columns: dict[str, dict[int, Any]] = {}
-    for call in kinds:
-        values = _present(samples.rows, table[names[column_of(str(call))]])
-        samples.columns[call] = values
-        columns[str(call)] = values
-    for number, text in _present(samples.rows, table["several"]).items():
-        for name, items in json.loads(text).items():
-            if name in columns:
-                columns[name][number] = items
-    for number, failures in _present(samples.rows, table["failed"]).items():
-        for failure in failures:
-            name = failure["score"]
-            if name in columns:
-                columns[name][number] = Unknown(failure["error"], failure["detail"] or "")
-
-
-def _present(rows: Sequence[Row], cells: Sequence[Any]) -> dict[int, Any]:
-    """Return the cells of a column that are not null, by the number of the sample."""
-    return {row.number: cell for row, cell in zip(rows, cells, strict=True) if cell is not None}
-
-
-def read_scored(
-    layout: Layout, name: str, record: ShardRecord, *, calls: Collection[ScoreCall] | None = None
-) -> SampleTable:
-    """Return the samples of a shard's ledger, and add to its record the counts and the damage of the tar.
-
-    ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from
-    another shard, or the shard has changed since.
-    """
-    path = layout.ledger(name)
-    samples, metadata = read_ledger(path, calls=calls)
-    same_shard(metadata, record, path)
-    record.members, record.left_out = metadata["members"], metadata["left_out"]
-    record.headers = [(start, end) for start, end in metadata["headers"]]
-    record.damage = metadata["damage"]
-    return samples

@@ -1,0 +1,32 @@
+"""The command of this run, with other flags of the training command."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.stalls.field_fixes import command
+from wdsflow.validate.advice.invocation import Invocation
+from wdsflow.validate.advice.training_flags import paired_flags, with_flags
+
+
+@dataclass(frozen=True)
+class RunCommand(Invocation):
+    """The command of this run; its settings can be checked with other flags."""
+
+    options: FeedOptions = field(default_factory=FeedOptions)
+
+    def with_training(self, flags: Sequence[str]) -> str:
+        """Return the command that checks the shards with other flags of the training command."""
+        return command(with_training_flags(self.options, flags), "--dry-run")
+
+
+def with_training_flags(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:
+    """Return options with other flags of the training command; the feed's own options take precedence."""
+    for name, *value in paired_flags(flags):
+        if name == "--image-key":
+            options = replace(options, image=value[0])
+        elif name == "--text-key":
+            options = replace(options, caption=value[0])
+        else:
+            options = replace(options, argv=tuple(with_flags(options.argv, (name, *value))))
+    return options
