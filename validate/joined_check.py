@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import partial
 
 from wdsflow.joining.join_errors import JoinMismatch
-from wdsflow.joining.join_options import JoinOptions
+from wdsflow.joining.join_fixes import mismatch_fixes
+from wdsflow.joining.join_options import join_words
 from wdsflow.joining.join_result import JoinResult
 from wdsflow.joining.joined_scan import JoinedScan, collecting
 from wdsflow.joining.open_join import OpenedJoin
@@ -38,7 +39,7 @@ class JoinedCheck:
     def __init__(self, options: CheckOptions, urls: Sequence[Shard]) -> None:
         _refuse_other_readers(options)
         self._options = options
-        opened = OpenedJoin(JoinOptions.of(options))
+        opened = OpenedJoin(options)
         opened.begin(urls)
         opened.fields.use = None
         self._join = opened.fields
@@ -73,17 +74,11 @@ class JoinedCheck:
         error = self._mismatch()
         if error is None:
             return []
-        if error.is_ambiguous:
-            changed = replace(self._options, join_ambiguous="each")
-            text = "give each of the samples the first row"
-            return [Advice(0, text, reader, command=invocation.with_join(changed.join_words))]
-        on = self._options.join_on.partition("=")[0]
         advice = []
-        for column in error.others:
-            changed = replace(self._options, join_on=f"{on}={column}")
-            text = f"join on the column {column}, if it has these values"
-            command = invocation.with_join(changed.join_words)
-            advice.append(Advice(0, text, reader, command=command))
+        for fix in mismatch_fixes(error, self._options.join_on):
+            words = join_words({**self._options.changed_join(), **fix.changed})
+            command = invocation.with_join([*words])
+            advice.append(Advice(0, fix.action, reader, command=command))
         return advice
 
     def _mismatch(self) -> JoinMismatch | None:

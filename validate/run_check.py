@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.engines.base import check_engine
+from wdsflow.joining.join_options import join_words
 from wdsflow.readers import scan_options
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
@@ -138,5 +139,5 @@ def _invocation(written: tuple[str, ...], options: CheckOptions) -> Invocation:
         options.world_size,
         options.allow_pipe,
         options.pipeline,
-        tuple(options.join_words),
+        tuple(join_words(options.changed_join())),
     )

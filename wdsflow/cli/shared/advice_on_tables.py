@@ -126,39 +126,25 @@ def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
 
 def advise_on_joined_table(error: "TableError", typed: Typed) -> Iterator[str]:
     """Yield the command with a table of --join, or columns of it, of similar names."""
-    from wdsflow.joining.join_on import parse_on
-    from wdsflow.table_files.errors import NoColumn, NoTable
+    from wdsflow.joining.join_fixes import nearest_options
 
     yield from error.advice
-    if isinstance(error, NoTable) and error.near:
-        yield f"such as: {typed.again(join=error.near)}"
-    if not isinstance(error, NoColumn):
-        return
-    near = error.near(error.column)
-    if not near or near == error.column:
-        return
-    on = typed.given.get("join_on", "key")
-    if parse_on(on).column == error.column:
-        value = on.partition("=")[0]
-        yield f"such as: {typed.again(join_on=f'{value}={near}')}"
-        return
-    sets = []
-    for text in typed.given.get("join_set", ()):
-        target, _, column = text.partition("=")
-        sets.append(f"{target}={near if column == error.column else column}")
-    yield f"such as: {typed.again(join_set=sets)}"
+    changed = nearest_options(error, _join_on(typed), typed.given.get("join_set", ()))
+    if changed:
+        yield f"such as: {typed.again(**changed)}"
 
 
 def advise_on_mismatch(error: "JoinMismatch", typed: Typed) -> Iterator[str]:
     """Yield the command with another join."""
-    if error.is_ambiguous:
-        yield f"to give each of the samples the first row: {typed.again(join_ambiguous='each')}"
-    if error.other_column:
-        on = f"json:{error.other_column}"
-        yield f"to join on the {error.other_column}: {typed.again(join_on=on)}"
-    on = str(typed.given.get("join_on", "key")).partition("=")[0]
-    for column in error.others:
-        yield f"if column {column} has these values: {typed.again(join_on=f'{on}={column}')}"
+    from wdsflow.joining.join_fixes import mismatch_fixes
+
+    for fix in mismatch_fixes(error, _join_on(typed)):
+        yield f"to {fix.action}: {typed.again(**fix.changed)}"
+
+
+def _join_on(typed: Typed) -> str:
+    """Return what samples are joined on."""
+    return str(typed.given.get("join_on", "key"))
 
 
 def refuse_empty_join(options: object, typed: Typed) -> None:
