@@ -49,8 +49,18 @@ class JoinedCheck:
         self, scan: Scan, urls: Sequence[Shard], plan: ScanOptions, progress: Progress | None
     ) -> list[ShardEvidence]:
         """Return the evidence of shards with the fields of their rows."""
-        how = [JoinedScan(self._join)] * len(urls)
-        return scan(urls, plan, how=how, progress=collecting(self._result, progress))
+        if self._join.resolves:
+            # Which samples get no row is known when all of them have been listed.
+            listed = JoinResult(self._join)
+            self._scan(scan, urls, replace(plan, level="names"), collecting(listed, None))
+            listed.resolve(urls)
+        return self._scan(scan, urls, plan, collecting(self._result, progress))
+
+    def _scan(
+        self, scan: Scan, urls: Sequence[Shard], plan: ScanOptions, progress: Progress
+    ) -> list[ShardEvidence]:
+        how = [JoinedScan(self._join.of(url)) for url in urls]
+        return scan(urls, plan, how=how, progress=progress)
 
     def judged(self, context: Context) -> Context:
         """Return the context with the verdict on what is trained on: the run is refused as the feed refuses it.

@@ -57,10 +57,12 @@ def cache(tmp_path, monkeypatch):
 def write_random_shards(draw: random.Random) -> list[str]:
     paths = []
     Path("in").mkdir(exist_ok=True)
+    # Several samples may have the same row.
+    shared = draw.random() < 0.3
     for shard in range(3):
         members = []
         for number in range(draw.randint(1, 7)):
-            key = f"{shard}{number}"
+            key = f"{0 if shared else shard}{number}"
             if draw.random() < 0.1:
                 members.append((f"d{shard}/no-extension", b"left out"))
             members.append((f"{key}.jpg", picture(40 + 8 * number, 40, number)))
@@ -123,7 +125,7 @@ def compare(seed: int) -> str:
     shards, table = write_random_shards(draw), write_random_table(draw)
     on = draw.choice(["key", "key", "json:id"])
     sets = tuple(draw.choice(SETS))
-    ambiguous = draw.choice(["refuse", "each"])
+    ambiguous = draw.choice(["refuse", "first", "each", "drop"])
     drop = draw.random() < 0.3
     where = draw.choice(WHERE)
     recipe = Recipe(where=where, unknown=draw.choice(["keep", "quarantine", "drop"]))
@@ -159,7 +161,7 @@ def compare(seed: int) -> str:
 
 
 def test_a_joined_filter_is_a_filter_of_grafted_shards():
-    assert {compare(seed) for seed in range(4)} == {"kept", "refused"}
+    assert {compare(seed) for seed in range(6)} >= {"kept", "refused"}
 
 
 @pytest.mark.deep

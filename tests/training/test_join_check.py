@@ -124,7 +124,7 @@ def compare(seed: int) -> str:
         "join": write_random_table(draw),
         "join_on": draw.choice(["key", "key", "key", "json:id"]),
         "join_set": tuple(draw.choice(SETS)),
-        "join_ambiguous": draw.choice(["refuse", "each"]),
+        "join_ambiguous": draw.choice(["refuse", "first", "each", "drop"]),
         "join_drop_unmatched": draw.random() < 0.3,
     }
     expected = trained(given)

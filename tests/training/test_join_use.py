@@ -86,6 +86,11 @@ def test_the_check_before_training_refuses_rows_that_several_samples_have():
     assert result.refused
     assert "6 rows with several samples each, such as " in result.lines[0]
     assert not look(join_ambiguous="each").refused
+    first = look(join_ambiguous="first", join_drop_unmatched=True)
+    assert first.lines[0] == "preflight: 6 of 16 samples have a row of t.csv"
+    assert first.lines[1] == "preflight: 6 ambiguous samples get no row: --join-ambiguous first"
+    assert first.lines[2].startswith("preflight: 2 shards, 6 samples, 6 usable, ")
+    assert "12 samples with a row, all of them ambiguous" in look(join_ambiguous="drop").lines[0]
 
 
 def test_the_check_before_training_finds_captions_of_a_column_in_capitals():

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from threading import Event
 
@@ -38,26 +38,26 @@ class JoinedSamples:
         """What determines the values that samples get."""
         return self.fields.identity()
 
-    @property
-    def digest(self) -> str:
-        """The digest of ``identity``."""
-        return digest(self.identity)
+    def digest(self, url: Shard) -> str:
+        """Return a digest of what determines the values that samples of a shard get."""
+        facts = self.identity
+        withheld = self.fields.withheld.get(url)
+        if withheld is not None:
+            facts["withheld"] = withheld.hex()
+        return digest(facts)
 
     def of(self, url: Shard) -> "JoinedSamples":
         """Return the join for one shard, to be sent to a worker."""
-        prefixes: dict[str, str] = {}
-        if url in self.fields.prefixes:
-            prefixes[url] = self.fields.prefixes[url]
-        return JoinedSamples(replace(self.fields, prefixes=prefixes, other_columns=(), use=None))
+        return JoinedSamples(self.fields.of(url))
 
     def view(self, source: Source, url: Shard) -> Source:
         """Return the tar of a shard whose samples have the fields of their rows. Raises SourceError, OSError."""
         return JoinedShard(self.fields, url).view(source)
 
 
-def digest_of(join: JoinedSamples | None) -> str:
-    """Return the digest of a join, "" without one."""
-    return "" if join is None else join.digest
+def digest_of(join: JoinedSamples | None, url: Shard) -> str:
+    """Return the digest of a join for a shard, "" without one."""
+    return "" if join is None else join.digest(url)
 
 
 def with_fields(source: Source, url: Shard, join: JoinedSamples | None) -> Source:
@@ -107,6 +107,7 @@ def check_join(
     if not result.use.samples and join.fields.index.rows:
         # Not the table is wrong: no shard can be read.
         return ""
+    result.resolve(urls)
     result.check(options.join_ambiguous, all_shards=True)
     if result.others:
         lines = other_samples(result.others, result.examples)
@@ -119,7 +120,7 @@ def check_join(
             ),
             other_column=next(iter(result.others)),
         )
-    return result.lines()[0]
+    return "; ".join(result.lines())
 
 
 def _list(listing: _Listing, _: Event) -> JoinCounts | None:

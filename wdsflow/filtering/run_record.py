@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -50,8 +50,8 @@ class RunRecord(OutputRecord[ShardRecord]):
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
         self.layout = layout
         self.identity = ""
-        # The digest of a table whose fields the samples get.
-        self.join = ""
+        # Returns the digest of a table whose fields the samples of a shard get.
+        self.join: Callable[[Shard], str] = _no_join
 
     def finished(
         self, shards: Sequence[tuple[int, Shard, str]], request: Mapping[str, object]
@@ -62,7 +62,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         for number, url, name in shards:
             if name not in self.lines:
                 continue
-            origin = partial(_origin, number, url, self.join)
+            origin = partial(_origin, number, url, self.join(url))
             done, reason = self.finished_line(name, partial(origin, self.identity))
             recipe = self.lines[name].recipe
             if recipe != self.identity and request.get("kind") == "measure":
@@ -189,6 +189,10 @@ class RunRecord(OutputRecord[ShardRecord]):
             # A changed recipe was already refused.
             return "its scores were computed again"
         return f"the input changed ({'; '.join(differences(before, now))})"
+
+
+def _no_join(_: Shard) -> str:
+    return ""
 
 
 def _origin(number: int, url: Shard, join: str, recipe: str) -> dict[str, object]:

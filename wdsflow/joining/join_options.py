@@ -9,7 +9,7 @@ from wdsflow.text.options import OTHER, SAMPLES, option
 
 from .join_on import HASHES, parse_on, parse_set
 
-Ambiguous = Literal["refuse", "each"]
+Ambiguous = Literal["refuse", "first", "each", "drop"]
 
 
 class UnpairedJoin(ValueError):
@@ -38,14 +38,16 @@ class JoinOptions:
         metavar="FIELD=COLUMN",
         panel=SAMPLES,
     )
-    join_ambiguous: Literal["refuse", "each"] = option(
+    join_ambiguous: Literal["refuse", "first", "each", "drop"] = option(
         "refuse",
-        "With --join: samples with several rows, or with the row of another sample. refuse: such a join is an error, for which all shards are listed first; each: each sample gets the first row.",
+        "With --join: samples with several rows, or with the row of another sample. refuse: such a join is an error; first: the first sample gets the first row; each: each sample gets the first row; drop: none gets any.",
         metavar="HOW",
         panel=SAMPLES,
     )
     join_drop_unmatched: bool = option(
-        False, "With --join: leave out samples without a row.", panel=SAMPLES
+        False,
+        "With --join: leave out samples that get nothing: without a row, or ambiguous under --join-ambiguous first or drop.",
+        panel=SAMPLES,
     )
     join_cache: str | None = option(
         None,

@@ -60,7 +60,8 @@ class OpenedJoin:
             columns,
             options.join_drop_unmatched,
             others,
-            use=RowUse(index),
+            ambiguous=options.join_ambiguous,
+            use=RowUse(index, keeps=options.join_ambiguous in ("first", "drop")),
         )
 
     def begin(self, urls: Sequence[Shard]) -> None:

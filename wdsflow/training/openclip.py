@@ -29,9 +29,8 @@ from wdsflow.text.secrets import redact
 from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.training.feed.catalog.sample_counts import count_samples
 from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
-from wdsflow.training.feed.join.check_join import check_listed_join
+from wdsflow.training.feed.join.check_join import count_joined
 from wdsflow.training.feed.join.open_join import FeedJoin, open_join
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
@@ -307,9 +306,7 @@ def _balanced(
     job_rank: JobRank,
     options: FeedOptions,
 ) -> BalancedOrder:
-    counts = count_samples(catalog, urls, job_rank, options)
-    if catalog.join is not None:
-        check_listed_join(catalog.join, job_rank, options)
+    counts = count_joined(catalog, urls, job_rank, options)
     _log.info(
         "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
         f"{sum(counts):,}",

@@ -187,7 +187,11 @@ def _look(
     report = progress(len(urls), what) if progress is not None else None
     try:
         join = open_unchecked_join(options, captions, urls) if trains else None
-        scanned = _scan(expansion.urls, urls, options, arguments.train_data, report, join, trains)
+        data = arguments.train_data
+        scanned = _scan(expansion.urls, urls, options, data, report, join, trains)
+        if scanned.join is not None and scanned.join.resolve(urls):
+            # Ambiguous samples, which are known now, lose their rows.
+            scanned = _scan(expansion.urls, urls, options, data, None, join, trains)
     except SubsetError as error:
         return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
     except (JoinError, UnpairedJoin) as error:
@@ -251,8 +255,10 @@ def _scan(
     if options.ledger is not None:
         shards, subset = scan_kept(all_urls, urls, scan_options, options, data, progress, join)
         return _Scanned(shards, subset, result)
-    scan: ScanOne = scan_shard if join is None else JoinedScan(join)
-    shards = scan_shards(urls, scan_options, progress=progress, how=[scan] * len(urls))
+    how: list[ScanOne] = [scan_shard] * len(urls)
+    if join is not None:
+        how = [JoinedScan(join.of(url)) for url in urls]
+    shards = scan_shards(urls, scan_options, progress=progress, how=how)
     return _Scanned(shards, "", result)
 
 

@@ -49,7 +49,8 @@ class SampleWork:
 
     def __reduce__(self) -> Any:
         # Open files and a budget of threads stay in their process.
-        made = self.images, self.columns, self.tokens, self.largest, self.processes, self.join
+        join = None if self.join is None else self.join.for_decoders()
+        made = self.images, self.columns, self.tokens, self.largest, self.processes, join
         return SampleWork, made
 
     def make(self, task: Task) -> MadeSample | FeedLoss:
