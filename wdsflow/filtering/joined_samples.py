@@ -29,9 +29,10 @@ _JOBS = 2
 
 @dataclass(frozen=True)
 class JoinedSamples:
-    """The join of a run."""
+    """The join of a run. ``options``: as they were given."""
 
     fields: JoinedFields
+    options: JoinOptions
 
     @property
     def identity(self) -> dict[str, object]:
@@ -48,7 +49,7 @@ class JoinedSamples:
 
     def of(self, url: Shard) -> "JoinedSamples":
         """Return the join for one shard, to be sent to a worker."""
-        return JoinedSamples(self.fields.of(url))
+        return JoinedSamples(self.fields.of(url), self.options)
 
     def view(self, source: Source, url: Shard) -> Source:
         """Return the tar of a shard whose samples have the fields of their rows. Raises SourceError, OSError."""
@@ -72,7 +73,7 @@ def open_join(options: JoinOptions, urls: Sequence[Shard]) -> JoinedSamples | No
     opened = OpenedJoin(options)
     opened.begin(urls)
     opened.fields.use = None
-    return JoinedSamples(opened.fields)
+    return JoinedSamples(opened.fields, options)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,6 @@ class _Listing:
 
 def check_join(
     join: JoinedSamples,
-    options: JoinOptions,
     urls: Sequence[Shard],
     *,
     allow_pipe: bool = False,
@@ -108,7 +108,7 @@ def check_join(
         # Not the table is wrong: no shard can be read.
         return ""
     result.resolve(urls)
-    result.check(options.join_ambiguous, all_shards=True)
+    result.check(join.options.join_ambiguous, all_shards=True)
     if result.others:
         lines = other_samples(result.others, result.examples)
         raise JoinMismatch(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
 from wdsflow.filtering.recipe.recipe import differences
+from wdsflow.joining.recorded_join import join_of
 from wdsflow.records.file_identity import MUST_EXIST, Identity
 from wdsflow.records.folder_lock import Lock
 from wdsflow.records.output_record import OutputRecord
@@ -129,6 +130,10 @@ class RunRecord(OutputRecord[ShardRecord]):
     def keeps(self, options: Mapping[str, object]) -> bool:
         """Return whether the folder holds this run."""
         return self.options is not None and not differ(self.options, options)
+
+    def is_recorded(self, options: Mapping[str, object]) -> bool:
+        """Return whether the stored run is this one, with the table at the same path."""
+        return self.keeps(options) and join_of(self.options or {}) == join_of(options)
 
     def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise Differs if the folder holds a different run; ledgers can get more scores."""

@@ -58,7 +58,7 @@ class FilterRequest:
             )
         join = open_join(self.join, urls)
         if join is not None:
-            line = check_join(join, self.join, urls, allow_pipe=options.allow_pipe)
+            line = check_join(join, urls, allow_pipe=options.allow_pipe)
             say_all(options, filter(None, [line]))
         return join
 

@@ -88,17 +88,22 @@ class JoinOptions:
         return changed
 
 
+def join_names() -> tuple[str, ...]:
+    """Return the names of the options of a join."""
+    return tuple(item.name for item in fields(JoinOptions))
+
+
 def join_words(options: Mapping[str, object]) -> Iterator[str]:
     """Yield the options of a join among others, by name, as words of a command.
 
     >>> list(join_words({"join": "t.csv", "join_set": ("txt=a", "cls=b"), "join_drop_unmatched": True}))
     ['--join', 't.csv', '--join-set', 'txt=a', '--join-set', 'cls=b', '--join-drop-unmatched']
     """
-    for item in fields(JoinOptions):
-        if item.name not in options:
+    for name in join_names():
+        if name not in options:
             continue
-        value = options[item.name]
-        flag = f"--{item.name.replace('_', '-')}"
+        value = options[name]
+        flag = f"--{name.replace('_', '-')}"
         if value is True:
             yield flag
         elif isinstance(value, (list, tuple)):

@@ -161,16 +161,15 @@ def refuse_empty_join(options: object, typed: Typed) -> None:
 
 def refuse_missing_join(recipe: Path | None, typed: Typed) -> None:
     """Refuse the recipe of a run that joined a table, if none is named: the recipe does not have it."""
+    from wdsflow.joining.recorded_join import join_of
     from wdsflow.records.run_folder import recorded_run
 
     if recipe is None or "join" in typed.given:
         return
-    join = recorded_run(recipe).get("join")
-    if isinstance(join, dict):
-        sets = [str(text) for text in join.get("set", ())]
-        on = None if join.get("on") == "key" else str(join.get("on"))
-        example = typed.again(join=Path("TABLE"), join_on=on, join_set=sets)
-        refuse(f"the run of {recipe} joined a table: name it with --join", f"such as: {example}")
+    join = join_of(recorded_run(recipe))
+    if join:
+        problem = f"the run of {recipe} joined a table: name it with --join"
+        refuse(problem, f"the same one: {typed.again(**join)}")
 
 
 def columns_to_set(typed: Typed) -> Iterator[str]:

@@ -84,16 +84,21 @@ class Typed:
 
     @staticmethod
     def spell(command: str, *urls: str, **options: object) -> str:
-        """Return another command, with options by their names; None omits one.
+        """Return another command, with options by their names: a list repeats one, True is a flag, None omits one.
 
         >>> Typed.spell("measure", "in/{0..3}.tar", out="scored", scores="min_side")
         "wdsflow measure 'in/{0..3}.tar' -o scored --scores min_side"
         """
         words = ["wdsflow", command, *map(quote_path, compact(urls))]
         for name, value in options.items():
-            if value is not None:
-                flag = "-o" if name == "out" else f"--{name.replace('_', '-')}"
-                words += [flag, quote_path(str(value))]
+            if value is None:
+                continue
+            flag = "-o" if name == "out" else f"--{name.replace('_', '-')}"
+            if value is True:
+                words.append(flag)
+                continue
+            for item in value if isinstance(value, list | tuple) else [value]:
+                words += [flag, quote_path(str(item))]
         return " ".join(words)
 
 
