@@ -264,6 +264,40 @@ def test_a_run_resumes_with_the_same_table_in_any_file_and_no_other():
         )
 
 
+def test_shards_whose_samples_all_lack_a_row_are_written_if_empty_ones_are():
+    """They are inputs of this filter; of those that graft writes, they are not."""
+    shards = write_shards(Path("in"), 2, 4)
+    join = JoinOptions(
+        join=captions_of(1, 4), join_set={"txt": "caption"}, join_drop_unmatched=True
+    )
+    for empty, names in (("leave-out", ["00000.tar"]), ("write", ["00000.tar", "00001.tar"])):
+        report = filter_shards(shards, empty, Recipe(where="True", empty=empty), join=join)
+        assert report.total("kept") == 2
+        assert list(tars(empty)) == names
+    assert not Path("write/00001.tar").read_bytes().strip(b"\0")
+    assert json.loads(Path("write/sizes.json").read_text()) == {"00000.tar": 2, "00001.tar": 0}
+
+
+def test_a_printed_recipe_names_the_table_beside_it():
+    shards = write_shards(Path("in"), 1, 6)
+    captions_of(1, 6)
+    Path("t.csv").rename("my table.csv")
+    words = ("--where", "caption_words >= 3")
+    join = ("--join", "my table.csv", "--join-set", "txt=caption", "--join-drop-unmatched")
+    recipe = run("filter", *words, *join, "--print-recipe").out
+    assert "#" not in run("filter", *words, "--print-recipe").out
+    Path("recipe.yaml").write_text(recipe)
+    named = [
+        shlex.split(line.removeprefix("# ")) for line in recipe.splitlines() if "--join" in line
+    ]
+    assert named == [list(join)]
+    assert run("filter", shards, "-o", "by-flags", *words, *join).status == 0
+    assert (
+        run("filter", shards, "-o", "by-recipe", "--recipe", "recipe.yaml", *named[0]).status == 0
+    )
+    assert tars("by-recipe") == tars("by-flags") != {}
+
+
 def test_commands_for_a_joined_run_join_its_table(monkeypatch):
     """Those on its page, of its thresholds and for missing scores; the table may have moved since."""
     monkeypatch.setenv("COLUMNS", "1000")

@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
-from tests.filtering.commands import run
+from tests.filtering.commands import pasted, run
 from tests.training.shards import jpeg, write_tar
-from wdsflow import FeedOptions, JoinOptions, feed
+from wdsflow import FeedOptions, JoinOptions, Recipe, feed, filter_shards, measure_shards
+from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.training.feed_options import JoinError
 from wdsflow.validate.check_options import CheckOptions
 
@@ -57,6 +58,41 @@ def test_one_class_has_the_options_of_a_join():
         assert not set(names) & set(vars(kind)["__annotations__"])
     with pytest.raises(ValueError, match="join_ambiguous is 'some'; choose one of refuse, "):
         JoinOptions(join="t.csv", join_set={"txt": "caption"}, join_ambiguous="some")
+
+
+def test_a_wrong_value_to_join_on_is_refused_without_those_that_graft_alone_has():
+    Path("t.csv").write_text("key,caption\n0,a\n")
+    words = ("filter", "0.tar", "-o", "out", "--where", "True", *SETS)
+    done = run(*words, "--join-on", "url")
+    assert "samples cannot be joined on 'url': give key or json:NAME, with =COLUMN" in done.err
+    assert not {"sha256", "xxh3"} & set(re.findall(r"\w+", done.err))
+    assert done.commands[0].endswith("--join-on json:url --join-set txt=caption")
+    graft = ("graft", "0.tar", "-o", "out", "--from", "t.csv", "--set", "txt=caption")
+    assert "key, json:NAME, sha256 or xxh3" in run(*graft, "--on", "url").err
+
+
+def test_a_check_of_random_samples_names_the_options_that_it_does_not_take():
+    Path("t.csv").write_text("key,caption\n0,a\n")
+    words = ("validate", "0.tar", "--confidence", "90%", "--max-loss", "50%")
+    done = run(*words, *SETS)
+    assert (done.status, "random samples, without --join and --join-set: " in done.err) == (2, True)
+    assert pasted(done.commands[-1]).status < 2
+    done = run(*words, "--format", "html")
+    assert "random samples, without --format html: " in done.err
+    assert "random samples, without a training command: " in run(*words, *TRAINING).err
+
+
+def test_a_run_of_no_shards_is_a_clear_error():
+    Path("t.csv").write_text("key,caption\n0,a\n")
+    recipe = Recipe(where="True", scores=("caption_words",))
+    for begin in (filter_shards, measure_shards):
+        with pytest.raises(ValueError, match='no shards given: name them, such as "shards/'):
+            begin([], "out", recipe)
+    with pytest.raises(ValueError, match="no shards given"):
+        filter_shards([], "out", recipe, ledger="scored")
+    with pytest.raises(ValueError, match="no shards given"):
+        graft_shards([], "out", table="t.csv", on="key", fields=["txt=caption"])
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,9 @@ def test_a_join_that_does_not_match_is_refused_before_training(tmp_path):
     (tmp_path / "shards/0003.tar").write_bytes(copy.read_bytes())
     data = data.replace("0002}", "0003}")
     refused("0010001,a,\n", r"1 row with several samples each, such as 0010001\n")
-    with pytest.raises(ValueError, match="samples are joined on the key, or on json:NAME"):
+    with pytest.raises(
+        ValueError, match="samples cannot be joined on 'sha256' while they are read"
+    ):
         FeedOptions(**sets, join_on="sha256")
     with pytest.raises(ValueError, match="the join lacks a table"):
         FeedOptions(join_set={"txt": "caption"})

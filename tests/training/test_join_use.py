@@ -117,7 +117,10 @@ def test_rows_may_be_those_of_shards_that_a_short_look_leaves_out(monkeypatch):
     [
         (("--join", "t.csv"), "the join lacks fields to set"),
         (("--join-set", "txt=caption"), "the join lacks a table"),
-        ((*SETS, "--join-on", "sha256"), "samples are joined on the key, or on json:NAME"),
+        (
+            (*SETS, "--join-on", "sha256"),
+            "samples cannot be joined on 'sha256' while they are read",
+        ),
         ((*SETS, "--join-set", "jpg=caption"), "images stay as they are"),
         ((*SETS, "--caption-probs", "a"), "it must be a number for each place of captions"),
         ((*SETS, "--caption", "txt", "--caption-probs", "1,2"), "2 weights for 1 places"),

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from wdsflow.text.options import OTHER, SAMPLES, option
 
-from .join_on import HASHES, parse_on, parse_set
+from .join_on import parse_on, parse_set
 
 Ambiguous = Literal["refuse", "first", "each", "drop"]
 
@@ -73,10 +73,8 @@ class JoinOptions:
         if self.join_ambiguous not in get_args(Ambiguous):
             choices = ", ".join(get_args(Ambiguous))
             raise ValueError(f"join_ambiguous is {self.join_ambiguous!r}; choose one of {choices}")
-        if self.join is not None and parse_on(self.join_on).kind in HASHES:
-            raise ValueError(
-                f"join_on is {self.join_on!r}: samples are joined on the key, or on json:NAME, while they are read; for hashes of images write new shards: wdsflow graft --help"
-            )
+        if self.join is not None:
+            parse_on(self.join_on, hashes=False)
 
     def changed_join(self) -> dict[str, object]:
         """Return the options of the join that differ from their defaults, by name."""

@@ -68,6 +68,11 @@ class Typed:
         """Return the command with another folder for its output."""
         return self.again(out=another(self.out or "out"), restart=None)
 
+    def flag(self, name: str) -> str:
+        """Return an option as it is typed, by its name in Python."""
+        (parameter,) = [each for each in self._parameters if each.name == name]
+        return min(parameter.opts, key=len)
+
     def options(self) -> set[str]:
         """Return the options of the command as flags, such as "--restart"."""
         flags: set[str] = set()
