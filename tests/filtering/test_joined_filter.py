@@ -333,6 +333,24 @@ def test_commands_for_a_joined_run_join_its_table(monkeypatch):
     assert folder == Path("scored")
 
 
+def test_another_table_is_refused_before_anything_is_said_of_the_run():
+    shards = write_shards(Path("in"), 2, 6)
+    captions_of(2, 6)
+    Path("u.csv").write_text(Path("t.csv").read_text().replace("new", "another"))
+    words = ("measure", shards, "-o", "scored", "--join-set", "txt=caption", "--join")
+    assert run(*words, "t.csv", "--scores", "caption_words").status == 0
+    done = run(*words, "u.csv", "--scores", "min_side")
+    first, *others = done.err.splitlines()
+    assert first.startswith("wdsflow: scored holds a measurement with --join t.csv (digest ")
+    assert ("; this run has --join u.csv (digest ") in first
+    assert all(line.startswith("  to ") for line in others)
+    assert pasted(done.commands[-1]).status == 0
+    # A run that finished nothing is replaced.
+    for path in Path("scored/.wdsflow/ledger").iterdir():
+        path.unlink()
+    assert run(*words, "u.csv", "--scores", "min_side").status == 0
+
+
 def test_a_shard_without_a_row_may_begin_with_a_global_header():
     """Without its only sample, the header would stand alone."""
     header = tarfile.TarInfo.create_pax_global_header({"comment": "the same for all"})

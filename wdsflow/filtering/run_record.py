@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
-from wdsflow.filtering.recipe.recipe import differences
-from wdsflow.joining.recorded_join import join_of
+from wdsflow.filtering.recipe.recipe import canonical, differences
+from wdsflow.joining.recorded_join import OPTIONS, join_of, options_to_record
 from wdsflow.records.file_identity import MUST_EXIST, Identity
 from wdsflow.records.folder_lock import Lock
 from wdsflow.records.output_record import OutputRecord
@@ -20,6 +20,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import joined_identity
 
 from .extendable_ledgers import can_add_scores, can_extend_ledger, scores_of
+from .joined_samples import JoinedSamples
 from .run_differences import Differs, differ
 
 
@@ -144,6 +145,17 @@ class RunRecord(OutputRecord[ShardRecord]):
         adds_only = set(scores_of(stored)) <= set(scores_of(options))
         if not can_add_scores(stored, options) or not (self.is_alone or adds_only):
             raise Differs(self.folder, stored, options)
+
+    def refuse_other_join(self, join: JoinedSamples | None) -> None:
+        """Raise Differs if the folder holds outputs of samples with the fields of another table, or of none."""
+        stored = self.options
+        if stored is None or self._is_idle():
+            return
+        request = {name: value for name, value in stored.items() if name not in ("join", OPTIONS)}
+        if join is not None:
+            request |= {"join": join.identity, OPTIONS: options_to_record(join.options)}
+        if canonical(stored.get("join")) != canonical(request.get("join")):
+            raise Differs(self.folder, stored, request)
 
     def refuse_existing(self, names: Sequence[str], options: Mapping[str, object]) -> None:
         """Raise FileExistsError if a file to be written exists, or is an input."""

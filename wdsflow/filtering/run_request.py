@@ -20,6 +20,7 @@ from wdsflow.stages.scores.model.clip.clip_score import ClipScore
 from .joined_samples import JoinedSamples, check_join, open_join
 from .run_options import RunOptions, say_all
 from .run_output import refuse_same
+from .run_record import RunRecord
 
 Urls = str | Iterable[str]
 
@@ -49,7 +50,7 @@ class FilterRequest:
     def joined(self, urls: Sequence[Shard]) -> JoinedSamples | None:
         """Return the table that is joined, which fits the shards; None without one.
 
-        Raises UnpairedJoin, TableError, JoinMismatch.
+        Raises UnpairedJoin, TableError, JoinMismatch; Differs if the output folder holds a run with another table.
         """
         options = self.options
         if self.join.join is not None and options.engine == "ray" and self.join.join_cache is None:
@@ -57,6 +58,12 @@ class FilterRequest:
                 "the nodes of a cluster need the index of the table: name a folder for it that all of them see (--join-cache)"
             )
         join = open_join(self.join, urls)
+        if not (options.restart or options.dry_run):
+            # Before all shards are listed, and before anything is said of a run that is refused.
+            record = RunRecord(self.layout(), self.kind)
+            record.read()
+            if record.options is not None and record.options.get("kind") == self.kind:
+                record.refuse_other_join(join)
         if join is not None:
             line = check_join(join, urls, allow_pipe=options.allow_pipe)
             say_all(options, filter(None, [line]))
