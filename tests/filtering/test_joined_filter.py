@@ -1,12 +1,17 @@
 """``filter --join TABLE`` and ``measure --join TABLE`` are ``graft`` followed by ``filter`` and ``measure``."""
 
+import contextlib
 import csv
 import gzip
 import html
 import json
+import os
+import pty
 import random
 import re
 import shlex
+import subprocess
+import sys
 import tarfile
 from functools import partial
 from pathlib import Path
@@ -17,6 +22,7 @@ from tests.filtering.commands import pasted, run
 from tests.filtering.shards import picture, write_shards
 from tests.killed import killed_again_and_again
 from tests.shards.archives import tar_bytes
+from wdsflow.cli.runs import progress_lines
 from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerOfOtherJoin
 from wdsflow.filtering.page.run_page import run_page
@@ -331,6 +337,51 @@ def test_commands_for_a_joined_run_join_its_table(monkeypatch):
     assert joined in command
     assert pasted(command).status == 0
     assert folder == Path("scored")
+
+
+def test_the_listing_of_many_shards_is_shown(monkeypatch):
+    shards = write_shards(Path("in"), 5, 2)
+    join = JoinOptions(join=captions_of(5, 2), join_set={"txt": "caption"})
+    begun = []
+
+    def begin(total, activity):
+        begun.append([activity, total, 0])
+
+        def step(_: object) -> None:
+            begun[-1][2] += 1
+
+        return step
+
+    filter_shards(shards, "out", Recipe(where="True"), RunOptions(begin=begin), join=join)
+    assert begun == [["listing", 5, 5], ["writing", 5, 5]]
+    # On the command line, from the first time at which a line is due.
+    monkeypatch.setattr(progress_lines, "_FIRST_LINES", (0.0, 1000.0))
+    words = ("filter", shards, "-o", "again", "--where", "True")
+    done = run(*words, "--join", "t.csv", "--join-set", "txt=caption")
+    assert re.search(
+        r"^wdsflow: listing for .* s: 1 of 5 shards done, about .* s left$", done.err, re.MULTILINE
+    )
+    assert done.err.count("listing") == 1
+
+
+def test_the_listing_has_a_bar_on_a_terminal():
+    shards = write_shards(Path("in"), 3, 2)
+    captions_of(3, 2)
+    words = (shards, "-o", "out", "--where", "True", "--join", "t.csv", "--join-set", "txt=caption")
+    main, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    command = [sys.executable, "-m", "wdsflow", "filter", *words]
+    with subprocess.Popen(command, stderr=terminal, env=environment) as process:
+        os.close(terminal)
+        shown = b""
+        # The terminal is gone at the end.
+        with contextlib.suppress(OSError):
+            while part := os.read(main, 1 << 16):
+                shown += part
+    os.close(main)
+    assert process.returncode == 0
+    assert b"listing" in shown
+    assert b"3/3 shards" in shown
 
 
 def test_another_table_is_refused_before_anything_is_said_of_the_run():

@@ -1,6 +1,6 @@
 """The table that is joined with the samples of a run: opened, and compared with all shards before the first is processed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.thread_jobs import Begin
 
 from .recipe.recipe import digest
 
@@ -90,11 +91,11 @@ def check_join(
     urls: Sequence[Shard],
     *,
     allow_pipe: bool = False,
-    begin: Callable[[int], Callable[[object], None] | None] | None = None,
+    begin: Begin | None = None,
 ) -> str:
     """List the samples of all shards; return a line on those with a row, "" without samples. Raises JoinMismatch.
 
-    A shard that cannot be read is reported when it is processed.
+    A shard that cannot be read is reported when it is processed. ``begin``: for a display of progress.
     """
     result = JoinResult(join.fields)
     listings = [_Listing(url, join.of(url), allow_pipe) for url in dict.fromkeys(urls)]

@@ -1,8 +1,9 @@
 """What the caller of a run asks for, and the shards, folders and embeddings that follow from it."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -18,7 +19,7 @@ from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.clip.clip_score import ClipScore
 
 from .joined_samples import JoinedSamples, check_join, open_join
-from .run_options import RunOptions, say_all
+from .run_options import LISTING, RunOptions, say_all
 from .run_output import refuse_same
 from .run_record import RunRecord
 
@@ -65,7 +66,10 @@ class FilterRequest:
             if record.options is not None and record.options.get("kind") == self.kind:
                 record.refuse_other_join(join)
         if join is not None:
-            line = check_join(join, urls, allow_pipe=options.allow_pipe)
+            begin = None
+            if options.begin is not None:
+                begin = partial(_begin_listing, options.begin)
+            line = check_join(join, urls, allow_pipe=options.allow_pipe, begin=begin)
             say_all(options, filter(None, [line]))
         return join
 
@@ -89,6 +93,12 @@ class FilterRequest:
         reuse = reuse_of(self.embeddings_from, names, plan.models, recipe.stages)
         say_all(self.options, [f"{line}: computed again" for line in reuse.missing])
         return reuse
+
+
+def _begin_listing(
+    begin: Callable[[int, str], Callable[[object], object] | None], shards: int
+) -> Callable[[object], object] | None:
+    return begin(shards, LISTING)
 
 
 class ShardsOfRun(NamedTuple):
