@@ -1,6 +1,7 @@
 """``wdsflow validate --join TABLE``: its verdict and counts are what the feed yields from shards and table."""
 
 import csv
+import gzip
 import json
 import random
 import shlex
@@ -219,6 +220,20 @@ def test_a_shard_that_is_no_tar_has_the_findings_it_has_without_a_table():
         (finding,) = check(shard, join="t.csv", join_set=("txt=text",)).findings
         assert finding.code == plain_finding.code == "W005"
         assert finding.message == plain_finding.message
+
+
+@pytest.mark.parametrize("more", [{}, {"join_set": ("json:new=text",)}])
+def test_a_compressed_shard_has_the_finding_it_has_without_a_table(more):
+    data = write_tar(Path("0.tar"), [("0.jpg", jpeg(0)), ("0.txt", b"old")]).read_bytes()
+    Path("0.tar.gz").write_bytes(gzip.compress(data))
+    Path("t.csv").write_text("key,text\n0,a\n")
+    given = {"join": "t.csv", "join_set": ("txt=text",), **more}
+    joined = check("0.tar.gz", **given)
+    codes = {finding.code: finding.message for finding in joined.findings}
+    plain_codes = {finding.code: finding.message for finding in check("0.tar.gz").findings}
+    assert codes == plain_codes
+    assert "W004" in codes
+    assert "W004" not in {finding.code for finding in check("0.tar", **given).findings}
 
 
 def test_bytes_that_are_read_from_a_server_are_counted():
