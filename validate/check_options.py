@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from wdsflow.engines.base import EngineName
-from wdsflow.joining.join_options import JoinOptions
+from wdsflow.joining.join_options import JoinOptions, join_words
 from wdsflow.text.options import (
     CHECKS,
     MACHINES,
     OTHER,
+    SAMPLES,
     address_option,
     allow_pipe_option,
     option,
@@ -140,6 +141,12 @@ class CheckOptions(JoinOptions):
         panel=MACHINES,
     )
     address: str | None = address_option()
+    caption: str | None = option(
+        None,
+        'With --join: where captions are, as for wdsflow train: "txt|json:alt|join:COLUMN". They are tried in order; join:COLUMN is a column of the table.',
+        metavar="FIELDS",
+        panel=SAMPLES,
+    )
     world_size: int = option(1, "Number of ranks (GPUs) that will train.", metavar="N", least=1)
     allow_pipe: bool = allow_pipe_option(OTHER)
     arguments: Sequence[str] | None = None
@@ -148,10 +155,21 @@ class CheckOptions(JoinOptions):
     def __post_init__(self) -> None:
         """Take a string for one name, or for several with commas: it is a sequence of characters too."""
         super().__post_init__()
+        if self.caption is not None and self.join is None:
+            raise ValueError(
+                "caption (--caption) is for wdsflow's feed, which joins a table: name it with join (--join); other readers have flags for captions, such as --text-key after --"
+            )
         for name in ("readers", "select", "check"):
             value = getattr(self, name)
             if isinstance(value, str):
                 object.__setattr__(self, name, tuple(several([value])))
+
+    def join_words(self, changed: Mapping[str, object] | None = None) -> list[str]:
+        """Return the options of the join as words of a command, some of them changed."""
+        words = [*join_words({**self.changed_join(), **(changed or {})})]
+        if self.caption is not None:
+            words += ["--caption", self.caption]
+        return words
 
 
 class WrongSampling(ValueError):

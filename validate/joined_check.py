@@ -6,13 +6,13 @@ from functools import partial
 
 from wdsflow.joining.join_errors import JoinMismatch
 from wdsflow.joining.join_fixes import mismatch_fixes
-from wdsflow.joining.join_options import join_words
 from wdsflow.joining.join_result import JoinResult
 from wdsflow.joining.joined_scan import JoinedScan, collecting
 from wdsflow.joining.open_join import OpenedJoin
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import Progress
 from wdsflow.shards.shard import Shard
+from wdsflow.stages.caption_sources import parse_captions
 from wdsflow.text.words import how_many
 
 from .advice.invocation import Invocation
@@ -39,7 +39,8 @@ class JoinedCheck:
     def __init__(self, options: CheckOptions, urls: Sequence[Shard]) -> None:
         _refuse_other_readers(options)
         self._options = options
-        opened = OpenedJoin(options)
+        captions = None if options.caption is None else parse_captions(options.caption)
+        opened = OpenedJoin(options, captions)
         opened.begin(urls)
         opened.fields.use = None
         self._join = opened.fields
@@ -86,8 +87,7 @@ class JoinedCheck:
             return []
         advice = []
         for fix in mismatch_fixes(error, self._options.join_on):
-            words = join_words({**self._options.changed_join(), **fix.changed})
-            command = invocation.with_join([*words])
+            command = invocation.with_join(self._options.join_words(fix.changed))
             advice.append(Advice(0, fix.action, reader, command=command))
         return advice
 

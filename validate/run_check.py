@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.engines.base import check_engine
-from wdsflow.joining.join_options import join_words
 from wdsflow.readers import scan_options
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
@@ -59,7 +58,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     if join is None:
         chosen = chosen_readers(options.readers, options.arguments, options.world_size)
     else:
-        chosen = feed_of(options.arguments, options.world_size)
+        chosen = feed_of(options.arguments, options.world_size, options.caption)
     level = level_for(options, expansion.urls)
     plan = scan_options(level, chosen.readers, expansion.urls, allow_pipe=options.allow_pipe)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
@@ -139,5 +138,5 @@ def _invocation(written: tuple[str, ...], options: CheckOptions) -> Invocation:
         options.world_size,
         options.allow_pipe,
         options.pipeline,
-        tuple(join_words(options.changed_join())),
+        tuple(options.join_words()),
     )

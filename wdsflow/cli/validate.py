@@ -26,6 +26,7 @@ from wdsflow.text.words import listed
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
 
 if TYPE_CHECKING:
+    from wdsflow.stages.caption_sources import Captions
     from wdsflow.validate.report import Report
 
 Format = Literal["text", "json", "sarif", "github", "html"]
@@ -87,7 +88,7 @@ def validate(
         print(schema(), end="")
         return
     training = typed.after_dashes
-    refuse_empty_join(options, typed)
+    refuse_empty_join(options, typed, _captions(options))
     if sampled.confidence is not None:
         _sampled(given.urls or [], typed, options, sampled)
     if "seed" in typed.given:
@@ -108,6 +109,16 @@ def validate(
         report = _accept(report, files.write_baseline)
     _print_report(report, files.form, files.output, typed)
     sys.exit(report.exit_status)
+
+
+def _captions(options: CheckOptions) -> "Captions | None":
+    """Return where captions are, None if that is left to the training command."""
+    from wdsflow.stages.caption_sources import parse_captions
+
+    try:
+        return None if options.caption is None else parse_captions(options.caption)
+    except ValueError as error:
+        refuse(str(error))
 
 
 def _check_samples(typed: Typed, options: CheckOptions) -> None:

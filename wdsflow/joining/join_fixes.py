@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from wdsflow.stages.caption_sources import Captions
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 
 from .join_errors import JoinMismatch
@@ -31,36 +32,37 @@ def mismatch_fixes(error: JoinMismatch, on: str) -> Iterator[JoinFix]:
         yield JoinFix(action, {"join_on": _with_column(on, column)})
 
 
-def nearest_options(error: TableError, on: str, sets: Sequence[str]) -> ChangedOptions:
+def nearest_options(
+    error: TableError, on: str, sets: Sequence[str], captions: Captions | None = None
+) -> ChangedOptions:
     """Return the join with the existing table, or column, of the most similar name; nothing if there is none.
 
     Args:
         error: why the table cannot be joined.
         on: what was joined on.
         sets: what was set.
+        captions: of samples; some may be columns of the table.
     """
     if isinstance(error, NoTable):
         return {"join": error.near} if error.near else {}
-    near = nearest_column(error)
-    if not near:
+    if not isinstance(error, NoColumn):
         return {}
-    assert isinstance(error, NoColumn)
+    near = error.near(error.column)
+    # A column that the table has twice is near to itself.
+    if near in ("", error.column):
+        return {}
     if parse_on(on).column == error.column:
         return {"join_on": _with_column(on, near)}
+    changed: ChangedOptions = {}
+    if captions is not None and error.column in captions.joined_columns:
+        changed["caption"] = str(captions.with_column(error.column, near))
     new_sets = []
     for text in sets:
         target, _, column = text.partition("=")
         new_sets.append(f"{target}={near if column == error.column else column}")
-    return {} if new_sets == list(sets) else {"join_set": tuple(new_sets)}
-
-
-def nearest_column(error: TableError) -> str:
-    """Return the existing column with a name similar to that of a missing one, "" if there is none."""
-    if not isinstance(error, NoColumn):
-        return ""
-    near = error.near(error.column)
-    # A column that the table has twice.
-    return "" if near == error.column else near
+    if new_sets != list(sets):
+        changed["join_set"] = tuple(new_sets)
+    return changed
 
 
 def _with_column(on: str, column: str) -> str:

@@ -25,8 +25,8 @@ from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGES, alternatives
+from wdsflow.stages.caption_sources import captions_for
 from wdsflow.text.secrets import redact
-from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
 from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list

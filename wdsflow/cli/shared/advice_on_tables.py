@@ -15,10 +15,12 @@ from .typed import Typed, free
 if TYPE_CHECKING:
     from wdsflow.joining.join_errors import JoinMismatch
     from wdsflow.joining.join_on import WrongJoin
+    from wdsflow.joining.join_options import JoinOptions
     from wdsflow.packing.folder_names import PatternName
     from wdsflow.packing.rows.folder_rows import HoldsTables
     from wdsflow.packing.rows.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
+    from wdsflow.stages.caption_sources import Captions
     from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 
 # The values of --ambiguous, and what they do.
@@ -127,9 +129,14 @@ def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
 def advise_on_joined_table(error: "TableError", typed: Typed) -> Iterator[str]:
     """Yield the command with a table of --join, or columns of it, of similar names."""
     from wdsflow.joining.join_fixes import nearest_options
+    from wdsflow.stages.caption_sources import parse_captions
 
     yield from error.advice
-    changed = nearest_options(error, _join_on(typed), typed.given.get("join_set", ()))
+    captions = None
+    if typed.name == "validate" and "caption" in typed.given:
+        captions = parse_captions(typed.given["caption"])
+    sets = typed.given.get("join_set", ())
+    changed = nearest_options(error, _join_on(typed), sets, captions)
     if changed:
         yield f"such as: {typed.again(**changed)}"
 
@@ -147,14 +154,20 @@ def _join_on(typed: Typed) -> str:
     return str(typed.given.get("join_on", "key"))
 
 
-def refuse_empty_join(options: object, typed: Typed) -> None:
-    """Refuse a table of --join without fields to set, and options of a join without a table."""
+def refuse_empty_join(
+    options: "JoinOptions", typed: Typed, captions: "Captions | None" = None
+) -> None:
+    """Refuse a table of --join without fields to set, and options of a join without a table.
+
+    ``captions``: of samples; some may be columns of the table.
+    """
     lonely = [name for name in _OF_A_JOIN if name in typed.given]
     if lonely and "join" not in typed.given:
         flags = listed("--" + name.replace("_", "-") for name in lonely)
         without = typed.again(**dict.fromkeys(lonely))
         refuse(f"{flags}: name the table with --join", f"without a table: {without}")
-    if getattr(options, "join", None) is not None and not getattr(options, "join_set", ()):
+    has_captions = captions is not None and captions.joined_columns
+    if options.join is not None and not (options.join_set or has_captions):
         problem = "the join lacks fields to set: name them with --join-set"
         refuse(problem, *columns_to_set(typed))
 

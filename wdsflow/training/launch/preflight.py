@@ -28,10 +28,10 @@ from wdsflow.scan.scan_pool import Progress, ScanOne, scan_shards
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.short_look import some_of
 from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
+from wdsflow.stages.caption_sources import Captions, captions_for
 from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
-from wdsflow.training.caption_sources import Captions, captions_for
 from wdsflow.training.feed.join.join_errors import refused_join
 from wdsflow.training.feed.join.open_join import open_unchecked_join
 from wdsflow.training.feed.subset.subset_advice import to_see_terms

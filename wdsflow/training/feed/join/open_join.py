@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from wdsflow.joining.join_on import FieldToSet
 from wdsflow.joining.join_options import UnpairedJoin
 from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.joining.open_join import OpenedJoin
 from wdsflow.shards.shard import Shard
+from wdsflow.stages.caption_sources import Captions
 from wdsflow.table_files.errors import TableError
-from wdsflow.training.caption_sources import JOIN, Captions
 from wdsflow.training.feed_options import FeedOptions, JoinError
 
 from .join_errors import refused_table
@@ -22,10 +21,8 @@ class FeedJoin:
     """
 
     def __init__(self, options: FeedOptions, captions: Captions | None) -> None:
-        columns = () if captions is None else captions.joined_columns
-        of_captions = [FieldToSet(f"{JOIN}{column}", "", column) for column in columns]
         try:
-            self._opened = OpenedJoin(options, of_captions)
+            self._opened = OpenedJoin(options, captions)
         except TableError as error:
             raise refused_table(error, options) from error.__cause__
         self.fields: JoinedFields = self._opened.fields
