@@ -227,9 +227,7 @@ def test_a_shard_that_is_no_tar_has_the_findings_it_has_without_a_table():
 
 
 def test_captions_that_are_a_column_are_counted_and_kept_in_commands():
-    members = []
-    for number in range(4):
-        members.append((f"{number}.jpg", jpeg(number)))
+    members = [(f"{number}.jpg", jpeg(number)) for number in range(4)]
     write_tar(Path("0.tar"), [*members, ("3.txt", b"old")])
     Path("t.csv").write_text("id,TEXT\n0,a\n1,\n2,c\n")
     words = ("--join", "t.csv", "--join-on", "key=id", "--caption", "txt|join:TEXT")

@@ -90,7 +90,13 @@ class FilterRequest:
         if self.embeddings_from is None:
             return None
         refuse_same(self.embeddings_from, layout, "--embeddings-from")
-        reuse = reuse_of(self.embeddings_from, names, plan.models, recipe.stages)
+        reuse = reuse_of(
+            self.embeddings_from,
+            names,
+            plan.models,
+            recipe.stages,
+            drops_unmatched=self.join.join_drop_unmatched,
+        )
         say_all(self.options, [f"{line}: computed again" for line in reuse.missing])
         return reuse
 
