@@ -1,25 +1,19 @@
 """The options of a validation."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
 
 from wdsflow.engines.base import EngineName
-from wdsflow.joining.join_options import JoinOptions
+from wdsflow.joining.join_options import JoinOptions, join_words
 from wdsflow.text.options import (
     CHECKS,
     MACHINES,
     OTHER,
+    SAMPLES,
     address_option,
     allow_pipe_option,
-    join_ambiguous_option,
-    join_cache_option,
-    join_drop_unmatched_option,
-    join_on_option,
-    join_option,
-    join_set_option,
     option,
     processes_option,
     several,
@@ -82,8 +76,8 @@ def percent(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class CheckOptions:
-    """The options of a validation.
+class CheckOptions(JoinOptions):
+    """The options of a validation, with those of a table that is joined.
 
     Attributes:
         arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
@@ -147,42 +141,35 @@ class CheckOptions:
         panel=MACHINES,
     )
     address: str | None = address_option()
+    caption: str | None = option(
+        None,
+        'With --join: where captions are, as for wdsflow train: "txt|json:alt|join:COLUMN". They are tried in order; join:COLUMN is a column of the table.',
+        metavar="FIELDS",
+        panel=SAMPLES,
+    )
     world_size: int = option(1, "Number of ranks (GPUs) that will train.", metavar="N", least=1)
-    join: str | os.PathLike[str] | None = join_option()
-    join_on: str = join_on_option()
-    join_set: Sequence[str] | Mapping[str, str] = join_set_option()
-    join_ambiguous: Literal["refuse", "each"] = join_ambiguous_option()
-    join_drop_unmatched: bool = join_drop_unmatched_option()
-    join_cache: str | None = join_cache_option()
     allow_pipe: bool = allow_pipe_option(OTHER)
     arguments: Sequence[str] | None = None
     progress: Progress | None = None
 
-    @property
-    def join_words(self) -> list[str]:
-        """The options of the join as words of a command."""
-        words: list[str] = []
-        for item in fields(JoinOptions):
-            value = getattr(self, item.name)
-            flag = f"--{item.name.replace('_', '-')}"
-            if isinstance(value, tuple):
-                for part in value:
-                    words += flag, part
-            elif value is True:
-                words.append(flag)
-            elif value != item.default:
-                words += flag, str(value)
-        return words
-
     def __post_init__(self) -> None:
         """Take a string for one name, or for several with commas: it is a sequence of characters too."""
+        super().__post_init__()
+        if self.caption is not None and self.join is None:
+            raise ValueError(
+                "caption (--caption) is for wdsflow's feed, which joins a table: name it with join (--join); other readers have flags for captions, such as --text-key after --"
+            )
         for name in ("readers", "select", "check"):
             value = getattr(self, name)
             if isinstance(value, str):
                 object.__setattr__(self, name, tuple(several([value])))
-        join = JoinOptions.of(self)
-        object.__setattr__(self, "join", join.join)
-        object.__setattr__(self, "join_set", join.join_set)
+
+    def join_words(self, changed: Mapping[str, object] | None = None) -> list[str]:
+        """Return the options of the join as words of a command, some of them changed."""
+        words = [*join_words({**self.changed_join(), **(changed or {})})]
+        if self.caption is not None:
+            words += ["--caption", self.caption]
+        return words
 
 
 class WrongSampling(ValueError):

@@ -11,6 +11,7 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, ArgumentsError, parse_arguments
 from wdsflow.scan.evidence import Level, ScanOptions
 from wdsflow.shards.shard import Shard
+from wdsflow.stages.caption_sources import parse_captions
 
 from .check_options import CheckOptions
 from .feed_verdict import feed_reader
@@ -54,14 +55,15 @@ def chosen_readers(
     return ChosenReaders([READERS[name](arguments.options(name)) for name in names], arguments)
 
 
-def feed_of(training: Sequence[str] | None, world_size: int) -> ChosenReaders:
-    """Return wdsflow's feed, which alone joins tables, for a training command. Raises ArgumentsError."""
+def feed_of(training: Sequence[str] | None, world_size: int, caption: str | None) -> ChosenReaders:
+    """Return wdsflow's feed, which alone joins tables, for a training command, and its own ``--caption``. Raises ArgumentsError."""
+    captions = None if caption is None else parse_captions(caption)
     if training is None:
-        return ChosenReaders([feed_reader(None)], None)
+        return ChosenReaders([feed_reader(None, captions)], None)
     arguments = parse_arguments(training, world_size=world_size)
     if arguments.use_naflex:
         raise ArgumentsError("--use-naflex cannot be combined with a table that is joined")
-    return ChosenReaders([feed_reader(arguments)], arguments)
+    return ChosenReaders([feed_reader(arguments, captions)], arguments)
 
 
 def readers_of(

@@ -10,6 +10,8 @@ from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.readers.open_clip.startup import has_size
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence
+from wdsflow.stages.caption_sources import Captions
+from wdsflow.stages.caption_text import JsonText
 
 from .finding import Finding
 from .forecast.forecast import Forecast, forecast
@@ -21,8 +23,11 @@ STARVING = frozenset({"F101", "P301", "P302", "P303"})
 _JSON = "json"
 
 
-def feed_reader(arguments: Arguments | None) -> FeedReader:
-    """Return the feed as ``wdsflow train`` makes it for a training command; without one, as ``wdsflow.feed`` does."""
+def feed_reader(arguments: Arguments | None, captions: Captions | None = None) -> FeedReader:
+    """Return the feed as ``wdsflow train`` makes it for a training command; without one, as ``wdsflow.feed`` does.
+
+    ``captions``: its own option, which takes precedence.
+    """
     version = installed_openclip()
     is_new = version is not None and release(version) >= (4,)
     options = Options()
@@ -30,13 +35,21 @@ def feed_reader(arguments: Arguments | None) -> FeedReader:
         options = arguments.options("open-clip-4" if is_new else "open-clip-3.3")
     names = _JSON if options.json_text_key else options.text_key
     # OpenCLIP 3.3 trains on empty captions.
-    keeps_empty = arguments is not None and not is_new
+    keeps_empty = arguments is not None and not is_new and captions is None
+    if captions is not None:
+        json_names: list[str] = []
+        for source in captions.sources:
+            if isinstance(source, JsonText):
+                json_names += source.json_text_key
+        options = replace(options, json_text_key=";".join(json_names))
+        # A scan names all fields in lower case.
+        names = ";".join(captions.in_lower_case().members)
     # Only the flag of OpenCLIP 4 lowers Pillow's own limit.
     pixels = options.max_image_pixels if arguments is not None and is_new else 0
     options = replace(options, text_key=names, max_image_pixels=pixels)
     images = tuple(name.lower() for name in split_keys(options.image_key))
-    captions = tuple(name.lower() for name in split_keys(names))
-    return FeedReader(options, images, captions, keeps_empty=keeps_empty)
+    fields = tuple(name.lower() for name in split_keys(names))
+    return FeedReader(options, images, fields, keeps_empty=keeps_empty)
 
 
 def feed_forecast(

@@ -5,13 +5,14 @@ from dataclasses import replace
 from functools import partial
 
 from wdsflow.joining.join_errors import JoinMismatch
-from wdsflow.joining.join_options import JoinOptions
+from wdsflow.joining.join_fixes import mismatch_fixes
 from wdsflow.joining.join_result import JoinResult
 from wdsflow.joining.joined_scan import JoinedScan, collecting
 from wdsflow.joining.open_join import OpenedJoin
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import Progress
 from wdsflow.shards.shard import Shard
+from wdsflow.stages.caption_sources import parse_captions
 from wdsflow.text.words import how_many
 
 from .advice.invocation import Invocation
@@ -38,7 +39,8 @@ class JoinedCheck:
     def __init__(self, options: CheckOptions, urls: Sequence[Shard]) -> None:
         _refuse_other_readers(options)
         self._options = options
-        opened = OpenedJoin(JoinOptions.of(options))
+        captions = None if options.caption is None else parse_captions(options.caption)
+        opened = OpenedJoin(options, captions)
         opened.begin(urls)
         opened.fields.use = None
         self._join = opened.fields
@@ -48,8 +50,18 @@ class JoinedCheck:
         self, scan: Scan, urls: Sequence[Shard], plan: ScanOptions, progress: Progress | None
     ) -> list[ShardEvidence]:
         """Return the evidence of shards with the fields of their rows."""
-        how = [JoinedScan(self._join)] * len(urls)
-        return scan(urls, plan, how=how, progress=collecting(self._result, progress))
+        if self._join.resolves:
+            # Which samples get no row is known when all of them have been listed.
+            listed = JoinResult(self._join)
+            self._scan(scan, urls, replace(plan, level="names"), collecting(listed, None))
+            listed.resolve(urls)
+        return self._scan(scan, urls, plan, collecting(self._result, progress))
+
+    def _scan(
+        self, scan: Scan, urls: Sequence[Shard], plan: ScanOptions, progress: Progress
+    ) -> list[ShardEvidence]:
+        how = [JoinedScan(self._join.of(url)) for url in urls]
+        return scan(urls, plan, how=how, progress=progress)
 
     def judged(self, context: Context) -> Context:
         """Return the context with the verdict on what is trained on: the run is refused as the feed refuses it.
@@ -73,17 +85,10 @@ class JoinedCheck:
         error = self._mismatch()
         if error is None:
             return []
-        if error.is_ambiguous:
-            changed = replace(self._options, join_ambiguous="each")
-            text = "give each of the samples the first row"
-            return [Advice(0, text, reader, command=invocation.with_join(changed.join_words))]
-        on = self._options.join_on.partition("=")[0]
         advice = []
-        for column in error.others:
-            changed = replace(self._options, join_on=f"{on}={column}")
-            text = f"join on the column {column}, if it has these values"
-            command = invocation.with_join(changed.join_words)
-            advice.append(Advice(0, text, reader, command=command))
+        for fix in mismatch_fixes(error, self._options.join_on):
+            command = invocation.with_join(self._options.join_words(fix.changed))
+            advice.append(Advice(0, fix.action, reader, command=command))
         return advice
 
     def _mismatch(self) -> JoinMismatch | None:

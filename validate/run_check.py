@@ -107,7 +107,7 @@ def _chosen_readers(options: CheckOptions, join: JoinedCheck | None) -> ChosenRe
     """Return the readers to judge: with a table only the feed, which joins it."""
     if join is None:
         return chosen_readers(options.readers, options.arguments, options.world_size)
-    return feed_of(options.arguments, options.world_size)
+    return feed_of(options.arguments, options.world_size, options.caption)
 
 
 def _advice_with_join(join: JoinedCheck, judged: Context, invocation: Invocation) -> list[Advice]:
@@ -150,5 +150,5 @@ def _invocation(written: tuple[str, ...], options: CheckOptions) -> Invocation:
         options.world_size,
         options.allow_pipe,
         options.pipeline,
-        tuple(options.join_words),
+        tuple(options.join_words()),
     )

@@ -86,10 +86,23 @@ def _public_names(package: str) -> list[str]:
 
 def _definition(module: str, name: str) -> Definition | None:
     """Follow imports to a function or a class; None for anything else, such as a table."""
-    for node in ast.walk(_tree(_defining_module(module, name))):
+    module = _defining_module(module, name)
+    for node in ast.walk(_tree(module)):
         if isinstance(node, Definition) and node.name == name:
+            if isinstance(node, ast.ClassDef):
+                node.body += _inherited_options(node, module)
             return node
     return None
+
+
+def _inherited_options(node: ast.ClassDef, module: str) -> Iterator[ast.AnnAssign]:
+    """Yield the fields of base classes that are options."""
+    for base in node.bases:
+        definition = _definition(module, ast.unparse(base))
+        if isinstance(definition, ast.ClassDef):
+            for field in definition.body:
+                if isinstance(field, ast.AnnAssign) and _option(field) is not None:
+                    yield field
 
 
 def _defining_module(module: str, name: str) -> str:

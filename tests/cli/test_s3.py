@@ -9,6 +9,8 @@ import sys
 import time
 from random import Random
 
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from PIL import Image
 
@@ -246,6 +248,47 @@ def test_filter_score_and_cut_write_what_they_write_from_the_folder(s3, tmp_path
     # All is done.
     assert run("filter", SET, "-o", tmp_path / "there" / "filtered", *WHERE, "--jobs", 0) == 0
     assert s3[1].sent("0.tar") == 0
+
+
+def test_a_table_in_the_bucket_is_joined_while_its_shards_are_filtered(
+    s3, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    lines = ["id,caption", *(f"{number},of {number} and more" for number in range(0, 20, 2))]
+    rows = "\n".join(lines).encode()
+    (tmp_path / "t.csv").write_bytes(rows)
+    put(s3[1].port, "bucket/tables/t.csv", rows)
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv(tmp_path / "t.csv"), tmp_path / "t.parquet")
+    put(s3[1].port, "bucket/tables/t.parquet", (tmp_path / "t.parquet").read_bytes())
+    join = ("--join-on", "json:n=id", "--join-set", "txt=caption", "--join-ambiguous", "each")
+    where = ("--where", "caption_words >= 4 and min_side >= 64", "--jobs", 0, *join, "--join")
+    assert run("filter", s3[0] / "set", "-o", "here", *where, "t.csv") == 0
+    expected = [path.read_bytes() for path in sorted((tmp_path / "here").glob("*.tar"))]
+    assert len(expected) == 3
+    for name in ("t.csv", "t.parquet"):
+        url = f"s3://bucket/tables/{name}"
+        out = f"s3://bucket/out-{name}"
+        assert run("filter", SET, "-o", out, *where, url) == 0
+        assert run("filter", SET, "-o", f"there-{name}", *where, url) == 0
+        there = [path.read_bytes() for path in sorted((tmp_path / f"there-{name}").glob("*.tar"))]
+        assert there == expected
+        for number, data in enumerate(expected):
+            with open_source(Shard.url(f"{out}/0000{number}.tar")) as source:
+                assert source.read_at(0, len(data) + 1) == data
+        # All is done, and the index of the table is used again.
+        s3[1].clear()
+        assert run("filter", SET, "-o", f"there-{name}", *where, url) == 0
+        assert s3[1].sent(name) == 0
+    url = "s3://bucket/tables/t.csv"
+    scores = ("--scores", "caption_words", "--jobs", 0, *join, "--join", url)
+    assert run("measure", SET, "-o", "scored", *scores) == 0
+    assert run("filter", SET, "-o", "cut", "--ledger", "scored", *where, url) == 0
+    assert [path.read_bytes() for path in sorted((tmp_path / "cut").glob("*.tar"))] == expected
+    capsys.readouterr()
+    run("validate", SET, *join, "--join", url)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "30 of 60 samples have a row of s3://bucket/tables/t.csv" in printed
 
 
 def test_indexes_go_to_local_folders_only_and_that_is_said_at_once(s3, capsys):

@@ -22,7 +22,7 @@ import torch
 from tests.filtering.shards import digests, picture
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
-from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
+from wdsflow import JoinOptions, Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.cli.main import main
 from wdsflow.filtering.run_differences import Differs
 from wdsflow.models.loaded import LoadedModels
@@ -155,6 +155,44 @@ def test_the_ledger_has_the_models_own_embeddings_as_half_floats(scored, clip, s
     ):
         if number != 7:  # the mean over two images
             assert value == (None if cosine is None else pytest.approx(cosine, abs=COSINE))
+
+
+def test_embeddings_of_images_serve_the_captions_of_a_table(
+    scored, source, clip, tmp_path, monkeypatch
+):
+    """Also those of a run with another table, unless samples without a row are left out."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    keys = [f"{shard}{number:02d}" for shard in range(2) for number in range(0, SAMPLES, 2)]
+    for name in ("a", "b"):
+        rows = "".join(f"{key},{name} photo of a red {key}\n" for key in keys)
+        (tmp_path / f"{name}.csv").write_text(f"key,caption\n{rows}")
+    sets = {"join_set": {"txt": "caption"}}
+    a, b = (JoinOptions(join=tmp_path / f"{name}.csv", **sets) for name in ("a", "b"))
+    recipe = Recipe(scores=(similarity(clip),), image="jpg", embeddings=True)
+    measure_shards(source, tmp_path / "b", recipe, HERE, join=b)
+    counted = Counted(monkeypatch)
+    measure_shards(source, tmp_path / "a", recipe, HERE, join=a, embeddings_from=scored)
+    # One image of each shard cannot be decoded.
+    assert counted.images == 2
+    assert counted.ran == ["open_clip text"] * len(keys)
+    measure_shards(source, tmp_path / "again", recipe, HERE, join=b, embeddings_from=tmp_path / "a")
+    assert counted.images == 4
+    for shard in range(2):
+        found, expected = (
+            table(tmp_path / name, shard)
+            .column(named(tmp_path / name, "clip_similarity"))
+            .to_pylist()
+            for name in ("again", "b")
+        )
+        assert found == [
+            None if one is None else pytest.approx(one, abs=COSINE) for one in expected
+        ]
+    dropping = JoinOptions(join=tmp_path / "a.csv", join_drop_unmatched=True, **sets)
+    report = measure_shards(
+        source, tmp_path / "c", recipe, HERE, join=dropping, embeddings_from=scored
+    )
+    assert [failure.kind for failure in report.failures] == ["ledger", "ledger"]
+    assert "samples without the fields of the table" in report.failures[0].reason
 
 
 def test_the_metadata_tells_model_weights_versions_and_preprocessing(scored, clip):

@@ -1,21 +1,31 @@
 """``filter --join TABLE`` and ``measure --join TABLE`` are ``graft`` followed by ``filter`` and ``measure``."""
 
+import contextlib
 import csv
 import gzip
+import html
 import json
+import os
+import pty
 import random
+import re
 import shlex
+import subprocess
+import sys
 import tarfile
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.filtering.commands import run
+from tests.filtering.commands import pasted, run
 from tests.filtering.shards import picture, write_shards
 from tests.killed import killed_again_and_again
 from tests.shards.archives import tar_bytes
+from wdsflow.cli.runs import progress_lines
+from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerOfOtherJoin
+from wdsflow.filtering.page.run_page import run_page
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_differences import Differs
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
@@ -57,10 +67,12 @@ def cache(tmp_path, monkeypatch):
 def write_random_shards(draw: random.Random) -> list[str]:
     paths = []
     Path("in").mkdir(exist_ok=True)
+    # Several samples may have the same row.
+    shared = draw.random() < 0.3
     for shard in range(3):
         members = []
         for number in range(draw.randint(1, 7)):
-            key = f"{shard}{number}"
+            key = f"{0 if shared else shard}{number}"
             if draw.random() < 0.1:
                 members.append((f"d{shard}/no-extension", b"left out"))
             members.append((f"{key}.jpg", picture(40 + 8 * number, 40, number)))
@@ -123,7 +135,7 @@ def compare(seed: int) -> str:
     shards, table = write_random_shards(draw), write_random_table(draw)
     on = draw.choice(["key", "key", "json:id"])
     sets = tuple(draw.choice(SETS))
-    ambiguous = draw.choice(["refuse", "each"])
+    ambiguous = draw.choice(["refuse", "first", "each", "drop"])
     drop = draw.random() < 0.3
     where = draw.choice(WHERE)
     recipe = Recipe(where=where, unknown=draw.choice(["keep", "quarantine", "drop"]))
@@ -159,7 +171,7 @@ def compare(seed: int) -> str:
 
 
 def test_a_joined_filter_is_a_filter_of_grafted_shards():
-    assert {compare(seed) for seed in range(4)} == {"kept", "refused"}
+    assert {compare(seed) for seed in (0, 1, 2, 8)} == {"kept", "refused"}
 
 
 @pytest.mark.deep
@@ -248,13 +260,146 @@ def test_a_run_resumes_with_the_same_table_in_any_file_and_no_other():
         JoinOptions(join="same.csv", join_set={"txt": "caption"}, join_drop_unmatched=True),
         JoinOptions(),
     ):
-        with pytest.raises(Differs, match="--join"):
+        with pytest.raises(Differs, match="--join") as differs:
             filter_shards(shards, "out", recipe, join=other)
+        assert ("--join same.csv (digest " in str(differs.value)) == (other.join != "same.csv")
     filter_shards(shards, "plain", recipe)
     with pytest.raises(Differs, match="no --join"):
         filter_shards(
             shards, "plain", recipe, join=JoinOptions(join="u.csv", join_set=("txt=caption",))
         )
+
+
+def test_shards_whose_samples_all_lack_a_row_are_written_if_empty_ones_are():
+    """They are inputs of this filter; of those that graft writes, they are not."""
+    shards = write_shards(Path("in"), 2, 4)
+    join = JoinOptions(
+        join=captions_of(1, 4), join_set={"txt": "caption"}, join_drop_unmatched=True
+    )
+    for empty, names in (("leave-out", ["00000.tar"]), ("write", ["00000.tar", "00001.tar"])):
+        report = filter_shards(shards, empty, Recipe(where="True", empty=empty), join=join)
+        assert report.total("kept") == 2
+        assert list(tars(empty)) == names
+    assert not Path("write/00001.tar").read_bytes().strip(b"\0")
+    assert json.loads(Path("write/sizes.json").read_text()) == {"00000.tar": 2, "00001.tar": 0}
+
+
+def test_a_printed_recipe_names_the_table_beside_it():
+    shards = write_shards(Path("in"), 1, 6)
+    captions_of(1, 6)
+    Path("t.csv").rename("my table.csv")
+    words = ("--where", "caption_words >= 3")
+    join = ("--join", "my table.csv", "--join-set", "txt=caption", "--join-drop-unmatched")
+    recipe = run("filter", *words, *join, "--print-recipe").out
+    assert "#" not in run("filter", *words, "--print-recipe").out
+    Path("recipe.yaml").write_text(recipe)
+    named = [
+        shlex.split(line.removeprefix("# ")) for line in recipe.splitlines() if "--join" in line
+    ]
+    assert named == [list(join)]
+    assert run("filter", shards, "-o", "by-flags", *words, *join).status == 0
+    assert (
+        run("filter", shards, "-o", "by-recipe", "--recipe", "recipe.yaml", *named[0]).status == 0
+    )
+    assert tars("by-recipe") == tars("by-flags") != {}
+
+
+def test_commands_for_a_joined_run_join_its_table(monkeypatch):
+    """Those on its page, of its thresholds and for missing scores; the table may have moved since."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    shards = write_shards(Path("in"), 2, 6)
+    table = Path(captions_of(2, 6))
+    join = ("--join-set", "txt=caption", "--join-ambiguous", "first", "--join-drop-unmatched")
+    measure = ("measure", shards, "-o", "scored", "--scores", "caption_words,min_side", *join)
+    assert run(*measure, "--join", table).status == 0
+    table.rename("my table.csv")
+    assert run(*measure, "--join", "my table.csv").status == 0
+    joined = (
+        "--join 'my table.csv' --join-set txt=caption --join-ambiguous first --join-drop-unmatched"
+    )
+
+    page = html.unescape(run_page(Path("scored")))
+    commands = {
+        name: re.search(rf'"{name}": ?"(wdsflow {name} .*?)"[,}}]', page)[1].replace("\\", "")
+        for name in ("filter", "measure")
+    }
+    assert all(joined in command for command in commands.values())
+    assert pasted(f"{commands['filter']} 'caption_words >= 3'").status == 0
+    assert tars("scored-kept")
+    assert pasted(commands["measure"]).status == 0
+
+    done = run("scores", "min_side", "--ledger", "scored")
+    assert done.commands
+    assert all(joined in command for command in done.commands)
+    assert pasted(done.commands[0]).status == 0
+    # For a score that the ledger lacks.
+    command, folder = measure_command([shards], "scored", "caption_length > 2")
+    assert joined in command
+    assert pasted(command).status == 0
+    assert folder == Path("scored")
+
+
+def test_the_listing_of_many_shards_is_shown(monkeypatch):
+    shards = write_shards(Path("in"), 5, 2)
+    join = JoinOptions(join=captions_of(5, 2), join_set={"txt": "caption"})
+    begun = []
+
+    def begin(total, activity):
+        begun.append([activity, total, 0])
+
+        def step(_: object) -> None:
+            begun[-1][2] += 1
+
+        return step
+
+    filter_shards(shards, "out", Recipe(where="True"), RunOptions(begin=begin), join=join)
+    assert begun == [["listing", 5, 5], ["writing", 5, 5]]
+    # On the command line, from the first time at which a line is due.
+    monkeypatch.setattr(progress_lines, "_FIRST_LINES", (0.0, 1000.0))
+    words = ("filter", shards, "-o", "again", "--where", "True")
+    done = run(*words, "--join", "t.csv", "--join-set", "txt=caption")
+    assert re.search(
+        r"^wdsflow: listing for .* s: 1 of 5 shards done, about .* s left$", done.err, re.MULTILINE
+    )
+    assert done.err.count("listing") == 1
+
+
+def test_the_listing_has_a_bar_on_a_terminal():
+    shards = write_shards(Path("in"), 3, 2)
+    captions_of(3, 2)
+    words = (shards, "-o", "out", "--where", "True", "--join", "t.csv", "--join-set", "txt=caption")
+    main, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    command = [sys.executable, "-m", "wdsflow", "filter", *words]
+    with subprocess.Popen(command, stderr=terminal, env=environment) as process:
+        os.close(terminal)
+        shown = b""
+        # The terminal is gone at the end.
+        with contextlib.suppress(OSError):
+            while part := os.read(main, 1 << 16):
+                shown += part
+    os.close(main)
+    assert process.returncode == 0
+    assert b"listing" in shown
+    assert b"3/3 shards" in shown
+
+
+def test_another_table_is_refused_before_anything_is_said_of_the_run():
+    shards = write_shards(Path("in"), 2, 6)
+    captions_of(2, 6)
+    Path("u.csv").write_text(Path("t.csv").read_text().replace("new", "another"))
+    words = ("measure", shards, "-o", "scored", "--join-set", "txt=caption", "--join")
+    assert run(*words, "t.csv", "--scores", "caption_words").status == 0
+    done = run(*words, "u.csv", "--scores", "min_side")
+    first, *others = done.err.splitlines()
+    assert first.startswith("wdsflow: scored holds a measurement with --join t.csv (digest ")
+    assert ("; this run has --join u.csv (digest ") in first
+    assert all(line.startswith("  to ") for line in others)
+    assert pasted(done.commands[-1]).status == 0
+    # A run that finished nothing is replaced.
+    for path in Path("scored/.wdsflow/ledger").iterdir():
+        path.unlink()
+    assert run(*words, "u.csv", "--scores", "min_side").status == 0
 
 
 def test_a_shard_without_a_row_may_begin_with_a_global_header():
@@ -360,7 +505,9 @@ def test_the_commands_join_a_table_and_refuse_wrong_joins():
     assert done.status == 0
     assert "6 of 12 samples have a row of t.csv" in done.err
     done = run("filter", shards, "-o", "as-before", "--recipe", "out/.wdsflow/run.json")
-    assert (done.status, "--join TABLE --join-set txt=caption" in done.err) == (2, True)
+    assert (done.status, "the run of out/.wdsflow/run.json joined a table" in done.err) == (2, True)
+    assert done.commands[-1].endswith("--join t.csv --join-set txt=caption")
+    assert run(*shlex.split(done.commands[-1])[1:]).status == 0
     done = run("filter", *words, "--join", table)
     assert "name them with --join-set\n  such as: wdsflow filter in" in done.err
     done = run("filter", *words, "--join", table, "--join-set", "txt=captoin")

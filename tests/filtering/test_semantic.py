@@ -184,6 +184,13 @@ def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
     where = f"phash_distance(file='{tmp_path / 'hashes.npz'}') <= 4"
     run("filter", source, "-o", tmp_path / "near", "--where", where)
     assert keys(tmp_path / "near") == {27, 28, 29}
+    # A table sets captions, and no images.
+    rows = "".join(f"{key:04d},three new words\n" for key in range(0, 30, 2))
+    (tmp_path / "t.csv").write_text(f"key,caption\n{rows}")
+    words = ("--near", tmp_path / "hashes.npz", "--where", "caption_words == 3")
+    join = ("--join", tmp_path / "t.csv", "--join-set", "txt=caption", "--join-cache", tmp_path)
+    assert run("filter", source, "-o", tmp_path / "joined", *words, *join).status == 0
+    assert keys(tmp_path / "joined") == set(range(0, 27, 2))
     # A changed list is noticed.
     run(
         "measure",

@@ -12,10 +12,12 @@ from wdsflow.training.feed_options import JoinError
 
 
 def main() -> None:
-    store, rank, data, table, *samples = sys.argv[1:]
+    store, rank, data, table, ambiguous, *samples = sys.argv[1:]
     logging.basicConfig(level=logging.INFO, stream=sys.stdout)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
-    options = FeedOptions(status_every=0.0, decode_in="threads", decoders=1)
+    options = FeedOptions(
+        status_every=0.0, decode_in="threads", decoders=1, join_ambiguous=ambiguous
+    )
     try:
         if samples:
             train(data, table, samples[0])

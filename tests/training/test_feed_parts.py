@@ -18,7 +18,7 @@ from tests.shards.archives import JPEG, tar_bytes, write_tar
 from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.source.base import named
 from wdsflow.stages import Dropped, StageError
-from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
+from wdsflow.stages.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed import memory_shares
 from wdsflow.training.feed.catalog import listing_cache, sample_catalog
 from wdsflow.training.feed.catalog.listing import list_samples

@@ -131,7 +131,7 @@ def shards_of(folder: Path, shards) -> list[str]:
     ROWS,
     st.sampled_from(["parquet", "csv", "jsonl"]),
     st.lists(st.sampled_from(SETS), min_size=1, max_size=3, unique_by=lambda text: text[:3]),
-    st.sampled_from(["refuse", "each"]),
+    st.sampled_from(["refuse", "first", "each", "drop"]),
     st.sampled_from(["key", "json:place=number"]),
     st.sampled_from(FIELDS),
     st.booleans(),
@@ -199,11 +199,27 @@ def pixels(batch):
     return batch["image"] if isinstance(batch, dict) else batch[0]
 
 
-@pytest.mark.parametrize("more", [{}, {"join_ambiguous": "each"}, {"schedule": "balanced"}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"join_ambiguous": "each"},
+        {"schedule": "balanced"},
+        {"join_ambiguous": "first"},
+        {"join_ambiguous": "drop", "schedule": "balanced"},
+    ],
+)
 def test_openclip_orders_of_a_join_are_those_of_grafted_shards(tmp_path, more):
     data = write_shards(tmp_path / "shards", [9, 9, 9, 9])
     table = captions(tmp_path, 4, 8)
-    graft_shards(data, tmp_path / "out", table=table, on="key", fields=["txt=caption"])
+    ambiguous = more.get("join_ambiguous", "refuse")
+    if ambiguous in ("first", "drop"):
+        # A shard of the same keys, and a key that has two rows.
+        (tmp_path / "shards/0002.tar").write_bytes((tmp_path / "shards/0001.tar").read_bytes())
+        with open(table, "a", encoding="utf-8") as file:
+            file.write("0000000,another\n")
+    given = {"table": table, "on": "key", "fields": ["txt=caption"], "ambiguous": ambiguous}
+    graft_shards(data, tmp_path / "out", **given)
     ours = openclip(data, join=str(table), join_set={"txt": "caption"}, **more)
     schedule = {name: value for name, value in more.items() if name == "schedule"}
     assert ours == openclip(data.replace("/shards/", "/out/"), **schedule)
@@ -280,7 +296,9 @@ def test_a_join_that_does_not_match_is_refused_before_training(tmp_path):
     (tmp_path / "shards/0003.tar").write_bytes(copy.read_bytes())
     data = data.replace("0002}", "0003}")
     refused("0010001,a,\n", r"1 row with several samples each, such as 0010001\n")
-    with pytest.raises(ValueError, match="samples are joined on the key, or on json:NAME"):
+    with pytest.raises(
+        ValueError, match="samples cannot be joined on 'sha256' while they are read"
+    ):
         FeedOptions(**sets, join_on="sha256")
     with pytest.raises(ValueError, match="the join lacks a table"):
         FeedOptions(join_set={"txt": "caption"})
@@ -354,6 +372,54 @@ def test_samples_without_a_row_are_lost_with_that_reason(tmp_path):
     losses = {reason.first[:2]: reason.count for reason in one.tally.losses.values()}
     assert losses == {("select", "no-row"): 3, ("select", "no-caption"): 1}
     one.close()
+
+
+@pytest.mark.parametrize("ambiguous", ["first", "drop"])
+def test_ambiguous_samples_get_what_graft_gives_them(tmp_path, ambiguous):
+    """Also in a mix, after a resume, and where a sample that is lost has the row first."""
+    members = [("0.jpg", jpeg(0)), ("0.__bad__", b"x"), ("1.jpg", jpeg(1)), ("2.jpg", jpeg(2))]
+    write_tar(tmp_path / "0.tar", members)
+    members = [(f"{number}.jpg", jpeg(number)) for number in (3, 2, 0, 4, 5)]
+    write_tar(tmp_path / "1.tar", members)
+    data = f"{tmp_path}/{{0..1}}.tar"
+    table = captions(tmp_path, 0, 0)
+    table.write_text("key,caption\n0,zero\n1,one\n2,two\n3,three\n4,four\n4,again\n")
+    more = {"join_ambiguous": ambiguous}
+    given = {"join": table, "join_set": {"txt": "caption"}, "more": more}
+    expected = {("1", "one"), ("3", "three")}
+    if ambiguous == "first":
+        expected |= {("2", "two"), ("4", "four")}
+    graft = {"table": table, "on": "key", "fields": ["txt=caption"], "ambiguous": ambiguous}
+    report = graft_shards(data, tmp_path / "out", **graft)
+    grafted, _ = outcome(f"{tmp_path}/out/{{0..1}}.tar", ("__key__", "txt"))
+    batches, losses = outcome(data, ("__key__", "txt"), **given)
+    assert batches == grafted
+    assert set(sorted_samples(batches)) == expected
+    assert losses["select", "no-row"] == 2 * (7 - len(expected))
+    assert report.total("matched") == len(expected) + (ambiguous == "first")
+    # Without them, if that is requested.
+    dropping = {**given, "more": {**more, "join_drop_unmatched": True}}
+    batches, losses = outcome(data, ("__key__", "jpg"), epochs=1, **dropping)
+    assert {keys for batch in batches for keys in batch[0]} == {key for key, _ in expected}
+
+    one = feed(data, fields=("__key__", "txt"), batch_size=1, **given)
+    passing = iter(one)
+    seen = [next(passing)]
+    state = json.loads(json.dumps(one.state_dict()))
+    one.close()
+    again = feed(data, fields=("__key__", "txt"), batch_size=1, **given)
+    again.load_state_dict(state)
+    assert set(sorted_samples([*seen, *again])) == expected
+    again.close()
+    other = feed(
+        data,
+        fields=("__key__", "txt"),
+        batch_size=1,
+        **{**given, "more": {"join_ambiguous": "each"}},
+    )
+    with pytest.raises(ValueError, match="the state is of another feed"):
+        other.load_state_dict(state)
+    other.close()
 
 
 def test_decoders_in_other_processes_read_the_table(tmp_path):
@@ -614,7 +680,13 @@ def test_openclip_draws_captions_by_weight(tmp_path):
     assert 0.25 < sum(found) / len(found) < 0.75
 
 
-def ranks(folder: Path, data: str, *tables: Path, samples: Sequence[str] = ()) -> list[str]:
+def ranks(
+    folder: Path,
+    data: str,
+    *tables: Path,
+    samples: Sequence[str] = (),
+    ambiguous: str = "refuse",
+) -> list[str]:
     """What two connected ranks print, with one table or one each."""
     script = ROOT / "tests/training/joined_rank.py"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -622,7 +694,7 @@ def ranks(folder: Path, data: str, *tables: Path, samples: Sequence[str] = ()) -
     for rank in range(2):
         table = tables[rank % len(tables)]
         words = [sys.executable, str(script), str(folder / "store"), str(rank), data, str(table)]
-        words += samples
+        words += [ambiguous, *samples]
         started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment))
     return [process.communicate(timeout=300)[0] for process in started]
 
@@ -647,6 +719,37 @@ def test_connected_ranks_check_a_join_together_and_index_the_table_once(tmp_path
     (tmp_path / "b").mkdir()
     printed = ranks(tmp_path / "b", data, table)
     assert all("refused" in text and "7 rows with several samples each" in text for text in printed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("ambiguous", ["first", "drop"])
+def test_connected_ranks_find_out_together_which_samples_are_ambiguous(tmp_path, ambiguous):
+    data = write_shards(tmp_path / "shards", [8, 8, 8])
+    # The ranks list different shards of the same keys.
+    for number in (1, 2):
+        same = (tmp_path / "shards/0000.tar").read_bytes()
+        (tmp_path / f"shards/000{number}.tar").write_bytes(same)
+    table = captions(tmp_path, 1, 6)
+    alone = feed(
+        data,
+        fields=("__key__", "txt"),
+        join=table,
+        join_set={"txt": "caption"},
+        more={"join_ambiguous": "first"},
+    )
+    expected = sorted(
+        [key, text] for keys, found in alone for key, text in zip(keys, found, strict=True)
+    )
+    alone.close()
+    assert sum(text == f"new {key}" for key, text in expected) == 6
+    printed = ranks(tmp_path, data, table, ambiguous=ambiguous)
+    if ambiguous == "drop":
+        assert all(
+            "refused" in text and "18 samples with a row, all of" in text for text in printed
+        )
+        return
+    given = [json.loads(text.partition("given: ")[2]) for text in printed]
+    assert sorted(given[0] + given[1]) == expected
 
 
 @pytest.mark.deep

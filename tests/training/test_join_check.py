@@ -1,6 +1,7 @@
 """``wdsflow validate --join TABLE``: its verdict and counts are what the feed yields from shards and table."""
 
 import csv
+import gzip
 import json
 import random
 import shlex
@@ -25,6 +26,8 @@ from wdsflow.training.feed_options import JoinError, ShardsError
 CAPTIONS = [b"a cat", b"", b" \n", b"\xff\xfe", "é".encode()]
 JSONS = [b'{"id": %d}', b'{"id": %d, "url": "u%d"}', b"[%d]", b'{"id": %d', b'{"id": "%d"}']
 VALUES = ["new", "", " ", None, "0", 7, 1.5, float("nan"), True, [1], {"a": 1}]
+# Places of captions, some of which are columns of the table.
+PLACES = [None, None, "join:text", "txt|join:text", "join:text|json:id", "json:a.b|join:text"]
 SETS = [["txt=text"], ["json:text=text"], ["txt=text", "json:a.b=text"], ["cls=text"]]
 
 
@@ -124,12 +127,14 @@ def compare(seed: int) -> str:
         "join": write_random_table(draw),
         "join_on": draw.choice(["key", "key", "key", "json:id"]),
         "join_set": tuple(draw.choice(SETS)),
-        "join_ambiguous": draw.choice(["refuse", "each"]),
+        "join_ambiguous": draw.choice(["refuse", "first", "each", "drop"]),
         "join_drop_unmatched": draw.random() < 0.3,
     }
-    expected = trained(given)
+    places = draw.choice(PLACES)
+    fields = ("jpg;png;jpeg;webp", places or "txt", "__key__", "__url__")
+    expected = trained(given, fields)
     try:
-        report = check("{0..1}.tar", level="full", **given)
+        report = check("{0..1}.tar", level="full", caption=places, **given)
     except JoinMismatch:
         assert expected in (0, "refused"), (seed, given)
         return "refused"
@@ -221,6 +226,41 @@ def test_a_shard_that_is_no_tar_has_the_findings_it_has_without_a_table():
         assert finding.message == plain_finding.message
 
 
+def test_captions_that_are_a_column_are_counted_and_kept_in_commands():
+    members = [(f"{number}.jpg", jpeg(number)) for number in range(4)]
+    write_tar(Path("0.tar"), [*members, ("3.txt", b"old")])
+    Path("t.csv").write_text("id,TEXT\n0,a\n1,\n2,c\n")
+    words = ("--join", "t.csv", "--join-on", "key=id", "--caption", "txt|join:TEXT")
+    openclip = ("--", "--train-data", "0.tar", "--workers", 1, "--batch-size", 1, "--warmup", 1)
+    plain_text = run("validate", "0.tar", *words)
+    for done in (plain_text, run("validate", *words, *openclip)):
+        text = " ".join(done.out.split())
+        assert text.startswith("wdsflow's feed LOSES 3 of 4 samples reach a batch")
+        assert "3 of 4 samples have a row of t.csv" in text
+    dry_run = run("train", *words, "--dry-run", *openclip)
+    assert "3 of 4 samples have a row of t.csv" in dry_run.err
+    # A command for another join has the same captions.
+    Path("t.csv").write_text("id,TEXT,other\na,a,0\n")
+    done = run("validate", "0.tar", *words)
+    fixes = [line for line in done.out.splitlines() if "--join-on key=other" in line]
+    assert "--caption 'txt|join:TEXT'" in fixes[0]
+    assert "REFUSED" not in run(*shlex.split(fixes[0])[1:]).out
+
+
+@pytest.mark.parametrize("more", [{}, {"join_set": ("json:new=text",)}])
+def test_a_compressed_shard_has_the_finding_it_has_without_a_table(more):
+    data = write_tar(Path("0.tar"), [("0.jpg", jpeg(0)), ("0.txt", b"old")]).read_bytes()
+    Path("0.tar.gz").write_bytes(gzip.compress(data))
+    Path("t.csv").write_text("key,text\n0,a\n")
+    given = {"join": "t.csv", "join_set": ("txt=text",), **more}
+    joined = check("0.tar.gz", **given)
+    codes = {finding.code: finding.message for finding in joined.findings}
+    plain_codes = {finding.code: finding.message for finding in check("0.tar.gz").findings}
+    assert codes == plain_codes
+    assert "W004" in codes
+    assert "W004" not in {finding.code for finding in check("0.tar", **given).findings}
+
+
 def test_bytes_that_are_read_from_a_server_are_counted():
     write_tar(Path("0.tar"), [("0.jpg", jpeg(0))])
     Path("t.csv").write_text("key,text\n0,a\n")
@@ -237,6 +277,11 @@ def test_bytes_that_are_read_from_a_server_are_counted():
             "name them with --join-set\n  such as: wdsflow validate 0.tar --join t.csv --join-set txt=text",
         ),
         (("--join-set", "txt=text"), "the join lacks a table"),
+        (("--caption", "join:text"), "--caption) is for wdsflow's feed, which joins a table"),
+        (
+            ("--join", "t.csv", "--caption", "join:txt"),
+            "t.csv has no column 'txt'\n  it has key, text\n  such as: wdsflow validate 0.tar --join t.csv --caption join:text",
+        ),
         (
             ("--join", "t.csv", "--join-set", "txt=txt"),
             "t.csv has no column 'txt'\n  it has key, text\n  such as: wdsflow validate 0.tar --join t.csv --join-set txt=text",

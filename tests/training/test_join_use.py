@@ -86,6 +86,11 @@ def test_the_check_before_training_refuses_rows_that_several_samples_have():
     assert result.refused
     assert "6 rows with several samples each, such as " in result.lines[0]
     assert not look(join_ambiguous="each").refused
+    first = look(join_ambiguous="first", join_drop_unmatched=True)
+    assert first.lines[0] == "preflight: 6 of 16 samples have a row of t.csv"
+    assert first.lines[1] == "preflight: 6 ambiguous samples get no row: --join-ambiguous first"
+    assert first.lines[2].startswith("preflight: 2 shards, 6 samples, 6 usable, ")
+    assert "12 samples with a row, all of them ambiguous" in look(join_ambiguous="drop").lines[0]
 
 
 def test_the_check_before_training_finds_captions_of_a_column_in_capitals():
@@ -112,7 +117,10 @@ def test_rows_may_be_those_of_shards_that_a_short_look_leaves_out(monkeypatch):
     [
         (("--join", "t.csv"), "the join lacks fields to set"),
         (("--join-set", "txt=caption"), "the join lacks a table"),
-        ((*SETS, "--join-on", "sha256"), "samples are joined on the key, or on json:NAME"),
+        (
+            (*SETS, "--join-on", "sha256"),
+            "samples cannot be joined on 'sha256' while they are read",
+        ),
         ((*SETS, "--join-set", "jpg=caption"), "images stay as they are"),
         ((*SETS, "--caption-probs", "a"), "it must be a number for each place of captions"),
         ((*SETS, "--caption", "txt", "--caption-probs", "1,2"), "2 weights for 1 places"),

@@ -9,9 +9,10 @@ import pytest
 from tests.golden_file import check_text
 from wdsflow.shards.source.base import named, read_fully
 from wdsflow.stages import Dropped, StageError
-from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
+from wdsflow.stages.caption_sources import LARGEST, parse_captions
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.sample_tasks import Blob, SampleRef, StreamKey, Task
+from wdsflow.training.tokenized_captions import TokenizedCaptions
 from wdsflow.training.workers.sample_members import OpenShards
 from wdsflow.training.workers.sample_work import ChunkWork, SampleWork
 

@@ -31,7 +31,11 @@ class PrintOnly:
     """Texts to print instead of a run."""
 
     explain: bool = option(False, "Print the plan, with costs measured on some samples, and exit.")
-    print_recipe: bool = option(False, "Print the recipe for these flags, and exit.", panel=OTHER)
+    print_recipe: bool = option(
+        False,
+        "Print the recipe for these flags, and exit. A table of --join is no part of it: a comment has its options.",
+        panel=OTHER,
+    )
     print_schema: bool = option(False, "Print the JSON Schema of recipes, and exit.", panel=OTHER)
 
 
@@ -131,5 +135,6 @@ def _print(
         )
         return
     from wdsflow.filtering.recipe.recipe_file import printed
+    from wdsflow.joining.recorded_join import join_text
 
-    print(printed(recipe), end="")
+    print(printed(recipe, join_text(join.changed_join()).strip()), end="")

@@ -80,10 +80,10 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
 
 def _check_fields(options: FeedOptions, typed: Typed) -> None:
     """Refuse invalid names of members, of metrics and of a cache."""
-    from wdsflow.cli.shared.advice_on_tables import columns_to_set
+    from wdsflow.cli.shared.advice_on_tables import refuse_empty_join
     from wdsflow.shards.shard_names import alternatives
     from wdsflow.shards.source.base import local_folder
-    from wdsflow.training.caption_sources import parse_captions
+    from wdsflow.stages.caption_sources import parse_captions
     from wdsflow.training.stalls.metrics_file import Metrics
 
     try:
@@ -96,9 +96,7 @@ def _check_fields(options: FeedOptions, typed: Typed) -> None:
             local_folder(options.cache)
     except ValueError as error:
         refuse(str(error))
-    if options.join is not None and not (options.join_set or captions.joined_columns):
-        problem = "the join lacks fields to set: name them with --join-set"
-        refuse(problem, *columns_to_set(typed))
+    refuse_empty_join(options, typed, captions)
 
 
 def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:

@@ -22,9 +22,11 @@ from wdsflow.cli.shared.run_arguments import Urls
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.text.options import OTHER, option
+from wdsflow.text.words import listed
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
 
 if TYPE_CHECKING:
+    from wdsflow.stages.caption_sources import Captions
     from wdsflow.validate.report import Report
 
 Format = Literal["text", "json", "sarif", "github", "html"]
@@ -86,7 +88,7 @@ def validate(
         print(schema(), end="")
         return
     training = typed.after_dashes
-    refuse_empty_join(options, typed)
+    refuse_empty_join(options, typed, _captions(options))
     if sampled.confidence is not None:
         _sampled(given.urls or [], typed, options, sampled)
     if "seed" in typed.given:
@@ -107,6 +109,16 @@ def validate(
         report = _accept(report, files.write_baseline)
     _print_report(report, files.form, files.output, typed)
     sys.exit(report.exit_status)
+
+
+def _captions(options: CheckOptions) -> "Captions | None":
+    """Return where captions are, None if that is left to the training command."""
+    from wdsflow.stages.caption_sources import parse_captions
+
+    try:
+        return None if options.caption is None else parse_captions(options.caption)
+    except ValueError as error:
+        refuse(str(error))
 
 
 def _check_samples(typed: Typed, options: CheckOptions) -> None:
@@ -136,7 +148,10 @@ def _sampled(
         if typed.after_dashes is None:
             hint = typed.again(**dict.fromkeys([*others, "form"]))
         allowed = "--max-loss, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
-        refuse(f"--confidence judges random samples, and takes only {allowed}", hint)
+        refuse(
+            f"--confidence judges random samples, without {_named(others, typed)}: it takes only {allowed}",
+            hint,
+        )
     with _explained(typed, options):
         result = sampled_check(urls, sampled, options)
     if typed.given.get("form") == "json":
@@ -144,6 +159,16 @@ def _sampled(
     else:
         print_lines(*result.lines())
     sys.exit(result.outcome != "proven")
+
+
+def _named(options: Sequence[str], typed: Typed) -> str:
+    """Return options that a check of random samples does not take, as they are typed."""
+    flags = [typed.flag(name) for name in options]
+    if not flags and typed.after_dashes is None:
+        flags = [f"--format {typed.given['form']}"]
+    if typed.after_dashes is not None:
+        flags.append("a training command")
+    return listed(flags)
 
 
 def _check_files(typed: Typed, files: OutputFiles) -> None:

@@ -1,8 +1,8 @@
 """The table that is joined with the samples of a run: opened, and compared with all shards before the first is processed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from threading import Event
 
@@ -18,6 +18,7 @@ from wdsflow.shards.samples.tar_sample import TarSample
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.thread_jobs import Begin
 
 from .recipe.recipe import digest
 
@@ -29,35 +30,36 @@ _JOBS = 2
 
 @dataclass(frozen=True)
 class JoinedSamples:
-    """The join of a run."""
+    """The join of a run. ``options``: as they were given."""
 
     fields: JoinedFields
+    options: JoinOptions
 
     @property
     def identity(self) -> dict[str, object]:
         """What determines the values that samples get."""
         return self.fields.identity()
 
-    @property
-    def digest(self) -> str:
-        """The digest of ``identity``."""
-        return digest(self.identity)
+    def digest(self, url: Shard) -> str:
+        """Return a digest of what determines the values that samples of a shard get."""
+        facts = self.identity
+        withheld = self.fields.withheld.get(url)
+        if withheld is not None:
+            facts["withheld"] = withheld.hex()
+        return digest(facts)
 
     def of(self, url: Shard) -> "JoinedSamples":
         """Return the join for one shard, to be sent to a worker."""
-        prefixes: dict[str, str] = {}
-        if url in self.fields.prefixes:
-            prefixes[url] = self.fields.prefixes[url]
-        return JoinedSamples(replace(self.fields, prefixes=prefixes, other_columns=(), use=None))
+        return JoinedSamples(self.fields.of(url), self.options)
 
     def view(self, source: Source, url: Shard) -> Source:
         """Return the tar of a shard whose samples have the fields of their rows. Raises SourceError, OSError."""
         return JoinedShard(self.fields, url).view(source)
 
 
-def digest_of(join: JoinedSamples | None) -> str:
-    """Return the digest of a join, "" without one."""
-    return "" if join is None else join.digest
+def digest_of(join: JoinedSamples | None, url: Shard) -> str:
+    """Return the digest of a join for a shard, "" without one."""
+    return "" if join is None else join.digest(url)
 
 
 def with_fields(source: Source, url: Shard, join: JoinedSamples | None) -> Source:
@@ -72,7 +74,7 @@ def open_join(options: JoinOptions, urls: Sequence[Shard]) -> JoinedSamples | No
     opened = OpenedJoin(options)
     opened.begin(urls)
     opened.fields.use = None
-    return JoinedSamples(opened.fields)
+    return JoinedSamples(opened.fields, options)
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,14 @@ class _Listing:
 
 def check_join(
     join: JoinedSamples,
-    options: JoinOptions,
     urls: Sequence[Shard],
     *,
     allow_pipe: bool = False,
-    begin: Callable[[int], Callable[[object], None] | None] | None = None,
+    begin: Begin | None = None,
 ) -> str:
     """List the samples of all shards; return a line on those with a row, "" without samples. Raises JoinMismatch.
 
-    A shard that cannot be read is reported when it is processed.
+    A shard that cannot be read is reported when it is processed. ``begin``: for a display of progress.
     """
     result = JoinResult(join.fields)
     listings = [_Listing(url, join.of(url), allow_pipe) for url in dict.fromkeys(urls)]
@@ -107,7 +108,8 @@ def check_join(
     if not result.use.samples and join.fields.index.rows:
         # Not the table is wrong: no shard can be read.
         return ""
-    result.check(options.join_ambiguous, all_shards=True)
+    result.resolve(urls)
+    result.check(join.options.join_ambiguous, all_shards=True)
     if result.others:
         lines = other_samples(result.others, result.examples)
         raise JoinMismatch(
@@ -119,7 +121,7 @@ def check_join(
             ),
             other_column=next(iter(result.others)),
         )
-    return result.lines()[0]
+    return "; ".join(result.lines())
 
 
 def _list(listing: _Listing, _: Event) -> JoinCounts | None:

@@ -8,10 +8,11 @@ from wdsflow.filtering.deciding.stored_scores import as_scored, is_complete, mis
 from wdsflow.filtering.ledger.ledger_metadata import NotCompared, read_metadata, same_join
 from wdsflow.filtering.recipe.recipe import canonical_recipe, fixed_conditions
 from wdsflow.records.run_folder import Layout
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import local_folder
 
 from .inputs.check_inputs import check_inputs
-from .joined_samples import digest_of
+from .joined_samples import JoinedSamples, digest_of
 from .model_precision import with_precision
 from .passes.filter_pass import Pass
 from .passes.pass_engine import connected_cluster
@@ -45,7 +46,7 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
             f"--embeddings copies those of {scored.folder}, which has none for some scores: measure them first"
         )
     join = request.joined(shards)
-    _refuse_other_join(scored, names, digest_of(join))
+    _refuse_other_join(scored, shards, names, join)
     check_inputs(shards, recipe, missing_scores, allow_pipe=options.allow_pipe, join=join)
     compares = bool(plan.dataset_calls)
     refuse_slices(options, compares=compares)
@@ -69,11 +70,14 @@ def filter_by_ledgers(request: FilterRequest, ledger: str | os.PathLike[str]) ->
         return run_pass(pass_)
 
 
-def _refuse_other_join(scored: Layout, names: Sequence[str], join: str) -> None:
+def _refuse_other_join(
+    scored: Layout, shards: Sequence[Shard], names: Sequence[str], join: JoinedSamples | None
+) -> None:
     """Raise LedgerOfOtherJoin if the first of the ledgers is of samples with the fields of another table, or of none."""
-    for path in map(scored.ledger, names):
+    for url, name in zip(shards, names, strict=True):
+        path = scored.ledger(name)
         if path.is_file():
-            same_join(read_metadata(path)["input"], join, path)
+            same_join(read_metadata(path)["input"], digest_of(join, url), path)
             return
 
 

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, differences
+from wdsflow.joining.recorded_join import OPTIONS, join_of
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
 # Kinds of runs, in words.
 _KINDS = {"filter": "a filter", "measure": "a measurement"}
 # Parts of a request that are reported as options or as shards, or do not count.
-_REPORTED_SEPARATELY = frozenset({"wdsflow", "recipe", "urls", "names", "join"})
+_REPORTED_SEPARATELY = frozenset({"wdsflow", "recipe", "urls", "names", "join", OPTIONS})
+# Parts by which two runs do not differ: the version, and where the table is.
+_NO_DIFFERENCE = frozenset({"wdsflow", OPTIONS})
 
 
 class SettingDifference(NamedTuple):
@@ -48,10 +51,10 @@ class Differs(ValueError):
 
 
 def differ(stored: Mapping[str, object], requested: Mapping[str, object]) -> bool:
-    """Return whether two runs differ: the version of wdsflow does not count, unless ``code`` differs."""
-    stored = {name: value for name, value in stored.items() if name != "wdsflow"}
-    requested = {name: value for name, value in requested.items() if name != "wdsflow"}
-    return canonical(stored) != canonical(requested)
+    """Return whether two runs differ: the version of wdsflow does not count, unless ``code`` differs; nor the path of a table."""
+    old = {name: value for name, value in stored.items() if name not in _NO_DIFFERENCE}
+    new = {name: value for name, value in requested.items() if name not in _NO_DIFFERENCE}
+    return canonical(old) != canonical(new)
 
 
 def _with(words: list[str]) -> str:
@@ -67,12 +70,18 @@ def _differences(
     for difference in _different_options(stored, requested):
         is_other_command = True
         yield difference
-    for name in ("urls", "quarantine", "join"):
+    for name in ("urls", "quarantine"):
         old = stored.get(name)
         new = requested.get(name)
         if canonical(old) != canonical(new):
             is_other_command = True
             yield SettingDifference(_input(name, old, new), _input(name, new, old))
+    old_join, new_join = stored.get("join"), requested.get("join")
+    if canonical(old_join) != canonical(new_join):
+        is_other_command = True
+        old_words = _join(old_join, new_join, join_of(stored))
+        new_words = _join(new_join, old_join, join_of(requested))
+        yield SettingDifference(old_words, new_words)
     if is_other_command:
         return
     # The same command, with other libraries or another version of wdsflow.
@@ -120,11 +129,9 @@ def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
 
 
 def _input(name: str, value: object, other: object) -> str:
-    """Return the shards of a run, with one that the other run does not have, its option for quarantined samples, or its table."""
+    """Return the shards of a run, with one that the other run does not have, or its option for quarantined samples."""
     if name == "quarantine":
         return f"--quarantine {quote(str(value))}" if value else "no --quarantine"
-    if name == "join":
-        return _join(value, other)
     urls = value if isinstance(value, list) else []
     other_urls = set(map(str, other)) if isinstance(other, list) else set()
     only_in_this = [url for url in urls if url not in other_urls]
@@ -132,8 +139,14 @@ def _input(name: str, value: object, other: object) -> str:
     return f"{how_many(len(urls), 'shard')}{example}"
 
 
-def _join(value: object, other: object) -> str:
-    """Return the table of a run in words: what it has in common with the other run is left out."""
+def _join(value: object, other: object, options: Mapping[str, object]) -> str:
+    """Return the table of a run in words: what it has in common with the other run is left out.
+
+    Args:
+        value: what determines the values of samples; None without a table.
+        other: the same of the other run.
+        options: of the join.
+    """
     if not isinstance(value, dict):
         return "no --join"
     old = other if isinstance(other, dict) else {}
@@ -146,8 +159,11 @@ def _join(value: object, other: object) -> str:
     drops = value.get("drop unmatched")
     if drops != old.get("drop unmatched"):
         words.append("--join-drop-unmatched" if drops else "no --join-drop-unmatched")
+    if value.get("ambiguous") != old.get("ambiguous"):
+        words.append(f"--join-ambiguous {options.get('join_ambiguous', 'refuse')}")
     if value.get("table") != old.get("table"):
-        words.insert(0, f"--join of a table with the digest {str(value.get('table'))[:8]}")
+        name = quote(str(options.get("join", "TABLE")))
+        words.insert(0, f"--join {name} (digest {str(value.get('table'))[:8]})")
     return " ".join(words)
 
 

@@ -20,11 +20,10 @@ from wdsflow.text.options import (
 )
 
 if TYPE_CHECKING:
-    from wdsflow.records.run_folder import ShardFailure, ShardRecord
-
     from .run_progress import RunSoFar
 
-    Tell = Callable[[ShardRecord | ShardFailure], object]
+# In place of an activity: the names in all shards are read to compare them with a table.
+LISTING = "listing"
 
 
 class LocalOnly(ValueError):
@@ -45,8 +44,8 @@ class RunOptions:
 
     Attributes:
         say: called with lines about loaded models.
-        begin: called with the number of shards and the activity, "measuring" or "writing". Its result is called after
-            each shard.
+        begin: called with the number of shards and the activity: "measuring" or "writing", and before it "listing", if a
+            table is joined. Its result is called after each shard.
         watch: called several times a second, from another thread, with the progress within shards.
     """
 
@@ -100,7 +99,7 @@ class RunOptions:
     )
     allow_pipe: bool = allow_pipe_option(OTHER)
     say: Callable[[str], object] | None = None
-    begin: "Callable[[int, str], Tell | None] | None" = None
+    begin: Callable[[int, str], Callable[[object], object] | None] | None = None
     watch: "Callable[[RunSoFar], object] | None" = None
 
     def __post_init__(self) -> None:

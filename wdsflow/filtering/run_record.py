@@ -2,14 +2,15 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wdsflow.filtering.ledger.ledger_metadata import read_metadata
-from wdsflow.filtering.recipe.recipe import differences
+from wdsflow.filtering.recipe.recipe import canonical, differences
+from wdsflow.joining.recorded_join import OPTIONS, join_of, options_to_record
 from wdsflow.records.file_identity import MUST_EXIST, Identity
 from wdsflow.records.folder_lock import Lock
 from wdsflow.records.output_record import OutputRecord
@@ -19,6 +20,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import joined_identity
 
 from .extendable_ledgers import can_add_scores, can_extend_ledger, scores_of
+from .joined_samples import JoinedSamples
 from .run_differences import Differs, differ
 
 
@@ -50,8 +52,8 @@ class RunRecord(OutputRecord[ShardRecord]):
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
         self.layout = layout
         self.identity = ""
-        # The digest of a table whose fields the samples get.
-        self.join = ""
+        # Returns the digest of a table whose fields the samples of a shard get.
+        self.join: Callable[[Shard], str] = _no_join
 
     def finished(
         self, shards: Sequence[tuple[int, Shard, str]], request: Mapping[str, object]
@@ -62,7 +64,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         for number, url, name in shards:
             if name not in self.lines:
                 continue
-            origin = partial(_origin, number, url, self.join)
+            origin = partial(_origin, number, url, self.join(url))
             done, reason = self.finished_line(name, partial(origin, self.identity))
             recipe = self.lines[name].recipe
             if recipe != self.identity and request.get("kind") == "measure":
@@ -130,6 +132,10 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Return whether the folder holds this run."""
         return self.options is not None and not differ(self.options, options)
 
+    def is_recorded(self, options: Mapping[str, object]) -> bool:
+        """Return whether the stored run is this one, with the table at the same path."""
+        return self.keeps(options) and join_of(self.options or {}) == join_of(options)
+
     def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise Differs if the folder holds a different run; ledgers can get more scores."""
         stored = self.options
@@ -139,6 +145,17 @@ class RunRecord(OutputRecord[ShardRecord]):
         adds_only = set(scores_of(stored)) <= set(scores_of(options))
         if not can_add_scores(stored, options) or not (self.is_alone or adds_only):
             raise Differs(self.folder, stored, options)
+
+    def refuse_other_join(self, join: JoinedSamples | None) -> None:
+        """Raise Differs if the folder holds outputs of samples with the fields of another table, or of none."""
+        stored = self.options
+        if stored is None or self._is_idle():
+            return
+        request = {name: value for name, value in stored.items() if name not in ("join", OPTIONS)}
+        if join is not None:
+            request |= {"join": join.identity, OPTIONS: options_to_record(join.options)}
+        if canonical(stored.get("join")) != canonical(request.get("join")):
+            raise Differs(self.folder, stored, request)
 
     def refuse_existing(self, names: Sequence[str], options: Mapping[str, object]) -> None:
         """Raise FileExistsError if a file to be written exists, or is an input."""
@@ -189,6 +206,10 @@ class RunRecord(OutputRecord[ShardRecord]):
             # A changed recipe was already refused.
             return "its scores were computed again"
         return f"the input changed ({'; '.join(differences(before, now))})"
+
+
+def _no_join(_: Shard) -> str:
+    return ""
 
 
 def _origin(number: int, url: Shard, join: str, recipe: str) -> dict[str, object]:

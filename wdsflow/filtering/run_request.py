@@ -1,8 +1,9 @@
 """What the caller of a run asks for, and the shards, folders and embeddings that follow from it."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -18,8 +19,9 @@ from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.clip.clip_score import ClipScore
 
 from .joined_samples import JoinedSamples, check_join, open_join
-from .run_options import RunOptions, say_all
+from .run_options import LISTING, RunOptions, say_all
 from .run_output import refuse_same
+from .run_record import RunRecord
 
 Urls = str | Iterable[str]
 
@@ -49,7 +51,7 @@ class FilterRequest:
     def joined(self, urls: Sequence[Shard]) -> JoinedSamples | None:
         """Return the table that is joined, which fits the shards; None without one.
 
-        Raises UnpairedJoin, TableError, JoinMismatch.
+        Raises UnpairedJoin, TableError, JoinMismatch; Differs if the output folder holds a run with another table.
         """
         options = self.options
         if self.join.join is not None and options.engine == "ray" and self.join.join_cache is None:
@@ -57,8 +59,17 @@ class FilterRequest:
                 "the nodes of a cluster need the index of the table: name a folder for it that all of them see (--join-cache)"
             )
         join = open_join(self.join, urls)
+        if not (options.restart or options.dry_run):
+            # Before all shards are listed, and before anything is said of a run that is refused.
+            record = RunRecord(self.layout(), self.kind)
+            record.read()
+            if record.options is not None and record.options.get("kind") == self.kind:
+                record.refuse_other_join(join)
         if join is not None:
-            line = check_join(join, self.join, urls, allow_pipe=options.allow_pipe)
+            begin = None
+            if options.begin is not None:
+                begin = partial(_begin_listing, options.begin)
+            line = check_join(join, urls, allow_pipe=options.allow_pipe, begin=begin)
             say_all(options, filter(None, [line]))
         return join
 
@@ -79,9 +90,21 @@ class FilterRequest:
         if self.embeddings_from is None:
             return None
         refuse_same(self.embeddings_from, layout, "--embeddings-from")
-        reuse = reuse_of(self.embeddings_from, names, plan.models, recipe.stages)
+        reuse = reuse_of(
+            self.embeddings_from,
+            names,
+            plan.models,
+            recipe.stages,
+            drops_unmatched=self.join.join_drop_unmatched,
+        )
         say_all(self.options, [f"{line}: computed again" for line in reuse.missing])
         return reuse
+
+
+def _begin_listing(
+    begin: Callable[[int, str], Callable[[object], object] | None], shards: int
+) -> Callable[[object], object] | None:
+    return begin(shards, LISTING)
 
 
 class ShardsOfRun(NamedTuple):

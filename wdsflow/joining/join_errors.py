@@ -50,6 +50,14 @@ def no_match(join: JoinedFields, samples: int, values: Sequence[str]) -> JoinMis
     return JoinMismatch("\n".join(lines), others=join.other_columns[:_SHOWN])
 
 
+def all_withheld(join: JoinedFields, withheld: int) -> JoinMismatch:
+    """Return the error for samples all of whose rows are ambiguous, so that none gets its row."""
+    return JoinMismatch(
+        f"{join.on} does not identify samples of {join.table}: {how_many(withheld, 'sample')} with a row, all of them ambiguous",
+        is_ambiguous=True,
+    )
+
+
 def ambiguous_join(
     join: JoinedFields, several: int, shared: int, examples: Sequence[str]
 ) -> JoinMismatch:

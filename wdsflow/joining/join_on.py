@@ -50,8 +50,10 @@ class WrongJoin(ValueError):
         self.text = text
 
 
-def parse_on(text: str) -> JoinOn:
+def parse_on(text: str, *, hashes: bool = True) -> JoinOn:
     """Parse ``key``, ``json:url``, ``sha256`` or ``xxh3``, each with ``=COLUMN`` if the column has another name. Raises ValueError.
+
+    ``hashes``: samples can be joined on hashes of their images.
 
     >>> parse_on("json:url=URL"), str(parse_on("key"))
     (JoinOn(kind='json', name='url', column='URL'), 'key')
@@ -60,9 +62,14 @@ def parse_on(text: str) -> JoinOn:
     kind, colon, name = value.partition(":")
     if kind == "json" and name:
         return JoinOn("json", name, column or name)
+    if kind in HASHES and not colon and not hashes:
+        raise ValueError(
+            f"samples cannot be joined on {text!r} while they are read; for hashes of images write new shards: wdsflow graft --help"
+        )
     if colon or kind not in {"key", *HASHES}:
+        values = "key, json:NAME, sha256 or xxh3" if hashes else "key or json:NAME"
         raise WrongJoin(
-            f"samples cannot be joined on {text!r}: give key, json:NAME, sha256 or xxh3, with =COLUMN if needed",
+            f"samples cannot be joined on {text!r}: give {values}, with =COLUMN if needed",
             "" if colon or not kind else text,
         )
     return JoinOn(kind, "", column or kind)

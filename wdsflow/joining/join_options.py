@@ -1,22 +1,15 @@
 """The options of a join: a table, and what of it becomes fields of samples while they are read."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, get_args
 
-from wdsflow.text.options import (
-    join_ambiguous_option,
-    join_cache_option,
-    join_drop_unmatched_option,
-    join_on_option,
-    join_option,
-    join_set_option,
-)
+from wdsflow.text.options import OTHER, SAMPLES, option
 
-from .join_on import HASHES, parse_on, parse_set
+from .join_on import parse_on, parse_set
 
-Ambiguous = Literal["refuse", "each"]
+Ambiguous = Literal["refuse", "first", "each", "drop"]
 
 
 class UnpairedJoin(ValueError):
@@ -27,15 +20,44 @@ class UnpairedJoin(ValueError):
 class JoinOptions:
     """A table whose values become fields of samples. Raises ValueError, such as UnpairedJoin."""
 
-    join: str | os.PathLike[str] | None = join_option()
-    join_on: str = join_on_option()
-    join_set: Sequence[str] | Mapping[str, str] = join_set_option()
-    join_ambiguous: Ambiguous = join_ambiguous_option()
-    join_drop_unmatched: bool = join_drop_unmatched_option()
-    join_cache: str | None = join_cache_option()
+    join: str | os.PathLike[str] | None = option(
+        None,
+        "Table whose values become fields of samples while they are read: .parquet, .csv or .jsonl, a folder of such files, or one that measure or filter wrote. Data for evaluation stay as they are.",
+        metavar="TABLE",
+        panel=SAMPLES,
+    )
+    join_on: str = option(
+        "key",
+        "What samples and rows are joined on: key, or json:NAME for a value in the json; WHAT=COLUMN if the column of the table has another name.",
+        metavar="WHAT",
+        panel=SAMPLES,
+    )
+    join_set: Sequence[str] | Mapping[str, str] = option(
+        (),
+        "With --join: txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
+        metavar="FIELD=COLUMN",
+        panel=SAMPLES,
+    )
+    join_ambiguous: Literal["refuse", "first", "each", "drop"] = option(
+        "refuse",
+        "With --join: samples with several rows, or with the row of another sample. refuse: such a join is an error; first: the first sample gets the first row; each: each sample gets the first row; drop: none gets any.",
+        metavar="HOW",
+        panel=SAMPLES,
+    )
+    join_drop_unmatched: bool = option(
+        False,
+        "With --join: leave out samples that get nothing: without a row, or ambiguous under --join-ambiguous first or drop.",
+        panel=SAMPLES,
+    )
+    join_cache: str | None = option(
+        None,
+        "Folder for indexes of joined tables, by default ~/.cache/wdsflow/joins. All processes of a machine share it.",
+        metavar="DIR",
+        panel=OTHER,
+    )
 
     def __post_init__(self) -> None:
-        """Bring the options into one form."""
+        """Bring the options into one form. Raises ValueError, such as UnpairedJoin."""
         if self.join is not None:
             object.__setattr__(self, "join", os.fspath(self.join))
         given = self.join_set
@@ -48,12 +70,42 @@ class JoinOptions:
             )
         if given:
             parse_set(given)
-        if self.join is not None and parse_on(self.join_on).kind in HASHES:
-            raise ValueError(
-                f"join_on is {self.join_on!r}: samples are joined on the key, or on json:NAME, while they are read; for hashes of images write new shards: wdsflow graft --help"
-            )
+        if self.join_ambiguous not in get_args(Ambiguous):
+            choices = ", ".join(get_args(Ambiguous))
+            raise ValueError(f"join_ambiguous is {self.join_ambiguous!r}; choose one of {choices}")
+        if self.join is not None:
+            parse_on(self.join_on, hashes=False)
 
-    @classmethod
-    def of(cls, options: object) -> "JoinOptions":
-        """Return the options of a join among others. Raises as the class."""
-        return cls(**{field.name: getattr(options, field.name) for field in fields(cls)})
+    def changed_join(self) -> dict[str, object]:
+        """Return the options of the join that differ from their defaults, by name."""
+        changed: dict[str, object] = {}
+        for item in fields(JoinOptions):
+            value = getattr(self, item.name)
+            if value != item.default:
+                changed[item.name] = value
+        return changed
+
+
+def join_names() -> tuple[str, ...]:
+    """Return the names of the options of a join."""
+    return tuple(item.name for item in fields(JoinOptions))
+
+
+def join_words(options: Mapping[str, object]) -> Iterator[str]:
+    """Yield the options of a join among others, by name, as words of a command.
+
+    >>> list(join_words({"join": "t.csv", "join_set": ("txt=a", "cls=b"), "join_drop_unmatched": True}))
+    ['--join', 't.csv', '--join-set', 'txt=a', '--join-set', 'cls=b', '--join-drop-unmatched']
+    """
+    for name in join_names():
+        if name not in options:
+            continue
+        value = options[name]
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            yield flag
+        elif isinstance(value, (list, tuple)):
+            for part in value:
+                yield from (flag, str(part))
+        else:
+            yield from (flag, str(value))

@@ -1,16 +1,17 @@
 """How the samples of all shards match the rows of a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many
 
-from .join_errors import ambiguous_join, no_match
+from .join_errors import all_withheld, ambiguous_join, no_match
 from .join_options import Ambiguous
 from .joined_fields import JoinedFields
 from .joined_view import JoinCounts
 from .row_use import RowUse
+from .withheld_rows import count_withheld
 
 # Values.
 _SHOWN = 3
@@ -35,7 +36,7 @@ class JoinResult:
     examples: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.use = RowUse(self.join.index)
+        self.use = RowUse(self.join.index, keeps=self.join.resolves)
 
     def add(self, shard: Shard, counts: JoinCounts) -> None:
         """Add the counts of a shard."""
@@ -46,9 +47,25 @@ class JoinResult:
         for column, example in counts.examples.items():
             self.examples.setdefault(column, example)
 
+    def resolve(self, shards: Sequence[Shard]) -> bool:
+        """Let ambiguous samples of all shards lose their rows, as the join says; return whether any does.
+
+        These samples must be listed again. ``shards``: in their order.
+        """
+        if not self.join.resolves:
+            return False
+        withheld = self.use.withhold(shards, self.join.ambiguous)
+        self.join.withheld = withheld
+        count = sum(map(count_withheld, withheld.values()))
+        self.use.matched -= count
+        self.use.withheld += count
+        return bool(withheld)
+
     def check(self, ambiguous: Ambiguous, *, all_shards: bool) -> None:
         """Raise JoinMismatch if the join is refused. ``all_shards``: no shard was left out, so that no other sample can have a row."""
         use = self.use
+        if not use.matched and use.withheld:
+            raise all_withheld(self.join, use.withheld)
         if not use.matched and (all_shards or not self.join.index.rows):
             raise no_match(self.join, use.samples, self.values)
         shared = use.count_shared()
@@ -64,7 +81,15 @@ class JoinResult:
                 f"none of {samples} of the checked shards has a row in {table}; the feed looks for rows in all shards"
             ]
         lines = [f"{use.matched:,} of {how_many(use.samples, 'sample')} have a row of {table}"]
+        if use.withheld:
+            lines.append(withheld_line(use.withheld, self.join.ambiguous))
         return lines + list(other_samples(self.others, self.examples))
+
+
+def withheld_line(count: int, ambiguous: Ambiguous) -> str:
+    """Return a line on the samples that do not get their row."""
+    get = "gets" if count == 1 else "get"
+    return f"{how_many(count, 'ambiguous sample')} {get} no row: --join-ambiguous {ambiguous}"
 
 
 def other_samples(others: Mapping[str, int], examples: Mapping[str, str]) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from xxhash import xxh3_128_hexdigest
@@ -14,11 +14,13 @@ from wdsflow.text.utf8 import in_utf8
 
 from .checked_columns import CHECKED_IMAGE
 from .join_on import FieldToSet, JoinOn
+from .join_options import Ambiguous
 from .join_text import join_text
 from .row_contents import LARGEST_JSON, row_contents, values_to_set
-from .row_index import NO_ROW, RowIndex
+from .row_index import NO_ROW, WITHHELD, RowIndex
 from .row_use import RowUse
 from .set_json import BrokenJson, set_in_json
+from .withheld_rows import is_withheld
 
 # In place of a row: the sample has one, but nothing can be set in it.
 NOTHING_SET = -2
@@ -40,6 +42,8 @@ class JoinedFields:
         drop_unmatched: leave out samples without a row.
         other_columns: of the table, besides those that are used.
         prefixes: what precedes the keys of a shard in a ledger.
+        ambiguous: what samples get whose value several rows, or several samples, have.
+        withheld: by shard, a bit for each sample: whether it does not get its row, because other samples have it.
         use: notes which rows samples have, while all of them are listed for the first time.
     """
 
@@ -51,6 +55,8 @@ class JoinedFields:
     drop_unmatched: bool = False
     other_columns: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    ambiguous: Ambiguous = "refuse"
+    withheld: Mapping[Shard, bytes] = field(default_factory=lambda: MappingProxyType({}))
     use: RowUse | None = None
 
     def __post_init__(self) -> None:
@@ -67,17 +73,49 @@ class JoinedFields:
 
     def __reduce__(self) -> tuple[object, ...]:
         rest = self.table, self.on, self.fields, self.columns, self.drop_unmatched, ()
-        return JoinedFields, (self.index, *rest, dict(self.prefixes))
+        more = dict(self.prefixes), self.ambiguous, dict(self.withheld)
+        return JoinedFields, (self.index, *rest, *more)
 
-    def row_of(self, shard: Shard, key: str, json: bytes | None) -> int:
-        """Return the entry of the row of a sample, NO_ROW if it has none. ``json``: its content, if ``lists_by_json``."""
+    def of(self, shard: Shard) -> "JoinedFields":
+        """Return the join of one shard, to be sent to a worker."""
+        prefixes = {name: prefix for name, prefix in self.prefixes.items() if name == shard}
+        withheld = {name: bits for name, bits in self.withheld.items() if name == shard}
+        return replace(self, prefixes=prefixes, withheld=withheld, other_columns=(), use=None)
+
+    def for_decoders(self) -> "JoinedFields":
+        """Return the join for processes that make samples, whose rows are known then."""
+        return replace(self, prefixes={}, withheld={}, other_columns=(), use=None)
+
+    @property
+    def resolves(self) -> bool:
+        """Whether ambiguous samples are known only when all samples are, and some of them then get no row."""
+        return self.ambiguous in ("first", "drop")
+
+    def row_of(self, shard: Shard, number: int, key: str, json: bytes | None) -> int:
+        """Return the entry of the row of a sample; NO_ROW if it has none, WITHHELD if it does not get it.
+
+        Args:
+            shard: has the sample.
+            number: of the sample in the shard.
+            key: of the sample.
+            json: the content of its json, if ``lists_by_json``.
+        """
         value = self.value_of(key, json)
         row = NO_ROW
         if value is not None:
             row = self.index.find(self.prefixes.get(shard, "") + value)
+        if row >= 0 and self.ambiguous == "drop" and self.index.has_several_rows(row):
+            row = WITHHELD
         if self.use is not None:
             self.use.note(shard, value, row)
+        bits = self.withheld.get(shard)
+        if bits is not None and is_withheld(bits, number):
+            return WITHHELD
         return NOTHING_SET if row >= 0 and "\0" in key else row
+
+    def leaves_out(self, row: int) -> bool:
+        """Return whether samples with this outcome of ``row_of`` are left out."""
+        return self.drop_unmatched and row in (NO_ROW, WITHHELD)
 
     def value_of(self, key: str, json: bytes | None) -> str | None:
         """Return the value of a sample to join on, None if it has none."""
@@ -150,12 +188,15 @@ class JoinedFields:
 
     def identity(self) -> dict[str, object]:
         """Return what determines the values that samples get, for states of the feed."""
-        return {
+        identity: dict[str, object] = {
             "table": self.index.digest,
             "on": str(self.on),
             "set": list(map(str, self.fields)),
             "drop unmatched": self.drop_unmatched,
         }
+        if self.resolves:
+            identity["ambiguous"] = self.ambiguous
+        return identity
 
 
 def _can_set(json: bytes, values: Sequence[tuple[str, str]]) -> bool:

@@ -117,6 +117,11 @@ class JoinedShard:
         """Count how samples and rows match, without the tar. Raises SourceError, OSError."""
         samples = Samples(source, contents=not source.random)
         for sample in samples:
+            if sample.trouble and not self.sets_damaged:
+                # It gets no fields, so that it shares its row with no other sample.
+                self.counts.listed += 1
+                self.counts.rows.append(NO_ROW)
+                continue
             row = self._row_of(sample, self._listed_json(samples, sample))
             if row >= 0:
                 self._is_other(samples, sample, row)
@@ -125,8 +130,8 @@ class JoinedShard:
         """Return the new members of a sample, none if it is left out, None if it stays."""
         json = self._listed_json(samples, sample)
         row = self._row_of(sample, json)
-        if row == NO_ROW:
-            return [] if self.join.drop_unmatched else None
+        if self.join.leaves_out(row):
+            return []
         if row < 0 or (sample.trouble and not self.sets_damaged):
             return None
         if self._is_other(samples, sample, row):
@@ -141,7 +146,7 @@ class JoinedShard:
             value = self.join.value_of(sample.key, json)
             if value is not None:
                 counts.values.append(value)
-        row = self.join.row_of(self.url, sample.key, json)
+        row = self.join.row_of(self.url, sample.number, sample.key, json)
         counts.rows.append(row)
         return row
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
+from wdsflow.stages.caption_sources import JOIN, Captions
 from wdsflow.table_files.errors import TableError
 from wdsflow.text.secrets import redact
 
@@ -22,20 +23,22 @@ class OpenedJoin:
 
     Args:
         options: with a table.
-        captions: columns that are captions of samples, under names of their own.
+        captions: of samples; some may be columns of the table, which samples get under names of their own.
 
     Raises:
         UnpairedJoin: nothing is set from the table.
         TableError: the table cannot be read, or its index cannot be made.
     """
 
-    def __init__(self, options: JoinOptions, captions: Sequence[FieldToSet] = ()) -> None:
+    def __init__(self, options: JoinOptions, captions: Captions | None = None) -> None:
         given = str(options.join)
         # For messages.
         name = redact(given)
         assert not isinstance(options.join_set, dict)
         fields = parse_set(options.join_set) if options.join_set else []
-        fields += captions
+        if captions is not None:
+            for column in captions.joined_columns:
+                fields.append(FieldToSet(f"{JOIN}{column}", "", column))
         if not fields:
             raise UnpairedJoin(
                 "the join lacks fields to set: say what to set from the table with join_set, such as txt=caption"
@@ -60,7 +63,8 @@ class OpenedJoin:
             columns,
             options.join_drop_unmatched,
             others,
-            use=RowUse(index),
+            ambiguous=options.join_ambiguous,
+            use=RowUse(index, keeps=options.join_ambiguous in ("first", "drop")),
         )
 
     def begin(self, urls: Sequence[Shard]) -> None:

@@ -30,7 +30,9 @@ HASHES, OFFSETS, RECORDS = "hashes", "offsets", "records"
 HEAD = Struct("<IB")
 # Of each value: its kind, and its bytes; -1 for null.
 CELL = "Bq"
-NO_ROW = -1
+# In place of a row: no row has the value; one has it, but other rows or samples have it as well, so
+# that the sample does not get it.
+NO_ROW, WITHHELD = -1, -3
 
 
 def hash_of(value: bytes) -> int:

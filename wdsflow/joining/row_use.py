@@ -1,4 +1,4 @@
-"""Which rows of a joined table the samples of a feed have, noted while they are listed."""
+"""Which rows of a joined table samples have, noted while they are listed."""
 
 import threading
 from array import array
@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from wdsflow.shards.shard import Shard
 
-from .row_index import RowIndex
+from .row_index import WITHHELD, RowIndex
+from .withheld_rows import FirstSamples, withheld_rows
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
+
+    from .join_options import Ambiguous
 
 # Values that a message shows.
 _EXAMPLES = 3
@@ -19,9 +23,12 @@ _EXAMPLES = 3
 class RowUse:
     """Which rows samples have: of all samples that a rank lists, each shard once. Thread-safe.
 
+    ``keeps``: the row of each sample is kept, in 8 bytes, until it is known which of them are shared.
+
     Attributes:
         samples: that have been listed.
         matched: those with a row.
+        withheld: those that do not get their row.
         several: those whose value is in several rows.
         rows: a bit for each entry of the index: whether a sample has it.
         shared: likewise: whether several samples of this rank have it.
@@ -29,10 +36,11 @@ class RowUse:
         examples: values of rows that are ambiguous.
     """
 
-    def __init__(self, index: RowIndex) -> None:
+    def __init__(self, index: RowIndex, *, keeps: bool = False) -> None:
         import numpy as np
 
-        self.samples = self.matched = self.several = 0
+        self.samples = self.matched = self.withheld = self.several = 0
+        self.kept: dict[Shard, NDArray[np.int64]] | None = {} if keeps else None
         self.rows: NDArray[np.uint8] = np.zeros(-(-index.entries // 8), np.uint8)
         self.shared: NDArray[np.uint8] = np.zeros_like(self.rows)
         self.values: list[str] = []
@@ -58,7 +66,7 @@ class RowUse:
             # A shard that is named twice has the same samples.
             if shard not in self._done:
                 self._done.add(shard)
-                self._add(rows)
+                self._add(shard, rows)
 
     def count_shared(self) -> int:
         """Return how many rows several samples have."""
@@ -66,11 +74,32 @@ class RowUse:
 
         return int(np.unpackbits(self.shared).sum())
 
-    def _add(self, noted: "Sequence[int]") -> None:
+    def rows_by_number(self, shards: Sequence[Shard]) -> "dict[int, NDArray[np.int64]]":
+        """Return the kept rows of the samples of each shard, by the number that it has among all shards."""
+        assert self.kept is not None
+        numbers: dict[Shard, int] = {}
+        for number, shard in enumerate(shards):
+            numbers.setdefault(shard, number)
+        return {numbers[shard]: rows for shard, rows in self.kept.items()}
+
+    def withhold(self, shards: Sequence[Shard], ambiguous: "Ambiguous") -> dict[Shard, bytes]:
+        """Return the samples that do not get their row, as ``withheld_rows`` does, if all samples have been listed here.
+
+        ``shards``: all shards, in their order.
+        """
+        rows = self.rows_by_number(shards)
+        first = FirstSamples.of(rows, self.shared) if ambiguous == "first" else None
+        withheld = withheld_rows(rows, self.shared, first)
+        return {shards[number]: bits for number, bits in withheld.items()}
+
+    def _add(self, shard: Shard, noted: "Sequence[int]") -> None:
         import numpy as np
 
         self.samples += len(noted)
         all_rows = np.asarray(noted, np.int64)
+        if self.kept is not None:
+            self.kept[shard] = all_rows
+        self.withheld += int((all_rows == WITHHELD).sum())
         matched = all_rows[all_rows >= 0]
         self.matched += len(matched)
         rows, counts = np.unique(matched, return_counts=True)

@@ -108,13 +108,18 @@ def scan_options(
         options = replace(
             options, columns=first_columns(urls[0], allow_pipe=allow_pipe, tables=tables)
         )
-    new = next((reader.options for reader in readers if reader.name in _NAME_FIELDS), None)
-    if new is None:
+    reader = next((reader for reader in readers if reader.name in _NAME_FIELDS), None)
+    if reader is None:
         return options
+    new = reader.options
+    text_key = split_keys(new.text_key)
+    if new.json_text_key and reader.name != FeedReader.name:
+        # OpenCLIP then reads no other caption; the feed has both.
+        text_key = ()
     return replace(
         options,
         json_text_key=split_keys(new.json_text_key),
         max_image_pixels=new.max_image_pixels,
-        text_key=() if new.json_text_key else split_keys(new.text_key),
+        text_key=text_key,
         image_key=split_keys(new.image_key),
     )

@@ -141,6 +141,10 @@ class OutputRecord(Generic[L]):
         """Return whether the existing outputs were written with the same options."""
         return self.options == options
 
+    def is_recorded(self, options: Mapping[str, object]) -> bool:
+        """Return whether the stored options need not be written again."""
+        return self.keeps(options)
+
     def refuse_other(self, options: Mapping[str, object]) -> None:
         """Raise OtherOptions if the existing outputs were written with other options."""
         if self.options is not None and self.options != options and not self._is_idle():
@@ -284,7 +288,7 @@ class OutputRecord(Generic[L]):
             self.clear()
             self.refuse_existing(names, options)
         self.refuse_other(options)
-        if not (self.keeps(options) and self.outputs.issuperset(names)):
+        if not (self.is_recorded(options) and self.outputs.issuperset(names)):
             self.options = dict(options)
             self.outputs |= set(names)
             request = json.dumps(self.request_to_dict(), indent=1)

@@ -3,12 +3,10 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from wdsflow.joining.join_options import Ambiguous
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.text.options import allow_pipe_option, option, required, restart_option
-
-Ambiguous = Literal["refuse", "first", "each", "drop"]
 
 
 @dataclass(frozen=True, kw_only=True)

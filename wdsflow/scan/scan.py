@@ -36,6 +36,8 @@ def scan_shard(
     shard = ShardEvidence(url)
     try:
         with open_source(url, allow_pipe=options.allow_pipe) as source:
+            # Of the shard: the part of it is unpacked already.
+            shard.compression = source.compression
             _scan(view(source) if view else source, shard, options, collector())
         if options.arrow:
             shard.by_arrow = _by_arrow(shard, options, collector)
@@ -49,7 +51,6 @@ def _scan(
     source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector
 ) -> None:
     shard.size = source.size
-    shard.compression = source.compression
     scan = Scanner(shard, options, collector)
     # Headers and ends of images are enough, but each part of a remote shard would be a request.
     reads_parts = options.level == "headers" and source.fd >= 0
@@ -78,6 +79,7 @@ def _by_arrow(
     try:
         with open_source(shard.url, allow_pipe=options.allow_pipe) as source:
             source.join()
+            evidence.compression = source.compression
             _scan(source, evidence, options, collector())
             # With these bytes comes the end mark, or the error.
             needed = FIRST + -(-evidence.stop.offset // NEXT) * NEXT

@@ -17,6 +17,14 @@ class NoShards(ValueError):
         self.hint = redact(hint)
 
 
+class NoShardsGiven(NoShards):
+    """An empty list of patterns."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.args = ('no shards given: name them, such as "shards/{00000..00042}.tar"',)
+
+
 class JsonLinesGiven(NoShards):
     """A file of JSON lines in place of shards. ``hint`` is the command that makes shards of it."""
 

@@ -15,7 +15,7 @@ from .numbered_names import SHOWN, missing_numbers
 from .shard import PIPE, Shard, unsigned
 from .source.base import SourceError, local_path
 from .source.remote import is_listing, listed, pinned
-from .url_errors import NEED_NO_COMMAND, JsonLinesGiven, NoShards, PipeNotAllowed
+from .url_errors import NEED_NO_COMMAND, JsonLinesGiven, NoShards, NoShardsGiven, PipeNotAllowed
 
 __all__ = [
     "NEED_NO_COMMAND",
@@ -81,8 +81,10 @@ def expand(urls: str | Iterable[str], *, allow_pipe: bool) -> Expansion:
 
 
 def expand_existing(urls: str | Iterable[str], *, allow_pipe: bool) -> list[Shard]:
-    """Return the shards, as ``expand``. Raises NoShards if all of them are missing; remote ones count as existing."""
+    """Return the shards, as ``expand``. Raises NoShards if none is given, or all of them are missing; remote ones count as existing."""
     shards = expand(urls, allow_pipe=allow_pipe).urls
+    if not shards:
+        raise NoShardsGiven
     if not any(shard.path is None or os.path.exists(shard.path) for shard in shards):
         raise NoShards(shards[0], f"no such file: {os.path.abspath(shards[0])}")
     return shards

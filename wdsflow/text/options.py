@@ -1,12 +1,11 @@
 """Options of commands, each declared once: as a field of the dataclass that a Python function takes."""
 
 import functools
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 MAIN = "Main options"
 SAMPLES = "Samples"
@@ -107,61 +106,6 @@ def address_option() -> str | None:
         "Address of the Ray cluster. By default RAY_ADDRESS, the cluster of this machine, or a new one.",
         metavar="HOST:PORT",
         panel=MACHINES,
-    )
-
-
-def join_option() -> str | os.PathLike[str] | None:
-    """Return the field of ``--join``."""
-    return option(
-        None,
-        "Table whose values become fields of samples while they are read: .parquet, .csv or .jsonl, a folder of such files, or one that measure or filter wrote. Data for evaluation stay as they are.",
-        metavar="TABLE",
-        panel=SAMPLES,
-    )
-
-
-def join_on_option() -> str:
-    """Return the field of ``--join-on``."""
-    return option(
-        "key",
-        "What samples and rows are joined on: key, or json:NAME for a value in the json; WHAT=COLUMN if the column of the table has another name.",
-        metavar="WHAT",
-        panel=SAMPLES,
-    )
-
-
-def join_set_option() -> Sequence[str] | Mapping[str, str]:
-    """Return the field of ``--join-set``."""
-    return option(
-        (),
-        "With --join: txt=caption, or json:NAME=COLUMN for a value in the json; repeatable.",
-        metavar="FIELD=COLUMN",
-        panel=SAMPLES,
-    )
-
-
-def join_ambiguous_option() -> Literal["refuse", "each"]:
-    """Return the field of ``--join-ambiguous``."""
-    return option(
-        "refuse",
-        "With --join: samples with several rows, or with the row of another sample. refuse: such a join is an error, for which all shards are listed first; each: each sample gets the first row.",
-        metavar="HOW",
-        panel=SAMPLES,
-    )
-
-
-def join_drop_unmatched_option() -> bool:
-    """Return the field of ``--join-drop-unmatched``."""
-    return option(False, "With --join: leave out samples without a row.", panel=SAMPLES)
-
-
-def join_cache_option() -> str | None:
-    """Return the field of ``--join-cache``."""
-    return option(
-        None,
-        "Folder for indexes of joined tables, by default ~/.cache/wdsflow/joins. All processes of a machine share it.",
-        metavar="DIR",
-        panel=OTHER,
     )
 
 

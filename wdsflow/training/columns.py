@@ -9,7 +9,7 @@ from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.stages.base import StageError
-from wdsflow.training.caption_sources import Captions, parse_captions
+from wdsflow.stages.caption_sources import Captions, parse_captions
 from wdsflow.training.feed_options import FeedError
 from wdsflow.training.pixels.image_work import TransformError, seed_generators
 

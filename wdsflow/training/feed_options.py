@@ -1,7 +1,6 @@
 """Options of a feed in addition to OpenCLIP's arguments, errors that end training, and checks of a custom loop's arguments."""
 
 import difflib
-import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,19 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from wdsflow.joining.join_options import JoinOptions
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
-from wdsflow.text.options import (
-    CHECKS,
-    OTHER,
-    SAMPLES,
-    allow_pipe_option,
-    join_ambiguous_option,
-    join_cache_option,
-    join_drop_unmatched_option,
-    join_on_option,
-    join_option,
-    join_set_option,
-    option,
-)
+from wdsflow.text.options import CHECKS, OTHER, SAMPLES, allow_pipe_option, option
 
 Schedule = Literal["openclip", "balanced"]
 
@@ -110,8 +97,8 @@ class NothingKept(SubsetError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeedOptions:
-    """Settings of a feed. None leaves the choice to OpenCLIP's arguments, or to this machine.
+class FeedOptions(JoinOptions):
+    """Settings of a feed, with those of a table that it joins. None leaves the choice to OpenCLIP's arguments, or to this machine.
 
     Attributes:
         argv: arguments of open_clip_train, which messages repeat in commands.
@@ -150,12 +137,6 @@ class FeedOptions:
         metavar="PREDICATE",
         panel=SAMPLES,
     )
-    join: str | os.PathLike[str] | None = join_option()
-    join_on: str = join_on_option()
-    join_set: Sequence[str] | Mapping[str, str] = join_set_option()
-    join_ambiguous: Literal["refuse", "each"] = join_ambiguous_option()
-    join_drop_unmatched: bool = join_drop_unmatched_option()
-    join_cache: str | None = join_cache_option()
     cache: str | None = option(
         None,
         "Folder on a disk of this machine that keeps shards of servers, for all ranks and runs here; with --cache-size.",
@@ -249,6 +230,8 @@ class FeedOptions:
         return self.memory
 
     def __post_init__(self) -> None:
+        """Bring the options into one form. Raises ValueError, such as UnpairedSubset."""
+        super().__post_init__()
         for item in fields(self):
             choices = get_args(item.type) if get_origin(item.type) is Literal else ()
             value = getattr(self, item.name)
@@ -271,19 +254,12 @@ class FeedOptions:
             raise UnpairedSubset(
                 f"{given} is given without {missing}: both together name the samples to train on"
             )
-        self._check_join()
         if self.caption_probs is not None:
             object.__setattr__(self, "caption_probs", _weights(self.caption_probs))
         for name in ("stall_after", "stall_samples", "decoders", "max_pixels"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} is {value!r}; it must be more than 0")
-
-    def _check_join(self) -> None:
-        """Bring the options of a join into one form. Raises ValueError."""
-        join = JoinOptions.of(self)
-        object.__setattr__(self, "join", join.join)
-        object.__setattr__(self, "join_set", join.join_set)
 
 
 def _weights(given: str | Sequence[float]) -> str:

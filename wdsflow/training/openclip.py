@@ -23,8 +23,8 @@ except ModuleNotFoundError as error:
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.shards.shard_names import IMAGES, alternatives
+from wdsflow.stages.caption_sources import captions_for
 from wdsflow.text.secrets import redact
-from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed.catalog.shard_lists import shard_list
 from wdsflow.training.feed.join.open_join import open_join

@@ -21,8 +21,7 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.feed.catalog.nothing_usable import nothing_usable
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.training.feed.catalog.sample_counts import count_samples
-from wdsflow.training.feed.join.check_join import check_listed_join, check_some_match
+from wdsflow.training.feed.join.check_join import check_some_match, count_joined
 
 from .feed_options import FeedOptions
 from .ranks import JobRank
@@ -53,9 +52,7 @@ def epoch_samples(
         _check_join(urls, catalog, job_rank, options)
         return size
     started = time.perf_counter()
-    counted = sum(count_samples(catalog, urls, job_rank, options, exact=False))
-    if catalog.join is not None:
-        check_listed_join(catalog.join, job_rank, options)
+    counted = sum(count_joined(catalog, urls, job_rank, options, exact=False))
     if not counted:
         raise nothing_usable(catalog, urls, job_rank, options)
     _log.info(
@@ -86,11 +83,10 @@ def _check_join(
     """Check the join of samples that need not be counted; all of them are listed only to find ambiguous ones."""
     if catalog.join is None:
         return
-    if options.join_ambiguous == "refuse":
-        count_samples(catalog, urls, job_rank, options, exact=False)
-        check_listed_join(catalog.join, job_rank, options)
-    else:
+    if options.join_ambiguous == "each":
         check_some_match(catalog.join, catalog, urls, job_rank, options)
+    else:
+        count_joined(catalog, urls, job_rank, options, exact=False)
 
 
 def _stored_size(data: str, shards: int) -> float | None:

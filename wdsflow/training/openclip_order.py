@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.shard import Shard
 from wdsflow.training.feed.catalog.sample_catalog import Catalog
-from wdsflow.training.feed.catalog.sample_counts import count_samples
 from wdsflow.training.feed.catalog.shard_lists import shard_list, weighted_list
-from wdsflow.training.feed.join.check_join import check_listed_join
+from wdsflow.training.feed.join.check_join import count_joined
 from wdsflow.training.feed.join.open_join import FeedJoin
 from wdsflow.training.feed.subset.subset import Subset
 from wdsflow.training.orders.balanced import BalancedOrder
@@ -124,9 +123,7 @@ def _balanced_order(
     options: FeedOptions,
 ) -> BalancedOrder:
     """Return the order in which all ranks and workers share the samples of an epoch, which are counted."""
-    counts = count_samples(catalog, urls, job_rank, options)
-    if catalog.join is not None:
-        check_listed_join(catalog.join, job_rank, options)
+    counts = count_joined(catalog, urls, job_rank, options)
     _log.info(
         "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",
         f"{sum(counts):,}",

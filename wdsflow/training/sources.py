@@ -16,9 +16,8 @@ from wdsflow.text.words import how_many
 
 from .columns import FeedColumns, UserMap, parse_fields
 from .feed.catalog.nothing_usable import nothing_usable
-from .feed.catalog.sample_counts import count_samples
 from .feed.catalog.shard_lists import shard_list_of_ranks
-from .feed.join.check_join import check_listed_join
+from .feed.join.check_join import count_joined
 from .feed.join.open_join import open_join
 from .feed.recipe import FeedSource
 from .feed.subset.subset import Subset
@@ -143,9 +142,7 @@ def open_source(
         catalog.view = subset.view
     if join is not None:
         join.begin(urls)
-    counts = count_samples(catalog, urls, job_rank, options)
-    if join is not None:
-        check_listed_join(join.fields, job_rank, options)
+    counts = count_joined(catalog, urls, job_rank, options)
     if not sum(counts):
         raise nothing_usable(catalog, urls, job_rank, options)
     identity: dict[str, object] = {

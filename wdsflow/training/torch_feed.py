@@ -92,7 +92,7 @@ def feed(
         where: give only samples that this predicate keeps: "clip_similarity > 0.28".
         join: a table whose values become fields of samples while they are read, instead of the members in the shards: a file
             (.parquet, .csv, .jsonl), a folder of such files, or one that ``wdsflow measure`` or ``filter`` wrote. The
-            rules are those of ``wdsflow graft``.
+            rules are those of ``wdsflow graft``; ``options`` has ``join_ambiguous`` and ``join_drop_unmatched``.
         join_on: "key", or "json:NAME" for a value in the json; "key=COLUMN" if the column of the table has another name.
         join_set: what to set, from which column: {"txt": "caption", "json:recaption": "text"}.
         caption_probs: weights of the places of captions in ``fields``, such as (0.5, 0.5) for "txt|join:caption". One is drawn

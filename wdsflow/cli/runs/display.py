@@ -4,14 +4,16 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.cli.shared.progress_bars import shard_bars
 from wdsflow.cli.shared.typed import Typed
+from wdsflow.filtering.run_options import LISTING
 
 from .forecast import RunForecast
 from .live_counts import LiveCounts
-from .progress_lines import ProgressLines
+from .progress_lines import ListingLines, ProgressLines
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -52,9 +54,12 @@ class _LineDisplay:
         self._forecast = RunForecast(typed)
         self._lines = ProgressLines(here=here)
 
-    def begin(self, _: int, __: str) -> None:
-        """Begin a pass."""
+    def begin(self, total: int, activity: str) -> Callable[[object], None] | None:
+        """Begin a pass, or a listing of all shards: this one is reported by its shards, as nothing watches it."""
+        if activity == LISTING:
+            return ListingLines(total, say).add
         self._lines = ProgressLines(here=self._here)
+        return None
 
     def watch(self, so_far: "RunSoFar") -> None:
         """Print what is due."""
@@ -78,7 +83,9 @@ class _BarDisplay:
         self._finished_shards = 0
 
     def begin(self, total: int, activity: str) -> Callable[[Any], None]:
-        """Begin a pass; return what is called with each finished shard."""
+        """Begin a pass, or a listing; return what is called with each finished shard."""
+        if activity == LISTING:
+            return self._begin_listing(total)
         self._counts = LiveCounts(here=self._here, writes=activity == "writing")
         self._shards = total
         self._finished_shards = 0
@@ -92,6 +99,19 @@ class _BarDisplay:
         self._counts.update(so_far)
         completed = so_far.share * self._shards
         self._bars.update(self._task, completed=completed, description=self._counts.text())
+
+    def _begin_listing(self, total: int) -> Callable[[Any], None]:
+        """Begin a listing of all shards; return what is called with each of them."""
+        task = self._bars.add_task("", total=total, activity=LISTING, shards=f"0/{total:,}")
+        numbers = count(1)
+
+        def listed(_: object) -> None:
+            number = next(numbers)
+            self._bars.update(task, completed=number, shards=f"{number:,}/{total:,}")
+            if number == total:
+                self._bars.remove_task(task)
+
+        return listed
 
     def _finished(self, result: Any) -> None:
         self._counts.add(result)

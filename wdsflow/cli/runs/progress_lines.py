@@ -1,7 +1,8 @@
 """Progress of a run as lines, for where no bar can be drawn."""
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from wdsflow.memory.sizes import format_size
@@ -23,18 +24,13 @@ class ProgressLines:
     """
 
     def __init__(self, *, here: bool) -> None:
-        # Seconds after the begin.
-        self._due = list(_FIRST_LINES)
+        self._due = _DueTimes()
         self._memory = RunMemory() if here else None
 
     def lines(self, so_far: "RunSoFar") -> Iterator[str]:
         """Yield the line to print now, if one is due."""
-        if so_far.elapsed < self._due[0]:
+        if not self._due.is_due(so_far.elapsed):
             return
-        while so_far.elapsed >= self._due[0]:
-            last = self._due.pop(0)
-            if not self._due:
-                self._due.append(last + _THEN_EVERY)
         parts = [
             how_many(so_far.samples, "sample"),
             f"{so_far.done:,} of {how_many(so_far.shards, 'shard')} done",
@@ -46,6 +42,44 @@ class ProgressLines:
         if self._memory is not None:
             parts.append(f"{format_size(self._memory.now())} of memory")
         yield f"{so_far.activity} for {duration(so_far.elapsed)}: {', '.join(parts)}"
+
+
+class ListingLines:
+    """Lines on a listing of all shards, at the same times. ``say`` prints one."""
+
+    def __init__(self, shards: int, say: Callable[[str], object]) -> None:
+        self._shards = shards
+        self._say = say
+        self._due = _DueTimes()
+        self._began = time.monotonic()
+        self._done = 0
+
+    def add(self, _: object) -> None:
+        """Note a listed shard; print the line that is due."""
+        self._done += 1
+        elapsed = time.monotonic() - self._began
+        if self._due.is_due(elapsed):
+            left = elapsed / self._done * (self._shards - self._done)
+            done = f"{self._done:,} of {how_many(self._shards, 'shard')} done"
+            self._say(f"listing for {duration(elapsed)}: {done}, about {duration(left)} left")
+
+
+class _DueTimes:
+    """The times at which lines are due."""
+
+    def __init__(self) -> None:
+        # Seconds after the begin.
+        self._times = list(_FIRST_LINES)
+
+    def is_due(self, elapsed: float) -> bool:
+        """Return whether a line is due now, and that it is printed."""
+        if elapsed < self._times[0]:
+            return False
+        while elapsed >= self._times[0]:
+            last = self._times.pop(0)
+            if not self._times:
+                self._times.append(last + _THEN_EVERY)
+        return True
 
 
 class RunMemory:

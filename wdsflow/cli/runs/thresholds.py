@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.joining.recorded_join import recorded_join
 from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape
 from wdsflow.text.words import number_text
@@ -44,7 +45,9 @@ def threshold_lines(
         out = _unused_folder(f"{column.call.name}-{percents[0]}".rstrip("%"), used_names)
         used_names.add(out.name)
         where = column.predicate(threshold)
-        command = Typed.spell("filter", *urls, ledger=ledger, where=where, out=out)
+        command = Typed.spell(
+            "filter", *urls, ledger=ledger, where=where, out=out, **recorded_join(ledger)
+        )
         yield f"  {command}{_pipe_option(urls)}"
     yield from _missing_shard(urls)
 
@@ -52,7 +55,8 @@ def threshold_lines(
 def _measure_command(column: "ScoreColumn", ledger: Path, urls: list[Shard]) -> str:
     recipe = ledger / ".wdsflow" / "run.json"
     out = free(Path(f"{ledger}-all"))
-    command = Typed.spell("measure", *urls, out=out, scores=column.call, recipe=recipe)
+    join = recorded_join(ledger)
+    command = Typed.spell("measure", *urls, out=out, scores=column.call, recipe=recipe, **join)
     return f"{command}{_pipe_option(urls)}"
 
 

@@ -61,6 +61,7 @@ def measure_again(typed: Typed, missing: str = "") -> Iterator[str]:
     """
     from wdsflow.filtering.deciding.measure_advice import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
+    from wdsflow.joining.join_options import join_names
 
     ledger: str | None = typed.given.get("ledger")
     where: str | None = typed.given.get("where")
@@ -72,17 +73,20 @@ def measure_again(typed: Typed, missing: str = "") -> Iterator[str]:
     recipe = canonical_recipe(Recipe(where=where or "", keep=keep))
     urls = typed.given["urls"]
     addition = None if ledger is None else scores_to_add(urls, Path(ledger), recipe)
+    # The new scores are of the same samples, with the fields of the same table.
+    join = {name: value for name, value in typed.given.items() if name in join_names()}
     if ledger is not None and addition is not None:
         # The ledger has the samples already, so the scores are added to it.
         urls, scores = addition
         new_ledger = Path(ledger)
-        measure = Typed.spell("measure", *urls, out=new_ledger, scores=scores)
+        measure = Typed.spell("measure", *urls, out=new_ledger, scores=scores, **join)
     else:
         new_ledger = free(Path(ledger or "scored"))
         run_file = Path(ledger or "") / ".wdsflow" / "run.json"
         earlier_recipe = run_file if run_file.is_file() else None
+        needed = needed_scores(recipe)
         measure = Typed.spell(
-            "measure", *urls, out=new_ledger, scores=needed_scores(recipe), recipe=earlier_recipe
+            "measure", *urls, out=new_ledger, scores=needed, recipe=earlier_recipe, **join
         )
     yield f"to compute {missing or 'what it needs'}: {measure}"
     yield f"then: {typed.again(ledger=new_ledger, where=where)}"

@@ -15,10 +15,12 @@ from .typed import Typed, free
 if TYPE_CHECKING:
     from wdsflow.joining.join_errors import JoinMismatch
     from wdsflow.joining.join_on import WrongJoin
+    from wdsflow.joining.join_options import JoinOptions
     from wdsflow.packing.folder_names import PatternName
     from wdsflow.packing.rows.folder_rows import HoldsTables
     from wdsflow.packing.rows.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
+    from wdsflow.stages.caption_sources import Captions
     from wdsflow.table_files.errors import NoColumn, NoTable, TableError
 
 # The values of --ambiguous, and what they do.
@@ -126,65 +128,61 @@ def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
 
 def advise_on_joined_table(error: "TableError", typed: Typed) -> Iterator[str]:
     """Yield the command with a table of --join, or columns of it, of similar names."""
-    from wdsflow.joining.join_on import parse_on
-    from wdsflow.table_files.errors import NoColumn, NoTable
+    from wdsflow.joining.join_fixes import nearest_options
+    from wdsflow.stages.caption_sources import parse_captions
 
     yield from error.advice
-    if isinstance(error, NoTable) and error.near:
-        yield f"such as: {typed.again(join=error.near)}"
-    if not isinstance(error, NoColumn):
-        return
-    near = error.near(error.column)
-    if not near or near == error.column:
-        return
-    on = typed.given.get("join_on", "key")
-    if parse_on(on).column == error.column:
-        value = on.partition("=")[0]
-        yield f"such as: {typed.again(join_on=f'{value}={near}')}"
-        return
-    sets = []
-    for text in typed.given.get("join_set", ()):
-        target, _, column = text.partition("=")
-        sets.append(f"{target}={near if column == error.column else column}")
-    yield f"such as: {typed.again(join_set=sets)}"
+    captions = None
+    if typed.name == "validate" and "caption" in typed.given:
+        captions = parse_captions(typed.given["caption"])
+    sets = typed.given.get("join_set", ())
+    changed = nearest_options(error, _join_on(typed), sets, captions)
+    if changed:
+        yield f"such as: {typed.again(**changed)}"
 
 
 def advise_on_mismatch(error: "JoinMismatch", typed: Typed) -> Iterator[str]:
     """Yield the command with another join."""
-    if error.is_ambiguous:
-        yield f"to give each of the samples the first row: {typed.again(join_ambiguous='each')}"
-    if error.other_column:
-        on = f"json:{error.other_column}"
-        yield f"to join on the {error.other_column}: {typed.again(join_on=on)}"
-    on = str(typed.given.get("join_on", "key")).partition("=")[0]
-    for column in error.others:
-        yield f"if column {column} has these values: {typed.again(join_on=f'{on}={column}')}"
+    from wdsflow.joining.join_fixes import mismatch_fixes
+
+    for fix in mismatch_fixes(error, _join_on(typed)):
+        yield f"to {fix.action}: {typed.again(**fix.changed)}"
 
 
-def refuse_empty_join(options: object, typed: Typed) -> None:
-    """Refuse a table of --join without fields to set, and options of a join without a table."""
+def _join_on(typed: Typed) -> str:
+    """Return what samples are joined on."""
+    return str(typed.given.get("join_on", "key"))
+
+
+def refuse_empty_join(
+    options: "JoinOptions", typed: Typed, captions: "Captions | None" = None
+) -> None:
+    """Refuse a table of --join without fields to set, and options of a join without a table.
+
+    ``captions``: of samples; some may be columns of the table.
+    """
     lonely = [name for name in _OF_A_JOIN if name in typed.given]
     if lonely and "join" not in typed.given:
         flags = listed("--" + name.replace("_", "-") for name in lonely)
         without = typed.again(**dict.fromkeys(lonely))
         refuse(f"{flags}: name the table with --join", f"without a table: {without}")
-    if getattr(options, "join", None) is not None and not getattr(options, "join_set", ()):
+    has_captions = captions is not None and captions.joined_columns
+    if options.join is not None and not (options.join_set or has_captions):
         problem = "the join lacks fields to set: name them with --join-set"
         refuse(problem, *columns_to_set(typed))
 
 
 def refuse_missing_join(recipe: Path | None, typed: Typed) -> None:
     """Refuse the recipe of a run that joined a table, if none is named: the recipe does not have it."""
+    from wdsflow.joining.recorded_join import join_of
     from wdsflow.records.run_folder import recorded_run
 
     if recipe is None or "join" in typed.given:
         return
-    join = recorded_run(recipe).get("join")
-    if isinstance(join, dict):
-        sets = [str(text) for text in join.get("set", ())]
-        on = None if join.get("on") == "key" else str(join.get("on"))
-        example = typed.again(join=Path("TABLE"), join_on=on, join_set=sets)
-        refuse(f"the run of {recipe} joined a table: name it with --join", f"such as: {example}")
+    join = join_of(recorded_run(recipe))
+    if join:
+        problem = f"the run of {recipe} joined a table: name it with --join"
+        refuse(problem, f"the same one: {typed.again(**join)}")
 
 
 def columns_to_set(typed: Typed) -> Iterator[str]:

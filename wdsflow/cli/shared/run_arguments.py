@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 # Help of the options of a join, for commands that write samples or their scores.
 OF_JOIN = But(
     join="Table whose values become fields of samples before they are scored, as if wdsflow graft had written them: .parquet, .csv or .jsonl, a folder of such files, or one that measure or filter wrote.",
-    join_ambiguous="With --join: samples with several rows, or with the row of another sample. refuse: such a join is an error; each: each sample gets the first row.",
 )
 
 

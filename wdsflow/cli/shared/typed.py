@@ -68,6 +68,11 @@ class Typed:
         """Return the command with another folder for its output."""
         return self.again(out=another(self.out or "out"), restart=None)
 
+    def flag(self, name: str) -> str:
+        """Return an option as it is typed, by its name in Python."""
+        (parameter,) = [each for each in self._parameters if each.name == name]
+        return min(parameter.opts, key=len)
+
     def options(self) -> set[str]:
         """Return the options of the command as flags, such as "--restart"."""
         flags: set[str] = set()
@@ -84,16 +89,21 @@ class Typed:
 
     @staticmethod
     def spell(command: str, *urls: str, **options: object) -> str:
-        """Return another command, with options by their names; None omits one.
+        """Return another command, with options by their names: a list repeats one, True is a flag, None omits one.
 
         >>> Typed.spell("measure", "in/{0..3}.tar", out="scored", scores="min_side")
         "wdsflow measure 'in/{0..3}.tar' -o scored --scores min_side"
         """
         words = ["wdsflow", command, *map(quote_path, compact(urls))]
         for name, value in options.items():
-            if value is not None:
-                flag = "-o" if name == "out" else f"--{name.replace('_', '-')}"
-                words += [flag, quote_path(str(value))]
+            if value is None:
+                continue
+            flag = "-o" if name == "out" else f"--{name.replace('_', '-')}"
+            if value is True:
+                words.append(flag)
+                continue
+            for item in value if isinstance(value, list | tuple) else [value]:
+                words += [flag, quote_path(str(item))]
         return " ".join(words)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from wdsflow.filtering.recipe.recipe import canonical, differences, digest
 from wdsflow.filtering.recipe.recipe_stages import written_stages
+from wdsflow.joining.recorded_join import recorded_join
 from wdsflow.records.run_folder import Layout, ShardRecord
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.stages.base import SampleStage
@@ -26,12 +27,22 @@ from .stored_embeddings import Entries, StoredEmbeddings
 
 
 class Reuse(NamedTuple):
-    """The folder of an earlier run, the models whose embeddings it has, a digest of its ledgers, and missing models."""
+    """Embeddings that a run may reuse.
+
+    Attributes:
+        layout: the folder of an earlier run.
+        served: the models whose embeddings it has.
+        digest: of its ledgers.
+        missing: lines on models whose embeddings it lacks.
+        any_table: neither run leaves out samples without a row of a table. Then the samples have the same numbers and
+            images, whatever table each run joined; captions are found by their texts.
+    """
 
     layout: Layout
     served: frozenset[Model]
     digest: str
     missing: tuple[str, ...]
+    any_table: bool
 
 
 def reuse_of(
@@ -39,8 +50,12 @@ def reuse_of(
     names: Sequence[str],
     models: Sequence[Model],
     stages: Sequence[SampleStage],
+    *,
+    drops_unmatched: bool = False,
 ) -> Reuse:
     """Return the embeddings that a run may reuse from the ledgers of these shards. Each ledger is checked again later.
+
+    ``drops_unmatched``: the run leaves out samples without a row of a table.
 
     Raises LedgerError if one is missing, or if the first has embeddings of none of the models.
     """
@@ -53,7 +68,8 @@ def reuse_of(
         raise LedgerError(f"a ledger is missing in {layout.folder}: {error}") from None
     first = layout.ledger(names[0])
     entries, missing = _served_by(models, stages, read_metadata(first), first)
-    return Reuse(layout, frozenset(entries), digest(marks), missing)
+    any_table = not (drops_unmatched or recorded_join(layout.folder).get("join_drop_unmatched"))
+    return Reuse(layout, frozenset(entries), digest(marks), missing, any_table)
 
 
 def stored_embeddings(
@@ -62,7 +78,7 @@ def stored_embeddings(
     """Return the embeddings of a shard. Raises LedgerError if shard or stages differ, or some are missing."""
     path = reuse.layout.ledger(record.name)
     metadata = read_metadata(path)
-    same_shard(metadata, record, path)
+    same_shard(metadata, record, path, any_table=reuse.any_table)
     entries, missing = _served_by(models, stages, metadata, path)
     if entries.keys() != reuse.served:
         raise LedgerError("\n".join(missing) or f"{path} has more embeddings than the first ledger")

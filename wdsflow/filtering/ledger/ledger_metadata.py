@@ -195,9 +195,17 @@ def same_join(then: Mapping[str, object], join: str, path: Path) -> None:
     raise LedgerOfOtherJoin(f"{path} is a ledger of {why}", joined=bool(stored))
 
 
-def same_shard(metadata: LedgerMetadata, record: "ShardRecord", path: Path) -> None:
-    """Raise LedgerError if a ledger was made from another shard, or the shard has changed since."""
+def same_shard(
+    metadata: LedgerMetadata, record: "ShardRecord", path: Path, *, any_table: bool = False
+) -> None:
+    """Raise LedgerError if a ledger was made from another shard, or the shard has changed since.
+
+    ``any_table``: the samples may have had the fields of another table, or of none.
+    """
     then, now = metadata["input"], record.input
+    if any_table:
+        then = {mark: value for mark, value in then.items() if mark != JOIN}
+        now = {mark: value for mark, value in now.items() if mark != JOIN}
     same_join(then, str(now.get(JOIN, "")), path)
     if not same_input(then, now):
         raise OtherShard(path, record.url)

@@ -3,6 +3,7 @@
 import shlex
 from pathlib import Path
 
+from wdsflow.joining.recorded_join import join_of, join_text
 from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.written_names import compact
@@ -21,14 +22,15 @@ def run_commands(facts: RunFacts) -> dict[str, str]:
     if any(shard.is_pipe for shard in shards):
         urls += " --allow-pipe"
     kept, scores = _new_folder(facts, "kept"), _new_folder(facts, "scores")
-    options = f"--ledger {quote_path(str(facts.folder))}"
+    join = join_text(join_of(facts.run))
+    options = f"--ledger {quote_path(str(facts.folder))}{join}"
     unknown = str(facts.recipe.get("unknown", "quarantine"))
     if unknown != "quarantine":
         options += f" --unknown {shlex.quote(unknown)}"
     recipe = quote_path(str(Layout(facts.folder).run_file))
     return {
         "filter": f"wdsflow filter {urls} -o {kept} {options} --where ",
-        "measure": f"wdsflow measure {urls} -o {scores} --recipe {recipe}",
+        "measure": f"wdsflow measure {urls} -o {scores} --recipe {recipe}{join}",
     }
 
 

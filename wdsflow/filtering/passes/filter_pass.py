@@ -12,6 +12,7 @@ from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.recipe.recipe import Recipe, digest, recorded
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
+from wdsflow.joining.recorded_join import OPTIONS, options_to_record
 from wdsflow.records.run_folder import Layout, quarantine_option
 from wdsflow.shards.shard import Shard
 
@@ -75,6 +76,7 @@ class Pass:
         }
         if self.join is not None:
             self.request["join"] = self.join.identity
+            self.request[OPTIONS] = options_to_record(self.join.options)
         quarantine = quarantine_option(self.layout) if self.tars else None
         if quarantine is not None:
             self.request["quarantine"] = quarantine

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from wdsflow.filtering.deciding.plan import plan_of
@@ -30,7 +31,7 @@ class RemainingShards(NamedTuple):
 def remaining_shards(pass_: Pass, record: RunRecord, report: RunReport) -> RemainingShards:
     """Return the shards that are not done. Those that are done are added to the report."""
     record.identity = pass_.identity
-    record.join = digest_of(pass_.join)
+    record.join = partial(digest_of, pass_.join)
     record.state.note(identity=pass_.identity)
     request = json.loads(canonical(pass_.request))
     done, fewer, changed = record.finished(pass_.shards(), request)

@@ -94,5 +94,6 @@ def _check_ledgers(pass_: Pass, scored: Layout) -> None:
         ledger = scored.ledger(name)
         # If a shard cannot be read now, the others are unaffected.
         with suppress(SourceError):
-            record = ShardRecord(0, url, name, "", joined_identity(url, digest_of(pass_.join)))
+            identity = joined_identity(url, digest_of(pass_.join, url))
+            record = ShardRecord(0, url, name, "", identity)
             same_shard(read_metadata(ledger), record, ledger)

@@ -250,11 +250,15 @@ def _sentence(error: "ErrorDetails", source: str, lines: Mapping[str, int]) -> s
     return f"{location}{name}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
-def printed(recipe: Recipe) -> str:
-    """Return a recipe as YAML."""
+def printed(recipe: Recipe, join: str = "") -> str:
+    """Return a recipe as YAML. ``join``: options of a table, which is no part of a recipe: a comment names them."""
     import yaml
 
-    return str(yaml.safe_dump(recipe.to_dict(), sort_keys=False, allow_unicode=True, width=120))
+    text = yaml.safe_dump(recipe.to_dict(), sort_keys=False, allow_unicode=True, width=120)
+    if join:
+        note = "# The samples get fields of a table, which are options of the command:"
+        text = f"{note}\n# {join}\n{text}"
+    return str(text)
 
 
 def schema() -> str:

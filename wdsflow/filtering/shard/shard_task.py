@@ -60,7 +60,7 @@ class ShardTask:
 
     def input_identity(self) -> dict[str, object]:
         """Return the identity of what is read: the shard, and the table that is joined. Raises SourceError."""
-        return joined_identity(self.url, digest_of(self.join))
+        return joined_identity(self.url, digest_of(self.join, self.url))
 
     def without(self, sample: int) -> "ShardTask":
         """Return the same task with a quarantined sample."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from wdsflow.joining.checked_columns import CHECKED_IMAGE, checked_columns
 from wdsflow.joining.join_on import FieldToSet, JoinOn, parse_on, parse_set
+from wdsflow.joining.join_options import Ambiguous
 from wdsflow.joining.table_files import TableFiles, locate_table
-from wdsflow.reshaping.options import Ambiguous, GraftRequest
+from wdsflow.reshaping.options import GraftRequest
 from wdsflow.table_files.errors import NoColumn
 
 

@@ -5,9 +5,9 @@ from itertools import chain
 from pathlib import Path
 
 from wdsflow.joining.join_on import JoinOn
+from wdsflow.joining.join_options import Ambiguous
 from wdsflow.joining.loaded_rows import LoadedRows, shown_value
 from wdsflow.joining.value_lines import LINES_AT_ONCE
-from wdsflow.reshaping.options import Ambiguous
 
 from .join_values import JoinValues
 from .matches import ABSENT, AMBIGUOUS, DAMAGED, ROWS, VALUES, WITHOUT, Contradiction, Matches

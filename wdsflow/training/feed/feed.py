@@ -11,12 +11,12 @@ from typing import Any
 
 from wdsflow.memory.budget import Budget
 from wdsflow.memory.shared_budget import SharedBudget
-from wdsflow.training.caption_sources import TokenizedCaptions
 from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.ranks import decoders_for, start_method
 from wdsflow.training.sample_tasks import StreamKey
 from wdsflow.training.stalls.field_fixes import argument, command, processes_named
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
+from wdsflow.training.tokenized_captions import TokenizedCaptions
 from wdsflow.training.workers.decoders import Decoders
 from wdsflow.training.workers.processes import DecodingProcesses
 from wdsflow.training.workers.sample_members import OpenShards

@@ -7,12 +7,12 @@ from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.cache.shard_cache import ShardCache, shared_cache
 from wdsflow.shards.source.base import local_folder
-from wdsflow.training.caption_sources import Tokenizer, no_tokenizer
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.orders.order import Order
 from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
 from wdsflow.training.ranks import JobRank
+from wdsflow.training.tokenized_captions import Tokenizer, no_tokenizer
 
 from .catalog.sample_catalog import Catalog
 

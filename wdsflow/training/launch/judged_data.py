@@ -9,8 +9,8 @@ from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.sidecars import Sidecars, read_sidecars
 from wdsflow.readers.open_clip.versions import FeedReader
+from wdsflow.stages.caption_sources import Captions
 from wdsflow.stages.caption_text import JsonText
-from wdsflow.training.caption_sources import Captions
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.validate.feed_verdict import feed_forecast
 from wdsflow.validate.rules.kit.base import Context

@@ -17,8 +17,8 @@ from wdsflow.scan.scan_pool import Progress, ScanOne, scan_shards
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.short_look import some_of
 from wdsflow.shards.urls import Expansion, NoShards, PipeNotAllowed, expand
+from wdsflow.stages.caption_sources import Captions, captions_for
 from wdsflow.text.shell import escape
-from wdsflow.training.caption_sources import Captions, captions_for
 from wdsflow.training.feed.join.join_errors import refused_join
 from wdsflow.training.feed.join.open_join import open_unchecked_join
 from wdsflow.training.feed.subset.subset_scan import scan_kept
@@ -174,16 +174,22 @@ class _Scan:
         """Scan the samples that a ledger keeps, with the fields of a table."""
         try:
             join = open_unchecked_join(self.options, captions, self.urls)
-            return self._scan_joined(arguments.train_data or "", join)
+            data = arguments.train_data or ""
+            scanned = self._scan_joined(data, join, self.progress)
+            if scanned.join is not None and scanned.join.resolve(self.urls):
+                # Ambiguous samples, which are known now, lose their rows.
+                scanned = self._scan_joined(data, join, None)
+            return scanned
         except SubsetError as error:
             nothing_read = not isinstance(error, NothingKept)
             raise Refusal(str(error), nothing_read=nothing_read) from None
         except (JoinError, UnpairedJoin) as error:
             raise Refusal(str(error)) from None
 
-    def _scan_joined(self, data: str, join: JoinedFields | None) -> _ScannedShards:
+    def _scan_joined(
+        self, data: str, join: JoinedFields | None, progress: Progress | None
+    ) -> _ScannedShards:
         options = self.options
-        progress = self.progress
         result = None
         if join is not None:
             result = JoinResult(join)
@@ -193,8 +199,9 @@ class _Scan:
                 self.all_urls, self.urls, self._depth, options, data, progress, join
             )
             return _ScannedShards(shards, kept, result)
-        scan: ScanOne = scan_shard if join is None else JoinedScan(join)
-        functions = [scan] * len(self.urls)
+        functions: list[ScanOne] = [scan_shard] * len(self.urls)
+        if join is not None:
+            functions = [JoinedScan(join.of(url)) for url in self.urls]
         shards = scan_shards(self.urls, self._depth, progress=progress, how=functions)
         return _ScannedShards(shards, join=result)
 

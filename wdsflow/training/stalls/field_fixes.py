@@ -8,12 +8,12 @@ from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import NEED_NO_COMMAND
+from wdsflow.stages.caption_sources import Captions, parse_captions
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
 from wdsflow.text.words import listed
-from wdsflow.training.caption_sources import Captions, parse_captions
 from wdsflow.training.columns import IMAGE, TEXT, parse_fields
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.ranks import launcher_words, rank_and_world

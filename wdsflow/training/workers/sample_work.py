@@ -13,13 +13,13 @@ from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.shards.caption_field import LARGEST
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenizer_contract import CaptionFailure, TokenizerError
-from wdsflow.training.caption_sources import TokenizedCaptions
 from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, TransformError
 from wdsflow.training.sample_tasks import MadeSample, Task
 from wdsflow.training.stalls.hanging import at
 from wdsflow.training.stalls.loss_tally import FeedLoss
+from wdsflow.training.tokenized_captions import TokenizedCaptions
 
 from .sample_members import OpenShards, read_members
 from .user_code import code_failure
@@ -49,7 +49,8 @@ class SampleWork:
 
     def __reduce__(self) -> Any:
         # Open files and a budget of threads stay in their process.
-        made = self.images, self.columns, self.tokens, self.largest, self.processes, self.join
+        join = None if self.join is None else self.join.for_decoders()
+        made = self.images, self.columns, self.tokens, self.largest, self.processes, join
         return SampleWork, made
 
     def make(self, task: Task) -> MadeSample | FeedLoss:

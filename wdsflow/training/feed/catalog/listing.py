@@ -5,7 +5,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from wdsflow.joining.joined_fields import JSON, JoinedFields
-from wdsflow.joining.row_index import NO_ROW
+from wdsflow.joining.row_index import NO_ROW, WITHHELD
 from wdsflow.pieces.view_source import ViewSource
 from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
@@ -19,7 +19,7 @@ from wdsflow.training.stalls.loss_tally import NO_TAR, WRONG_CHECKSUM, Damage, F
 _INSIDE_STREAM = 32 << 20
 # Fields of a lost sample that are reported.
 _FIELDS = 12
-# The reason of samples without a row of the table that is joined.
+# The reason of samples that get no row of the table that is joined.
 NO_ROW_REASON = "no-row"
 
 _NOTHING: frozenset[str] = frozenset()
@@ -68,14 +68,28 @@ class RequiredMembers:
         return words or ["a member"]
 
     def sample(
-        self, shard: Shard, key: str, fields: dict[str, Blob], json: bytes | None = None
+        self,
+        shard: Shard,
+        number: int,
+        key: str,
+        fields: dict[str, Blob],
+        json: bytes | None = None,
     ) -> Listed:
-        """Return the sample with these members, or why it is lost. ``json``: the content of its json, if that is needed."""
+        """Return the sample with these members, or why it is lost.
+
+        Args:
+            shard: has the sample.
+            number: of the sample in the shard.
+            key: of the sample.
+            fields: its members.
+            json: the content of its json, if that is needed.
+        """
+        # Also of a sample that is lost: others may have its row.
+        row = NO_ROW if self._join is None else self._join.row_of(shard, number, key, json)
         mark = fields.get("__bad__")
         if mark is not None and mark.size:
             return FeedLoss("select", "marked-bad", key, shard)
         if self._join is not None:
-            row = self._join.row_of(shard, key, json)
             names = None
             if row >= 0:
                 json_size = fields[JSON].size if JSON in fields else 0
@@ -94,11 +108,12 @@ class RequiredMembers:
         names: frozenset[str] | None,
     ) -> Listed:
         """Return the sample with the fields ``names`` that its row sets, None for nothing, or why it is lost."""
-        if row == NO_ROW and join.drop_unmatched:
+        if join.leaves_out(row):
             return FeedLoss("select", NO_ROW_REASON, key, shard)
         loss = self._loss(shard, key, fields, names or _NOTHING)
         if loss is not None:
-            if row == NO_ROW and self._loss(shard, key, fields, join.sets) is None:
+            has_none = row in (NO_ROW, WITHHELD)
+            if has_none and self._loss(shard, key, fields, join.sets) is None:
                 return loss._replace(reason=NO_ROW_REASON)
             return loss
         if names is None:
@@ -156,12 +171,14 @@ def list_samples(
     offset = source.view.real if isinstance(source, ViewSource) else int
     walk = Walk(source, contents=contents)
     key: str | None = None
+    number = 0
     fields: dict[str, Blob] = {}
     json: bytes | None = None
     for begins, next_key, suffix, row in grouped(walk, ALL_SAMPLES):
         if begins:
             if key is not None:
-                yield required.sample(shard, key, fields, json)
+                yield required.sample(shard, number, key, fields, json)
+                number += 1
             key, fields, json = next_key, {}, None
         _, size, data, _, kind = row
         if kind == "sparse":
@@ -173,7 +190,7 @@ def list_samples(
         if required.joins_json and name == JSON and size <= LARGEST:
             json = source.read_at(data, size) if blob.data is None else blob.data
     if key is not None:
-        yield required.sample(shard, key, fields, json)
+        yield required.sample(shard, number, key, fields, json)
     damage = _damage(shard, source, walk)
     if damage is not None:
         yield damage

@@ -79,6 +79,10 @@ class Catalog:
             self.join.use.add(shard)
         return count
 
+    def list_again(self) -> None:
+        """Forget the samples that were listed: other ones get rows of the table now."""
+        self._cache = ListingCache()
+
     def required(self) -> list[str]:
         """Return in words what a sample must have."""
         return self._required.in_words()

@@ -1,18 +1,25 @@
 """Joins that a feed refuses, with the commands that help."""
 
 from wdsflow.joining.join_errors import JoinMismatch
+from wdsflow.joining.join_fixes import mismatch_fixes, nearest_options
+from wdsflow.table_files.errors import TableError
+from wdsflow.text.secrets import redact
 from wdsflow.training.feed_options import FeedOptions, JoinError
-from wdsflow.training.stalls.field_fixes import command
+from wdsflow.training.stalls.field_fixes import command, requested_captions
 
 
 def refused_join(error: JoinMismatch, options: FeedOptions) -> JoinError:
-    """Return the error of a feed with these options."""
-    lines = [str(error)]
-    if error.is_ambiguous:
-        each = command(options, join_ambiguous="each")
-        lines.append(f"To give each of the samples the first row: {each}")
-    if error.others:
-        on = options.join_on.partition("=")[0]
-        lines.append("To fix it, if another column has these values:")
-        lines += [f"  {command(options, join_on=f'{on}={column}')}" for column in error.others]
-    return JoinError("\n".join(lines))
+    """Return the error of a feed whose samples and rows do not match."""
+    fixes = mismatch_fixes(error, options.join_on)
+    commands = [f"  to {fix.action}: {command(options, **fix.changed)}" for fix in fixes]
+    return JoinError("\n".join([str(error), *commands]))
+
+
+def refused_table(error: TableError, options: FeedOptions) -> JoinError:
+    """Return the error of a feed whose table cannot be read, with a table, or a column, of a similar name."""
+    lines = [str(error), *error.advice]
+    captions = requested_captions(options)
+    changed = nearest_options(error, options.join_on, tuple(options.join_set), captions)
+    if changed:
+        lines.append(f"such as: {command(options, **changed)}")
+    return JoinError(redact("\n  ".join(lines)))

@@ -1,17 +1,16 @@
 """Opens the table that a feed joins: its index, made once on a machine, and the keys of its shards."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from wdsflow.joining.join_on import FieldToSet, parse_on
-from wdsflow.joining.join_options import JoinOptions, UnpairedJoin
+from wdsflow.joining.join_options import UnpairedJoin
 from wdsflow.joining.joined_fields import JoinedFields
 from wdsflow.joining.open_join import OpenedJoin
 from wdsflow.shards.shard import Shard
-from wdsflow.table_files.errors import NoColumn, NoTable, TableError
-from wdsflow.text.secrets import redact
-from wdsflow.training.caption_sources import JOIN, Captions
+from wdsflow.stages.caption_sources import Captions
+from wdsflow.table_files.errors import TableError
 from wdsflow.training.feed_options import FeedOptions, JoinError
-from wdsflow.training.stalls.field_fixes import command, requested_captions
+
+from .join_errors import refused_table
 
 
 class FeedJoin:
@@ -22,13 +21,10 @@ class FeedJoin:
     """
 
     def __init__(self, options: FeedOptions, captions: Captions | None) -> None:
-        columns = () if captions is None else captions.joined_columns
-        of_captions = [FieldToSet(f"{JOIN}{column}", "", column) for column in columns]
         try:
-            self._opened = OpenedJoin(JoinOptions.of(options), of_captions)
+            self._opened = OpenedJoin(options, captions)
         except TableError as error:
-            fixes = [*error.advice, *_similar(error, options)]
-            raise JoinError(redact("\n  ".join([str(error), *fixes]))) from error.__cause__
+            raise refused_table(error, options) from error.__cause__
         self.fields: JoinedFields = self._opened.fields
 
     def begin(self, urls: Sequence[Shard]) -> None:
@@ -59,30 +55,3 @@ def open_unchecked_join(
     join.begin(urls)
     join.fields.use = None
     return join.fields
-
-
-def _similar(error: TableError, options: FeedOptions) -> Iterator[str]:
-    """Yield the command with a table, or a column, of a similar name."""
-    if isinstance(error, NoTable) and error.near:
-        yield f"such as: {command(options, join=error.near)}"
-    if not isinstance(error, NoColumn):
-        return
-    near = error.near(error.column)
-    if not near or near == error.column:
-        return
-    if parse_on(options.join_on).column == error.column:
-        value = options.join_on.partition("=")[0]
-        yield f"such as: {command(options, join_on=f'{value}={near}')}"
-        return
-    changed: dict[str, str | tuple[str, ...]] = {}
-    captions = requested_captions(options)
-    if captions is not None and error.column in captions.joined_columns:
-        changed["caption"] = str(captions.with_column(error.column, near))
-    sets = []
-    for text in options.join_set:
-        target, _, column = text.partition("=")
-        sets.append(f"{target}={near if column == error.column else column}")
-    if sets != list(options.join_set):
-        changed["join_set"] = tuple(sets)
-    if changed:
-        yield f"such as: {command(options, **changed)}"

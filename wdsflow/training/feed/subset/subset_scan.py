@@ -82,7 +82,10 @@ def scan_kept(
     except (LedgerError, SourceError) as error:
         raise explained(error, options, data) from None
     scanned = scan_shards(
-        some, scan_options, progress=progress, how=[_KeptScan(shards[url], join) for url in some]
+        some,
+        scan_options,
+        progress=progress,
+        how=[_KeptScan(shards[url], None if join is None else join.of(url)) for url in some],
     )
     for shard in scanned:
         if shard.error == _LEDGER:

@@ -1,22 +1,19 @@
-"""Where captions are: text members and names in JSON, in the order of trial; and their tokens."""
+"""Where captions are: text members, names in JSON and columns of a table, in the order of trial."""
 
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard_names import alternatives
-from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.caption_text import JsonText
-from wdsflow.stages.select import given_weights, weighted_order
-from wdsflow.stages.tokenizer_contract import TokenizerContract
+
+from .base import Dropped, StageError
+from .caption_text import JsonText
+from .select import given_weights, weighted_order
 
 # Bytes of a text member: longer texts are not captions.
 LARGEST = 1 << 20
 # Before the column of a table that has captions.
 JOIN = "join:"
-Tokenizer: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -174,29 +171,3 @@ def captions_for(given: str | None, args: object, *, keep_empty: bool) -> Captio
         return Captions((stage,))
     names = alternatives(getattr(args, "text_key", None) or "txt")
     return Captions(tuple(name.lower() for name in names), keep_empty=keep_empty)
-
-
-def no_tokenizer(text: str) -> list[str]:
-    """Leave a caption as it is."""
-    return [text]
-
-
-class TokenizedCaptions:
-    """Tokenizes captions, in batches if the tokenizer returns the same for batches.
-
-    Calls are serialised: Hugging Face's fast tokenizers are not thread-safe, and pure Python ones
-    would gain nothing.
-    """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self._lock = threading.Lock()
-        self._contract = TokenizerContract(tokenizer)
-
-    def __reduce__(self) -> tuple[type["TokenizedCaptions"], tuple[Tokenizer]]:
-        return TokenizedCaptions, (self.tokenizer,)
-
-    def __call__(self, texts: Sequence[str]) -> list[Any]:
-        """Return a row for each text. Raises TokenizerError and CaptionFailure."""
-        with self._lock:
-            return self._contract(texts)

@@ -1,0 +1,70 @@
+"""What helps if a table and samples do not fit each other: other options of the join, which each command spells as it was typed."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from wdsflow.stages.caption_sources import Captions
+from wdsflow.table_files.errors import NoColumn, NoTable, TableError
+
+from .join_errors import JoinMismatch
+from .join_on import parse_on
+
+ChangedOptions = dict[str, str | tuple[str, ...]]
+"""Options of a join, by name, with their new values."""
+
+
+class JoinFix(NamedTuple):
+    """A join that may match. ``action``: what it does, such as "join on the url"."""
+
+    action: str
+    changed: ChangedOptions
+
+
+def mismatch_fixes(error: JoinMismatch, on: str) -> Iterator[JoinFix]:
+    """Yield the joins that may match. ``on``: what was joined on."""
+    if error.is_ambiguous:
+        yield JoinFix("give each of the samples the first row", {"join_ambiguous": "each"})
+    if error.other_column:
+        changed: ChangedOptions = {"join_on": f"json:{error.other_column}"}
+        yield JoinFix(f"join on the {error.other_column}", changed)
+    for column in error.others:
+        action = f"join on the column {column}, if it has these values"
+        yield JoinFix(action, {"join_on": _with_column(on, column)})
+
+
+def nearest_options(
+    error: TableError, on: str, sets: Sequence[str], captions: Captions | None = None
+) -> ChangedOptions:
+    """Return the join with the existing table, or column, of the most similar name; nothing if there is none.
+
+    Args:
+        error: why the table cannot be joined.
+        on: what was joined on.
+        sets: what was set.
+        captions: of samples; some may be columns of the table.
+    """
+    if isinstance(error, NoTable):
+        return {"join": error.near} if error.near else {}
+    if not isinstance(error, NoColumn):
+        return {}
+    near = error.near(error.column)
+    # A column that the table has twice is near to itself.
+    if near in ("", error.column):
+        return {}
+    if parse_on(on).column == error.column:
+        return {"join_on": _with_column(on, near)}
+    changed: ChangedOptions = {}
+    if captions is not None and error.column in captions.joined_columns:
+        changed["caption"] = str(captions.with_column(error.column, near))
+    new_sets = []
+    for text in sets:
+        target, _, column = text.partition("=")
+        new_sets.append(f"{target}={near if column == error.column else column}")
+    if new_sets != list(sets):
+        changed["join_set"] = tuple(new_sets)
+    return changed
+
+
+def _with_column(on: str, column: str) -> str:
+    """Return a join on the same value of samples, and another column."""
+    return f"{on.partition('=')[0]}={column}"
