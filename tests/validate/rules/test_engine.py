@@ -188,6 +188,23 @@ def test_shards_that_share_no_keys_are_not_called_alike(tmp_path: Path):
     assert codes(case, tmp_path, "W008") == []
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(0, 0, []), (0, 1, ["W008"]), (1, 0, ["W008"])]
+)
+def test_equal_keys_are_a_fault_unless_dots_have_cut_them_in_both_shards(
+    first: int, second: int, expected: list[str], tmp_path: Path
+):
+    """``photo 3.7 (x).jpg`` has the key ``photo 3``: W010 reports that."""
+    fields = {"jpg": jpeg(), "txt": b"a cat"}
+    cut = [(f"photo {n}.{n}7 (x).{name}", data) for n in range(30) for name, data in fields.items()]
+    whole = [(f"photo {n}.{name}", data) for n in range(30) for name, data in fields.items()]
+    tars = tar(cut), tar(whole)
+
+    case = Case({"0.tar": tars[first], "1.tar": tars[second]})
+
+    assert codes(case, tmp_path, "W008") == expected
+
+
 def test_a_whole_sample_at_the_border_is_not_mispaired(tmp_path: Path):
     same = {"0.tar": tar(pairs(30)), "1.tar": tar([*pairs(1, 29), *pairs(5, 100)])}
 
