@@ -113,11 +113,23 @@ def test_a_file_that_changes_ends_the_run_and_its_processes(table: str, tmp_path
     assert report.samples == ROWS * 38 // 40
 
 
-def test_ctrl_c_ends_the_processes_and_leaves_whole_shards_only(table: str, tmp_path: Path):
-    def interrupt(_: Watch) -> None:
-        raise KeyboardInterrupt
+class InterruptInAShard(Watch):
+    """Raises KeyboardInterrupt while a process surely has a shard under way; else after many shards."""
 
-    watch = Watch(interrupt)
+    def step(self, _: object) -> None:
+        self.done += 1
+        for process in self.running():
+            # It cannot end its shard meanwhile.
+            process.suspend()
+            if any(file.path.endswith(".tmp") for file in process.open_files()):
+                raise KeyboardInterrupt
+            process.resume()
+        if self.done == ROWS // OPTIONS["samples"] // 2:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_the_processes_and_leaves_whole_shards_only(table: str, tmp_path: Path):
+    watch = InterruptInAShard()
     with pytest.raises(KeyboardInterrupt):
         pack_shards(table, tmp_path / "out", begin=watch.begin, **OPTIONS)
     assert watch.running() == set()

@@ -73,6 +73,8 @@ def train(scenario):
     try:
         wdsflow(["train", *scenario["words"]])
     except SystemExit as end:
+        # Python would end now: a process group may wait there for ranks that have ended.
+        print("ends as Python does", flush=True)
         return int(end.code or 0)
 
 
