@@ -74,7 +74,8 @@ def train(scenario):
         wdsflow(["train", *scenario["words"]])
     except SystemExit as end:
         # Python would end now: a process group may wait there for ranks that have ended.
-        print("ends as Python does", flush=True)
+        sys.stdout.write("ends as Python does\n")
+        sys.stdout.flush()
         return int(end.code or 0)
 
 
