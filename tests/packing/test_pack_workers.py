@@ -147,11 +147,16 @@ def test_after_kill_9_no_run_begins_before_the_processes_have_ended(table: str, 
     two_cores = "import wdsflow.packing.pack_workers as w; w.usable_cores = lambda: 2"
     pack = f"import wdsflow; wdsflow.pack_shards({table!r}, {str(out)!r}, samples=20, jobs=2)"
     run = subprocess.Popen([sys.executable, "-c", f"{two_cores}; {pack}"])
+    writing = psutil.Process(run.pid)
     children: list[psutil.Process] = []
-    while len(children) < 2 or not list(out.glob("*.tar")):
-        assert run.poll() is None
-        children = psutil.Process(run.pid).children(recursive=True)
+    # It stands still while it is looked at: else it could end meanwhile. At most 4 shards wait to be
+    # noted as finished.
+    while len(children) < 2 or len(list(out.glob("*.tar"))) < 5:
+        writing.resume()
         time.sleep(0.01)
+        assert run.poll() is None
+        writing.suspend()
+        children = writing.children(recursive=True)
     for child in children:
         child.suspend()
     os.kill(run.pid, signal.SIGKILL)
