@@ -29,6 +29,11 @@ def test_healthy_shards_have_no_findings_for_any_reader(tmp_path: Path):
     assert codes(Case(varied, READERS), tmp_path) == []
 
 
+def test_no_shards_at_all_are_a_report_without_findings():
+    report = check([], readers=READERS)
+    assert (report.findings, report.nothing_read, report.evidence.samples) == ([], True, 0)
+
+
 @pytest.mark.parametrize("code", CASES)
 def test_a_fault_of_one_kind_is_told_by_few_rules(code: str, tmp_path: Path):
     found = set(codes(CASES[code], tmp_path)) - {"P301"}
