@@ -45,7 +45,9 @@ def test_the_models_of_a_score_have_its_settings(name):
     own = {field.name for field in fields(SCORES[name])}
     given = {setting: value for setting, value in OTHER_SETTINGS.items() if setting in own}
     found = {}
-    for model in make_score(name, **SETTINGS.get(name, {}), **given).models():
+    score = make_score(name, **SETTINGS.get(name, {}), **given)
+    assert isinstance(score, ModelScore)
+    for model in score.models():
         of_model = {field.name: getattr(model, field.name) for field in fields(model)}
         found |= {setting: of_model[setting] for setting in given if setting in of_model}
     assert found == given
