@@ -17,8 +17,6 @@ Result = TypeVar("Result")
 _WAIT = 0.05
 Settings = tuple[tuple[str, str], ...]
 _COMMON: Settings = (
-    # In notebooks and `python -c`, a bar would be shown.
-    ("enable_progress_bar", "false"),
     ("threads", "1"),
     # New in DuckDB 2.0, and 8 by default. A forked process inherits the database without its
     # threads: it would wait for them, or crash, when it forgets the database or ends.

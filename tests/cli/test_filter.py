@@ -392,11 +392,12 @@ def test_each_pass_has_a_bar_that_says_what_is_done(tmp_path):
     assert shown.index(b"measuring") < shown.index(b"writing")
 
 
-def test_a_bar_counts_samples_kept_ones_and_the_term_that_drops_most_and_a_shard_that_fails_adds_none(
+def test_a_bar_counts_samples_and_why_they_are_left_out_and_a_shard_that_fails_adds_none(
     tmp_path, monkeypatch
 ):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
     (tmp_path / "in" / "00002.tar").write_bytes(b"no tar")
+    write_tar(tmp_path / "in" / "00003.tar", [("a.txt", b"a cat")])
     terminal, other = os.openpty()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
@@ -418,4 +419,6 @@ def test_a_bar_counts_samples_kept_ones_and_the_term_that_drops_most_and_a_shard
     looking.join()
     os.close(terminal)
     last = shown.decode().rpartition("shards")[2]
-    assert re.search(r"8,000 samples/s,( [\d.]+ MiB,)? kept 4, -4 min_side > 150\r", last), last
+    assert re.search(
+        r"9,000 samples/s,( [\d.]+ MiB,)? kept 4, -4 min_side > 150, -1 no-image\r", last
+    ), last

@@ -61,6 +61,27 @@ def test_every_command_has_help_that_names_its_exit_status_or_its_argument(capsy
     assert "Exit status" in shown or "CODE" in shown
 
 
+# Seeds, and numbers whose limits depend on other options.
+ANY_NUMBER = {
+    *("inspect --seed", "pack --shuffle", "reshard --shuffle", "validate --seed"),
+    *("reshard --folds", "reshard --samples", "reshard --shards"),
+    *("train --k", "train --stall-after"),
+}
+
+
+def test_numbers_of_options_have_a_least():
+    group = command_line.wdsflow()
+    unlimited = set()
+    for name in COMMANDS:
+        command = group.get_command(click.Context(group), name)
+        for option in command.params:
+            kind = option.type
+            is_number = isinstance(kind, (click.types.IntParamType, click.types.FloatParamType))
+            if is_number and getattr(kind, "min", None) is None:
+                unlimited.add(f"{name} {option.opts[0]}")
+    assert unlimited == ANY_NUMBER
+
+
 @pytest.mark.parametrize("name", ["filter", "train", "validate"])
 def test_help_groups_all_options_and_begins_with_the_dozen_most_used(capsys, name):
     group = command_line.wdsflow()

@@ -11,6 +11,8 @@ from tests.filtering.shards import digests
 from tests.pictures import encoded, photo, smooth
 from tests.shards.archives import Entry, names, write_tar
 from wdsflow import Recipe, RunOptions, filter_shards, measure_shards
+from wdsflow.filtering.recipe.recipe import canonical_recipe
+from wdsflow.stages.scores.reference_lists import bytes_of_list
 
 # Processes that it starts import PyTorch.
 
@@ -204,6 +206,18 @@ def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
     )
     changed = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "hashes.npz")
     assert "3  dropped" not in changed.out
+
+
+def test_a_list_stands_for_a_term_with_the_distance_of_copies(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = {"settings": {"model": "ViT-B-32"}}
+    Path("hashes.npz").write_bytes(bytes_of_list("phash", np.zeros(1, np.uint64), {}))
+    Path("means.npz").write_bytes(bytes_of_list("embeddings", np.ones((1, 8)), model))
+    where = canonical_recipe(Recipe(near=("hashes.npz", "means.npz"))).where
+    assert where == (
+        'phash_distance(file="hashes.npz") > 4'
+        ' and embedding_distance(file="means.npz", model="ViT-B-32") > 0.07'
+    )
 
 
 @pytest.mark.deep

@@ -9,6 +9,7 @@ from wdsflow.models.fetching import connection_fault, fetching
 from wdsflow.models.loaded import ModelError
 from wdsflow.models.processes import ModelProcesses
 from wdsflow.stages.scores.model.clip.clip_similarity import ClipSimilarity
+from wdsflow.stages.scores.model.model import ModelSource
 from wdsflow.stages.scores.model.transformer.caption_perplexity import CaptionPerplexity
 
 needs_models = pytest.mark.skipif(
@@ -23,6 +24,13 @@ SCORES = {
     ),
     "transformers": (CaptionPerplexity(), "openai-community/gpt2", "model='./FOLDER'"),
 }
+
+
+def test_a_model_of_the_hub_is_fetched_and_one_in_a_folder_is_not(tmp_path):
+    (model,) = CaptionPerplexity(model="org/name@v1").models()
+    assert model.fetched() == ModelSource("org/name", "v1", "model='./FOLDER'")
+    (model,) = CaptionPerplexity(model=str(tmp_path)).models()
+    assert model.fetched() is None
 
 
 @pytest.mark.deep

@@ -44,6 +44,7 @@ def shard(path: Any, samples: int = 3) -> str:
         for number in range(samples)
         for field, data in (("png", PICTURE), ("txt", b"a"))
     ]
+    path.parent.mkdir(exist_ok=True)
     write_tar(path, members)
     return str(path)
 
@@ -157,6 +158,17 @@ def test_a_score_that_returns_none_for_a_hundred_samples_ends_the_run(tmp_path, 
     assert "failed for each of the first 100 samples" in str(raised.value)
     assert str(raised.value).count("TypeError") == 1
     assert said in str(raised.value)
+
+
+def test_a_comparison_may_refuse_fewer_than_a_hundred_samples(tmp_path):
+    recipe = Recipe(scores=('odd_dataset(gives="none")',))
+    measure_shards(shard(tmp_path / "0.tar", 99), tmp_path / "out", recipe, HERE)
+    assert [each["error"] for row in ledger(tmp_path / "out") for each in row["failed"]] == [
+        "raised-TypeError"
+    ] * 99
+    more = shard(tmp_path / "more" / "0.tar", 100)
+    with pytest.raises(BrokenRunError, match=r"odd_dataset\(.* first 100 samples.* sample 99 of"):
+        measure_shards(more, tmp_path / "others", recipe, HERE)
 
 
 def test_a_comparison_that_fails_is_told_by_its_score(tmp_path):

@@ -113,11 +113,23 @@ def test_a_file_that_changes_ends_the_run_and_its_processes(table: str, tmp_path
     assert report.samples == ROWS * 38 // 40
 
 
-def test_ctrl_c_ends_the_processes_and_leaves_whole_shards_only(table: str, tmp_path: Path):
-    def interrupt(_: Watch) -> None:
-        raise KeyboardInterrupt
+class InterruptInAShard(Watch):
+    """Raises KeyboardInterrupt while a process surely has a shard under way; else after many shards."""
 
-    watch = Watch(interrupt)
+    def step(self, _: object) -> None:
+        self.done += 1
+        for process in self.running():
+            # It cannot end its shard meanwhile.
+            process.suspend()
+            if any(file.path.endswith(".tmp") for file in process.open_files()):
+                raise KeyboardInterrupt
+            process.resume()
+        if self.done == ROWS // OPTIONS["samples"] // 2:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_the_processes_and_leaves_whole_shards_only(table: str, tmp_path: Path):
+    watch = InterruptInAShard()
     with pytest.raises(KeyboardInterrupt):
         pack_shards(table, tmp_path / "out", begin=watch.begin, **OPTIONS)
     assert watch.running() == set()
@@ -135,11 +147,16 @@ def test_after_kill_9_no_run_begins_before_the_processes_have_ended(table: str, 
     two_cores = "import wdsflow.packing.pack_workers as w; w.usable_cores = lambda: 2"
     pack = f"import wdsflow; wdsflow.pack_shards({table!r}, {str(out)!r}, samples=20, jobs=2)"
     run = subprocess.Popen([sys.executable, "-c", f"{two_cores}; {pack}"])
+    writing = psutil.Process(run.pid)
     children: list[psutil.Process] = []
-    while len(children) < 2 or not list(out.glob("*.tar")):
-        assert run.poll() is None
-        children = psutil.Process(run.pid).children(recursive=True)
+    # It stands still while it is looked at: else it could end meanwhile. At most 4 shards wait to be
+    # noted as finished.
+    while len(children) < 2 or len(list(out.glob("*.tar"))) < 5:
+        writing.resume()
         time.sleep(0.01)
+        assert run.poll() is None
+        writing.suspend()
+        children = writing.children(recursive=True)
     for child in children:
         child.suspend()
     os.kill(run.pid, signal.SIGKILL)

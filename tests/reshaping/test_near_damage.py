@@ -79,6 +79,18 @@ def test_where_a_header_is_gone_no_sample_is_written_that_may_lack_a_member(what
         assert len(good) >= len(tar.samples) - 2, case
 
 
+def test_a_gap_too_small_for_a_sample_held_a_member_of_one_of_its_neighbours():
+    """None of the others has this field, and the header tells neither its name nor its size."""
+    members = [(f"{number:04}.jpg", bytes(2000)) for number in range(10)]
+    members.insert(5, ("0004.txt", b"a cat"))
+    data = bytearray(tar_bytes(members))
+    at = data.index(b"0004.txt")
+    data[at : at + 2] = b"xy"
+    data[at + 124 : at + 136] = b"no number..."
+    samples = Samples(MemorySource(bytes(data)), contents=False)
+    assert [sample.key for sample in samples if sample.trouble] == ["0004", "0005"]
+
+
 def damaged_set(folder: Path, *, zeros: bool = False) -> Path:
     """Write three samples with a json and seven without; the header of 0002.json is damaged."""
     tar = Damaged(Random(1), [("txt", "jpg")])

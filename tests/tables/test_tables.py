@@ -120,16 +120,20 @@ def test_importing_the_room_imports_no_library():
     )
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_a_long_statement_draws_nothing_where_python_runs_no_file(tmp_path: Path):
     code = f"""
 from pathlib import Path
+from wdsflow.process_database import connection
 from wdsflow.tables import Tables
+draws = "SELECT current_setting('enable_progress_bar') AS draws"
 with Tables(Path({str(tmp_path)!r})) as tables:
-    tables.run("CREATE TABLE settings AS SELECT current_setting('enable_progress_bar') AS draws")
+    tables.run(f"CREATE TABLE settings AS {{draws}}")
     print(tables.one("SELECT draws FROM settings"))
+print(connection(()).execute(draws).fetchone())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "(False,)\n"
+    assert done.stdout == "(False,)\n(False,)\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others do not limit addresses")

@@ -73,6 +73,9 @@ def train(scenario):
     try:
         wdsflow(["train", *scenario["words"]])
     except SystemExit as end:
+        # Python would end now: a process group may wait there for ranks that have ended.
+        sys.stdout.write("ends as Python does\n")
+        sys.stdout.flush()
         return int(end.code or 0)
 
 

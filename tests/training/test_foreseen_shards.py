@@ -52,6 +52,13 @@ def test_a_balanced_order_foresees_what_its_batches_take(ranks):
     assert len(total) == 80
 
 
+def test_the_shards_of_a_single_stream_are_foreseen_in_its_order():
+    source = MixedSource(tuple((shard, 400) for shard in shards(60)))
+    rank = JobRank(0, 1)
+    order = BalancedOrder([source], job_rank=rank, batch_size=256, seed=1, most_streams=1)
+    assert order.opened_shards(0) == read_by(order, 0)
+
+
 def test_orders_of_openclip_foresee_what_their_workers_read():
     urls = shards(20)
     work = Workload(JobRank(1, 2), workers=2, batch_size=4, samples=800, seed=0)

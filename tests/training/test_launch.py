@@ -123,6 +123,7 @@ def test_a_run_that_would_starve_is_refused_before_it_starts_by_the_first_of_two
         .splitlines()[-1]
         .startswith("wdsflow: the first rank refuses")
     )
+    assert "ends as Python does" not in text
     assert not (folder / "logs" / "refused").exists()
 
 
@@ -131,6 +132,7 @@ def test_a_run_that_starves_all_the_same_ends_with_the_reason_and_no_traceback(s
     assert status == "1"
     assert "Traceback" not in text
     assert "no-caption" in text
+    assert "ends as Python does" in text
 
 
 def test_a_decoder_that_is_killed_ends_the_run_with_one_message(said):
@@ -139,7 +141,7 @@ def test_a_decoder_that_is_killed_ends_the_run_with_one_message(said):
     assert "Traceback" not in text
     [line] = [line for line in text.splitlines() if line.startswith("wdsflow: ")]
     assert re.match(r"wdsflow: rank 0: decoder \d \(process \d+\) was ended by SIGKILL, ", line)
-    assert "--resume latest" in text.splitlines()[-1]
+    assert "--resume latest" in text.splitlines()[-2]
 
 
 @pytest.mark.deep

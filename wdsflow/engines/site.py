@@ -82,14 +82,12 @@ class Site:
         """
         if not self.hold:
             return []
-        held = os.open(self.hold, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            import fcntl
+        import fcntl
 
+        held = os.open(self.hold, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        # Where no locks are, remaining workers are not detected.
+        with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_SH)
-        except (ImportError, OSError):
-            # No locks here: remaining workers are not detected.
-            pass
         return [held]
 
 

@@ -63,6 +63,23 @@ def test_pickles_are_never_opened(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        # Of Python 2, whose names pickle knows.
+        ("copy_reg", "unsafe"),
+        ("__builtin__", "unsafe"),
+        ("collections", "unsafe"),
+        # Of the program that wrote it, and not of this one.
+        ("__main__", "suspect"),
+        ("no_such_package.inside", "suspect"),
+    ],
+)
+def test_a_pickle_needs_the_modules_that_it_names(module, expected):
+    data = f"c{module}\nname\n.".encode()
+    assert decode_other("pickle", "pyd", data)[0] == expected
+
+
+@pytest.mark.parametrize(
     "array",
     [
         np.arange(12).reshape(3, 4),

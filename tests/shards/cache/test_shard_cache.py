@@ -23,6 +23,7 @@ from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.remote import RemoteSource
 
 SIZE = 1_500_000
+NOBODY = 65_534
 
 
 def contents(number: int, size: int = SIZE) -> bytes:
@@ -72,6 +73,25 @@ def test_a_shard_is_downloaded_once_and_then_read_from_its_file(tmp_path, server
     figures = cache.figures
     assert (figures.hits, figures.stored, figures.passed) == (1, 1, 0)
     assert (figures.saved, figures.downloaded, figures.size) == (SIZE, SIZE, SIZE)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_file_of_another_user_is_read(tmp_path, server, monkeypatch):
+    url, files, log = server
+    # From here no other user needs to pass the folders above.
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o755)
+    cache = ShardCache(Path("cache"), 10 * SIZE)
+    read(cache, shard(url, 0))
+    await_downloads(cache)
+    os.seteuid(NOBODY)
+    try:
+        with pytest.raises(PermissionError):
+            os.utime(files_in(Path(), "shard")[0])
+        assert read(cache, shard(url, 0)) == files["0.tar"]
+    finally:
+        os.seteuid(0)
+    assert log.sent("0.tar") == SIZE + 1
 
 
 def test_a_changed_object_is_downloaded_again(tmp_path, server):

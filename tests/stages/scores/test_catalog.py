@@ -1,9 +1,11 @@
 import pickle
 import re
+from dataclasses import fields
 
 import pytest
 
 from wdsflow.stages.scores import SCORES, DatasetScore, ScoreError, View, all_scores, make_score
+from wdsflow.stages.scores.model.model_score import ModelScore
 
 SETTINGS = {
     "flagged_words": {"words": "spam"},
@@ -15,6 +17,15 @@ SETTINGS = {
     "pos": {"model": __file__, "pretokenized": True},
     "entities": {"model": __file__, "pretokenized": True},
 }
+# Settings that scores pass on to their models, with values other than the usual ones.
+OTHER_SETTINGS = {
+    "precision": "fp16",
+    "max_tokens": 7,
+    "max_words": 9,
+    "canvas": 640,
+    "weights": __file__,
+    "overlong": "refuse",
+}
 ALL = {name: make_score(name, **SETTINGS.get(name, {})) for name in SCORES}
 
 
@@ -25,6 +36,21 @@ def test_a_score_is_a_value_that_travels(score):
     assert hash(again) == hash(score)
     assert again.identity() == score.identity()
     assert score.identity()["name"] == score.name
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, score in ALL.items() if isinstance(score, ModelScore)]
+)
+def test_the_models_of_a_score_have_its_settings(name):
+    own = {field.name for field in fields(SCORES[name])}
+    given = {setting: value for setting, value in OTHER_SETTINGS.items() if setting in own}
+    found = {}
+    score = make_score(name, **SETTINGS.get(name, {}), **given)
+    assert isinstance(score, ModelScore)
+    for model in score.models():
+        of_model = {field.name: getattr(model, field.name) for field in fields(model)}
+        found |= {setting: of_model[setting] for setting in given if setting in of_model}
+    assert found == given
 
 
 def test_settings_are_part_of_the_identity():

@@ -143,6 +143,7 @@ def test_a_shard_that_no_process_opens_is_named(tmp_path: Path) -> None:
         (np.zeros((5, 3, 8, 8)), 5),
         (np.zeros((5, 77)), 5),
         ((np.zeros((3, 8, 8)), "a caption"), 1),
+        ((7, "a caption"), 1),
         ((np.zeros((5, 3, 8, 8)), ["a caption"] * 5), 5),
         ([np.zeros((5, 3, 8, 8)), np.zeros((5, 77))], 5),
         ({"image": np.zeros((5, 3, 8, 8)), "meta": {"text": ["a caption"] * 5}}, 5),

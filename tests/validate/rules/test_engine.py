@@ -29,6 +29,11 @@ def test_healthy_shards_have_no_findings_for_any_reader(tmp_path: Path):
     assert codes(Case(varied, READERS), tmp_path) == []
 
 
+def test_no_shards_at_all_are_a_report_without_findings():
+    report = check([], readers=READERS)
+    assert (report.findings, report.nothing_read, report.evidence.samples) == ([], True, 0)
+
+
 @pytest.mark.parametrize("code", CASES)
 def test_a_fault_of_one_kind_is_told_by_few_rules(code: str, tmp_path: Path):
     found = set(codes(CASES[code], tmp_path)) - {"P301"}
@@ -186,6 +191,23 @@ def test_shards_that_share_no_keys_are_not_called_alike(tmp_path: Path):
     )
 
     assert codes(case, tmp_path, "W008") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(0, 0, []), (0, 1, ["W008"]), (1, 0, ["W008"])]
+)
+def test_equal_keys_are_a_fault_unless_dots_have_cut_them_in_both_shards(
+    first: int, second: int, expected: list[str], tmp_path: Path
+):
+    """``photo 3.7 (x).jpg`` has the key ``photo 3``: W010 reports that."""
+    fields = {"jpg": jpeg(), "txt": b"a cat"}
+    cut = [(f"photo {n}.{n}7 (x).{name}", data) for n in range(30) for name, data in fields.items()]
+    whole = [(f"photo {n}.{name}", data) for n in range(30) for name, data in fields.items()]
+    tars = tar(cut), tar(whole)
+
+    case = Case({"0.tar": tars[first], "1.tar": tars[second]})
+
+    assert codes(case, tmp_path, "W008") == expected
 
 
 def test_a_whole_sample_at_the_border_is_not_mispaired(tmp_path: Path):

@@ -36,7 +36,7 @@ def replace_by_stub(path: Path) -> None:
     stub = path.with_name(f"{path.name}.stub.wdsflow.tmp")
     with open(path, "rb") as file, open(stub, "wb") as stub_file:
         size = os.fstat(file.fileno()).st_size
-        stub_file.truncate(size)
+        # The last piece ends where the file does.
         for start in piece_offsets(size):
             piece = os.pread(file.fileno(), PIECE, start)
             os.pwrite(stub_file.fileno(), piece, start)
