@@ -1,5 +1,8 @@
 """Which shards orders foresee for a cache: those that a rank opens, in about this order; and what that is worth."""
 
+import random
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -134,3 +137,66 @@ def test_a_node_of_many_downloads_about_the_least_that_is_possible(
     recency = sum(downloads_by_recency(flat, room))
     assert best <= ours <= 1.02 * best + 1
     assert ours <= recency
+
+
+def newly_opened(orders_of: Callable[[int], list[BalancedOrder]], machines: int) -> int:
+    """Return how many shards all machines open that they did not open in the epoch before."""
+    count = 0
+    for machine in range(machines):
+        orders = orders_of(machine)
+        before, later = (
+            {shard for order in orders for shard in read_by(order, epoch)} for epoch in (3, 4)
+        )
+        count += len(later - before)
+    return count
+
+
+# At the border of two machines both take samples of a stream if shards differ in size, or in the last
+# steps; they are in other shards in each epoch.
+@pytest.mark.parametrize(
+    ("machines", "differing", "most"), [(2, 0, 0.01), (16, 0, 0.1), (2, 20, 0.1), (16, 20, 0.35)]
+)
+def test_a_balanced_order_leaves_shards_with_their_machine(machines, differing, most):
+    ranks = 8
+    draw = random.Random(1)
+    counted = [(shard, 200 + draw.randint(-differing, differing)) for shard in shards(336)]
+    source = MixedSource(tuple(counted))
+
+    def orders_of(machine: int) -> list[BalancedOrder]:
+        job_ranks = [JobRank(ranks * machine + rank, ranks * machines) for rank in range(ranks)]
+        return [
+            BalancedOrder([source], job_rank=job_rank, batch_size=64, seed=2)
+            for job_rank in job_ranks
+        ]
+
+    assert newly_opened(orders_of, machines) <= most * 336
+
+
+def test_openclip_gives_machines_other_shards_in_each_epoch():
+    machines, ranks = 8, 8
+
+    def orders_of(machine: int) -> list[Order]:
+        job_ranks = [JobRank(ranks * machine + rank, ranks * machines) for rank in range(ranks)]
+        works = [Workload(job_rank, 1, 4, samples=8000, seed=0) for job_rank in job_ranks]
+        return [OpenClipOrder(shards(1000), work) for work in works]
+
+    uses = node_uses(orders_of(0), 12)
+    flat = [shard for of_epoch in uses for shard in of_epoch]
+    downloaded = fewest_downloads(flat, room=len(uses[0]))
+    # docs/training.md has this number.
+    later = downloaded[2 * len(uses[0]) :]
+    assert sum(later) / len(later) == pytest.approx(0.6, abs=0.03)
+
+
+@pytest.mark.parametrize("count", [5, 47, 48, 130])
+def test_any_two_shards_of_a_balanced_order_may_be_read_at_the_same_time(count):
+    source = MixedSource(tuple((shard, 10) for shard in shards(count)))
+    order = BalancedOrder([source], job_rank=JobRank(0, 1), batch_size=1, seed=2)
+    first_half: dict[Shard, set[Shard]] = {shard: set() for shard in shards(count)}
+    for epoch in range(300):
+        streams = [list(order.shards_of(epoch, key)) for key in order.first_round(epoch)]
+        assert sorted(shard for stream in streams for shard in stream) == shards(count)
+        firsts = {stream[0] for stream in streams}
+        for shard in firsts:
+            first_half[shard] |= firsts
+    assert all(together == set(shards(count)) for together in first_half.values())

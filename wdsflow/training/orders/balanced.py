@@ -1,6 +1,7 @@
 """The balanced order: one order of all samples of an epoch for the whole job, of any number of ranks and sources."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from wdsflow.readers.open_clip.versions import Buffers
@@ -107,9 +108,9 @@ class BalancedOrder(Order):
         """
         rank, ranks = self.job_rank
         timed: dict[tuple[StreamKey, int], tuple[float, Shard]] = {}
-        for part in range(_PARTS):
-            start = self.length * part // _PARTS
-            stop = self.length * (part + 1) // _PARTS
+        step = self.batch_size * ranks
+        borders = [self.length * part // _PARTS // step * step for part in range(_PARTS)]
+        for part, (start, stop) in enumerate(pairwise([*borders, self.length])):
             size = stop - start
             runs = self.mixed.runs(epoch, start, stop)
             for run in part_of(runs, size * rank // ranks, size * (rank + 1) // ranks):

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,9 @@ from .order import StreamRun
 # A shard, and its number of usable samples.
 CountedShard = tuple[Shard, int]
 
+# Groups of neighbouring streams that keep their shards. More of them would suit more machines, but
+# streams of one group never have shards of another.
+_GROUPS = 16
 # The sum of all weights as whole numbers.
 _WEIGHTS = 1 << 26
 
@@ -45,10 +49,11 @@ class MixedSource:
 
 
 class DealtShards(NamedTuple):
-    """The shards of each stream in one pass over a source, and the length of each stream in samples."""
+    """The shards of each stream in one pass over a source, the length of each stream in samples, and the groups of streams."""
 
     streams: list[list[CountedShard]]
     lengths: Counts
+    groups: list[slice]
 
 
 class MixedStreams:
@@ -58,6 +63,10 @@ class MixedStreams:
     merged in proportion to their lengths, sources in proportion to their weights: see
     ``shares_of``. A source that is given more than once begins another round, with its shards in
     another order.
+
+    A group of neighbouring streams has the same shards in each round, dealt to its streams anew. The
+    ranks of a machine read streams that lie side by side: so a machine reads the same shards in each
+    epoch, which its cache may have. Any two shards can still be read at the same time.
     """
 
     def __init__(
@@ -160,8 +169,14 @@ class MixedStreams:
 
     def _shares_of_streams(self, source: int, epoch: int, round_: int, first: int) -> Counts:
         """Return how many of the first samples of a pass over a source come from each of its streams."""
-        lengths = self.dealt(source, epoch, round_).lengths
-        return lengths if first >= self._samples[source] else shares_of(lengths, first)
+        _, lengths, groups = self.dealt(source, epoch, round_)
+        if first >= self._samples[source]:
+            return lengths
+        # Groups of equal length get equal parts of a step: then no machine takes a few samples of each
+        # shard of its neighbour.
+        lengths_of_groups = np.array([lengths[group].sum() for group in groups], np.int64)
+        shares = zip(groups, shares_of(lengths_of_groups, first).tolist(), strict=True)
+        return np.concatenate([shares_of(lengths[group], share) for group, share in shares])
 
     def _deal(self, source: int, epoch: int, round_: int) -> DealtShards:
         """Deal the shards of a source to its streams.
@@ -172,11 +187,35 @@ class MixedStreams:
         """
         order = list(self.sources[source].shards)
         if self._shuffled:
-            random.Random(f"{self._seed} {source} {epoch} {round_}").shuffle(order)
+            # The same in all epochs.
+            random.Random(f"{self._seed} {source}").shuffle(order)
         count = min(self._most_streams, len(order))
-        streams = [order[number::count] for number in range(count)]
+        streams = _dealt(order, count)
+        groups = _groups(count)
+        if self._shuffled:
+            rng = random.Random(f"{self._seed} {source} {epoch} {round_}")
+            for group in groups:
+                shards = [shard for stream in streams[group] for shard in stream]
+                rng.shuffle(shards)
+                streams[group] = _dealt(shards, len(streams[group]))
         lengths = [sum(samples for _, samples in stream) for stream in streams]
-        return DealtShards(streams, np.array(lengths, np.int64))
+        return DealtShards(streams, np.array(lengths, np.int64), groups)
+
+
+def _groups(streams: int) -> list[slice]:
+    """Return the groups of so many streams.
+
+    >>> _groups(48)[:2], len(_groups(48))
+    ([slice(0, 3, None), slice(3, 6, None)], 16)
+    """
+    count = min(_GROUPS, streams)
+    borders = [streams * group // count for group in range(count + 1)]
+    return [slice(first, end) for first, end in pairwise(borders)]
+
+
+def _dealt(shards: Sequence[CountedShard], streams: int) -> list[list[CountedShard]]:
+    """Deal shards to streams in turn."""
+    return [list(shards[number::streams]) for number in range(streams)]
 
 
 def part_of(runs: Sequence[StreamRun], start: int, stop: int) -> Iterator[StreamRun]:
