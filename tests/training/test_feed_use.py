@@ -1,6 +1,7 @@
 """wdsflow.feed in the hands of users: wrong arguments, states of anything, feeds that are dropped, launchers."""
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from tests.servers import http_server
 from tests.training.shards import write_shards
 from wdsflow import FeedOptions, WeightedSource
 from wdsflow import feed as make
-from wdsflow.shards.shard import unsigned
+from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.training import ranks
+from wdsflow.training.feed.resume.shard_facts import counted_shards
 from wdsflow.training.feed_options import FeedError
 
 QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)
@@ -76,20 +78,40 @@ def test_a_state_of_other_shards_is_refused_in_a_line(tmp_path, shards):
     state = feed(shards).state_dict()
     with pytest.raises(
         ValueError,
-        match=r"feed: samples: 20 then, 21 now; source 0, samples: 20 then, 21 now; source 0, names",
+        match=r"feed: source 1, shards, 0000\.tar: '7 samples' then, '8 samples' now; samples: 20 then, 21 now\. Make the feed",
     ):
         feed(write_shards(tmp_path / "a", [8, 13])).load_state_dict(state)
     with pytest.raises(
         ValueError,
-        match=r"feed: source 0, names and counts: '\w+' then, '\w+' now\. Make the feed as it was then",
+        match=r"feed: source 1, shards, 0000\.tar: '7 samples' then, '13 samples' now; .* Make the feed as it was then",
     ):
         feed(write_shards(tmp_path / "b", [13, 7])).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"0001\.tar: '13 samples' then, None now"):
+        feed(write_shards(tmp_path / "c", [20])).load_state_dict(state)
     with pytest.raises(ValueError, match="is of another feed") as caught:
         feed(
             shards, seed=1, shuffle=2, fields=("x" * 500, "__key__"), map=len, drop_last=True
         ).load_state_dict(state)
     assert str(caught.value).endswith("and 1 more. Make the feed as it was then, or load no state")
     assert len(str(caught.value)) < 400
+
+
+def test_a_state_is_small_and_says_about_where_shards_differ():
+    many = [Shard.file(f"/data/{number:05d}.tar") for number in range(100_000)]
+    counts = [10] * len(many)
+    then = counted_shards(many, counts)
+    assert len(json.dumps(then)) < 6000
+    counts[50_000] = 9
+    counts[50_001] = 11
+    now = counted_shards(many, counts)
+    (where,) = (name for name in then if then[name] != now[name])
+    first, last = where.split(" to ")
+    assert first <= "50000.tar" < last
+    before, after = then[where].split(" ("), now[where].split(" (")
+    assert before[0] == after[0] == "15,620 samples"
+    assert before[1] != after[1]
+    same_names = [Shard.file(f"/{folder}/0.tar") for folder in "ab"]
+    assert counted_shards(same_names, [1, 2]) == {"0.tar": "1 samples", "0.tar (1)": "2 samples"}
 
 
 @pytest.mark.parametrize("smaller", [1, 3])

@@ -246,7 +246,7 @@ def test_a_run_resumes_only_with_the_same_table(tmp_path):
     again.close()
 
     other = feed(data, **{**given, "join": captions(tmp_path, 2, 9, "other {}")})
-    with pytest.raises(ValueError, match=r"source 0, join, table: '\w+' then, '\w+' now"):
+    with pytest.raises(ValueError, match=r"source 1, join, table: '\w+' then, '\w+' now"):
         other.load_state_dict(state)
     other.close()
 

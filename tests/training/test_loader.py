@@ -112,6 +112,20 @@ def test_a_state_of_other_data_is_refused_by_name(tmp_path):
         loader(write_shards(tmp_path / "b", [30, 30])).load_state_dict(state)
 
 
+@pytest.mark.parametrize("schedule", ["openclip", "balanced"])
+def test_a_state_of_shards_that_were_written_again_is_refused_by_their_name(tmp_path, schedule):
+    data = write_shards(tmp_path, [20, 20])
+    first = loader(data, **SCHEDULES[schedule])
+    next(iter(first))
+    state = first.state_dict()
+    first.close()
+    loader(data, **SCHEDULES[schedule]).load_state_dict(state)
+    write_shards(tmp_path, [24, 16])
+    unit = "samples" if schedule == "balanced" else "bytes"
+    with pytest.raises(ValueError, match=rf"shards, 0000\.tar: '[\d,]+ {unit}' then, '"):
+        loader(data, **SCHEDULES[schedule]).load_state_dict(state)
+
+
 def test_a_finished_epochs_state_begins_the_next_one(tmp_path):
     data = write_shards(tmp_path, [20, 20])
     first = loader(data)

@@ -7,8 +7,11 @@ from hashlib import blake2b
 from wdsflow.shards.shard import unsigned
 from wdsflow.text.secrets import redact
 from wdsflow.training.feed.recipe import FeedRecipe
+from wdsflow.training.feed.resume.shard_facts import counted_shards, sized_shards
 from wdsflow.training.feed.subset.subset import Subset
 from wdsflow.training.orders.balanced import BalancedOrder
+from wdsflow.training.orders.openclip import WorkerOrder
+from wdsflow.training.orders.order import Order
 
 
 def feed_identity(
@@ -34,7 +37,7 @@ def feed_identity(
         "where": subset.where if subset else None,
         "kept samples": subset.digest if subset else None,
         "join": join.identity() if join else None,
-        "shards": order.shards,
+        "shards": _shard_facts(order),
         "seed": recipe.seed,
         "caption": str(columns.captions),
         "image": ";".join(columns.image),
@@ -53,6 +56,14 @@ def feed_identity(
         "ranks": recipe.job_rank.world_size,
         "upsampling factors": args.train_data_upsampling_factors if recipe.trains else None,
     }
+
+
+def _shard_facts(order: Order) -> dict[str, str]:
+    if isinstance(order, BalancedOrder):
+        [source] = order.mixed.sources
+        return counted_shards(*zip(*source.shards, strict=True))
+    assert isinstance(order, WorkerOrder)
+    return sized_shards(order.urls)
 
 
 def _digest(data: str | Sequence[str]) -> str:

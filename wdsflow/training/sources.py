@@ -4,12 +4,10 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from logging import WARNING
 from math import inf
 from typing import Any, Literal
 
-from wdsflow.shards.shard import Shard
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -20,6 +18,7 @@ from .feed.catalog.shard_lists import shard_list_of_ranks
 from .feed.join.check_join import count_joined
 from .feed.join.open_join import open_join
 from .feed.recipe import FeedSource
+from .feed.resume.shard_facts import counted_shards
 from .feed.subset.subset import Subset
 from .feed_options import FeedError, FeedOptions
 from .orders.balanced import BalancedOrder
@@ -146,9 +145,7 @@ def open_source(
     if not sum(counts):
         raise nothing_usable(catalog, urls, job_rank, options)
     identity: dict[str, object] = {
-        "shards": len(urls),
-        "samples": sum(counts),
-        "names and counts": _digest(urls, counts),
+        "shards": counted_shards(urls, counts),
         "weight": float(source.weight),
         "end": source.end,
         "fields": "map" if source.map else list(options.fields),
@@ -205,14 +202,6 @@ def _patterns(shards: Shards) -> list[str]:
     if not any(patterns):
         raise FeedError("shards is empty: name at least one pattern")
     return patterns
-
-
-def _digest(urls: Sequence[Shard], counts: Sequence[int]) -> str:
-    """Return a digest of the names of shards, without their folders, and of their numbers of samples."""
-    digest = blake2b(digest_size=8)
-    for url, count in zip(urls, counts, strict=True):
-        digest.update(f"{os.path.basename(url)} {count}\n".encode(errors="surrogatepass"))
-    return digest.hexdigest()
 
 
 def check_together(opened: Sequence[OpenedSource]) -> None:

@@ -251,14 +251,13 @@ def _loader(
         "seed": order.seed,
         "shuffle": shuffle,
         "streams": order.most_streams,
-        "samples": order.length,
         "last": order.last,
     }
-    return Loader(
-        recipe,
-        0,
-        identity | {f"source {number}": source.identity for number, source in enumerate(opened)},
-    )
+    for number, source in enumerate(opened, start=1):
+        identity[f"source {number}"] = source.identity
+    # It differs with the sources, which say more.
+    identity["samples"] = order.length
+    return Loader(recipe, 0, identity)
 
 
 def _checked(options: FeedOptions) -> FeedOptions:

@@ -43,7 +43,9 @@ class Workload:
 
 
 class WorkerOrder(Order):
-    """A batch of each worker in turn."""
+    """A batch of each worker in turn. ``urls``: the shards, as they were given."""
+
+    urls: list[Shard]
 
     def steps(self, epoch: int, position: EpochPosition) -> Iterator[OrderStep]:
         """Yield a full batch of each stream in turn, without end."""
@@ -79,7 +81,7 @@ class EvaluationOrder(WorkerOrder):
     def __init__(
         self, urls: Sequence[Shard], *, workers: int, batch_size: int, samples: int
     ) -> None:
-        self._urls = list(urls)
+        self.urls = list(urls)
         self.shards = len(urls)
         self.streams = max(1, workers)
         self.batch_size = batch_size
@@ -88,14 +90,14 @@ class EvaluationOrder(WorkerOrder):
 
     def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
         """Yield the stream's shards; the same in each epoch."""
-        yield from self._urls[stream.number :: self.streams]
+        yield from self.urls[stream.number :: self.streams]
 
 
 class _TrainingOrder(WorkerOrder):
     """An epoch of OpenCLIP's training: enough full batches for all samples, rounded up twice."""
 
     def __init__(self, urls: Sequence[Shard], work: Workload) -> None:
-        self._urls = list(urls)
+        self.urls = list(urls)
         self._work = work
         self.shards = len(urls)
         self.streams = max(1, work.workers)
@@ -138,7 +140,7 @@ class OpenClipOrder(_TrainingOrder):
         """Return the stream's shards; the same in each round of an epoch."""
         work = self._work
         seed = work.seed + epoch if work.seed >= 0 else self.worker_seed(epoch, stream)
-        shuffled = epoch_order(self._urls, seed, work.buffers)
+        shuffled = epoch_order(self.urls, seed, work.buffers)
         return worker_share(
             shuffled, work.job_rank.rank, work.job_rank.world_size, stream.number, self.streams
         )
@@ -161,7 +163,7 @@ class ResampledOrder(_TrainingOrder):
 
     def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
         """Return shards without end."""
-        return resampled(self._urls, self._weights, self.worker_seed(epoch, stream))
+        return resampled(self.urls, self._weights, self.worker_seed(epoch, stream))
 
     def opened_shards(self, epoch: int) -> list[Shard]:
         """Return the first shards of all streams in turn: as many as there are, as if an epoch were one pass."""

@@ -99,7 +99,7 @@ class FeedPosition:
         # The command of a run has its own advice.
         advice = "" if self._options.argv else ". Make the feed as it was then, or load no state"
         try:
-            check_state(state, self._identity, advice)
+            check_state(state, self._identity, advice, global_order=self._order.global_order)
         except OtherSamples as error:
             error.fixes = resume_fixes(self._options, error)
             raise

@@ -64,13 +64,16 @@ class OtherSubset(OtherSamples):
         self.ledger, self.where, self.again = ledger, where, again
 
 
-def check_state(state: object, identity: Mapping[str, Any], advice: str = "") -> None:
+def check_state(
+    state: object, identity: Mapping[str, Any], advice: str = "", *, global_order: bool = False
+) -> None:
     """Raise ValueError if a value is no state, or is of another feed; OtherSamples if that read other samples.
 
     Args:
         state: what was given as a state.
         identity: of the feed that is to continue.
         advice: what follows the differences.
+        global_order: there is one order of samples for all ranks.
     """
     if not isinstance(state, Mapping):
         raise _no_state(state)
@@ -82,8 +85,7 @@ def check_state(state: object, identity: Mapping[str, Any], advice: str = "") ->
             f"the state has version {state['version']}; this wdsflow reads version {VERSION}{advice}"
         )
     _check_identity(other, identity, advice)
-    balanced = identity.get("schedule") == "balanced"
-    numbers = ("epoch", "samples", "stream_bytes") if balanced else ("epoch", "batch")
+    numbers = ("epoch", "samples", "stream_bytes") if global_order else ("epoch", "batch")
     if not all(_is_count(state.get(name)) for name in numbers):
         raise _no_state(state)
     if state.get("samples", 0) > identity.get("samples", 0):
@@ -109,6 +111,8 @@ def _check_identity(then: Mapping[str, Any], now: Mapping[str, Any], advice: str
         raise OtherSubset(text, *other_choice, again=choice_differs)
     if "join" in differing:
         raise OtherJoin(text, joined=then.get("join") is not None)
+    if "shards" in differing:
+        raise OtherSamples(f"{text}{advice}")
     raise ValueError(f"{text}{advice}")
 
 
@@ -141,8 +145,10 @@ def _no_state(state: object) -> ValueError:
 def _differences(
     before: Mapping[str, Any], after: Mapping[str, Any], of: str = ""
 ) -> Iterator[str]:
-    for name, now in after.items():
-        then = before.get(name)
+    # A part that only the state has is of a later version; a shard that only the state has is gone.
+    names = dict.fromkeys([*after, *before]) if of else after
+    for name in names:
+        then, now = before.get(name), after.get(name)
         if isinstance(now, Mapping) and isinstance(then, Mapping):
             yield from _differences(then, now, f"{of}{name}, ")
         elif then != now:
