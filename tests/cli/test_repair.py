@@ -82,6 +82,17 @@ def test_auto_without_captions_in_json_is_wrong_use_and_writes_nothing(tmp_path:
     assert not (tmp_path / "new").exists()
 
 
+def test_a_member_of_json_that_no_sample_has_is_refused_though_there_are_txt(
+    tmp_path: Path, capsys
+):
+    members = [("a.jpg", b"x"), ("a.txt", b"a cat"), ("a.json", b'{"caption": "a red cat"}')]
+    write_tar(tmp_path / "0.tar", members)
+    out = str(tmp_path / "new")
+    assert run(str(tmp_path / "0.tar"), "-o", out, "--caption", "json:captoin") == 2
+    assert "json:captoin" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_dry_run_shows_the_same_and_writes_nothing(tmp_path: Path, capsys):
     assert run(shards.with_txt(tmp_path), "-o", str(tmp_path / "new"), "--dry-run") == 0
     shown = capsys.readouterr().out

@@ -23,6 +23,16 @@ def reshard(folder: Path, *words: str) -> Done:
     return run(["reshard", "s", *out, *words], folder)
 
 
+def test_other_options_than_those_of_the_shards_are_named_as_they_were(here: Path):
+    assert reshard(here, "--samples", "4").status == 0
+    refused = reshard(here, "--samples", "4", "--shuffle", "3", "--divisible-by", "2x2")
+    assert refused.status == 2
+    assert (
+        "with other options: --divisible-by was not given, now it is 2x2;"
+        " --shuffle was not given, now it is 3\n"
+    ) in refused.errors
+
+
 @pytest.mark.deep
 def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
     done = reshard(here, "--divisible-by", "2x4", "--shuffle", "1", "--split", "train=0.5,val=0.3")

@@ -58,6 +58,15 @@ def test_a_plan_is_explained_so(number):
     )
 
 
+def test_a_single_sample_is_a_pilot_too():
+    expression = parse("width > 3 and height > 30", SCORES)
+    samples = SampleTable([Row(0, "0", 0, 512)])
+    for call in expression.scores:
+        samples.columns[call] = {0: 20}
+    pilot = pilot_of(expression, samples, {})
+    assert [pilot.reaching([term]) for term in expression.terms] == [1, 0]
+
+
 def test_the_query_tells_scores_apart_that_differ_in_case_only(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trees = [b'{"n": 1, "N": 9}', b'{"n": 9, "N": 1}', b'{"n": 9, "N": 9}']

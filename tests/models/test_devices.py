@@ -86,6 +86,15 @@ def test_the_faster_of_two_processes_gets_more_windows(tmp_path, monkeypatch):
         remove_scratch(folder)
 
 
+def test_a_process_that_is_starting_has_nothing_to_do_and_one_that_is_gone_gets_nothing(tmp_path):
+    address = tmp_path / "0"
+    assert load_of(str(address)) == float("inf")
+    address.touch()
+    assert load_of(str(address)) == 0
+    ended_mark(str(address)).touch()
+    assert load_of(str(address)) == float("inf")
+
+
 def test_pictures_in_one_piece_of_memory_are_not_copied():
     whole = np.arange(4 * 3 * 5 * 7, dtype=np.uint8).reshape(4, 3, 5, 7)
     one = joined(list(whole))

@@ -171,6 +171,14 @@ def test_a_comparison_may_refuse_fewer_than_a_hundred_samples(tmp_path):
         measure_shards(more, tmp_path / "others", recipe, HERE)
 
 
+def test_a_score_of_a_model_that_a_ledger_lacks_is_computed(tmp_path):
+    source, scored = shard(tmp_path / "0.tar"), tmp_path / "scored"
+    measure_shards(source, scored, Recipe(scores=("bytes",)), HERE)
+    recipe = Recipe(where='bytes > 0 and odd_batch(gives="int") == 3')
+    report = filter_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    assert report.total("kept") == 3
+
+
 def test_a_comparison_that_fails_is_told_by_its_score(tmp_path):
     recipe = Recipe(scores=('odd_dataset(gives="raise")',))
     with pytest.raises(

@@ -166,6 +166,9 @@ def test_several_names_become_one_and_a_field_that_is_there_stays(tmp_path: Path
     got, applied = repaired(tmp_path, entries, rename={"jfif": "jpg", "bmp": "jpg"})
     assert [name for name, _ in got] == ["1.jpg", "1.txt", "2.jpg", "2.txt", "3.jpg", "3.bmp"]
     assert applied == {"--rename jfif=jpg": 2, "--rename bmp=jpg": 1}
+    plan = RepairOptions(rename={"jfif": "jpg", "bmp": "jpg"}).steps()
+    report = repair_shards(str(tmp_path / "0.tar"), tmp_path / "again", plan=plan)
+    assert report.merged("missed") == {"bmp not renamed: jpg already exists": 1}
 
 
 @pytest.mark.parametrize(

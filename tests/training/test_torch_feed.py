@@ -28,6 +28,7 @@ from wdsflow import feed as make
 from wdsflow.training import StallError
 from wdsflow.training.feed.headspace import Headspace
 from wdsflow.training.feed_options import FeedError, SampleError, ShardsError, SubsetError
+from wdsflow.training.orders.balanced import STREAMS
 from wdsflow.training.orders.merged import shares_of
 
 TRANSFORM = open_clip.image_transform(32, is_train=True)
@@ -95,6 +96,15 @@ def test_each_sample_is_given_once_however_often_other_ranks_continue(tmp_path, 
             (url[-8:], key) for keys, urls in whole for url, key in zip(urls, keys, strict=True)
         ]
         assert Counter(samples) == Counter(expected)
+
+
+def test_an_eighth_of_its_memory_is_for_raw_content_that_is_shuffled(tmp_path):
+    write_tar(tmp_path / "0.tar", [(f"{number}.jpg", b"x") for number in range(8)])
+    for size in (1 << 30, 4 << 30):
+        options = FeedOptions(status_every=0.0, decode_in="threads", decoders=2, memory=size)
+        fed = feed(str(tmp_path / "0.tar"), fields=("__key__",), options=options)
+        assert fed.state_dict()["stream_bytes"] == size // 8 // STREAMS
+        fed.close()
 
 
 def test_fewer_samples_than_ranks_are_given_once_and_all_ranks_end_the_epoch(tmp_path):

@@ -205,7 +205,6 @@ class ShardEvidence:
     # Hash -> Misra-Gries lower bound ("full").
     frequent_images: dict[int, int] = field(default_factory=dict)
     bytes_read: int = 0
-    seconds: float = 0.0
     # Of a preview of a repair: members or samples, by the fix of their structure.
     fixed: Counter[str] = field(default_factory=Counter)
     # As Arrow unpacks it by its name (Ray Data); None: as all others read it.

@@ -1,6 +1,5 @@
 """One pass over one shard: from its bytes to its evidence."""
 
-import time
 from collections.abc import Callable
 
 from wdsflow.shards.shard import Shard
@@ -32,7 +31,6 @@ def scan_shard(
         view: returns the part of the shard to look at; None for all.
     """
     options = options or ScanOptions()
-    start = time.perf_counter()
     shard = ShardEvidence(url)
     try:
         with open_source(url, allow_pipe=options.allow_pipe) as source:
@@ -43,7 +41,6 @@ def scan_shard(
             shard.by_arrow = _by_arrow(shard, options, collector)
     except SourceError as error:
         shard.fail(error.kind, error.detail, fix=error.fix)
-    shard.seconds = time.perf_counter() - start
     return shard
 
 

@@ -13,12 +13,14 @@ from tests.pictures import encoded, photo, smooth
 from tests.stages.scores.fields import made
 from wdsflow.stages.scores import View
 from wdsflow.stages.scores.model.clip.clip_tokens import clip_item
+from wdsflow.stages.scores.model.clip.hf_tokens import hf_tokens
 from wdsflow.stages.scores.model.pictures.geometry import Geometry
 from wdsflow.stages.scores.model.pictures.prepare import Prepare
 
 pytest.importorskip("open_clip", reason="OpenCLIP is not installed")
 pytest.importorskip("transformers", minversion="5", reason="transformers is not installed")
 
+import open_clip
 import torch
 from safetensors.torch import load_file
 from support.bench.hf_clip import write_hf_clip
@@ -109,6 +111,13 @@ def test_with_transformers_processor_it_is_the_same_for_every_caption(folders):
         expected = by_transformers(theirs, Image.open(io.BytesIO(data)), caption)
         assert similarity(caption, processor="hf") == pytest.approx(expected, abs=2e-5), caption
         assert (abs(similarity(caption) - expected) > 1e-3) == (caption in REPAIRED), caption
+
+
+def test_without_repairs_both_tokenizers_give_the_same_tokens():
+    words = open_clip.get_tokenizer("ViT-B-32")
+    for caption in ("a red cat", "Two DOGS, on a very blue photo!"):
+        expected = [token for token in words(caption)[0].tolist() if token]
+        assert hf_tokens(caption, 77) == expected
 
 
 def test_labels_and_captions_are_tokenised_alike(folders):

@@ -73,6 +73,12 @@ def ends_early(urls):
     return samples_of(urls).to_tuple("jpg").slice(15)
 
 
+def ends_among_shards(urls):
+    return wds.DataPipeline(
+        wds.SimpleShardList(urls), wds.slice(2), wds.tarfile_to_samples(), wds.to_tuple("jpg")
+    )
+
+
 def has_an_epoch(urls):
     return samples_of(urls).to_tuple("jpg").with_epoch(25)
 

@@ -50,6 +50,7 @@ EXPECTED = {
     "repeats_twice": Expected("trains", "itself", 80, 80, 80, "samples came more than once: 40 of 80 had come before; it repeats", 40),
     "repeats_without_end": Expected("trains", "passes", 120, 120, 120, "samples came more than once: 80 of 120", 80),
     "ends_early": Expected("loses", "itself", 15, 40, 15, "25 of 40 samples: the pipeline ends after 15 samples (2 of 4 shards): stage islice(15)", shards=2),
+    "ends_among_shards": Expected("loses", "itself", 20, 40, 20, "20 of 40 samples: the pipeline ends after 20 samples (2 of 4 shards): stage islice(2)", shards=2),
     "has_an_epoch": Expected("loses", "itself", 25, 40, 25, "15 of 40 samples: the pipeline ends after 25 samples (3 of 4 shards), such as by with_epoch", shards=3),
     "hangs": Expected("stalls", "hang", 12, 13, 13, "stage map(sleeps) hangs: no step for", shards=2, key="000012"),
     "hangs_in_c": Expected("stalls", "hang", 5, 5, None, "observed_pipelines.py:8", 0, 1),
@@ -72,7 +73,7 @@ EXPECTED = {
     "whole": Expected("trains", "itself", 40, 40, 40),
     "streaming": Expected("loses", "itself", 36, 40, None, "the first: sample 000009 of 0.tar", key="000009"),
 }  # fmt: skip
-QUICK = ("raises", "hangs", "web_loader")
+QUICK = ("raises", "hangs", "ends_among_shards", "web_loader")
 
 
 # It ends a pipeline that repeats after a pass without output.

@@ -160,7 +160,6 @@ EXTRA = {
 }
 LEFT_OUT = {
     "url",
-    "seconds",
     "columns",
     "key_sketch",
     "junk_sketch",

@@ -37,10 +37,8 @@ def refuse_misplaced(
 
     flags = known_flags() - takes_value.keys()
     candidates = [*flags, *takes_value]
-    intended = {
-        name: name if name in flags else nearest_flag(name, candidates, _SURE)
-        for name in foreign_names
-    }
+    # The nearest to a flag is itself.
+    intended = {name: nearest_flag(name, candidates, _SURE) for name in foreign_names}
     words = _sort_words(args, takes_value, intended, flags)
     if not words.after_dashes:
         return
