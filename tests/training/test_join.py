@@ -11,6 +11,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -256,6 +257,7 @@ def test_a_resume_of_a_run_names_the_table():
     options = FeedOptions(
         join="t.csv", join_set=("txt=caption",), argv=("--resume", "latest", "--name", "run")
     )
+    ambiguous = replace(options, join_ambiguous="first", join_drop_unmatched=True)
     now = {"schedule": "openclip", "join": table}
     with pytest.raises(OtherJoin, match="join, table: 'b' then, 'a' now") as other:
         check_state({"version": 1, "identity": {**now, "join": {**table, "table": "b"}}}, now)
@@ -264,10 +266,11 @@ def test_a_resume_of_a_run_names_the_table():
     assert fixes == [f"to begin a new run with these samples: {new}"]
     with pytest.raises(OtherJoin) as without:
         check_state({"version": 1, "identity": {"schedule": "openclip"}}, now)
-    assert resume_fixes(options, without.value)[0] == (
-        "to resume without the table, as that run read its samples: "
-        "wdsflow train -- --resume latest --name run"
-    )
+    for joined in (options, ambiguous):
+        assert resume_fixes(joined, without.value)[0] == (
+            "to resume without the table, as that run read its samples: "
+            "wdsflow train -- --resume latest --name run"
+        )
 
 
 def test_a_join_that_does_not_match_is_refused_before_training(tmp_path):

@@ -11,7 +11,7 @@ from wdsflow.filtering.deciding.plan import plan_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.joining.join_options import JoinOptions
-from wdsflow.records.run_folder import Layout
+from wdsflow.records.run_folder import Layout, recorded_run
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import local_folder
@@ -59,12 +59,7 @@ class FilterRequest:
                 "the nodes of a cluster need the index of the table: name a folder for it that all of them see (--join-cache)"
             )
         join = open_join(self.join, urls)
-        if not (options.restart or options.dry_run):
-            # Before all shards are listed, and before anything is said of a run that is refused.
-            record = RunRecord(self.layout(), self.kind)
-            record.read()
-            if record.options is not None and record.options.get("kind") == self.kind:
-                record.refuse_other_join(join)
+        self._refuse_other_join(join)
         if join is not None:
             begin = None
             if options.begin is not None:
@@ -72,6 +67,15 @@ class FilterRequest:
             line = check_join(join, urls, allow_pipe=options.allow_pipe, begin=begin)
             say_all(options, filter(None, [line]))
         return join
+
+    def _refuse_other_join(self, join: JoinedSamples | None) -> None:
+        """Raise Differs before all shards are listed, and before anything is said of a run that is refused."""
+        layout = self.layout()
+        is_same_kind = recorded_run(layout.run_file).get("kind") == self.kind
+        if is_same_kind and not (self.options.restart or self.options.dry_run):
+            record = RunRecord(layout, self.kind)
+            record.read()
+            record.refuse_other_join(join)
 
     def embeddings(self, recipe: Recipe, layout: Layout, names: list[str]) -> Reuse | None:
         """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored.

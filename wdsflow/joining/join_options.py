@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from wdsflow.text.options import OTHER, SAMPLES, option
 
@@ -84,6 +84,11 @@ class JoinOptions:
             if value != item.default:
                 changed[item.name] = value
         return changed
+
+
+def no_join() -> dict[str, Any]:
+    """Return the options of a join, by name, without one."""
+    return {item.name: item.default for item in fields(JoinOptions)}
 
 
 def join_names() -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from wdsflow.joining.join_options import no_join
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import command
 from wdsflow.validate.advice.training_flags import with_flags
@@ -17,7 +18,7 @@ def resume_fixes(options: FeedOptions, other: OtherSamples) -> list[str]:
         return []
     fixes = []
     if isinstance(other, OtherJoin) and not other.joined:
-        same = command(options, join=None, join_on="key", join_set=())
+        same = command(options, **no_join())
         fixes.append(f"to resume without the table, as that run read its samples: {same}")
     if isinstance(other, OtherSubset) and other.again:
         same = command(options, ledger=other.ledger, where=other.where)
