@@ -492,7 +492,8 @@ def test_a_large_table_is_sorted_in_parts(tmp_path, monkeypatch, long):
         given = (locate_table(table), "t.parquet", parse_on("key"), ("caption",))
         index = row_index(*given, cache)
         assert (index.rows, index.entries, index.repeated) == (6000, 5880, 120)
-        digests.append((index.digest, bytes(index._hashes), bytes(index._offsets)))
+        files = [(index.folder / name).read_bytes() for name in ("hashes", "blocks", "offsets")]
+        digests.append((index.digest, files))
         assert [path.name for path in (cache / "wdsflow-joins").iterdir()] == [index.folder.name]
     assert digests[0] == digests[1]
     assert index.values(index.find("n9")) == [("text", texts[9].encode())]
@@ -531,7 +532,7 @@ def test_an_index_is_repaired_and_nothing_else_in_its_folder_is_removed(tmp_path
     def index():
         return row_index(locate_table(table), "t", parse_on("key"), ("caption",), folder)
 
-    for name in ("hashes", "offsets", "records", "index.json"):
+    for name in ("hashes", "blocks", "offsets", "records", "index.json"):
         (index().folder / name).unlink()
         damaged = index()
         assert damaged.values(damaged.find("0000001")) == [("text", b"new 0000001")]
@@ -856,17 +857,17 @@ def test_the_memory_of_a_rank_does_not_grow_with_the_table(tmp_path):
 import re, sys
 from wdsflow.joining.row_index import RowIndex
 
-def anonymous():
+def resident():
     text = open("/proc/self/smaps_rollup").read()
-    return int(re.search(r"Anonymous: +([0-9]+) kB", text)[1])
+    return int(re.search(r"Rss: +([0-9]+) kB", text)[1])
 
 from pathlib import Path
 index = RowIndex(Path(sys.argv[1]))
-before = anonymous()
+before = resident()
 for number in range(0, 600_000, 3):
     entry = index.find(f"{number:09d}")
     assert index.values(entry)[0][1].startswith(b"a caption of sample %09d" % number)
-print(anonymous() - before)
+print(resident() - before)
 """
     words = [sys.executable, "-c", script, str(index.folder)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -21,7 +21,7 @@ from .table_files import TableFiles
 from .write_row_index import write_row_index
 
 # Of the files of an index.
-_VERSION = 2
+_VERSION = 3
 _LOCK = ".lock"
 # In the cache folder, which may hold files of the user: nothing is removed outside of it.
 _FOLDER = "wdsflow-joins"

@@ -1,31 +1,38 @@
 """An index of the rows of a table on disk: rows by their value to join on, in any process, in little memory.
 
-A folder with three files, in the order of a 64-bit hash of the values to join on:
+A folder with four files, in the order of a 64-bit hash of the values to join on:
 
 * ``hashes``: the hash of each value, 8 bytes;
-* ``offsets``: where its record begins, 8 bytes; one more at the end;
+* ``blocks``: every 512th of these hashes, which a process holds in memory: 2 MB for 100 million values;
+* ``offsets``: where the record of each value begins, 8 bytes; one more at the end;
 * ``records``: the value itself, whether several rows have it, and the values of the first of these rows:
   those that samples get, and those that are compared.
 
-``index.json`` has the counts, and a digest of all records. Processes map the files into memory: the
-pages that they read are shared, and the system drops them when it needs memory.
+``index.json`` has the counts, and a digest of all records. To find a row takes three reads of a few
+KB. The system keeps what was read in its page cache, which all processes share.
 """
 
 import errno
 import json
-import mmap
 import os
+import sys
+from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import md5
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
+from wdsflow.shards.source.base import read_fully
+
 from .table_values import KINDS, StoredValue
 
 FILE = "index.json"
-HASHES, OFFSETS, RECORDS = "hashes", "offsets", "records"
+HASHES, BLOCKS, OFFSETS, RECORDS = "hashes", "blocks", "offsets", "records"
+# Hashes of a block.
+BLOCK = 512
 # Bytes of the value to join on, and whether several rows have it.
 HEAD = Struct("<IB")
 # Of each value: its kind, and its bytes; -1 for null.
@@ -33,6 +40,8 @@ CELL = "Bq"
 # In place of a row: no row has the value; one has it, but other rows or samples have it as well, so
 # that the sample does not get it.
 NO_ROW, WITHHELD = -1, -3
+# Where a record begins and ends, as the system orders bytes.
+_RANGE = Struct("=QQ")
 
 
 def hash_of(value: bytes) -> int:
@@ -74,13 +83,16 @@ class RowIndex:
         self.checked: tuple[str, ...] = tuple(facts["checked"])
         values = facts["columns"] + len(self.checked)
         self._head = Struct(f"<IB{CELL * values}")
-        # Views of mapped files: an item is read when it is requested.
-        hashes, offsets = _mapped(folder / HASHES), _mapped(folder / OFFSETS)
-        self._records = _mapped(folder / RECORDS)
-        if (len(hashes), len(offsets)) != (8 * self.entries, 8 * self.entries + 8):
+        self._hashes = _File(folder / HASHES)
+        self._offsets = _File(folder / OFFSETS)
+        self._records = _File(folder / RECORDS)
+        self._blocks = array("Q")
+        self._blocks.frombytes((folder / BLOCKS).read_bytes())
+        if (self._hashes.size, self._offsets.size) != (8 * self.entries, 8 * self.entries + 8):
             raise DamagedIndex(folder)
-        self._hashes, self._offsets = hashes.cast("Q"), offsets.cast("Q")
-        if self._offsets[-1] != len(self._records):
+        if len(self._blocks) != -(-self.entries // BLOCK):
+            raise DamagedIndex(folder)
+        if self._offset(self.entries) != self._records.size:
             raise DamagedIndex(folder)
 
     def __reduce__(self) -> tuple[type["RowIndex"], tuple[Path]]:
@@ -95,42 +107,58 @@ class RowIndex:
     def find(self, value: str) -> int:
         """Return the number of the entry of a value to join on, NO_ROW if no row has it."""
         data = value.encode()
-        number = hash_of(data)
-        entry = bisect_left(self._hashes, number)
-        # Different values may have the same hash.
-        while entry < self.entries and self._hashes[entry] == number:
-            start = self._offsets[entry]
-            size, _ = HEAD.unpack_from(self._records, start)
-            begin = start + self._head.size
-            if self._records[begin : begin + size] == data:
+        size = self._head.size + len(data)
+        for entry in self._entries_of(hash_of(data)):
+            start = self._records.read(self._offset(entry), size)
+            key_size, _ = HEAD.unpack_from(start)
+            if key_size == len(data) and start.endswith(data):
                 return entry
-            entry += 1
         return NO_ROW
 
     def has_several_rows(self, entry: int) -> bool:
         """Return whether several rows have the value of an entry."""
-        return bool(HEAD.unpack_from(self._records, self._offsets[entry])[1])
+        start = self._records.read(self._offset(entry), HEAD.size)
+        return bool(HEAD.unpack(start)[1])
 
     def value(self, entry: int) -> str:
         """Return the value to join on of an entry."""
-        start = self._offsets[entry]
-        size, _ = HEAD.unpack_from(self._records, start)
-        begin = start + self._head.size
-        return bytes(self._records[begin : begin + size]).decode()
+        record = self._record(entry)
+        size, _ = HEAD.unpack_from(record)
+        return record[self._head.size : self._head.size + size].decode()
 
     def values(self, entry: int) -> list[StoredValue]:
         """Return the values of the first row of an entry, and then those of ``checked``, as texts."""
-        start = self._offsets[entry]
-        size, _, *cells = self._head.unpack_from(self._records, start)
-        at = start + self._head.size + size
+        record = self._record(entry)
+        size, _, *cells = self._head.unpack_from(record)
+        at = self._head.size + size
         values: list[StoredValue] = []
         for kind, length in zip(cells[::2], cells[1::2], strict=True):
             if length < 0:
                 values.append((KINDS[kind], None))
                 continue
-            values.append((KINDS[kind], bytes(self._records[at : at + length])))
+            values.append((KINDS[kind], record[at : at + length]))
             at += length
         return values
+
+    def _entries_of(self, number: int) -> Iterator[int]:
+        """Yield the entries with a hash. Different values may have the same."""
+        # Those with the first hash of a block may begin in the block before.
+        first_block = max(bisect_left(self._blocks, number) - 1, 0)
+        for block in range(first_block, len(self._blocks)):
+            hashes = array("Q")
+            hashes.frombytes(self._hashes.read(8 * BLOCK * block, 8 * BLOCK))
+            for place in range(bisect_left(hashes, number), len(hashes)):
+                if hashes[place] != number:
+                    return
+                yield block * BLOCK + place
+
+    def _offset(self, entry: int) -> int:
+        """Return where the record of an entry begins."""
+        return int.from_bytes(self._offsets.read(8 * entry, 8), sys.byteorder)
+
+    def _record(self, entry: int) -> bytes:
+        start, end = _RANGE.unpack(self._offsets.read(8 * entry, _RANGE.size))
+        return self._records.read(start, end - start)
 
 
 def _facts(folder: Path) -> dict[str, Any]:
@@ -141,14 +169,19 @@ def _facts(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def _mapped(path: Path) -> memoryview:
-    """Return the bytes of a file, mapped into memory."""
-    with open(path, "rb") as file:
-        # An empty file cannot be mapped.
-        if not path.stat().st_size:
-            return memoryview(b"")
-        mapped: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    if hasattr(mapped, "madvise"):
-        # Rows are read in the order of samples: what follows a row on the disk is of no use.
-        mapped.madvise(mmap.MADV_RANDOM)
-    return memoryview(mapped)
+class _File:
+    """A file, of which any part is read. It is closed with the last reference to it. Raises OSError."""
+
+    _descriptor = -1
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._descriptor).st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes, fewer at the end."""
+        return read_fully(self._descriptor, size, offset)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)

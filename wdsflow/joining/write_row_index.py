@@ -13,7 +13,7 @@ from wdsflow.table_files.errors import NoColumn, TableError
 from .checked_columns import checked_columns
 from .join_on import JoinOn
 from .loaded_rows import LoadedRows
-from .row_index import CELL, FILE, HASHES, OFFSETS, RECORDS
+from .row_index import BLOCK, BLOCKS, CELL, FILE, HASHES, OFFSETS, RECORDS
 from .sorted_rows import SortedRow, sorted_rows
 from .table_files import TableFiles
 from .table_values import KINDS, StoredValue
@@ -95,6 +95,7 @@ def _write_files(target: Path, rows: Iterable[list[SortedRow]], values: int) -> 
         array("Q", [at]).tofile(offsets)
         for file in (hashes, offsets, records):
             _sync(file)
+    _write_blocks(target)
     return _Written(count, repeated, digest.hexdigest())
 
 
@@ -148,6 +149,17 @@ def _entries(batches: Iterable[list[SortedRow]]) -> Iterator[list[_Entry]]:
                 same_hash[value] = number, first[1], True, first[3]
         yield entries
     yield sorted(same_hash.values())
+
+
+def _write_blocks(target: Path) -> None:
+    """Write the first hash of each block of hashes."""
+    blocks = array("Q")
+    with open(target / HASHES, "rb") as hashes:
+        while block := hashes.read(8 * BLOCK):
+            blocks.frombytes(block[:8])
+    with open(target / BLOCKS, "xb") as file:
+        blocks.tofile(file)
+        _sync(file)
 
 
 def _sync(file: BinaryIO) -> None:
