@@ -12,7 +12,8 @@ from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence
 
 from .finding import Finding
-from .forecast.forecast import Forecast, forecast
+from .forecast.forecast import forecast
+from .forecast.forecast_result import Forecast
 from .rules.kit.base import Context
 from .verdicts.verdict import Verdict
 
