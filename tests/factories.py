@@ -8,7 +8,7 @@ from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate import Finding, Repair, Report, Verdict
 from wdsflow.validate.finding import Advice
-from wdsflow.validate.forecast.forecast import Forecast, Starved
+from wdsflow.validate.forecast.forecast_result import Forecast, Starved
 from wdsflow.validate.verdicts.verdict import Funnel, Reason
 
 NASTY = "a\x1b[31m[red]b[/red]\n::error::c\r\u202e\udcff\x00,%<script>alert(1)</script>&\ufffe"

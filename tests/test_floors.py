@@ -55,6 +55,7 @@ ROOMS = {
         "joined_samples",
         "samples",
         "ledger",
+        "export",
         "deciding",
         "shard",
         "inputs",

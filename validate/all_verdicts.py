@@ -16,7 +16,8 @@ from wdsflow.text.secrets import redact
 from .advice.repair_forecast import Scan
 from .check_options import CheckOptions, checks
 from .feed_verdict import feed_forecast
-from .forecast.forecast import Forecast, forecast
+from .forecast.forecast import forecast
+from .forecast.forecast_result import Forecast
 from .rules.kit.base import Context
 from .verdicts.judge import judge
 from .verdicts.verdict import Outcome, Reason, Verdict

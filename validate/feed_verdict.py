@@ -14,7 +14,8 @@ from wdsflow.stages.caption_sources import Captions
 from wdsflow.stages.caption_text import JsonText
 
 from .finding import Finding
-from .forecast.forecast import Forecast, forecast
+from .forecast.forecast import forecast
+from .forecast.forecast_result import Forecast
 from .rules.kit.base import Context
 from .verdicts.verdict import Verdict
 

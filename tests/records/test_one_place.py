@@ -22,7 +22,7 @@ HERE = {  # a name that only this room uses -> where else, and why
     },
     "wdsflow.shards.atomic.remove_stale": {  # folders of one file
         "wdsflow.indexing.energon_database",
-        "wdsflow.filtering.ledger.export",
+        "wdsflow.filtering.export.export",
         "wdsflow.shards.cache.plan",
     },
 }

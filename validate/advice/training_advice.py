@@ -12,7 +12,8 @@ from wdsflow.text.shell import command
 from wdsflow.text.words import how_many
 
 from ..finding import Advice
-from ..forecast.forecast import Forecast, forecast
+from ..forecast.forecast import forecast
+from ..forecast.forecast_result import Forecast
 from ..forecast.working_settings import working_settings
 from ..rules.kit.base import Context
 from ..verdicts.judge import judge

@@ -8,7 +8,8 @@ from wdsflow.text.shell import command
 
 from ..catalog.run_rules import run_rules
 from ..finding import Finding
-from ..forecast.forecast import Forecast, forecast
+from ..forecast.forecast import forecast
+from ..forecast.forecast_result import Forecast
 from ..rules.kit.base import Context
 from .training_flags import merged_flags, paired_flags
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from wdsflow.text.words import duration, how_many, size
 
-from .forecast import Forecast
+from .forecast_result import Forecast
 from .resources import Resources
 
 # The source of the number of samples of an epoch, as a text.

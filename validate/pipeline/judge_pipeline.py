@@ -160,13 +160,9 @@ def _input_samples(
 
 def _needs_proof(observation: Observation) -> bool:
     """Return whether the verdict depends on which samples came out, and neither keys nor stages nor fields show it."""
-    if (
-        observation.run.fault is not None
-        or observation.run.ended_by == "hang"
-        or not observation.delivered
-    ):
+    if observation.run.fault is not None or observation.run.ended_by == "hang":
         return False
-    if why_hidden(observation):
+    if not observation.delivered or why_hidden(observation):
         return False
     return observation.is_enough(observation.usable) and not observation.is_enough(
         observation.least
@@ -233,11 +229,9 @@ def _note(spec: str, observation: Observation) -> str:
 def _until(observation: Observation) -> str:
     read = observation.run.read_until_the_limit
     until_read = f"until {how_many(read, 'sample')} {'was' if read == 1 else 'were'} read"
-    repeats = (
-        ", because it repeats without end"
-        if observation.run.never_ends
-        else ", and had not ended by then"
-    )
+    repeats = ", and had not ended by then"
+    if observation.run.never_ends:
+        repeats = ", because it repeats without end"
     texts = {
         "itself": "to its own end",
         "samples": until_read,

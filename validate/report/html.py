@@ -9,7 +9,7 @@ from wdsflow.pages.histograms import Chart, chart
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many, place, plain, size
 
-from ..forecast.forecast import Forecast
+from ..forecast.forecast_result import Forecast
 from ..forecast.forecast_text import sentences
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text

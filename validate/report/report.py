@@ -7,7 +7,7 @@ from typing import Any
 from wdsflow.scan.evidence import Evidence, Level
 
 from ..finding import Advice, Finding
-from ..forecast.forecast import Forecast
+from ..forecast.forecast_result import Forecast
 from ..verdicts.check_result import CheckResult
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text

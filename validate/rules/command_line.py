@@ -12,7 +12,7 @@ from wdsflow.text.shell import Command, escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from ..forecast.forecast import Forecast
+from ..forecast.forecast_result import Forecast
 from .kit.base import Context, Rule
 from .kit.pipes import CURL, how_failures_hide, without_pipe
 from .kit.training_rules import TrainingRule, clips, flag

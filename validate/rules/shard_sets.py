@@ -13,7 +13,7 @@ from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many, size
 
 from ..finding import Finding, Repair
-from ..forecast.forecast import Forecast
+from ..forecast.forecast_result import Forecast
 from .kit.base import Context, Rule
 from .kit.training_rules import TrainingRule, clips, flag
 

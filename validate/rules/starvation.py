@@ -6,7 +6,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.words import how_many, size
 
 from ..finding import Finding, Repair
-from ..forecast.forecast import Forecast
+from ..forecast.forecast_result import Forecast
 from ..forecast.working_settings import working_settings
 from ..verdicts.verdict import PIPELINE
 from ..verdicts.wording import short_title
@@ -189,15 +189,12 @@ class Imbalance(TrainingRule):
         ):
             return
         workers = arguments.world_size * max(1, arguments.workers)
-        rest = forecast.shards % workers
-        dealt = (
-            f"; {forecast.shards:,} shards are not a multiple of {workers:,} workers"
-            if rest
-            else ""
-        )
+        uneven = ""
+        if forecast.shards % workers:
+            uneven = f"; {forecast.shards:,} shards are not a multiple of {workers:,} workers"
         yield self.finding(
             f"usable samples per worker range from {low.usable:,} to {high.usable:,} in epoch 0: some samples are "
-            f"used {high.usable / low.usable:.1f} times as often as others{dealt}",
+            f"used {high.usable / low.usable:.1f} times as often as others{uneven}",
             fix=flag("--dataset-resampled", note=", or shards of equal size in a suitable number"),
         )
 

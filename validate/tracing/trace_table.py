@@ -30,11 +30,9 @@ def table(stages: Sequence[StageTrace], width: int = 120) -> Iterator[str]:
 
 def swallowed_errors(stage: StageTrace) -> str:
     """Return ``3 errors swallowed, the first: ...`` with key and shard."""
-    count = (
-        "1 error swallowed"
-        if stage.errors == 1
-        else f"{stage.errors:,} errors swallowed, the first"
-    )
+    count = "1 error swallowed"
+    if stage.errors > 1:
+        count = f"{stage.errors:,} errors swallowed, the first"
     return f"{count}: {stage.first_error}{key_and_shard(stage.error_key, stage.error_shard)}"
 
 

@@ -58,8 +58,10 @@ class PassResult:
             self.crash_location = location
             return
         self.formed += count
-        self.complete += count * (fate.stage in ("decode", "batch"))
-        self.decoded += count * (fate.stage == "batch")
+        if fate.stage in ("decode", "batch"):
+            self.complete += count
+        if fate.stage == "batch":
+            self.decoded += count
         if fate.kind == "usable":
             self.usable += count
             return

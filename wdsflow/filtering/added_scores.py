@@ -43,16 +43,15 @@ def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tu
     names = earlier.get("names")
     shards = len(names) if isinstance(names, list) else 0
     is_finished = sum(name in record.lines for name in ledgers) == shards
-    # Scores that some ledger has, and those that all shards have.
-    stored: list[str] = []
+    stored = [score for score in recorded if any(score in scores for scores in ledgers.values())]
     complete: list[str] = []
-    for score in recorded:
-        has_score = [score in scores for scores in ledgers.values()]
-        if any(has_score):
-            stored.append(score)
-        if is_finished and all(has_score):
-            complete.append(score)
+    if is_finished:
+        complete = [
+            score for score in stored if all(score in scores for scores in ledgers.values())
+        ]
+    # Scores that the run would have to compute for some shards, although the command does not name them.
     partial = [score for score in stored if score not in (*complete, *recipe.scores)]
+    kept = stored
     if partial and is_alone and not _compares(recipe, partial):
         kept = [score for score in stored if score not in partial]
         line = _line_on_partial(layout, ledgers, shards, partial)
@@ -60,14 +59,18 @@ def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tu
         if missing:
             line += f"; computing {', '.join(missing)}"
     else:
-        kept = stored
-        added = [score for score in recipe.scores if score not in stored]
-        line = ""
-        if added:
-            line = f"{layout.folder} has {', '.join(stored)}: adding {', '.join(added)}"
+        line = _line_on_added(layout, stored, recipe)
     # The order of the ledgers comes first: their columns keep their positions.
     scores = tuple(dict.fromkeys([*kept, *recipe.scores]))
     return replace(recipe, scores=scores), line
+
+
+def _line_on_added(layout: Layout, stored: Sequence[str], recipe: Recipe) -> str:
+    """Return a line on the scores that are added to those of the ledgers; "" if there are none."""
+    added = [score for score in recipe.scores if score not in stored]
+    if not added:
+        return ""
+    return f"{layout.folder} has {', '.join(stored)}: adding {', '.join(added)}"
 
 
 def _line_on_partial(

@@ -1,6 +1,6 @@
 """The plan of a filter in words: the order of its terms and scores, with measured costs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import ScoreCall
@@ -25,38 +25,63 @@ def explain(decider: Decider, pilot: Pilot) -> str:
     after it are bounds.
     """
     rows = [["", "term", "new scores", "tier", "a sample", "passed by", "reached by"]]
+    # Seconds for a sample: on average, and if every score were computed for every sample.
     average = everything = 0.0
     above: list[Term] = []
     used: set[ScoreCall] = set()
-    at_most = ""
     for number, term in enumerate(decider.terms, 1):
-        calls = [call for call in term.scores if call not in used]
-        used.update(calls)
-        reached = pilot.reaching(above)
-        seconds = sum(pilot.seconds.get(call, 0.0) for call in calls)
+        new_scores = [call for call in term.scores if call not in used]
+        used.update(new_scores)
+        seconds = sum(pilot.seconds.get(call, 0.0) for call in new_scores)
         everything += seconds
-        average += seconds * reached
+        average += seconds * pilot.reaching(above)
+        row = [
+            str(number),
+            escape(str(term), limit=_WIDEST),
+            escape(", ".join(map(str, new_scores)) or "-", limit=_WIDEST),
+            _highest_tier(decider.expression, new_scores),
+            _cost(pilot, term, new_scores, seconds),
+            _passed_by(pilot, term),
+            _reached_by(pilot, above),
+        ]
+        rows.append(row)
         above.append(term)
-        names = escape(", ".join(map(str, calls)) or "-", limit=_WIDEST)
-        cost = _time(seconds) if calls else "-"
-        if calls and pilot.stored.issuperset(calls):
-            cost = "in ledger"
-        passing = f"{pilot.reaching((term,)):.1%}"
-        reaching = f"{at_most}{reached:.1%}"
-        if not pilot.unmeasured.isdisjoint(term.scores):
-            cost = passing = _NOT_MEASURED
-            at_most = "at most "
-        tier = _highest_tier(decider.expression, calls)
-        rows.append(
-            [str(number), escape(str(term), limit=_WIDEST), names, tier, cost, passing, reaching]
-        )
     last = (
         f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
-        f" with every score for every sample {_time(everything)}; {at_most}{pilot.reaching(above):.1%} pass all terms"
+        f" with every score for every sample {_time(everything)}; {_reached_by(pilot, above)} pass all terms"
     )
-    if at_most:
+    if _has_unmeasured(pilot, above):
         last += "\nscores by models come in addition: they take most of the time of a run"
     return f"{table(rows, right={0, 4, 5, 6})}\n{last}\n{_steps(decider, pilot.stored)}"
+
+
+def _cost(pilot: Pilot, term: Term, new_scores: Collection[ScoreCall], seconds: float) -> str:
+    """Return the cost of a term for a sample: that of the scores that no term above uses."""
+    if _has_unmeasured(pilot, [term]):
+        return _NOT_MEASURED
+    if not new_scores:
+        return "-"
+    if pilot.stored.issuperset(new_scores):
+        return "in ledger"
+    return _time(seconds)
+
+
+def _passed_by(pilot: Pilot, term: Term) -> str:
+    """Return the share of all samples that a term lets pass."""
+    if _has_unmeasured(pilot, [term]):
+        return _NOT_MEASURED
+    return f"{pilot.reaching([term]):.1%}"
+
+
+def _reached_by(pilot: Pilot, above: Sequence[Term]) -> str:
+    """Return the share of samples that no term above drops; a bound if one of these was not measured."""
+    at_most = "at most " if _has_unmeasured(pilot, above) else ""
+    return f"{at_most}{pilot.reaching(above):.1%}"
+
+
+def _has_unmeasured(pilot: Pilot, terms: Iterable[Term]) -> bool:
+    """Return whether a term has a score that was not measured, because it needs a model."""
+    return any(not pilot.unmeasured.isdisjoint(term.scores) for term in terms)
 
 
 def _steps(decider: Decider, stored: Collection[ScoreCall]) -> str:

@@ -118,7 +118,21 @@ class RunReport(OutputsReport[ShardRecord]):
         """Yield the funnel, line by line; the numbers add up."""
         if self.warning:
             yield self.warning
-        samples, kept = self.total("samples"), self.total("kept")
+        yield from self._funnel()
+        left = self.merged("left_out")
+        if left:
+            parts = ", ".join(f"{count:,} {escape(reason)}" for reason, count in by_count(left))
+            yield f"members that belong to no sample, left out: {parts}"
+        yield from self._shard_lines()
+        if self.waits_for:
+            yield (
+                f"nothing was decided: {', '.join(self.waits_for)} compares the samples of all shards "
+                "(the others are measured)"
+            )
+
+    def _funnel(self) -> Iterator[str]:
+        """Yield how many samples were read, dropped, quarantined, kept and changed."""
+        samples = self.total("samples")
         width = max(len(f"{samples:,}"), 6)
         resumed = f", {self.resumed:,} of them done before" if self.resumed else ""
         yield f"{samples:>{width},}  samples in {how_many(len(self.records), 'shard')}{resumed}"
@@ -127,7 +141,9 @@ class RunReport(OutputsReport[ShardRecord]):
             yield from _funnel_lines(
                 "-", "quarantined:", self.merged("quarantined"), samples, width
             )
-            yield f"{kept:>{width},}  kept{_share(kept, samples)}{' (nothing was written)' if self.dry_run else ''}"
+            kept = self.total("kept")
+            unwritten = " (nothing was written)" if self.dry_run else ""
+            yield f"{kept:>{width},}  kept{_share(kept, samples)}{unwritten}"
             if self.total("uncounted"):
                 yield f"{'':>{width}}  {uncounted_text(self.total('uncounted'))}"
         resized = self.merged("resized")
@@ -135,13 +151,11 @@ class RunReport(OutputsReport[ShardRecord]):
             before, after = resized["bytes before"], resized["bytes after"]
             sizes = f"{format_size(before)} -> {format_size(after)}"
             yield f"{resized['images']:>{width},}  images made smaller: {sizes}"
-        failed = self.merged("failed")
-        for reason, count in by_count(failed):
+        for reason, count in by_count(self.merged("failed")):
             yield f"{count:>{width},}  could not be computed: {escape(reason, 300)}"
-        left = self.merged("left_out")
-        if left:
-            parts = ", ".join(f"{count:,} {escape(reason)}" for reason, count in by_count(left))
-            yield f"members that belong to no sample, left out: {parts}"
+
+    def _shard_lines(self) -> Iterator[str]:
+        """Yield which shards are damaged, were done again, or could not be processed."""
         for record in self.records:
             for damage in record.damage:
                 yield f"damaged: {escape(record.url, 300)}: {escape(damage, 300)}"
@@ -149,13 +163,9 @@ class RunReport(OutputsReport[ShardRecord]):
         if len(self.changed) > _SHOWN:
             yield f"done again: {len(self.changed) - _SHOWN:,} more"
         for urls, reason in self.reasons():
+            names = ", ".join(escape(url, 300) for url in urls[:_NAMED])
             more = f" and {len(urls) - _NAMED:,} more" if len(urls) > _NAMED else ""
-            yield f"not done: {', '.join(escape(url, 300) for url in urls[:_NAMED])}{more}: {escape(reason, 600)}"
-        if self.waits_for:
-            yield (
-                f"nothing was decided: {', '.join(self.waits_for)} compares the samples of all shards "
-                "(the others are measured)"
-            )
+            yield f"not done: {names}{more}: {escape(reason, 600)}"
 
     def reasons(self) -> list[tuple[list[str], str]]:
         """Return the shards that could not be processed, by the reason."""

@@ -17,7 +17,8 @@ from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.shards.shard import Shard
 from wdsflow.validate.catalog.run_rules import run_rules
-from wdsflow.validate.forecast.forecast import Forecast, forecast
+from wdsflow.validate.forecast.forecast import forecast
+from wdsflow.validate.forecast.forecast_result import Forecast
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.verdicts.judge import judge
 

@@ -70,6 +70,8 @@ class _RunningPipeline:
         self.folder = Path(request.folder)
         # Its standard error.
         self.log = log
+        # Before the pipeline runs: it may die at once.
+        self.kills_before = oom_kills()
 
     def wait_for_step(self, name: str, seconds: float) -> None:
         """Wait for the end of a step before the run. Raises PipelineError if it fails or takes too long."""
@@ -92,7 +94,6 @@ class _RunningPipeline:
     def observe(self, patience: float) -> ObservedRun:
         """Wait for the end of the run, and return what was observed."""
         started = time.monotonic()
-        kills_before = oom_kills()
         end, idle = self._wait(patience)
         hanging_pid, line = 0, ""
         if end == "hung":
@@ -112,7 +113,7 @@ class _RunningPipeline:
             fault = self._fault_at_last_step(reports, 0, how, "")
         elif reports and reports[0].fault is not None:
             end, fault = self._exception(reports)
-        if fault is not None and _may_be_killed(end, fault) and oom_kills() > kills_before:
+        if fault is not None and _may_be_killed(end, fault) and oom_kills() > self.kills_before:
             fault = replace(fault, machine_fault="it needs more memory than this machine has")
         return ObservedRun(end, stages, reports, fault, idle, seconds)
 

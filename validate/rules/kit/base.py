@@ -18,7 +18,7 @@ from ...finding import Finding, Repair, Severity
 from ...verdicts.wording import short_title
 
 if TYPE_CHECKING:
-    from ...forecast.forecast import Forecast
+    from ...forecast.forecast_result import Forecast
     from ...verdicts.check_result import CheckResult
     from ...verdicts.verdict import Verdict
 

@@ -8,7 +8,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.text.shell import command
 
 from ...finding import Finding, Repair, Severity
-from ...forecast.forecast import Forecast
+from ...forecast.forecast_result import Forecast
 from .base import Context, Rule
 
 

@@ -14,7 +14,8 @@ def check_exports(paths: Sequence[Path], count: int, *, tars: bool = True) -> No
     ``count``: slices of the run. ``tars``: whether it writes shards, from which most lists are
     made.
     """
-    from wdsflow.filtering.ledger.export import check_export, embedding_kind
+    from wdsflow.filtering.export.embedding_matrix import embedding_kind
+    from wdsflow.filtering.export.export import check_export
 
     if paths and count > 1:
         raise ValueError(
@@ -30,7 +31,7 @@ def check_exports(paths: Sequence[Path], count: int, *, tars: bool = True) -> No
 
 def write_exports(report: "RunReport", out: Path, paths: Sequence[Path]) -> None:
     """Write the requested lists of a complete run. Raises ValueError, OSError."""
-    from wdsflow.filtering.ledger.export import export
+    from wdsflow.filtering.export.export import export
     from wdsflow.records.run_folder import Layout
 
     if not report.whole or report.dry_run:

@@ -1,1 +1,1 @@
-"""The Parquet files with the scores of every sample, and lists exported from them."""
+"""The Parquet files with the scores of every sample."""

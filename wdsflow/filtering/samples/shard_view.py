@@ -68,11 +68,8 @@ class ShardView(View):
         if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self.members[name]
             if size <= _SHORT_CAPTION:
-                data = (
-                    self._samples.glance(start, size)
-                    if in_memory
-                    else self._samples.peek(start, size)
-                )
+                read = self._samples.glance if in_memory else self._samples.peek
+                data = read(start, size)
                 if size and data.isascii() and len(data) == size and data[0]:
                     self._caption = text = data.decode()
                     self.bytes_read += size
