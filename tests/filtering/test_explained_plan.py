@@ -60,7 +60,7 @@ def test_a_plan_is_explained_so(number):
 
 def test_a_single_sample_is_a_pilot_too():
     expression = parse("width > 3 and height > 30", SCORES)
-    samples = SampleTable([Row(0, "0", 0, 512)])
+    samples = SampleTable([LedgerRow(0, "0", 0, 512)])
     for call in expression.scores:
         samples.columns[call] = {0: 20}
     pilot = pilot_of(expression, samples, {})
