@@ -407,7 +407,7 @@ def test_a_state_of_other_fields_of_a_source_is_refused(tmp_path):
     state = feed(
         {first: 1, second: WeightedSource(fields=("jpg", "txt"))}, seed=np.int64(3)
     ).state_dict()
-    with pytest.raises(ValueError, match=r"source 1, fields: .*'txt;json'"):
+    with pytest.raises(ValueError, match=r"source 2, fields: .*'txt;json'"):
         feed(
             {first: 1, second: WeightedSource(fields=("jpg", "txt;json"))}, seed=3
         ).load_state_dict(json.loads(json.dumps(state)))
