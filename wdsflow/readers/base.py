@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.shapes import Part, Runs, Shape
 from wdsflow.scan.statuses import EMPTY
 from wdsflow.shards.shard import Shard
@@ -122,6 +122,10 @@ class Reader(ABC):
         names = split_keys(self.options.text_key)
         # The text_key of wdsflow's feed may list json among others.
         return (*names, "json") if self.options.json_text_key else names
+
+    def scan_options(self, options: ScanOptions) -> ScanOptions:
+        """Return the options of a scan with what this reader's own options ask of contents."""
+        return options
 
     @abstractmethod
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
