@@ -104,6 +104,22 @@ class Reader(ABC):
     keys_once: ClassVar[bool] = False
     # Of shards that ``opens`` refuses: "shards that ..."
     unopened: ClassVar[str] = "it does not open"
+    # OpenCLIP's own loader: a training command states how it runs, and is forecast.
+    runs_training_command: ClassVar[bool] = False
+    # Flags of OpenCLIP 4 name its fields, and the name of captions in json.
+    takes_field_flags: ClassVar[bool] = False
+    # Raises where no sample of ``--val-data`` is usable; otherwise it reports no figures.
+    empty_evaluation_raises: ClassVar[bool] = False
+    # Trains on one image and one caption (or label) of a sample; others give all of its fields.
+    takes_one_pair: ClassVar[bool] = False
+    # A pipeline of the user, to which stages can be added.
+    takes_stages: ClassVar[bool] = False
+    # Loads a folder by Hugging Face's ``load_dataset``.
+    loads_folders: ClassVar[bool] = False
+    # A map of fields in its settings says where captions are.
+    takes_field_map: ClassVar[bool] = False
+    # Finds samples by an index, which is written before.
+    reads_index: ClassVar[bool] = False
     # Needed in addition to the image.
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"
     # Other names of fields that this reader requires, but

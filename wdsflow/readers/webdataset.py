@@ -39,6 +39,7 @@ class WebDataset1(Reader):
 
     name = "webdataset-1"
     title = "webdataset 1.x (default handlers)"
+    takes_stages = True
     empty_raises = True
     decoded: ClassVar[frozenset[str]] = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
     # Of an npz, not only the file.

@@ -59,7 +59,8 @@ class Command:
             "epochs": 4,
         }
         command = Arguments(**(default | self.arguments))
-        readers = [READERS[name](command.options(name)) for name in self.readers]
+        classes = [READERS[name] for name in self.readers]
+        readers = [reader(command.options(reader)) for reader in classes]
         verdicts = [judge(evidence, reader) for reader in readers]
         urls = self.urls or tuple(shard.url for shard in shards)
         context = Context(

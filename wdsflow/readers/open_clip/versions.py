@@ -278,6 +278,9 @@ class OpenClip33(Reader):
 
     name = "open-clip-3.3"
     title = "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
+    runs_training_command = True
+    takes_one_pair = True
+    empty_evaluation_raises = True
     empty_stalls = True
     # Its handler logs the error and continues with the next shard.
     raises = False
@@ -343,6 +346,8 @@ class OpenClip4(OpenClip33):
 
     name = "open-clip-4"
     title = "OpenCLIP 4 (main branch; webdataset <= 0.2.86)"
+    takes_field_flags = True
+    empty_evaluation_raises = False
 
     def scan_options(self, options: ScanOptions) -> ScanOptions:
         """Return the options of a scan with the fields and the limit of this reader's flags."""
@@ -410,6 +415,8 @@ class FeedReader(OpenClip33):
 
     name = "wdsflow-train"
     title = "wdsflow's feed"
+    # It has its own preflight, and its own options.
+    runs_training_command = False
     empty_stalls = False
     reports_losses = True
     joins = False
