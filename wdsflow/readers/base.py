@@ -16,6 +16,9 @@ FateKind = Literal["usable", "dropped", "crash"]
 
 # Readers keep these next to the fields, so a member with such a field name counts as a repetition.
 KEY, URL, BAD_MARK = "__key__", "__url__", "__bad__"
+LOCAL_PATH = "__local_path__"
+# Names that some reader sets itself: a member of such a name harms its sample.
+RESERVED = frozenset({KEY, URL, LOCAL_PATH, "__shard__", "__restore_key__", "__sources__"})
 
 # By the field name as the reader keeps it.
 Sample = dict[str, Part]

@@ -8,6 +8,7 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import (
     KEY,
+    LOCAL_PATH,
     MARKED_BAD,
     URL,
     USABLE,
@@ -45,7 +46,7 @@ class WebDataset1(Reader):
     # Of an npz, not only the file.
     loads_arrays: ClassVar[bool] = True
     # Set with the first member of a sample from a local file.
-    path_field: ClassVar[str] = "__local_path__"
+    path_field: ClassVar[str] = LOCAL_PATH
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset has no handler for a url."""
