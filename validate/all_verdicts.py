@@ -44,7 +44,7 @@ def judge_all(context: Context, plan: ScanOptions, scan: Scan) -> Context:
         for reader in context.readers:
             if isinstance(reader, FeedReader):
                 return _feed_judged(context, reader, arguments, held_out)
-            if reader.name.startswith("open-clip"):
+            if reader.runs_training_command:
                 forecasts[reader.name] = forecast(
                     evidence, reader, arguments, sidecars, validation=held_out
                 )

@@ -51,8 +51,9 @@ def chosen_readers(
     if training is None:
         # How ranks divide shards depends on their workers, which only the training command states.
         return ChosenReaders([READERS[name](Options()) for name in names], None)
-    arguments = parse_arguments(training, world_size=world_size, readers=list(names))
-    return ChosenReaders([READERS[name](arguments.options(name)) for name in names], arguments)
+    classes = [READERS[name] for name in names]
+    arguments = parse_arguments(training, world_size=world_size, readers=classes)
+    return ChosenReaders([reader(arguments.options(reader)) for reader in classes], arguments)
 
 
 def feed_of(training: Sequence[str] | None, world_size: int, caption: str | None) -> ChosenReaders:

@@ -8,7 +8,7 @@ from wdsflow.readers.installed_versions import release
 from wdsflow.readers.open_clip.arguments import Arguments, installed_openclip
 from wdsflow.readers.open_clip.sidecars import Sidecars
 from wdsflow.readers.open_clip.startup import has_size
-from wdsflow.readers.open_clip.versions import FeedReader
+from wdsflow.readers.open_clip.versions import FeedReader, OpenClip4, OpenClip33
 from wdsflow.scan.evidence import Evidence
 from wdsflow.stages.caption_sources import Captions
 from wdsflow.stages.caption_text import JsonText
@@ -33,7 +33,7 @@ def feed_reader(arguments: Arguments | None, captions: Captions | None = None) -
     is_new = version is not None and release(version) >= (4,)
     options = Options()
     if arguments is not None:
-        options = arguments.options("open-clip-4" if is_new else "open-clip-3.3")
+        options = arguments.options(OpenClip4 if is_new else OpenClip33)
     names = _JSON if options.json_text_key else options.text_key
     # OpenCLIP 3.3 trains on empty captions.
     keeps_empty = arguments is not None and not is_new and captions is None

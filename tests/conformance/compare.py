@@ -12,10 +12,10 @@ from random import Random
 from typing import Any
 
 from tests.conformance.generate import ShardSet, make_set
-from tests.conformance.indexed import INDEXED, clear, folder_of, write_index
+from tests.conformance.indexed import clear, folder_of, write_index
 from tests.conformance.predict import Prediction, predict, scan_all
 from tests.programs import Program
-from wdsflow.readers import READERS, Options, scan_options
+from wdsflow.readers import READERS, Options, Reader, scan_options
 from wdsflow.shards.source.base import named
 
 _SCRIPT = Path(__file__).with_name("readers.py")
@@ -196,16 +196,16 @@ class Comparison:
 
 
 def options_for(reader: str, seed: int, shards: int) -> Options:
-    """Draw the arguments of the reader: workers and ranks for OpenCLIP, keys too for its version 4; workers and ranks for timm."""
+    """Draw the arguments of the reader: workers and ranks if they share the shards, and the fields that flags name."""
     rng = Random(seed)
-    if not reader.startswith(("open-clip", "timm")):
+    if READERS[reader].order is Reader.order:
         return Options()
     world_size = rng.choice((1, 1, 1, 2))
     workers = rng.choice([count for count in (0, 0, 1, 2, 3) if count * world_size <= shards])
     options = Options(
         seed=rng.randrange(5), epoch=rng.randrange(3), workers=workers, world_size=world_size
     )
-    if reader != "open-clip-4":
+    if not READERS[reader].takes_field_flags:
         return options
     return replace(
         options,
@@ -224,8 +224,13 @@ def compare(
     """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
     for seed in seeds:
         home = folder_of(reader, seed, folder)
+        known = READERS[reader]
         made = make_set(
-            seed, home, tables=reader in _TABLES, labels=reader == "timm", apart=reader in INDEXED
+            seed,
+            home,
+            tables=known.same_fields,
+            labels=known.pairs_with == "label",
+            apart=known.reads_index,
         )
         write_index(reader, home)
         options = options_for(reader, seed, len(made.shards))
@@ -248,7 +253,11 @@ def _differences(
     verdict = prediction.verdict
     if unread and not verdict.exact and verdict.usable > sum(map(len, real["keys"])):
         return
-    if reader in _SAY_UNKNOWN and not verdict.exact and verdict.least is None:
+    if (
+        READERS[reader].unknown is not Reader.unknown
+        and not verdict.exact
+        and verdict.least is None
+    ):
         return  # it says itself that it does not know
     error, stall = real["error"] is not None, real["stall"]
     keys = [[key for key, _ in worker] for worker in real["keys"]]
@@ -256,15 +265,10 @@ def _differences(
         yield f"verdict {verdict.outcome}, really {'error' if error else 'stall' if stall else 'it ran'}"
     if prediction.error != error:
         yield f"predicted {'an' if prediction.error else 'no'} error"
-    if error and reader in _ROWS_UNKNOWN:
+    # Nothing is known of the samples that come before an error.
+    if error and READERS[reader].in_parallel:
         return
     if [Counter(worker) for worker in prediction.keys] != [Counter(worker) for worker in keys]:
         yield "other samples"
     if verdict.usable != sum(map(len, keys)):
         yield f"usable {verdict.usable}, really {sum(map(len, keys))}"
-
-
-_TABLES = frozenset({"datasets", "datasets-tables", "ray-data"})
-_SAY_UNKNOWN = _TABLES | {"energon", "energon-crude"}
-# Ray reads shards in parallel and gives nothing of a read that fails.
-_ROWS_UNKNOWN = frozenset({"ray-data"})

@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 from wdsflow.indexing import index_shards
+from wdsflow.readers import READERS
 from wdsflow.shards.urls import NoShards
 
-INDEXED = frozenset({"energon", "energon-crude"})
 _CAPTIONING = """
 sample_type: {__module__: megatron.energon, __class__: CaptioningSample}
 field_map: {image: "jpg,png,jpeg,webp", caption: txt}
@@ -16,7 +16,7 @@ _CRUDE = "{__module__: megatron.energon, __class__: CrudeWebdataset}"
 
 def folder_of(reader: str, seed: int, folder: Path) -> Path:
     """Return the folder for the shards of a seed."""
-    if reader not in INDEXED:
+    if not READERS[reader].reads_index:
         return folder
     home = folder / f"{seed:06d}"
     home.mkdir()
@@ -25,7 +25,7 @@ def folder_of(reader: str, seed: int, folder: Path) -> Path:
 
 def write_index(reader: str, home: Path) -> None:
     """Write the index of the shards in a folder as people do, and the settings that they edit."""
-    if reader not in INDEXED:
+    if not READERS[reader].reads_index:
         return
     try:
         index_shards(str(home), [reader.removesuffix("-crude")])
@@ -38,5 +38,5 @@ def write_index(reader: str, home: Path) -> None:
 
 def clear(reader: str, home: Path) -> None:
     """Remove what is left in the folder."""
-    if reader in INDEXED:
+    if READERS[reader].reads_index:
         shutil.rmtree(home)

@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from wdsflow.readers import OpenClip4, OpenClip33
 from wdsflow.readers.base import Options
 from wdsflow.readers.open_clip import arguments as module
 from wdsflow.readers.open_clip.arguments import (
@@ -99,16 +100,16 @@ def test_flags_of_openclip_4_are_read_where_nothing_is_installed(without_opencli
     parsed = parse_arguments(
         ["--json-text-key", "caption;alt", "--max-image-pixels", "0", "--text-key", "cap"]
     )
-    assert parsed.options("open-clip-4") == Options(
+    assert parsed.options(OpenClip4) == Options(
         json_text_key="caption;alt", max_image_pixels=0, text_key="cap", workers=4
     )
-    assert parsed.options("open-clip-3.3") == Options(workers=4)
+    assert parsed.options(OpenClip33) == Options(workers=4)
     assert parsed.parser == "wdsflow"
 
 
 def test_flags_of_openclip_4_are_refused_for_3_3_and_named(without_openclip):
     with pytest.raises(ArgumentsError, match="--image-key exists from OpenCLIP 4 on"):
-        parse_arguments(["--image-key=png"], readers=["open-clip-3.3"])
+        parse_arguments(["--image-key=png"], readers=[OpenClip33])
 
 
 def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_asked_for(
@@ -119,7 +120,7 @@ def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_aske
     ):
         parse_arguments(["--json-text-key", "caption"])
     assert (
-        parse_arguments(["--json-text-key", "caption"], readers=["open-clip-4"]).json_text_key
+        parse_arguments(["--json-text-key", "caption"], readers=[OpenClip4]).json_text_key
         == "caption"
     )
 
@@ -140,7 +141,7 @@ def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_aske
 def test_flags_of_openclips_main_branch_are_known(flag, with_openclip_33):
     with pytest.raises(ArgumentsError, match=f"{flag.split()[0]} exists from OpenCLIP 4 on"):
         parse_arguments(flag.split())
-    assert parse_arguments(flag.split(), readers=["open-clip-4"]).parser == "wdsflow"
+    assert parse_arguments(flag.split(), readers=[OpenClip4]).parser == "wdsflow"
 
 
 def test_an_unknown_flag_is_refused_in_openclips_words(with_openclip_33, capfd):

@@ -1,11 +1,14 @@
+import ast
 import pickle
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from wdsflow.readers import READERS, UnknownReader, resolve
 from wdsflow.readers.base import Reader
+from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.shapes import Part
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.check_options import CheckOptions
@@ -99,3 +102,22 @@ def test_every_way_to_end_a_shard_has_an_answer_that_has_words(reader: type[Read
     for kind in ("end", "eof", "silent", "error", "unreadable"):
         crash = made.at_stop(Stop(kind))
         assert crash is None or crash.reason in CRASHES
+
+
+def test_code_asks_what_a_reader_does_and_not_what_it_is_called() -> None:
+    """A new reader would be forgotten where names are compared; attributes of ``Reader`` have a default."""
+    # The others are names of packages and of indexes, too.
+    names = {reader.name for reader in (*READERS.values(), FeedReader)}
+    names -= {"datasets", "timm", "energon"}
+    root = Path(__file__).parents[2]
+    spelled = set()
+    for path in (*(root / "wdsflow").rglob("*.py"), *(root / "validate").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        spelled |= {
+            (path.relative_to(root).as_posix(), node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and node.value in names
+        }
+    # Each name is spelled once: where its class is.
+    assert sorted(name for _, name in spelled) == sorted(names)
+    assert all(path.startswith("wdsflow/readers/") for path, _ in spelled)

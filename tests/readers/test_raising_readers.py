@@ -260,8 +260,18 @@ def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_c
 @pytest.mark.parametrize(
     ("reader", "traits"),
     [
-        (WebDataset1, {"raises", "empty_raises", "loads_arrays"}),
-        (Datasets, {"raises", "visible_only", "gives_none", "same_fields", "makes_columns"}),
+        (WebDataset1, {"raises", "empty_raises", "loads_arrays", "takes_stages"}),
+        (
+            Datasets,
+            {
+                "raises",
+                "visible_only",
+                "gives_none",
+                "same_fields",
+                "makes_columns",
+                "loads_folders",
+            },
+        ),
         (
             RayData,
             {
@@ -273,7 +283,16 @@ def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_c
                 "in_parallel",
             },
         ),
-        (OpenClip33, {"empty_stalls", "joins"}),
+        (
+            OpenClip33,
+            {
+                "empty_stalls",
+                "joins",
+                "runs_training_command",
+                "takes_one_pair",
+                "empty_evaluation_raises",
+            },
+        ),
     ],
 )
 def test_readers_differ_in_what_they_do_with_shards(reader: type[Reader], traits: set[str]) -> None:

@@ -8,7 +8,7 @@ from ..finding import Advice
 from ..rules.kit.base import Context
 from ..verdicts.verdict import Verdict
 from .caption_stages import advise_caption_stages
-from .energon_captions import advise_energon_captions
+from .energon_captions import advise_field_map
 from .openclip_flags import advise_flags
 from .repair_advice import advise_repair, why_no_repair
 from .repair_forecast import RepairForecast
@@ -67,6 +67,13 @@ def _loses_by_samples(verdict: Verdict) -> bool:
 
 def _advise_reader(context: Context, verdict: Verdict) -> Iterator[Advice]:
     """Yield changes of the reader, in place of the shards, that bring it more samples."""
-    yield from advise_flags(context, verdict)
-    yield from advise_caption_stages(context, verdict)
-    yield from advise_energon_captions(context, verdict)
+    if verdict.reader not in context.names():
+        # The user's own pipeline.
+        return
+    reader = context.reader_named(verdict.reader)
+    if reader.takes_field_flags:
+        yield from advise_flags(context, verdict, reader)
+    if reader.takes_stages:
+        yield from advise_caption_stages(context, verdict, reader)
+    if reader.takes_field_map:
+        yield from advise_field_map(context, verdict)

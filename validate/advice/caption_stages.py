@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from wdsflow.readers.base import Reader
+
 from ..finding import Advice
 from ..rules.kit.base import Context
 from ..rules.kit.shape_edits import is_known, with_caption
@@ -35,14 +37,12 @@ def is_complete(sample):
 stages = [wds.map(with_caption), wds.select(is_complete)]"""
 
 
-def advise_caption_stages(context: Context, verdict: Verdict) -> Iterator[Advice]:
-    """Yield the stages if more samples of a webdataset pipeline reach a batch with them."""
-    if not verdict.reader.startswith("webdataset"):
-        return
+def advise_caption_stages(context: Context, verdict: Verdict, reader: Reader) -> Iterator[Advice]:
+    """Yield the stages if more samples of a pipeline, the reader, reach a batch with them."""
     name = caption_in_json(context.evidence.shards)
     if name is None:
         return
-    usable = usable_after(context, context.reader_named(verdict.reader), with_caption, name)
+    usable = usable_after(context, reader, with_caption, name)
     if usable is None or usable <= verdict.usable:
         return
     action = "in a custom pipeline, put these stages before wds.decode"

@@ -16,10 +16,8 @@ from .tried_edits import caption_in_json
 _SEPARATORS = frozenset("[],")
 
 
-def advise_energon_captions(context: Context, verdict: Verdict) -> Iterator[Advice]:
+def advise_field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:
     """Yield the settings, without a number of samples: Energon takes any value as a caption."""
-    if verdict.reader != "energon":
-        return
     shards = context.evidence.shards
     name = caption_in_json(shards)
     if name is None or not _SEPARATORS.isdisjoint(name):

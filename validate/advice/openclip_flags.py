@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from wdsflow.readers.base import Options
-from wdsflow.readers.open_clip.versions import OpenClip4
+from wdsflow.readers.base import Reader
 from wdsflow.text.shell import command
 
 from ..finding import Advice
@@ -16,34 +15,33 @@ from .promise import promise
 from .tried_edits import caption_in_json, usable_after
 
 
-def advise_flags(context: Context, verdict: Verdict) -> Iterator[Advice]:
-    """Yield each flag by which more samples reach a batch, if the reader is OpenCLIP 4."""
-    if verdict.reader != "open-clip-4":
-        return
-    options = context.reader_named(verdict.reader).options
-    if usable_after(context, OpenClip4(options)) is None:
+def advise_flags(context: Context, verdict: Verdict, reader: Reader) -> Iterator[Advice]:
+    """Yield each flag by which more samples reach a batch of a reader that takes such flags."""
+    options = reader.options
+    if usable_after(context, reader) is None:
         # Nor is it known what any flag would do.
         return
-    yield from _json_text_key(context, verdict, options)
+    yield from _json_text_key(context, verdict, reader)
     for name, known_name in other_names(context.evidence.shards).items():
         if known_name == CAPTION:
             names = f"{options.text_key};{name}"
-            reader = OpenClip4(replace(options, text_key=names))
+            changed = replace(options, text_key=names)
             flag = ("--text-key", names)
         else:
             names = f"{options.image_key};{name}"
-            reader = OpenClip4(replace(options, image_key=names))
+            changed = replace(options, image_key=names)
             flag = ("--image-key", names)
-        yield from _if_more(context, verdict, flag, usable_after(context, reader))
+        yield from _if_more(context, verdict, flag, usable_after(context, type(reader)(changed)))
 
 
-def _json_text_key(context: Context, verdict: Verdict, options: Options) -> Iterator[Advice]:
+def _json_text_key(context: Context, verdict: Verdict, reader: Reader) -> Iterator[Advice]:
     """Yield the flag that takes captions from json."""
     name = caption_in_json(context.evidence.shards)
+    options = reader.options
     if name is None or name in (options.json_text_key or "").split(";"):
         return
-    reader = OpenClip4(replace(options, json_text_key=name))
-    usable = usable_after(context, reader, as_caption, name)
+    changed = replace(options, json_text_key=name)
+    usable = usable_after(context, type(reader)(changed), as_caption, name)
     yield from _if_more(context, verdict, ("--json-text-key", name), usable)
 
 

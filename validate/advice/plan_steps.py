@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from wdsflow.readers.base import KEY, URL, Reader
+from wdsflow.readers.base import RESERVED, Reader
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.caption_names import other_caption_names
 from wdsflow.scan.content.caption_encoding import EncodingGuess
@@ -44,8 +44,8 @@ def suggest_rename(forecast: RepairForecast, plan: RepairPlan) -> Iterator[Repai
     names = other_names(shards)
     for reader in forecast.readers:
         names |= {old: new for old, new in reader.aliases.items() if old in fields}
-    # webdataset sets these itself.
-    names |= {name: other_name(name) for name in (KEY, URL) if name in fields}
+    # Readers set these themselves.
+    names |= {name: other_name(name) for name in sorted(RESERVED) if name in fields}
     names |= {name: renamed(name) for name in _columns_that_end_readers(forecast)}
     pairs = tuple(names.items())
     if pairs:

@@ -63,7 +63,7 @@ def advise_defaults(context: Context, shards: Sequence[ShardEvidence]) -> list[A
         return []
     evidence = replace(context.evidence, shards=list(shards))
     for reader in context.readers:
-        if not reader.name.startswith("open-clip"):
+        if not reader.runs_training_command:
             continue
         verdict = judge(evidence, reader)
         if verdict.outcome in ("trains", "loses"):

@@ -88,7 +88,7 @@ def orders(reader: OpenClip33, count: int, arguments: Arguments, epoch: int) -> 
     With a negative seed every worker shuffles by a different seed: then only the number of shards
     is right.
     """
-    return reader.assigned(range(count), replace(arguments.options(reader.name), epoch=epoch))
+    return reader.assigned(range(count), replace(arguments.options(type(reader)), epoch=epoch))
 
 
 def worker_passes(shards: ShardPasses, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:

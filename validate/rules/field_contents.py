@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from wdsflow.readers.base import BAD_MARK, KEY, URL
+from wdsflow.readers.base import BAD_MARK, RESERVED
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.scan.shapes import Part
@@ -183,14 +183,16 @@ def _is_mark(part: Part) -> bool:
 
 
 class ReplacedKey(LossRule):
-    """A field has the name of one that webdataset sets itself.
+    """A field has the name of one that readers set themselves.
 
-    What: a sample has a member ``.__key__`` or ``.__url__``, such as ``000.__key__``.
+    What: a sample has a member ``.__key__`` or ``.__url__``, such as ``000.__key__``;
+    ``.__local_path__``, ``.__shard__``, ``.__restore_key__`` or ``.__sources__``.
 
     Why it matters: webdataset keeps a sample as a dict, in which it sets ``__key__`` and
     ``__url__``. Up to 0.2 such a member replaces the value: the sample ends there, and its other
     members make samples of their own, each without an image or a caption. webdataset 1.x raises
-    "duplicate file name in tar file".
+    "duplicate file name in tar file", also for ``__local_path__``. Crude samples of Energon end
+    with an exception at ``__key__`` and the last three.
 
     In practice: samples that a pipeline gave were written field by field, with the fields that it
     had set.
@@ -203,23 +205,23 @@ class ReplacedKey(LossRule):
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape."""
-        return parts_seen(shard, _is_set_by_webdataset)
+        return parts_seen(shard, _is_reserved)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
-        return f"{how_many(count, 'field has', 'fields have')} the name of one that webdataset sets itself{first_seen(detail)}"
+        return f"{how_many(count, 'field has', 'fields have')} a name that readers set themselves{first_seen(detail)}"
 
     def fixed_part(self, part: Part) -> Part:
-        if _is_set_by_webdataset(part):
+        if _is_reserved(part):
             return part._replace(suffix=other_name(part.suffix))
         return part
 
 
-def _is_set_by_webdataset(part: Part) -> bool:
-    return part.suffix.lower() in (KEY, URL)
+def _is_reserved(part: Part) -> bool:
+    return part.suffix.lower() in RESERVED
 
 
 def other_name(suffix: str) -> str:
-    """Return the name that a field of webdataset's own gets."""
+    """Return the name that a field of a reserved name gets."""
     return f"{suffix.lower().strip('_')}_field"
 
 

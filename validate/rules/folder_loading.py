@@ -14,7 +14,6 @@ from wdsflow.text.words import how_many
 from ..finding import Finding
 from .kit.base import Context, Rule
 
-_READERS = ("datasets", "datasets-tables")
 # Files of a folder.
 _NAMED = 3
 
@@ -41,7 +40,7 @@ class OtherFilesLoaded(Rule):
     code = "P333"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        names = [name for name in context.names() if name in _READERS]
+        names = [reader.name for reader in context.readers if reader.loads_folders]
         if not names:
             return
         for url in context.urls:

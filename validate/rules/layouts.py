@@ -12,8 +12,6 @@ from .kit.quality_rules import QualityRule
 
 # Rules about split or merged samples, whose images are not together.
 _SPLITTING = ("W001", "W002", "W006", "W010", "W012", "W022", "W029", "W030")
-# Readers of one image and one caption; the others give all fields of a sample.
-_PAIRS = ("open-clip", "wdsflow-train", "timm", "energon")
 
 
 class ImageNumbers(TallyRule):
@@ -181,7 +179,8 @@ class NotImageText(Rule):
         samples = context.evidence.samples
         # A reader that gets more samples takes all images of a key, one after the other.
         usable = {verdict.reader for verdict in context.verdicts if 0 < verdict.usable <= samples}
-        readers = [name for name in context.names() if name.startswith(_PAIRS) and name in usable]
+        taking_pairs = [reader.name for reader in context.readers if reader.takes_one_pair]
+        readers = [name for name in taking_pairs if name in usable]
         if not readers:
             return
         verb = "uses" if len(readers) == 1 else "use"

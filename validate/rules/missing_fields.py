@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.readers.wanted_fields import extension_of
 from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import ShardEvidence
@@ -194,7 +195,7 @@ def _layout_hint(context: Context) -> str:
     layout = layout_of(context.evidence.shards)
     if layout.is_image_text:
         return ""
-    is_for_feed = "wdsflow-train" in context.names()
+    is_for_feed = any(isinstance(reader, FeedReader) for reader in context.readers)
     contrast = ", not image-text pairs"
     if is_for_feed:
         contrast = "; wdsflow train feeds image-text pairs only"

@@ -47,7 +47,7 @@ class UnopenedUrls(Rule):
         arguments = context.arguments
         is_named = arguments is not None and (arguments.train_data or arguments.val_data)
         for reader in context.readers:
-            if arguments is not None and is_named and reader.name.startswith("open-clip"):
+            if arguments is not None and is_named and reader.runs_training_command:
                 yield from self._of_command(arguments, reader)
             else:
                 yield from self._of_shards(context.evidence.shards, reader)
@@ -78,7 +78,7 @@ class UnopenedUrls(Rule):
         opens = "opens none of" if len(unreached) == len(shards) else "does not open"
         count = how_many(len(unreached), "shard")
         text = f"{short_title(reader.title)} {opens} {count}, first {escape(first, _MOST_LETTERS)}: {why}"
-        if reader.name.startswith("open-clip"):
+        if reader.runs_training_command:
             text += "; wdsflow train does"
         piped = as_pipe(first)
         if piped:

@@ -99,8 +99,11 @@ def _dropped(context: Context, reader: Reader, shape: Shape) -> int:
 
 def _single(shape: Shape) -> Shape:
     """Return a shape without the second members of a name."""
-    first = {part.suffix.lower(): part for part in reversed(shape)}
-    return tuple(part for part in shape if first[part.suffix.lower()] is part)
+    # Two members of one name may be the same part: parts are values.
+    first: dict[str, Part] = {}
+    for part in shape:
+        first.setdefault(part.suffix.lower(), part)
+    return tuple(first.values())
 
 
 def _twice(shard: ShardEvidence) -> str:
@@ -141,16 +144,19 @@ class SharedKeys(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         pairs = list(shared_sketches(context, "key_sketch"))
-        if not pairs:
-            return
-        first, second = pairs[0]
         ending = []
         for reader in context.readers:
             if not reader.keys_once:
                 continue
             opened = [shard for shard in context.evidence.shards if reader.opens(shard)]
-            if share_keys(opened):
+            sharing = share_keys(opened)
+            if sharing is not None:
                 ending.append(reader.name)
+                # One key in common is enough for these readers.
+                pairs = pairs or [sharing]
+        if not pairs:
+            return
+        first, second = pairs[0]
         if not ending and all(_cut_short(one) and _cut_short(other) for one, other in pairs):
             # W010 reports it.
             return
@@ -282,15 +288,17 @@ class DottedKey(LossRule):
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         """Count each run, and the samples that were merged into it."""
         lost = 0
+        crash = False
         for item in reader.runs(shard).counted():
             shape = fold(shard, item.shape)
             fixed = tuple(undotted(shard, part) for part in shape)
             if context.usable(reader, valid(fixed)) > context.usable(reader, valid(shape)):
+                crash = crash or crashes(context, reader, valid(shape))
                 lost += item.count * (1 + merged(item.shape, partial(is_wild, shard)))
         if not lost:
             # Image and caption of one sample may be in two runs; together they would be one sample.
             lost = _in_several_runs(context, reader, shard)
-        return RuleLoss(lost)
+        return RuleLoss(lost, crash)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         example = f', such as "{detail}"' if detail else ""

@@ -16,6 +16,8 @@ LOSSES: dict[str, str] = {
     "no-image-or-label": "neither an image nor a cls field",
     "empty-caption": "the caption is empty",
     "bad-caption": "the caption cannot be decoded",
+    "not-text": "the caption is not UTF-8",
+    "bad-json": "the json that should hold the caption cannot be parsed",
     "bad-label": "the label is not an integer",
     "bad-image": "the image cannot be decoded",
     "bad-field": "a field other than image and caption cannot be decoded, which drops the whole sample",
@@ -52,6 +54,8 @@ LACKS: dict[str, tuple[str, str]] = {
         "has a caption that cannot be decoded",
         "have a caption that cannot be decoded",
     ),
+    "not-text": ("has a caption that is not UTF-8", "have a caption that is not UTF-8"),
+    "bad-json": ("has json that cannot be parsed", "have json that cannot be parsed"),
     "bad-label": ("has a label that is not an integer", "have labels that are not integers"),
     "bad-image": ("has an image that cannot be decoded", "have an image that cannot be decoded"),
     "bad-field": (
@@ -155,6 +159,9 @@ def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
 
 def loss_text(reason: str, detail: str, fields: str = "") -> str:
     """Return why samples are lost, in a few words."""
+    if reason == "no-caption" and detail:
+        # The field is there, and has no caption.
+        return f"no caption in {escape(detail)}"
     text = LOSSES.get(reason, reason)
     if detail:
         text += f" ({escape(detail)})"

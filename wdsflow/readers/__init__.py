@@ -4,11 +4,11 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from wdsflow.readers.open_clip.versions import FeedReader, OpenClip4, OpenClip33
+from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
 from wdsflow.scan.evidence import Level, ScanOptions
 from wdsflow.shards.shard import Shard
 
-from .base import Fate, Options, Reader, split_keys
+from .base import Fate, Options, Reader
 from .datasets import Datasets
 from .datasets_columns import first_columns
 from .datasets_tables import DatasetsTables
@@ -56,8 +56,6 @@ READERS: dict[str, type[Reader]] = {
 }
 
 INSTALLED_OPEN_CLIP = "open-clip"
-# Readers whose options name the fields of images and captions.
-_NAME_FIELDS = frozenset({OpenClip4.name, FeedReader.name})
 
 
 class UnknownReader(LookupError):
@@ -97,8 +95,8 @@ def scan_options(
 ) -> ScanOptions:
     """Return the options of a scan of these shards for these readers.
 
-    OpenCLIP 4 has flags that ask for things. A reader that makes columns has the first samples of
-    the first shard read.
+    A reader adds what its own options ask for. One that makes columns has the first samples of the
+    first shard read.
     """
     options = ScanOptions(
         level, allow_pipe=allow_pipe, arrow=any(reader.through_arrow for reader in readers)
@@ -108,18 +106,6 @@ def scan_options(
         options = replace(
             options, columns=first_columns(urls[0], allow_pipe=allow_pipe, tables=tables)
         )
-    reader = next((reader for reader in readers if reader.name in _NAME_FIELDS), None)
-    if reader is None:
-        return options
-    new = reader.options
-    text_key = split_keys(new.text_key)
-    if new.json_text_key and reader.name != FeedReader.name:
-        # OpenCLIP then reads no other caption; the feed has both.
-        text_key = ()
-    return replace(
-        options,
-        json_text_key=split_keys(new.json_text_key),
-        max_image_pixels=new.max_image_pixels,
-        text_key=text_key,
-        image_key=split_keys(new.image_key),
-    )
+    for reader in readers:
+        options = reader.scan_options(options)
+    return options

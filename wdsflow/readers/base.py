@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.shapes import Part, Runs, Shape
 from wdsflow.scan.statuses import EMPTY
 from wdsflow.shards.shard import Shard
@@ -16,6 +16,9 @@ FateKind = Literal["usable", "dropped", "crash"]
 
 # Readers keep these next to the fields, so a member with such a field name counts as a repetition.
 KEY, URL, BAD_MARK = "__key__", "__url__", "__bad__"
+LOCAL_PATH = "__local_path__"
+# Names that some reader sets itself: a member of such a name harms its sample.
+RESERVED = frozenset({KEY, URL, LOCAL_PATH, "__shard__", "__restore_key__", "__sources__"})
 
 # By the field name as the reader keeps it.
 Sample = dict[str, Part]
@@ -104,6 +107,22 @@ class Reader(ABC):
     keys_once: ClassVar[bool] = False
     # Of shards that ``opens`` refuses: "shards that ..."
     unopened: ClassVar[str] = "it does not open"
+    # OpenCLIP's own loader: a training command states how it runs, and is forecast.
+    runs_training_command: ClassVar[bool] = False
+    # Flags of OpenCLIP 4 name its fields, and the name of captions in json.
+    takes_field_flags: ClassVar[bool] = False
+    # Raises where no sample of ``--val-data`` is usable; otherwise it reports no figures.
+    empty_evaluation_raises: ClassVar[bool] = False
+    # Trains on one image and one caption (or label) of a sample; others give all of its fields.
+    takes_one_pair: ClassVar[bool] = False
+    # A pipeline of the user, to which stages can be added.
+    takes_stages: ClassVar[bool] = False
+    # Loads a folder by Hugging Face's ``load_dataset``.
+    loads_folders: ClassVar[bool] = False
+    # A map of fields in its settings says where captions are.
+    takes_field_map: ClassVar[bool] = False
+    # Finds samples by an index, which is written before.
+    reads_index: ClassVar[bool] = False
     # Needed in addition to the image.
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"
     # Other names of fields that this reader requires, but
@@ -122,6 +141,10 @@ class Reader(ABC):
         names = split_keys(self.options.text_key)
         # The text_key of wdsflow's feed may list json among others.
         return (*names, "json") if self.options.json_text_key else names
+
+    def scan_options(self, options: ScanOptions) -> ScanOptions:
+        """Return the options of a scan with what this reader's own options ask of contents."""
+        return options
 
     @abstractmethod
     def fates(self, shape: Shape) -> tuple[Fate, ...]:

@@ -48,6 +48,7 @@ class Datasets(Reader):
 
     name = "datasets"
     title = "Hugging Face datasets (streaming)"
+    loads_folders = True
     visible_only = True
     gives_none = True
     same_fields = True

@@ -41,6 +41,9 @@ class Energon(Reader):
 
     name = "energon"
     title = "Megatron-Energon 7 (captioning samples)"
+    takes_one_pair = True
+    takes_field_map = True
+    reads_index = True
     # A shard that ends in an error is not in the index.
     raises = False
     gives_up = True

@@ -35,6 +35,9 @@ class EnergonCrude(Energon):
 
     name = "energon-crude"
     title = "Megatron-Energon 7 (crude samples)"
+    # A cooker gets all fields.
+    takes_one_pair = False
+    takes_field_map = False
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run; it is a crash where ``at_start`` is one."""

@@ -46,6 +46,7 @@ class Timm(Reader):
 
     name = "timm"
     title = "timm 1.0 (training on WebDataset)"
+    takes_one_pair = True
     empty_stalls = True
     # Its handler logs the error and continues with the next shard.
     raises = False

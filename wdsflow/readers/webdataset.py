@@ -8,6 +8,7 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import (
     KEY,
+    LOCAL_PATH,
     MARKED_BAD,
     URL,
     USABLE,
@@ -39,12 +40,13 @@ class WebDataset1(Reader):
 
     name = "webdataset-1"
     title = "webdataset 1.x (default handlers)"
+    takes_stages = True
     empty_raises = True
     decoded: ClassVar[frozenset[str]] = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
     # Of an npz, not only the file.
     loads_arrays: ClassVar[bool] = True
     # Set with the first member of a sample from a local file.
-    path_field: ClassVar[str] = "__local_path__"
+    path_field: ClassVar[str] = LOCAL_PATH
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset has no handler for a url."""

@@ -29,6 +29,8 @@ class ScanOptions:
 
     level: Level = "headers"
     json_text_key: tuple[str, ...] = ()
+    # These names may be paths with dots, and lists hold captions: as wdsflow's own feed reads them.
+    json_nested: bool = False
     # 0: no limit.
     max_image_pixels: int = 0
     allow_pipe: bool = False

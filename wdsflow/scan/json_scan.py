@@ -34,6 +34,7 @@ class JsonScanner:
         self.shard = shard
         self.notes = notes
         self.caption_names = options.json_text_key
+        self.nested = options.json_nested
         # Names that hold a text in the open run.
         self.open_names: list[str] = []
         # Most runs are alike.
@@ -48,7 +49,7 @@ class JsonScanner:
         data = read_all(size, read) if size <= _MOST else None
         if data is None:
             return SUSPECT
-        status, notes, value = look_at_json(data, self.caption_names)
+        status, notes, value = look_at_json(data, self.caption_names, nested=self.nested)
         if notes:
             self.notes.add(notes)
         if column is not None and status != BAD:

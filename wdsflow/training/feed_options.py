@@ -211,6 +211,11 @@ class FeedOptions(JoinOptions):
     fields: tuple[str, ...] = ()
 
     @property
+    def workers_have_shards(self) -> bool:
+        """Whether each worker fills its batches from shards of its own, and may lack samples; otherwise all share them."""
+        return self.schedule == "openclip"
+
+    @property
     def weights(self) -> tuple[float, ...] | None:
         """The weights of captions."""
         if self.caption_probs is None:

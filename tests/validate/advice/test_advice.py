@@ -10,7 +10,7 @@ from tests.printed.sets import JSON, PICTURE, SETS, write
 from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import pairs, samples, tar
 from wdsflow import check
-from wdsflow.readers import READERS
+from wdsflow.readers import OpenClip33
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
@@ -322,7 +322,7 @@ def training(usable, **changes):
     given = {"train_num_samples": 100, "workers": 4, "batch_size": 8, "epochs": 3, "warmup": 0}
     command = Arguments(**(given | changes))
     evidence = Evidence("full", shards)
-    reader = READERS["open-clip-3.3"](command.options("open-clip-3.3"))
+    reader = OpenClip33(command.options(OpenClip33))
     found = (forecast(evidence, reader, command),)
     context = Context(
         evidence, [reader], [judge(evidence, reader)], arguments=command, forecasts=found

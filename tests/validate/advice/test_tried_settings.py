@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.validate.openclip import evidence_of, plain
-from wdsflow.readers import READERS
+from wdsflow.readers import OpenClip33
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.advice.training_advice import advise_defaults, advise_training
@@ -25,7 +25,7 @@ def context_of(usable, **command):
     given = {"workers": 4, "batch_size": 8, "epochs": 3, "warmup": 0}
     arguments = Arguments(**(given | command))
     evidence = Evidence("full", shards)
-    reader = READERS["open-clip-3.3"](arguments.options("open-clip-3.3"))
+    reader = OpenClip33(arguments.options(OpenClip33))
     judged = [judge(evidence, reader)]
     found = (forecast(evidence, reader, arguments),)
     return Context(evidence, [reader], judged, arguments=arguments, forecasts=found)
@@ -188,7 +188,7 @@ def test_flags_are_changed_in_place_of_those_that_are_there():
 def test_without_a_command_the_setting_is_named_where_the_defaults_of_openclip_fail(
     usable: list[int], says: list[str]
 ):
-    evidence, reader = context_of(usable).evidence, READERS["open-clip-3.3"]()
+    evidence, reader = context_of(usable).evidence, OpenClip33()
     advice = advise_defaults(
         Context(evidence, [reader], [judge(evidence, reader)]), evidence.shards
     )

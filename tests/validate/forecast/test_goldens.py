@@ -1,11 +1,11 @@
 """The forecasts of the training commands that have a rule, number by number. ``WDSFLOW_UPDATE_GOLDENS=1`` rewrites them."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.golden_file import check_file
 from tests.validate.rules.test_training_goldens import CASES, Command
 from wdsflow.validate.forecast.forecast_text import as_dict
 
@@ -60,9 +60,4 @@ def test_a_forecast_is_what_the_golden_file_says(
             shown = value if fact == "lines" else [value]
             lines += [f"{fact}: {json.dumps(rounded(item), ensure_ascii=False)}" for item in shown]
     text = "\n".join([*lines, ""])
-    golden = GOLDEN / f"{name}.txt"
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text, encoding="utf-8")
-
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(GOLDEN / f"{name}.txt", text)

@@ -2,12 +2,12 @@
 
 import io
 import json
-import os
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from tests.golden_file import check_file
 from tests.validate.report.test_goldens import SETS
 from tests.validate.rules.build import tar
 from wdsflow.scan.evidence import ScanOptions
@@ -56,9 +56,4 @@ def test_an_overview_is_what_the_golden_file_says(
             show_samples(shard, found[40:], console)
             break
     text = buffer.getvalue() + json.dumps(clean(total.to_dict()), indent=1) + "\n"
-    golden = GOLDEN / f"{name}.txt"
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text, encoding="utf-8")
-
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(GOLDEN / f"{name}.txt", text)

@@ -1,4 +1,3 @@
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -6,6 +5,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.golden_file import check_file
 from wdsflow.text.install import install_extras, install_packages
 from wdsflow.text.shell import Command
 from wdsflow.validate.checkup import CHECKS, Diagnosis, examine
@@ -295,10 +295,7 @@ def test_what_is_said_of_a_machine_is_what_the_golden_file_says():
         lines += [name, *(f"  {line}" for line in new)]
     text = "\n".join(line.rstrip() for line in lines) + "\n"
     text = text.replace(extras, "EXTRAS").replace(installer, "INSTALL ")
-    golden = Path(__file__).parent / "doctor.txt"
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(Path(__file__).parent / "doctor.txt", text)
 
 
 def test_folders_whose_size_is_unknown_are_not_judged(monkeypatch):

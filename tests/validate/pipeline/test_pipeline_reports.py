@@ -1,13 +1,13 @@
 """How runs of the user's pipeline stand in reports, and what the command line refuses."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import factories
+from tests.golden_file import check_file
 from tests.validate.pipeline.really import differences
 from tests.validate.pipeline.small_set import forty, run, write
 from tests.validate.rules.build import shown
@@ -142,10 +142,7 @@ def test_the_rule_says_what_its_golden_file_says(tmp_path: Path) -> None:
     verdicts = [factories.verdict(outcome, usable=20, **facts) for outcome in outcomes]
 
     text = shown(run_rules(Context(Evidence("full"), (), verdicts), ["P326"])[0], tmp_path)
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.write_text(text, encoding="utf-8")
-
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(golden, text)
 
 
 def test_what_a_report_says_is_what_the_pipeline_really_does(tmp_path: Path) -> None:

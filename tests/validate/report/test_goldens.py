@@ -6,7 +6,6 @@
 import gzip
 import io
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.golden_file import check_file
 from tests.validate.rules.build import jpeg, pairs, samples, tar, words
 from tests.validate.rules.cases import JSON, SOUND
 from wdsflow import check
@@ -200,9 +200,4 @@ def test_a_report_is_what_the_golden_file_says(
         .replace(installer, "pip install ")
         .replace(f"{folder(name)}/", "")
     )
-    golden = GOLDEN / f"{name}.{form}"
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text, encoding="utf-8")
-
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(GOLDEN / f"{name}.{form}", text)

@@ -12,10 +12,9 @@ from typing import Any
 
 from PIL import Image
 
-from wdsflow.readers import READERS
+from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
-from wdsflow.readers.datasets_columns import first_columns
-from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Level, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 from wdsflow.text.install import install_packages
@@ -49,23 +48,10 @@ class Case:
 
     def context(self, folder: Path) -> Context:
         self.write(folder)
-        wanted = (
-            tuple((self.options.json_text_key or "").split(";"))
-            if self.options.json_text_key
-            else ()
-        )
-        columns = (
-            first_columns(named(str(folder / next(iter(self.shards)))))
-            if "datasets" in self.readers
-            else None
-        )
-        scan = ScanOptions(
-            self.level,
-            wanted,
-            self.options.max_image_pixels,
-            columns=columns,
-        )
-        shards = [scan_shard(named(str(folder / name)), scan) for name in self.shards]
+        urls = [named(str(folder / name)) for name in self.shards]
+        readers = [READERS[name](self.options) for name in self.readers]
+        options = scan_options(self.level, readers, urls)
+        shards = [scan_shard(url, options) for url in urls]
         if self.facts:
             shards[0] = replace(shards[0], **self.facts)
         return context_of(shards, self.readers, self.level, self.options)

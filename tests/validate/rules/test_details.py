@@ -93,7 +93,8 @@ def test_json_as_a_caption_is_not_counted_where_a_better_field_comes_first(tmp_p
         ],
         *[
             ("jpg:bad txt", "bad-image jpg"),
-            ("jpg txt:empty", "bad-caption txt"),
+            ("jpg txt:empty", "empty-caption txt"),
+            ("jpg txt:blank", "empty-caption txt"),
             ("jpg", "no-caption"),
         ],
         *[
@@ -101,7 +102,10 @@ def test_json_as_a_caption_is_not_counted_where_a_better_field_comes_first(tmp_p
             ("json", "no-image-or-caption"),
             ("jpg txt:empty caption", "usable"),
         ],
-        *[("png jpg:bad txt", "usable"), ("jpg txt:not-utf8 caption:empty", "bad-caption txt")],
+        *[
+            ("png jpg:bad txt", "usable"),
+            ("jpg txt:not-utf8 caption:empty", "empty-caption caption"),
+        ],
     ],
 )
 def test_wdsflows_feed_takes_the_first_image_and_any_caption(members: str, expected: str) -> None:

@@ -1,10 +1,10 @@
 """What each rule says, word by word. ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the files again."""
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.golden_file import check_file
 from tests.validate.rules.build import shown
 from tests.validate.rules.cases import CASES
 from wdsflow.validate.catalog.rule_catalog import builtin_rules
@@ -16,9 +16,4 @@ GOLDEN = Path(__file__).parent / "golden"
 def test_a_rule_says_what_its_golden_file_says(code: str, tmp_path: Path) -> None:
     findings = CASES[code].findings(tmp_path, code, *builtin_rules()[code].requires)
     text = shown([finding for finding in findings if finding.code == code], tmp_path)
-    golden = GOLDEN / f"{code}.txt"
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.write_text(text, encoding="utf-8")
-
-    assert text
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(GOLDEN / f"{code}.txt", text)

@@ -1,6 +1,5 @@
 """What the rules about training commands say, word by word. ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` rewrites them."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.golden_file import check_file
 from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import shown
 from wdsflow.readers import READERS
@@ -60,7 +60,8 @@ class Command:
             "epochs": 4,
         }
         command = Arguments(**(default | self.arguments))
-        readers = [READERS[name](command.options(name)) for name in self.readers]
+        classes = [READERS[name] for name in self.readers]
+        readers = [reader(command.options(reader)) for reader in classes]
         verdicts = [judge(evidence, reader) for reader in readers]
         urls = self.urls or tuple(shard.url for shard in shards)
         context = Context(
@@ -196,9 +197,7 @@ def test_a_folder_with_one_shard_and_a_file_of_counts(
         0
     ]
     text, golden = shown(found, tmp_path), GOLDEN / "P333.txt"
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(golden, text)
     assert run_rules(Command(urls=("s",), given=False).context(), ["P333"])[0] == []
 
 
@@ -208,12 +207,7 @@ def test_a_rule_says_what_its_golden_file_says(
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     text = shown(run_rules(CASES[code].context(), [code])[0], tmp_path)
-    golden = GOLDEN / f"{code}.txt"
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.write_text(text, encoding="utf-8")
-
-    assert text
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(GOLDEN / f"{code}.txt", text)
 
 
 def test_a_sound_command_over_sound_shards_gives_no_finding() -> None:

@@ -5,7 +5,6 @@
 
 import gzip
 import io
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -15,6 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.golden_file import check_file
+from tests.validate.reader_groups import reader_groups
 from tests.validate.rules.build import Case, jpeg, pairs, png, samples, tar, words
 from tests.validate.rules.cases import CASES, SOUND
 from wdsflow.readers import READERS, Options, scan_options
@@ -219,7 +220,7 @@ def facts(shard: ShardEvidence, indent: str = "  ") -> Iterator[str]:
 
 def verdicts(evidence: Evidence, readers: Any) -> Iterator[str]:
     """Yield what each reader makes of the shards; readers that agree are on one line."""
-    said: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
     for reader in readers:
         found = judge(evidence, reader)
         exact = "" if found.exact else " not exact"
@@ -233,9 +234,9 @@ def verdicts(evidence: Evidence, readers: Any) -> Iterator[str]:
         ]
         lines += [f"    lost: {dict(found.lost)}"] if found.lost else []
         lines += [f"    {found.note!a}"] if found.note and evidence.level != "names" else []
-        said.setdefault("\n".join(lines), []).append(reader.name)
-    for text, names in said.items():
-        yield f"  {', '.join(names)}: {text}"
+        texts[reader.name] = "\n".join(lines)
+    for names, text in reader_groups(texts):
+        yield f"  {names}: {text}"
 
 
 def shown(case: Any, folder: Path) -> str:
@@ -259,9 +260,4 @@ def test_a_pass_finds_what_the_golden_file_says_and_so_do_the_readers(
     code: str, tmp_path: Path
 ) -> None:
     text = shown({**CASES, **EXTRA}[code], tmp_path)
-    golden = GOLDEN / f"{code}.txt"
-    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text, encoding="utf-8")
-
-    assert text == golden.read_text(encoding="utf-8")
+    check_file(GOLDEN / f"{code}.txt", text)

@@ -8,7 +8,7 @@ that are not adjacent: then it belongs to the rule about that fault.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from wdsflow.readers.base import Fate, Reader
+from wdsflow.readers.base import RESERVED, Fate, Reader
 from wdsflow.scan.content.field_kinds import kind_of
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.runs import is_junk_run
@@ -154,19 +154,26 @@ def _code(
     if fate.detail:
         for part in run.shape:
             if part.suffix.lower() == fate.detail.lower():
-                return _code_of_field(part)
+                return _code_of_field(part, fate, shard)
     if pieces > 1:
-        return "W007"
+        is_replaced = any(part.suffix.lower() in RESERVED for part in run.shape)
+        return "F128" if is_replaced else "W007"
     return _code_of_missing(context, reader, shard, run, needs)
 
 
-def _code_of_field(part: Part) -> str:
+def _code_of_field(part: Part, fate: Fate, shard: ShardEvidence) -> str:
     """Return the rule for a field whose contents a reader does not take."""
     kind = kind_of(part.suffix)
     status = part.status
+    if status == BIG_BAD:
+        # Two faults: over the limit of one reader, and not decodable for the others.
+        if fate.reason == "too-large":
+            return "I212"
+        is_cut = shard.tally("image.cut").count and not shard.tally("image.undecodable").count
+        return "I202" if is_cut else "I201"
     if status == NO_LIBRARY:
         return "F122"
-    if kind == "image" or status in (BIG, BIG_BAD, BOMB, CUT, MARKUP, NOT_IMAGE):
+    if kind == "image" or status in (BIG, BOMB, CUT, MARKUP, NOT_IMAGE):
         return "F121" if kind == "gz" else _IMAGES.get(status, "I201")
     if kind == "json" and status != NO_CAPTION:
         return "F107"

@@ -44,19 +44,33 @@ def accepted_fields(context: Context, reader: Reader, role: Role) -> tuple[str, 
 def has_role(context: Context, reader: Reader, shape: Shape, role: Role) -> bool:
     """Return whether a sample has a field that the reader takes for its image or caption, valid or not."""
 
-    def usable_with_others() -> bool:
-        images, captions = _candidates(reader)
-        # Not a missing field.
+    def has_it() -> bool:
+        # A mark is not a missing field.
         unmarked = tuple(part for part in valid(shape) if part.suffix.lower() != BAD_MARK)
-        if context.usable(reader, unmarked):
+        if _has_role(context, reader, unmarked, role):
             return True
-        names = fields_in(unmarked)
-        for name in captions if role == "image" else images:
-            if name not in names and context.usable(reader, (*unmarked, Part(name, OK))):
-                return True
-        return False
+        # Nor is a name that occurs twice, a reserved one, or a field at which the reader raises.
+        images, captions = _candidates(reader)
+        candidates = {*images, *captions}
+        paired = dict.fromkeys(part for part in unmarked if part.suffix.lower() in candidates)
+        by_name = {part.suffix.lower(): part for part in reversed(list(paired))}
+        return any(
+            _has_role(context, reader, tuple(parts), role) for parts in (paired, by_name.values())
+        )
 
-    return context.once((reader.name, role, shape), usable_with_others)
+    return context.once((reader.name, role, shape), has_it)
+
+
+def _has_role(context: Context, reader: Reader, shape: Shape, role: Role) -> bool:
+    """Return whether a valid sample is usable as it is, or with a field for the other role."""
+    if context.usable(reader, shape):
+        return True
+    images, captions = _candidates(reader)
+    names = fields_in(shape)
+    for name in captions if role == "image" else images:
+        if name not in names and context.usable(reader, (*shape, Part(name, OK))):
+            return True
+    return False
 
 
 def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) -> str:

@@ -44,4 +44,4 @@ def flag(*flags: str, note: str = "") -> Repair:
 
 def clips(context: Context) -> tuple[str, ...]:
     """Return the names of the chosen OpenCLIP versions."""
-    return tuple(name for name in context.names() if name.startswith("open-clip"))
+    return tuple(reader.name for reader in context.readers if reader.runs_training_command)

@@ -16,12 +16,13 @@ from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from typing import TypeVar
 
-from wdsflow.readers.base import Options
+from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import release
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.text.words import listed
 
 from .models import why_no_model
+from .versions import OpenClip4
 
 # In 4.x and not in 3.3.0.
 SINCE_4 = frozenset(
@@ -183,15 +184,15 @@ class Arguments:
     # Or "open_clip_train 3.3.0".
     parser: str = "wdsflow"
 
-    def options(self, reader: str) -> Options:
-        """Return the options for a reader of that name; 3.3 has no flags for fields, and ignores those values."""
+    def options(self, reader: type[Reader]) -> Options:
+        """Return the options for a reader; one without flags for fields, such as 3.3, ignores those values."""
         run = Options(
             seed=self.seed,
             workers=self.workers,
             world_size=self.world_size,
             resampled=self.dataset_resampled,
         )
-        if reader != "open-clip-4":
+        if not reader.takes_field_flags:
             return run
         return replace(
             run,
@@ -207,7 +208,7 @@ def parse_arguments(
     *,
     world_size: int = 1,
     local_world_size: int | None = None,
-    readers: Sequence[str] = (),
+    readers: Sequence[type[Reader]] = (),
 ) -> Arguments:
     """Read open_clip_train's arguments.
 
@@ -215,8 +216,8 @@ def parse_arguments(
         argv: the words after ``--``.
         world_size: processes over all machines.
         local_world_size: processes on one machine; by default all of them, at most 8.
-        readers: names of the requested readers. "open-clip-4" allows the flags of OpenCLIP 4 even where
-            3.3 is installed.
+        readers: the requested readers. One that takes the flags of OpenCLIP 4 allows them even where 3.3 is
+            installed.
 
     Raises:
         ArgumentsError: open_clip_train would refuse them, or a number makes no sense.
@@ -230,12 +231,12 @@ def parse_arguments(
             "they ask for OpenCLIP's help: run python -m open_clip_train.main --help"
         )
     version = installed_openclip()
-    wants_4 = "open-clip-4" in readers
+    wants_4 = any(reader.takes_field_flags for reader in readers)
     modern = [flag for word in argv if (flag := word.partition("=")[0]) in SINCE_4]
     if modern and not wants_4 and (readers or (version and release(version) < (4,))):
         here = f"; open_clip_torch {version} is installed" if version else ""
         raise ArgumentsError(
-            f"{modern[0]} exists from OpenCLIP 4 on{here} (judge for that version with --for open-clip-4)"
+            f"{modern[0]} exists from OpenCLIP 4 on{here} (judge for that version with --for {OpenClip4.name})"
         )
     own = version is None or (wants_4 and release(version) < (4,))
     parsed = parsed_by(own_parser if own else _openclip_parser, argv)

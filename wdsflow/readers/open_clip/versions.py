@@ -10,7 +10,7 @@ import os
 import random
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from types import ModuleType
 from typing import Any, TypeVar
@@ -34,12 +34,11 @@ from wdsflow.readers.wanted_fields import (
     IMAGES,
     OTHERS,
     PICKLES,
-    TEXT_TROUBLE,
     TEXTS,
     reason_for,
     refused,
 )
-from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.shapes import Part, Shape
 from wdsflow.scan.statuses import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8
 from wdsflow.shards.shard import Shard
@@ -55,8 +54,15 @@ _DECODED = IMAGES | TEXTS | OTHERS | PICKLES
 
 _JSON = "json"
 
-_EMPTY_CAPTION = frozenset({EMPTY, BLANK})
-_LOST_CAPTION = TEXT_TROUBLE | _EMPTY_CAPTION | {NO_CAPTION}
+# Why the feed does not take a caption, by the status of its member: the words of the feed itself.
+_EMPTY_CAPTION = "empty-caption"
+_UNUSABLE_CAPTIONS = {
+    EMPTY: _EMPTY_CAPTION,
+    BLANK: _EMPTY_CAPTION,
+    NOT_UTF8: "not-text",
+    BAD: "bad-json",
+    NO_CAPTION: "no-caption",
+}
 
 
 @dataclass(frozen=True)
@@ -272,6 +278,9 @@ class OpenClip33(Reader):
 
     name = "open-clip-3.3"
     title = "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
+    runs_training_command = True
+    takes_one_pair = True
+    empty_evaluation_raises = True
     empty_stalls = True
     # Its handler logs the error and continues with the next shard.
     raises = False
@@ -337,6 +346,21 @@ class OpenClip4(OpenClip33):
 
     name = "open-clip-4"
     title = "OpenCLIP 4 (main branch; webdataset <= 0.2.86)"
+    takes_field_flags = True
+    empty_evaluation_raises = False
+
+    def scan_options(self, options: ScanOptions) -> ScanOptions:
+        """Return the options of a scan with the fields and the limit of this reader's flags."""
+        flags = self.options
+        # With a name in json, no other caption is read.
+        text_key = "" if flags.json_text_key else flags.text_key
+        return replace(
+            options,
+            json_text_key=split_keys(flags.json_text_key),
+            max_image_pixels=flags.max_image_pixels,
+            text_key=split_keys(text_key),
+            image_key=split_keys(flags.image_key),
+        )
 
     def fate(self, sample: Sample) -> Fate:
         """Return the fate of one sample after the grouping stage."""
@@ -383,11 +407,16 @@ class FeedReader(OpenClip33):
 
     Fields of different shards never make a sample. What cannot be read is counted and left out;
     where nothing is left it fails within ``--stall-after``, so that it does not hang. The order of
-    shards is OpenCLIP's.
+    shards is OpenCLIP's. Reasons of captions are those that the feed counts.
+
+    Cannot be known here: captions of more than 1 MiB, which the feed does not read; whether json
+    without a caption holds a number there ("not-text" for the feed, "no-caption" here).
     """
 
     name = "wdsflow-train"
     title = "wdsflow's feed"
+    # It has its own preflight, and its own options.
+    runs_training_command = False
     empty_stalls = False
     reports_losses = True
     joins = False
@@ -405,23 +434,38 @@ class FeedReader(OpenClip33):
         # Whether it trains on empty captions of members other than json.
         self._keeps_empty = keeps_empty
 
+    def scan_options(self, options: ScanOptions) -> ScanOptions:
+        """Return the options of a scan with the fields that this run reads."""
+        reads = self.options
+        return replace(
+            options,
+            json_text_key=split_keys(reads.json_text_key),
+            json_nested=True,
+            max_image_pixels=reads.max_image_pixels,
+            text_key=split_keys(reads.text_key),
+            image_key=split_keys(reads.image_key),
+        )
+
     def fate(self, sample: Sample) -> Fate:
-        """Return the fate of one sample."""
-        image, caption = first_of(self.images, sample), first_of(self.captions, sample)
-        if image is None or caption is None:
-            return lacking(image, caption)
-        if all(self._loses_caption(sample[name]) for name in self.captions if name in sample):
-            return Fate("dropped", "decode", "bad-caption", caption.suffix)
+        """Return the fate of one sample; of several captions that are lost, the last one tried gives the reason."""
+        image = first_of(self.images, sample)
+        captions = [sample[name] for name in self.captions if name in sample]
+        if image is None or not captions:
+            return lacking(image, captions)
+        reasons = [self._lost_caption(part) for part in captions]
+        if all(reasons):
+            return Fate("dropped", "decode", reasons[-1], captions[-1].suffix)
         if image.status in (BIG, BIG_BAD):
             return Fate("dropped", "decode", "too-large", image.suffix)
         if image.status in IMAGE_TROUBLE:
             return Fate("dropped", "decode", reason_for(image, image, ""), image.suffix)
         return USABLE
 
-    def _loses_caption(self, part: Part) -> bool:
-        if self._keeps_empty and part.status in _EMPTY_CAPTION and part.suffix.lower() != _JSON:
-            return False
-        return part.status in _LOST_CAPTION
+    def _lost_caption(self, part: Part) -> str:
+        """Return why a member gives no caption; "" if it gives one."""
+        reason = _UNUSABLE_CAPTIONS.get(part.status, "")
+        is_kept = self._keeps_empty and part.suffix.lower() != _JSON
+        return "" if is_kept and reason == _EMPTY_CAPTION else reason
 
     def opens(self, shard: ShardEvidence) -> bool:
         """Return True: it reads all that the scan can read."""

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from wdsflow.scan.statuses import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK
-from wdsflow.shards.caption_field import caption_in
+from wdsflow.shards.caption_field import caption_in, look_up
 
 # orjson accepts, but Python's json refuses: numbers beyond Python's
 # limit of digits, and nesting close to Python's recursion limit. Both
@@ -70,13 +70,14 @@ _PATTERNS = {
 
 
 def look_at_json(
-    data: bytes, wanted: tuple[str, ...]
+    data: bytes, wanted: tuple[str, ...], *, nested: bool = False
 ) -> tuple[str, tuple[str, ...], dict[str, object] | None]:
     """Return ``(status, notes, object)`` of a json field; object is None unless it is a json object.
 
     Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's
     --json-text-key, in the order of its alternatives) it is NO_CAPTION where none of these holds a
-    string with more than white space. Notes: "json.bad", or "json.deep" where only the depth is at
+    string with more than white space; ``nested``: names may be paths with dots, and lists hold
+    captions, as for the stage JsonText. Notes: "json.bad", or "json.deep" where only the depth is at
     fault, or "json.not-object". Integers of more than 64 bits may come as floats.
     """
     try:
@@ -85,12 +86,21 @@ def look_at_json(
         return BAD, ("json.deep",), None
     except ValueError:
         return BAD, ("json.bad",), None
+    has_caption = not wanted or _holds_caption(value, wanted, nested=nested)
+    status = OK if has_caption else NO_CAPTION
     if not isinstance(value, dict):
-        return NO_CAPTION if wanted else OK, ("json.not-object",), None
-    texts = (value.get(key) for key in wanted)
-    if wanted and not any(isinstance(text, str) and text.strip() for text in texts):
-        return NO_CAPTION, (), value
-    return OK, (), value
+        return status, ("json.not-object",), None
+    return status, (), value
+
+
+def _holds_caption(value: object, wanted: tuple[str, ...], *, nested: bool) -> bool:
+    """Return whether json holds a caption under one of the names."""
+    if nested:
+        return any(caption_in(look_up(value, name)) is not None for name in wanted)
+    if not isinstance(value, dict):
+        return False
+    texts = (value.get(name) for name in wanted)
+    return any(isinstance(text, str) and text.strip() for text in texts)
 
 
 def texts_in(

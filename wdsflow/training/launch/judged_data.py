@@ -58,7 +58,7 @@ def judge_data(
     # Weights belong to patterns, which also match shards of which nothing is kept.
     is_weighted_part = data.kept and arguments.train_data_upsampling_factors
     is_whole_run = trains and data.all_scanned and not is_weighted_part
-    if is_whole_run and options.schedule == "openclip":
+    if is_whole_run and options.workers_have_shards:
         trained, outlook = feed_forecast(
             data.evidence, reader, context.verdicts[0], arguments, sidecars
         )

@@ -356,7 +356,7 @@ def _caption_fixes(names: Sequence[str], json: _NamesInJson, options: FeedOption
 
 
 def _worker_fixes(worker: WorkerFacts, options: FeedOptions) -> Iterator[str]:
-    if options.schedule != "balanced":
+    if options.workers_have_shards:
         yield f"one share for all workers: {command(options, schedule='balanced')}"
     changes: list[str] = []
     if worker.workers > 1:
