@@ -53,10 +53,11 @@ def _after_measuring(out: Path) -> Iterator[str]:
 
 def _to_see_dropped(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     """Yield the command that shows samples with what was decided of them, if some were dropped."""
-    # A ledger is read from a local folder.
-    if store_of(out) or not report.merged("dropped").total():
+    # A ledger is read from a local folder; who completes slices names no shards.
+    urls = typed.given.get("urls")
+    if store_of(out) or not urls or not report.merged("dropped").total():
         return
-    command = typed.look("inspect", *typed.given["urls"], sample=_SHOWN, ledger=out)
+    command = typed.look("inspect", *urls, sample=_SHOWN, ledger=out)
     yield f"to see what was dropped, and why: {command}"
 
 
