@@ -96,6 +96,18 @@ def latin1_caption(folder: Path, scenes: list[Scene]) -> None:
     _write(folder, scenes, latin1)
 
 
+def lost_samples(folder: Path, scenes: list[Scene]) -> None:
+    """Leave out the caption of one sample, and cut the picture of another: training loses both silently."""
+
+    def faulty(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
+        for name, data in members(part):
+            if name == "000013.txt":
+                continue
+            yield name, data[: len(data) // 2] if name == "000027.jpg" else data
+
+    _write(folder, scenes, faulty)
+
+
 def labels_by_other_name(folder: Path, scenes: list[Scene]) -> None:
     """Write class numbers in place of captions, as `label`; timm wants them as `cls`."""
 

@@ -2,6 +2,7 @@
 
 import base64
 import fcntl
+import gzip
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import select
 import struct
 import subprocess
 import sys
+import tarfile
 import termios
 import tty
 from html.parser import HTMLParser
@@ -58,7 +60,7 @@ def test_a_sample_is_shown_by_its_key_with_its_scores(here):
     done = run("inspect", "in", "--show", "0010003", "--ledger", "scored")
     assert done.status == 0, done
     for line in (
-        "0010003 in 00001.tar, byte ",
+        "0010003 in 00001.tar, first member at byte ",
         "txt word word word word",
         'json {"n": 3}',
         "min_side 300",
@@ -259,3 +261,67 @@ def test_a_pipe_that_is_named_for_the_page_gets_it_and_stays_a_pipe(here):
         assert os.read(pipe, 100).startswith(b"<!doctype html>")
     finally:
         os.close(pipe)
+
+
+FAULTS = {
+    "whole": [("jpg", picture(40, 30)), ("txt", b"a dog")],
+    "empty": [("jpg", picture(40, 30)), ("txt", b"")],
+    "cut": [("jpg", picture(40, 30)[:-90]), ("txt", b"a dog")],
+    "alone": [("txt", b"a dog")],
+    "twice": [("jpg", picture(40, 30)), ("txt", b"a dog"), ("jpg", picture(40, 30))],
+    # Its name needs an extended header.
+    "k" * 120: [("jpg", picture(40, 30)), ("json", b"{")],
+}
+TAKES = "takes it"
+LACKS_IMAGE = "no image field"
+CUT = "the image cannot be decoded (jpg)"
+TWICE = "a field name occurs twice in one sample (jpg)"
+MADE_OF_IT = {
+    "open-clip-3.3": [
+        *(TAKES, TAKES, f"loses it: {CUT}", f"loses it: {LACKS_IMAGE}"),
+        *(
+            f"makes 2 samples of it: {TAKES}; loses it: no caption field",
+            "loses it: no caption field",
+        ),
+    ],
+    "open-clip-4": [
+        *(TAKES, "loses it: the caption is empty (txt)", f"loses it: {CUT}"),
+        *(
+            f"loses it: {LACKS_IMAGE}",
+            f"makes 2 samples of it: {TAKES}; loses it: no caption field",
+        ),
+        "loses it: no caption field",
+    ],
+    "webdataset-1": [
+        *(TAKES, TAKES, f"raises an error: {CUT}", f"raises an error: {LACKS_IMAGE}"),
+        f"raises an error: {TWICE}",
+        "raises an error: a field other than image and caption cannot be decoded, which drops the whole sample (json)",
+    ],
+    # The first sample gives the columns.
+    "datasets": [
+        *(TAKES, TAKES, f"raises an error: {CUT}"),
+        f"gives None for what it lacks: {LACKS_IMAGE}",
+        f"raises an error: {TWICE}",
+        "raises an error: a field other than image and caption cannot be decoded, which drops the whole sample (json)",
+    ],
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["tar", "tar.gz"])
+def test_what_readers_make_of_a_sample_is_shown_next_to_it(packed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    members = [(f"{key}.{name}", data) for key, fields in FAULTS.items() for name, data in fields]
+    path = write_tar(tmp_path / "0.tar", members, tarfile.PAX_FORMAT)
+    if packed:
+        path.with_suffix(".tar.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    words = [word for name in MADE_OF_IT for word in ("--for", name)]
+    for number, key in enumerate(FAULTS):
+        done = run("inspect", ".", "--show", key, *words, "--json")
+        (sample,) = json.loads(done.out)["samples"]
+        assert sample["readers"] == {name: texts[number] for name, texts in MADE_OF_IT.items()}
+
+    shown = run("inspect", ".", "--show", "empty", "--for", "open-clip-4")
+    assert "open-clip-4 loses it: the caption is empty (txt)" in shown.out
+    refused = run("inspect", ".", "--show", "empty", "--for", "nobody")
+    assert (refused.status, "unknown reader 'nobody'" in refused.err) == (2, True)

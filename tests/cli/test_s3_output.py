@@ -105,7 +105,8 @@ def test_the_objects_are_the_files_of_a_local_run_and_the_messages_name_the_url(
     assert objects() == tree(tmp_path / "out")
     swapped = there.replace("s3://bucket/out", str(tmp_path / "out"))
     swapped = re.sub(r"(validate \S+)/$", r"\1", swapped, flags=re.MULTILINE)
-    needs_folder = ("to choose", "next: wdsflow scores")  # further commands for ledgers
+    # Further commands for ledgers.
+    needs_folder = ("to choose", "to see what was dropped", "next: wdsflow scores")
     assert swapped == "".join(
         line for line in local.splitlines(keepends=True) if not line.startswith(needs_folder)
     )

@@ -84,14 +84,14 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
     ("words", "status", "commands"),
     [
         # What comes next after a run.
-        ((*FILTER, *LARGE), 0, ["wdsflow validate out"]),
-        (("filter", "it's $HOME & more", "-o", "a 'b'", *LARGE), 0, ["wdsflow validate 'a '\"'\"'b'\"'\"''"]),
+        ((*FILTER, *LARGE), 0, ["wdsflow inspect 'in/{00000..00003}.tar' --sample 5 --ledger out", "wdsflow validate out"]),
+        (("filter", "it's $HOME & more", "-o", "a 'b'", *LARGE), 0, ["--sample 5 --ledger 'a '\"'\"'b'\"'\"''", "wdsflow validate 'a '\"'\"'b'\"'\"''"]),
         (("measure", "in", "-o", "out", "--scores", "blur"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
         (("measure", "./-dashed", "-o", "out", "--scores", "has('txt')"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
         (("filter", "in", "-o", "out"), 2, ["wdsflow filter in -o out --where True"]),
         ((*CUT,), 2, ["--where True"]),
         ((*CUT, "--where", "blur > 1"), 0, ["wdsflow validate out"]),
-        ((*CUT, *LARGE), 0, ["wdsflow validate out"]),
+        ((*CUT, *LARGE), 0, ["wdsflow inspect cut --sample 5 --ledger out", "wdsflow validate out"]),
         # Little was kept.
         ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --jobs 0 --explain"]),
         ((*CUT, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= "]),

@@ -107,17 +107,13 @@ def test_every_way_to_end_a_shard_has_an_answer_that_has_words(reader: type[Read
 def test_code_asks_what_a_reader_does_and_not_what_it_is_called() -> None:
     """A new reader would be forgotten where names are compared; attributes of ``Reader`` have a default."""
     # The others are names of packages and of indexes, too.
-    names = {reader.name for reader in (*READERS.values(), FeedReader)}
-    names -= {"datasets", "timm", "energon"}
+    names = {*READERS, FeedReader.name} - {"datasets", "timm", "energon"}
     root = Path(__file__).parents[2]
-    spelled = set()
+    spelled: set[tuple[str, str]] = set()
     for path in (*(root / "wdsflow").rglob("*.py"), *(root / "validate").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        spelled |= {
-            (path.relative_to(root).as_posix(), node.value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and node.value in names
-        }
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and node.value in names:
+                spelled.add((path.relative_to(root).as_posix(), str(node.value)))
     # Each name is spelled once: where its class is.
     assert sorted(name for _, name in spelled) == sorted(names)
     assert all(path.startswith("wdsflow/readers/") for path, _ in spelled)

@@ -158,7 +158,7 @@ def test_hidden_characters_are_spelled_out(text, shown):
 @pytest.mark.parametrize(
     ("asked", "said", "shown"),
     [
-        (("d/1.tar", "cat", 5120), "", "1.tar, sample cat, byte 5,120"),
+        (("d/1.tar", "cat", 5120), "", "1.tar, sample cat, member at byte 5,120"),
         ((None, "cat", 5120), "", "sample cat"),
         (("d/1.tar", None, 0), "", "1.tar, byte 0"),
         (("d/1.tar", "cat", 5120), "1.tar: cat at 5,120", ""),

@@ -30,7 +30,9 @@ def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
     for sample in samples:
         count += 1
         key = escape(sample.listed.key, 200)
-        writer.heading(f"{key} in {short(sample.url)}, byte {sample.listed.offset:,}")
+        writer.heading(
+            f"{key} in {short(sample.url)}, first member at byte {sample.listed.offset:,}"
+        )
         for name, length, _ in sample.listed.members:
             text = _description(sample, name, length)
             writer.line((f"{escape(name, 60)} ", "bold"), text, hang=2)
@@ -41,6 +43,8 @@ def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
             writer.line(("outcome ", "dim"), escape(sample.outcome, 500), hang=2)
         for name, value in sample.scores.items():
             writer.line((f"{escape(name, 200)} ", "dim"), escape(brief(value), 500), hang=2)
+        for name, text in sample.fates.items():
+            writer.line((f"{name} ", "dim"), text, hang=2)
     return count
 
 

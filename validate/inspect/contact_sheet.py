@@ -40,6 +40,7 @@ def _article(sample: ShownSample) -> dict[str, object]:
     if sample.outcome:
         facts.append(("outcome", sample.outcome))
     facts += [(name, brief(value)) for name, value in sample.scores.items()]
+    facts += list(sample.fates.items())
     return {
         "key": sample.listed.key,
         "shard": short(sample.url),

@@ -38,19 +38,20 @@ _MOST_SAMPLES = 100
 
 @dataclass
 class ShownSample:
-    """A sample: its members, its texts, thumbnails of its images, and what a ledger says of it.
+    """A sample: its members, its texts, thumbnails of its images, and what a ledger and readers say of it.
 
     ``images`` has a picture, or the reason why there is none, for each image; ``scores`` are texts
-    by name.
+    by name; ``fates`` is what each reader makes of the sample, by its name.
     """
 
-    url: str
+    url: Shard
     listed: ListedSample
     texts: dict[str, str] = field(default_factory=dict)
     images: dict[str, "Image | str"] = field(default_factory=dict)
     # What a filter decided, and why.
     outcome: str = ""
     scores: dict[str, str] = field(default_factory=dict)
+    fates: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON, without pictures."""
@@ -60,6 +61,7 @@ class ShownSample:
             "texts": self.texts,
             "outcome": self.outcome,
             "scores": self.scores,
+            "readers": self.fates,
         }
 
 
@@ -139,7 +141,7 @@ def _samples(
             problem(url, error)
 
 
-def _read(url: str, numbered: _NumberedSample) -> ShownSample:
+def _read(url: Shard, numbered: _NumberedSample) -> ShownSample:
     """Read the texts and images of a sample."""
     sample = numbered.sample
     source = numbered.source

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,12 @@ class InspectOptions:
     ledger: Path | None = option(
         None, "Show scores, too: a folder that measure or filter wrote.", metavar="DIR"
     )
+    readers: Sequence[str] = option(
+        (),
+        "With --show or --sample: what this reader makes of the sample alone; repeatable, names as for validate.",
+        "--for",
+        metavar="READER",
+    )
     html: Path | None = option(
         None, "With --show or --sample: write a page with thumbnails.", metavar="FILE"
     )
@@ -47,8 +54,8 @@ def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> No
     """Show the contents of shards: fields, captions, image sizes.
 
     With --show or --sample, show single samples instead: thumbnails in a terminal that can show
-    them, texts, and with --ledger scores. Gives no verdict. Exit status: 0, or 2 if nothing could
-    be read.
+    them, texts, with --ledger scores and what the filter decided, with --for why a reader loses the
+    sample. Exit status: 0, or 2 if nothing could be read.
     """
     from wdsflow.shards.urls import NoShards, expand
 
@@ -61,9 +68,9 @@ def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> No
         check_output(options.html, "html", typed)
         _samples(expanded, options, f"{Typed.spell('inspect', *urls)} --keys 20")
         return
-    if options.ledger is not None or options.html is not None:
+    if options.ledger is not None or options.html is not None or options.readers:
         refuse(
-            "--ledger and --html are for single samples",
+            "--ledger, --for and --html are for single samples",
             f"{Typed.spell('inspect', *urls)} --sample 20",
         )
     _overview(expanded, options, typed)
@@ -112,6 +119,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
 def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     """Show single samples. ``again`` is a command that lists keys."""
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+    from wdsflow.readers import UnknownReader
     from wdsflow.validate.inspect.shown_sample import samples_of_key, some_samples
 
     key = options.show
@@ -124,10 +132,12 @@ def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
             urls, options.sample, options.seed, problems.__setitem__, allow_pipe=allow_pipe
         )
     try:
+        if options.readers:
+            samples = _judged(samples, options, urls)
         if options.ledger is not None:
             samples = _scored(samples, options.ledger)
         count = _printed(samples, options.html, as_json=options.as_json)
-    except (LedgerError, OSError) as error:
+    except (LedgerError, UnknownReader, OSError) as error:
         refuse(str(error))
     reasons = [f"{url}: {reason}" for url, reason in problems.items()]
     if not count and len(problems) == len(urls):
@@ -147,6 +157,19 @@ def _scored(samples: "Iterator[ShownSample]", ledger: Path) -> "Iterator[ShownSa
         entry = scores.of(sample.url, sample.listed.key, sample.listed.offset)
         if entry is not None:
             sample.outcome, sample.scores = entry
+        yield sample
+
+
+def _judged(
+    samples: "Iterator[ShownSample]", options: InspectOptions, urls: Sequence[Shard]
+) -> "Iterator[ShownSample]":
+    from wdsflow.validate.chosen_readers import chosen_readers
+    from wdsflow.validate.inspect.sample_fates import SampleFates
+
+    readers = chosen_readers(options.readers, None, 1).readers
+    fates = SampleFates(readers, urls, allow_pipe=options.allow_pipe)
+    for sample in samples:
+        sample.fates = fates.of(sample.url, sample.listed)
         yield sample
 
 

@@ -142,8 +142,10 @@ def command_lines(command: str) -> list[str]:
 def place(shard: str | None, key: str | None, offset: int | None, said: str = "") -> str:
     """Return the place, without the parts that the text ``said`` already names.
 
+    With a key, the offset is that of the member at fault; of a whole sample, of its first member.
+
     >>> place("d/0001.tar", "cat", 5120), place("d/0001.tar", "cat", None, said="0001.tar: 3 of 9 ..."), place(None, None, 3)
-    ('0001.tar, sample cat, byte 5,120', 'sample cat', '')
+    ('0001.tar, sample cat, member at byte 5,120', 'sample cat', '')
     """
     parts = []
     if shard is not None and short(shard) not in said:
@@ -156,7 +158,7 @@ def place(shard: str | None, key: str | None, offset: int | None, said: str = ""
         and f"{offset:,}" not in said
         and str(offset) not in said
     ):
-        parts.append(f"byte {offset:,}")
+        parts.append(f"byte {offset:,}" if key is None else f"member at byte {offset:,}")
     return ", ".join(parts)
 
 

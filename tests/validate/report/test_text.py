@@ -130,7 +130,7 @@ def test_a_place_is_named_unless_the_message_does():
         ],
     )
     assert any(
-        line.endswith("3 keys come back (0007.tar, sample cat, byte 5,120)")
+        line.endswith("3 keys come back (0007.tar, sample cat, member at byte 5,120)")
         for line in lines(report)
     )
     report = replace(

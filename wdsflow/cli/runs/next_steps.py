@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Options that decide which samples are kept.
 _CONDITIONS = frozenset({"where", "keep", "near", "recipe"})
 
+# Samples that an advised command shows.
+_SHOWN = 5
+
 
 def next_steps(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     """Yield the next commands, one line each."""
@@ -36,6 +39,7 @@ def next_steps(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     elif not report.tars:
         yield from _after_measuring(out)
     else:
+        yield from _to_see_dropped(report, out, typed)
         yield from _after_writing(report, out)
 
 
@@ -45,6 +49,16 @@ def _after_measuring(out: Path) -> Iterator[str]:
         return
     yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
     yield f"next: {Typed.spell('scores', ledger=out)}"
+
+
+def _to_see_dropped(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
+    """Yield the command that shows samples with what was decided of them, if some were dropped."""
+    # A ledger is read from a local folder; who completes slices names no shards.
+    urls = typed.given.get("urls")
+    if store_of(out) or not urls or not report.merged("dropped").total():
+        return
+    command = typed.look("inspect", *urls, sample=_SHOWN, ledger=out)
+    yield f"to see what was dropped, and why: {command}"
 
 
 def _after_writing(report: "RunReport", out: Path) -> Iterator[str]:
