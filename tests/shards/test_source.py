@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 import tracemalloc
 import zlib
 from functools import partial
@@ -26,6 +27,7 @@ from tests.depth import cases
 from tests.filtering.commands import run
 from tests.processes import await_end
 from tests.shards.tars import MemorySource, by_tarfile, by_walk
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError, SourcePart, named
 from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
@@ -425,3 +427,32 @@ def test_a_part_of_a_source_has_the_bytes_before_it_and_ends_where_the_source_do
                 )
         whole.length = None
         assert SourcePart(whole, start, before).length is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_no_process_is_forked_while_a_command_is_started(monkeypatch):
+    """It would hold the pipes of the command: their end would not be seen."""
+    starts, started = threading.Event(), threading.Event()
+    start = subprocess.Popen.__init__
+
+    def slowly(*given, **named):
+        starts.set()
+        time.sleep(0.3)
+        start(*given, **named)
+        started.set()
+
+    def read():
+        with open_source(Shard.command("pipe:true"), allow_pipe=True) as source:
+            source.read_at(0, 1)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", slowly)
+    thread = threading.Thread(target=read)
+    thread.start()
+    starts.wait()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    was_started = started.is_set()
+    thread.join()
+    assert was_started

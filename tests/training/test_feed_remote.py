@@ -195,6 +195,25 @@ def test_a_feed_that_is_dropped_between_epochs_stops_reading_ahead(tmp_path):
         wait_for(lambda: not ahead())
 
 
+def test_an_epoch_that_cannot_begin_is_not_read_ahead_for_ever(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("no more processes")
+
+    with served(tmp_path, [30] * 4, 90_000, **{"sizes.json": FOUR}) as (url, _):
+        one = feed(url)
+        expected = keys(feed(url))
+        keys(one)
+        wait_for(ahead)
+        with monkeypatch.context() as patch:
+            patch.setattr("wdsflow.training.feed.feed.EpochRun", fail)
+            with pytest.raises(OSError, match="no more processes"):
+                iter(one)
+        one.set_epoch(0)
+        assert keys(one) == expected
+        one.close()
+        wait_for(lambda: not ahead())
+
+
 def test_shards_that_cannot_be_counted_are_reported(tmp_path, caplog):
     with served(tmp_path, [5, 6], 900) as (url, _):
         assert feed(url.replace("0001", "0002")).num_samples == 11

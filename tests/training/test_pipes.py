@@ -129,3 +129,15 @@ def test_batches_of_openclips_own_loader_need_it_as_well(folder: Path):
     with pytest.raises(ShardsError, match="would run a shell command"):
         wdsflow.get_data(args, (plain, plain))
     assert not (folder / "PWNED").exists()
+
+
+def test_commands_are_not_run_ahead_of_their_epoch(folder: Path):
+    options = FeedOptions(allow_pipe=True, status_every=0.0, decode_in="threads")
+    one = wdsflow.feed(
+        "pipe:echo run >> runs; cat 0.tar", batch_size=4, fields=("txt",), options=options
+    )
+    counted = len((folder / "runs").read_text().splitlines())
+    for epoch in (1, 2):
+        assert sum(len(texts) for (texts,) in one) == 8
+        one.close()
+        assert len((folder / "runs").read_text().splitlines()) == counted + epoch

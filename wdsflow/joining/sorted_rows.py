@@ -12,9 +12,11 @@ from .loaded_rows import LoadedRows
 from .table_values import TEXT, StoredValue
 from .value_lines import row_of
 
-# Bytes of the values that are sorted at a time. DuckDB sorts some times more than its memory on disk,
+# Bytes of the lines that are sorted at a time. DuckDB sorts some times more than its memory on disk,
 # but not any number of rows: it fails at 100 million captions.
 _PART_BYTES = 512 << 20
+# Of each line besides its values: numbers, and the lengths of values.
+_LINE_BYTES = 40
 # Parts that are written side by side, and bytes that all of them together have in memory.
 _MOST_PARTS = 256
 _WRITING_BYTES = 96 << 20
@@ -55,29 +57,30 @@ def sorted_rows(loaded: LoadedRows, scratch: Path) -> Iterator[list[SortedRow]]:
     exists. The table of ``loaded`` may be gone afterwards.
     """
     tables = loaded.tables
-    names = [*loaded.cells]
-    cells = [*loaded.cells]
+    columns = [*loaded.cells]
+    selected = [*loaded.cells]
     for check in loaded.checks:
-        names += f"kind_{check}", f"data_{check}"
-        cells += f"'{TEXT}' AS kind_{check}", f"encode({check}) AS data_{check}"
+        columns += f"kind_{check}", f"data_{check}"
+        selected += f"'{TEXT}' AS kind_{check}", f"encode({check}) AS data_{check}"
     # Several threads sort wide rows only in more memory.
     tables.run("SET threads = 1")
-    tables.run(f"CREATE VIEW hashed AS {_HASHED.format(cells=', '.join(cells))}")
-    for source in _sources(loaded, scratch, names[1::2]):
-        query = _SORTED.format(cells=", ".join(names), source=source)
+    tables.run(f"CREATE VIEW hashed AS {_HASHED.format(cells=', '.join(selected))}")
+    # Kinds and data take turns.
+    data_columns = columns[1::2]
+    for source in _sources(loaded, scratch, data_columns):
+        query = _SORTED.format(cells=", ".join(columns), source=source)
         yield from _rows(tables.batches(query))
 
 
-def _sources(loaded: LoadedRows, scratch: Path, data: Iterable[str]) -> Iterator[str]:
-    """Yield what has the lines of each part, in their order. ``data``: the columns with bytes."""
+def _sources(loaded: LoadedRows, scratch: Path, data_columns: Iterable[str]) -> Iterator[str]:
+    """Yield what has the lines of each part, in their order."""
     tables = loaded.tables
-    sizes = [f"coalesce(sum(octet_length({column})), 0)" for column in data]
-    lines, size = tables.one(f"SELECT count(*), {' + '.join(sizes)} FROM hashed")
-    parts = min(_MOST_PARTS, ceil(size / _PART_BYTES))
+    lines, line_size = _sizes(loaded, data_columns)
+    parts = min(_MOST_PARTS, ceil(lines * line_size / _PART_BYTES))
     if parts < 2:
         yield "hashed"
         return
-    group = int(_WRITING_BYTES / parts / (size / lines))
+    group = int(_WRITING_BYTES / parts / line_size)
     folder = scratch / "parts"
     tables.run("SET preserve_insertion_order = false")
     tables.run(f"SET partitioned_write_flush_threshold = {_LARGEST_GROUP}")
@@ -99,6 +102,15 @@ def _sources(loaded: LoadedRows, scratch: Path, data: Iterable[str]) -> Iterator
         yield f"read_parquet([{patterns}], hive_partitioning = false)"
         for file in files:
             file.unlink()
+
+
+def _sizes(loaded: LoadedRows, data_columns: Iterable[str]) -> tuple[int, float]:
+    """Return the number of lines, and the mean bytes of one."""
+    sizes = [f"coalesce(sum(octet_length({column})), 0)" for column in data_columns]
+    sizes.append("coalesce(sum(octet_length(encode(value))), 0)")
+    query = f"SELECT count(*), {' + '.join(sizes)} FROM hashed"
+    lines, size = loaded.tables.one(query)
+    return lines, _LINE_BYTES + size / max(lines, 1)
 
 
 def _rows(batches: Iterable[list[tuple[Any, ...]]]) -> Iterator[list[SortedRow]]:

@@ -142,6 +142,13 @@ def are_connected(job_rank: JobRank) -> bool:
     return job_rank.world_size > 1 and talks()
 
 
+def is_first_rank() -> bool:
+    """Return whether this is the first of connected ranks."""
+    import torch.distributed
+
+    return torch.distributed.get_rank() == 0
+
+
 def of_first_rank(make: Callable[[], T]) -> T:
     """Return what ``make`` returns in the first of connected ranks; every rank must call it at the same step.
 
@@ -149,7 +156,7 @@ def of_first_rank(make: Callable[[], T]) -> T:
     """
     import torch.distributed
 
-    made: list[Any] = [make() if torch.distributed.get_rank() == 0 else None]
+    made: list[Any] = [make() if is_first_rank() else None]
     torch.distributed.broadcast_object_list(made, src=0)
     value: T = made[0]
     return value

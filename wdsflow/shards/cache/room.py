@@ -41,8 +41,16 @@ class CacheRoom:
 
     @property
     def has_all(self) -> bool:
-        """Whether it has all shards that the runs of this machine need, or room for their parts: none has to be removed."""
-        return {stored.entry.number for stored in self._stored}.issuperset(self._needed)
+        """Whether all shards that the runs of this machine need are here, or are being written within the limit.
+
+        Then none has to be removed, as long as none changes on its server.
+        """
+        here = {
+            stored.entry.number
+            for stored in self._stored
+            if not stored.entry.is_part or is_locked(stored.path)
+        }
+        return here.issuperset(self._needed)
 
     def make(self, entry: CacheEntry, if_unplanned: float) -> bool:
         """Remove shards that are needed later than a new one; return whether there is room for it then.

@@ -31,6 +31,9 @@ from .decompress import (
 # Bytes.
 _TAIL = 8
 
+# Held while a command is started, and while this process is forked: a process that is forked in
+# between would keep pipes of the command open, whose end is then never seen.
+_starting = threading.Lock()
 # Commands that run, by the number of their process; with the number of the process that started
 # them, and its thread.
 _running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}
@@ -225,13 +228,14 @@ def open_pipe(shard: Shard) -> Source:
     """Run the command of a ``pipe:`` url in a shell and read its output. Raises ``SourceError``."""
     command = shard.exact.removeprefix(PIPE)
     try:
-        process = subprocess.Popen(  # noqa: S602 - a shell command is what the user asked for, by flag
-            GUARD + command,
-            shell=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with _starting:
+            process = subprocess.Popen(  # noqa: S602 - a shell command is what the user asked for, by flag
+                GUARD + command,
+                shell=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
     except OSError as error:
         raise SourceError("io", str(error)) from None
     output, held = process.stdout, process.stdin
@@ -288,3 +292,10 @@ def end_commands(thread: threading.Thread | None = None) -> None:
 def _kill(number: int) -> None:
     with contextlib.suppress(OSError):
         os.killpg(number, signal.SIGKILL)
+
+
+os.register_at_fork(
+    before=_starting.acquire,
+    after_in_parent=_starting.release,
+    after_in_child=_starting.release,
+)

@@ -99,18 +99,18 @@ class Feed:
         if self._cache_plan is not None:
             self._cache_plan.begin(epoch)
         ahead = self._ahead
-        if ahead is not None and ahead.epoch == epoch and begin == EpochPosition():
-            self._ahead = None
-            plan = ahead.begin
-        else:
+        if ahead is not None and not (ahead.epoch == epoch and begin == EpochPosition()):
             self._drop_ahead()
-            plan = partial(self._planner, epoch, begin)
+            ahead = None
+        plan = partial(self._planner, epoch, begin) if ahead is None else ahead.begin
         self.run = EpochRun(
             partial(self._begin_decoding, epoch),
             plan,
             self._assemble,
             partial(self._plan_ahead, epoch + 1),
         )
+        # Its planner belongs to the run now.
+        self._ahead = None
         return self.run
 
     def close(self) -> None:
@@ -220,11 +220,16 @@ class Feed:
     def _plan_ahead(self, epoch: int) -> None:
         """Plan an epoch that will probably come next, so that its shards on servers are read when it begins.
 
-        The streams of the epoch before it have ended: those of this one take their part of the memory.
+        Until it begins, its streams hold a quarter of their share of the memory, which those of the
+        epoch before it may still hold, too.
         """
+        recipe = self.recipe
         # A cache has, or is getting, the shards that are needed first; to open them now could download
         # some of them that a run which ends here does not need.
-        if not self.recipe.trains or self._cache_plan is not None:
+        if not recipe.trains or self._cache_plan is not None:
+            return
+        # A command whose output is not taken for the time of an evaluation may be cut off by its server.
+        if recipe.options.allow_pipe:
             return
         self._drop_ahead()
         # Its errors are raised when it begins, and is planned again.

@@ -14,16 +14,21 @@ from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
-from wdsflow.training.ranks import JobRank, are_connected, of_first_rank
+from wdsflow.training.ranks import JobRank, are_connected, is_first_rank, of_first_rank
 from wdsflow.training.stalls.field_fixes import argument, pipe_fixes
 from wdsflow.training.stalls.loss_tally import say
 
 
 class _Listing(NamedTuple):
-    """What the first rank found: its shards, None for those of a machine, or why there are none."""
+    """What a rank found: its shards, or why there are none."""
 
-    shards: list[Shard] | None
+    shards: list[Shard]
     error: str = ""
+
+    @property
+    def are_on_servers(self) -> bool:
+        """Whether other ranks find the same shards."""
+        return all(shard.kind == "url" for shard in self.shards)
 
 
 def shard_list_of_ranks(
@@ -32,26 +37,24 @@ def shard_list_of_ranks(
     """Return the shards as ``shard_list``; if all are on servers, connected ranks take the list of the first.
 
     So a folder is listed once, and a branch of the hub is looked up once: what is written meanwhile
-    does not give ranks different shards.
+    does not give ranks different shards. Of local shards each machine has its own.
     """
     if not are_connected(job_rank):
         return shard_list(data, options)
-    of_this_rank: list[Shard] = []
+    first = of_first_rank(partial(_listing, data, options))
+    if first.error:
+        raise ShardsError(first.error)
+    if first.are_on_servers or is_first_rank():
+        return first.shards
+    return shard_list(data, options)
 
-    def found() -> _Listing:
-        try:
-            of_this_rank.extend(shard_list(data, options))
-        except ShardsError as error:
-            return _Listing(None, str(error))
-        are_on_servers = all(shard.kind == "url" for shard in of_this_rank)
-        return _Listing(of_this_rank if are_on_servers else None)
 
-    listing = of_first_rank(found)
-    if listing.error:
-        raise ShardsError(listing.error)
-    if listing.shards is None:
-        return of_this_rank or shard_list(data, options)
-    return listing.shards
+def _listing(data: str | Sequence[str], options: FeedOptions) -> _Listing:
+    try:
+        return _Listing(shard_list(data, options))
+    except Exception as error:  # noqa: BLE001 - the other ranks wait for an answer
+        is_explained = isinstance(error, ShardsError)
+        return _Listing([], str(error) if is_explained else repr(error))
 
 
 def shard_list(data: str | Sequence[str], options: FeedOptions) -> list[Shard]:

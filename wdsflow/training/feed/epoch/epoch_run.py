@@ -167,12 +167,12 @@ class EpochRun:
             # Results are taken in the order of their chunks:
             # batches do not depend on who is done first.
             pending: deque[Chunk] = deque()
-            drawing = True
+            is_next_told = False
             while not planner.finished:
                 self._look()
                 sent = self._send_next(planner, pending)
-                if drawing and planner.all_drawn:
-                    drawing = False
+                if planner.all_drawn and not is_next_told:
+                    is_next_told = True
                     self._all_drawn()
                 if pending and not pending[0].done:
                     # After a chunk was sent there may be work
@@ -187,8 +187,8 @@ class EpochRun:
                 while pending and pending[0].done and not planner.finished:
                     planner.take(pending.popleft().results())
                     self._give_ready(planner)
-            if drawing:
-                # The rest was made while the last samples were drawn.
+            # In a short epoch all may be made before the loop comes round again.
+            if not is_next_told:
                 self._all_drawn()
 
     def _send_next(self, planner: Planner, pending: deque[Chunk]) -> bool:

@@ -84,6 +84,9 @@ class ReadAhead(Generic[T]):
                 self._put_all(items)
         except BaseException as caught:  # noqa: BLE001 - raised where items are taken
             error = caught
+        if error is None and self._stopped:
+            # These may not be all items.
+            error = RuntimeError("reading ahead was stopped")
         self._ready.put(_End(error))
 
     def _put_all(self, items: Iterator[T]) -> None:
@@ -100,6 +103,7 @@ class ReadAhead(Generic[T]):
                 if self._stopped:
                     return
         finally:
+            # Also before an error: the caller gets what comes before it.
             self._put(_Piece(together, size))
 
     def _put(self, piece: _Piece[T]) -> None:

@@ -8,51 +8,61 @@ from wdsflow.shards.shard import Shard
 
 # A state is small, also of 100,000 shards.
 _MOST_ENTRIES = 64
+# Sizes of more shards are not looked up: each takes a request where the disk is in a network.
+_MOST_SIZES = 4096
+# Names the entry with the number of shards. If that differs, nothing is said of the others: with one
+# shard fewer, each has other shards.
+ALL = "all of them"
 
 
 def counted_shards(shards: Sequence[Shard], samples: Sequence[int]) -> dict[str, str]:
     """Return facts about shards with so many samples each, by their names without folders.
 
-    There are at most 64 entries: of more shards, each is for several in a row.
+    Of more than 64 shards, each entry is for several in a row, and ``ALL`` has their number.
     """
-    return _facts(shards, samples, "samples")
+    return _facts(shards, [f"{count:,} samples" for count in samples])
 
 
 def sized_shards(shards: Sequence[Shard]) -> dict[str, str]:
     """Return facts about shards whose samples have not been counted: those of this machine have a size."""
-    return _facts(shards, [_size(shard) for shard in shards], "bytes")
+    looks = len(shards) <= _MOST_SIZES
+    return _facts(shards, [_size(shard) if looks else "there" for shard in shards])
 
 
-def _facts(shards: Sequence[Shard], sizes: Sequence[int], unit: str) -> dict[str, str]:
+def _facts(shards: Sequence[Shard], facts: Sequence[str]) -> dict[str, str]:
     entries = min(_MOST_ENTRIES, len(shards))
-    facts: dict[str, str] = {}
+    of_entries: dict[str, str] = {}
+    if len(shards) > entries:
+        of_entries[ALL] = f"{len(shards):,} shards"
     for entry in range(entries):
         first = len(shards) * entry // entries
         end = len(shards) * (entry + 1) // entries
-        names = [os.path.basename(shard) for shard in shards[first:end]]
-        name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        names = [_name(shard) for shard in shards[first:end]]
+        several = len(names) > 1
+        name = f"{names[0]} to {names[-1]}" if several else names[0]
         # In another folder.
-        if name in facts:
+        if name in of_entries:
             name = f"{name} ({first})"
-        fact = f"{sum(sizes[first:end]):,} {unit}"
-        if len(names) > 1:
-            fact += f" ({_digest(names, sizes[first:end])})"
-        facts[name] = fact
-    return facts
+        of_entries[name] = _digest(names, facts[first:end]) if several else facts[first]
+    return of_entries
 
 
-def _size(shard: Shard) -> int:
-    """Return the bytes of a shard; 0 if they are unknown."""
+def _name(shard: Shard) -> str:
+    """Return the name of a shard without its folder, or a command."""
+    return shard if shard.is_pipe else os.path.basename(shard)
+
+
+def _size(shard: Shard) -> str:
     if shard.path is None:
-        return 0
+        return "there"
     try:
-        return os.stat(shard.path).st_size
+        return f"{os.stat(shard.path).st_size:,} bytes"
     except OSError:
-        return 0
+        return "missing"
 
 
-def _digest(names: Sequence[str], sizes: Sequence[int]) -> str:
+def _digest(names: Sequence[str], facts: Sequence[str]) -> str:
     digest = blake2b(digest_size=4)
-    for name, size in zip(names, sizes, strict=True):
-        digest.update(f"{name} {size}\n".encode(errors="surrogatepass"))
+    for name, fact in zip(names, facts, strict=True):
+        digest.update(f"{name} {fact}\n".encode(errors="surrogatepass"))
     return digest.hexdigest()

@@ -17,6 +17,8 @@ from typing import Any
 from wdsflow.text.shell import escape
 from wdsflow.text.words import listed
 
+from .shard_facts import ALL
+
 VERSION = 1
 # Those of its parts that are shown where something else was given.
 _SHOWN = (
@@ -146,7 +148,9 @@ def _differences(
     before: Mapping[str, Any], after: Mapping[str, Any], of: str = ""
 ) -> Iterator[str]:
     # A part that only the state has is of a later version; a shard that only the state has is gone.
-    names = dict.fromkeys([*after, *before]) if of else after
+    names = list(dict.fromkeys([*after, *before]) if of else after)
+    if before.get(ALL) != after.get(ALL):
+        names = [ALL]
     for name in names:
         then, now = before.get(name), after.get(name)
         if isinstance(now, Mapping) and isinstance(then, Mapping):
