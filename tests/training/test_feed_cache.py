@@ -30,6 +30,7 @@ from wdsflow import feed as make
 from wdsflow.shards.cache.shard_cache import ShardCache
 from wdsflow.shards.shard import Shard
 from wdsflow.stages import StageError
+from wdsflow.training.feed.catalog import sample_catalog
 from wdsflow.training.feed_options import FeedError
 from wdsflow.training.sample_tasks import Blob, SampleRef
 from wdsflow.training.workers.sample_members import OpenShards, read_members
@@ -85,6 +86,26 @@ def contents(batches) -> dict[str, str]:
     ]
     assert len(dict(given)) == len(given)
     return dict(given)
+
+
+def test_a_shard_is_not_listed_again_once_it_is_here(tmp_path, monkeypatch):
+    with served(tmp_path, [20] * 6, 20_000, **{"sizes.json": {}}) as (url, _):
+        one = feed(url, cache=tmp_path / "cache", cache_size="1GB")
+        first = contents(one)
+        while list((tmp_path / "cache").rglob("*.part")):
+            time.sleep(0.01)
+        listed = []
+        list_samples = sample_catalog.list_samples
+
+        def noting(shard, *given, **named):
+            listed.append(shard)
+            return list_samples(shard, *given, **named)
+
+        monkeypatch.setattr(sample_catalog, "list_samples", noting)
+        assert contents(one) == first
+        one.close()
+    assert len(first) == 120
+    assert listed == []
 
 
 def removed(path: Path) -> None:

@@ -33,6 +33,7 @@ class CachedSource(Source):
         file: its descriptor, which the source closes.
         download: of this process, that writes it; None: it is whole, or another process writes it.
         path: of the file if it is whole and expected to stay; "" otherwise.
+        later_path: of the file once it is whole; "" if it is.
         resume: continues a part with this descriptor that nobody writes; returns None if somebody does, or if it is whole.
             Raises SourceError.
         direct: opens the shard on its server. Raises SourceError.
@@ -47,6 +48,7 @@ class CachedSource(Source):
         download: Download | None,
         *,
         path: str,
+        later_path: str,
         resume: Callable[[int], Download | None],
         direct: Callable[[], Source],
         report: Callable[[OSError], None],
@@ -54,6 +56,7 @@ class CachedSource(Source):
         self.url, self.size = shard, size
         self.length: int = size
         self.stored_at, self.near = path, bool(path)
+        self.stored_later_at = later_path
         self._file, self._download = file, download
         self._resume, self._open_direct, self._report = resume, direct, report
         self._available = 0

@@ -263,6 +263,7 @@ class ShardCache:
             file,
             download,
             path=str(self.folder.path_of(entry)) if stays else "",
+            later_path=str(self.folder.path_of(entry.complete())) if entry.is_part else "",
             resume=partial(self._resume, shard, entry),
             direct=lambda: CountedSource(open_version(shard, entry), self._count),
             report=report,

@@ -132,6 +132,8 @@ class Source:
     # Of a shard of a server: the path of a file of this machine that has the same bytes, if there is
     # one that other processes may read, too.
     stored_at: str = ""
+    # That path, while the file is still being written.
+    stored_later_at: str = ""
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of the uncompressed tar; fewer at its end. Raises ``SourceError``."""

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -49,9 +49,14 @@ class ListingCache:
         )
 
     def keeping(
-        self, shard: Shard, length: int, stored_at: str, samples: Iterator[Listed]
+        self,
+        shard: Shard,
+        length: int,
+        stored_at: str,
+        samples: Iterator[Listed],
+        are_all: Callable[[], bool] = lambda: True,
     ) -> Iterator[Listed]:
-        """Yield the samples of a shard, and keep them after the last one."""
+        """Yield the samples of a shard, and keep them after the last one, if ``are_all`` of them were listed."""
         rows: list[_Row] | None = []
         for sample in samples:
             if rows is not None:
@@ -59,7 +64,7 @@ class ListingCache:
                 if len(rows) > _MOST:
                     rows = None
             yield sample
-        if rows is not None:
+        if rows is not None and are_all():
             self._keep((stored_at or shard, length), rows)
 
     def _keep(self, name: tuple[str, int], rows: list[_Row]) -> None:

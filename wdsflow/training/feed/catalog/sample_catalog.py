@@ -149,10 +149,13 @@ class Catalog:
                 return
             # Members of a file on this machine are read when their sample is made.
             stored_at = source.stored_at
-            if source.fd < 0 and not stored_at:
-                yield from self._listed(shard, part, contents=contents, later=False)
-                return
             length = source.length or 0
+            if source.fd < 0 and not stored_at:
+                if contents and source.stored_later_at:
+                    yield from self._listed_for_later(shard, part, length, source.stored_later_at)
+                else:
+                    yield from self._listed(shard, part, contents=contents, later=False)
+                return
             cached = self._cache.get(shard, length, stored_at)
             if cached is None:
                 listed = self._listed(shard, part, contents=False, later=True)
@@ -163,6 +166,18 @@ class Catalog:
             for damage in self.damage(shard):
                 self._report(damage)
             yield from cached
+
+    def _listed_for_later(
+        self, shard: Shard, part: Source, length: int, stored_at: str
+    ) -> Iterator[Listed]:
+        """Yield the samples with contents; keep the places of these for when the shard is a file of this machine."""
+        listed = self._listed(shard, part, contents=True, later=True)
+        # Another read may find what an error of the server hid.
+        kept = self._cache.keeping(
+            shard, length, stored_at, listed, are_all=lambda: not self.damage(shard)
+        )
+        for item in kept:
+            yield _without_places(item) if isinstance(item, SampleRef) else item
 
     def _open(self, shard: Shard, *, contents: bool) -> Source:
         if self.cache is None:
@@ -205,6 +220,12 @@ def _stored_at(file: str, samples: Iterator[Listed]) -> Iterator[Listed]:
     """Yield the samples of a shard with the path of the file that has its bytes."""
     for sample in samples:
         yield sample._replace(stored_at=file) if isinstance(sample, SampleRef) else sample
+
+
+def _without_places(ref: SampleRef) -> SampleRef:
+    """Return a sample that cannot be read later."""
+    texts = tuple(blob._replace(at=-1) for blob in ref.texts)
+    return ref._replace(image=ref.image._replace(at=-1), texts=texts)
 
 
 def _other_size(shard: Shard, expected: int, samples: int) -> FeedError:
