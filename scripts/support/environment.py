@@ -23,9 +23,6 @@ WEBDATASET1_LOCK = ROOT / "scripts" / "locks" / "webdataset1.txt"
 # The lowest version that wdsflow allows.
 LOWEST_DUCKDB = ROOT / ".test" / "duckdb"
 LOWEST_DUCKDB_LOCK = ROOT / "scripts" / "locks" / "duckdb.txt"
-# Read beside the packages of .venv, for what is measured next to it.
-LITDATA = ROOT / ".test" / "litdata"
-LITDATA_LOCK = ROOT / "scripts" / "locks" / "litdata.txt"
 # An environment of its own, for what is measured next to it.
 JUICER = ROOT / ".test" / "data-juicer"
 JUICER_LOCK = ROOT / "scripts" / "locks" / "data-juicer.txt"
@@ -102,11 +99,6 @@ def ensure_webdataset1() -> Path:
 def ensure_lowest_duckdb() -> Path:
     """Install the lowest DuckDB into a folder of its own, to be put first on PYTHONPATH; return the folder."""
     return _ensure_beside(LOWEST_DUCKDB, LOWEST_DUCKDB_LOCK)
-
-
-def ensure_litdata() -> Path:
-    """Install litData into a folder of its own, to be put first on the path; return the folder."""
-    return _ensure_beside(LITDATA, LITDATA_LOCK)
 
 
 def ensure_juicer() -> Path:

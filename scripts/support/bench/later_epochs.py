@@ -4,19 +4,13 @@ The line passes about half of the bytes that decoders can take. All get the same
 number of decoding processes.
 """
 
-import contextlib
 import importlib
-import io
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-from PIL import Image
 
 from support.bench import filtering
 from support.bench.remote import stored
-from support.environment import ensure_litdata
 
 # Bytes a second.
 SLOW_LINE = 8e6
@@ -91,65 +85,11 @@ def webdataset_cache(paths: Sequence[str], clock: MakeClock, folder: str) -> dic
     return result
 
 
-def litdata_cache(paths: Sequence[str], clock: MakeClock, folder: str) -> dict[str, Any]:
-    """A loader of litData with a cache of all chunks. It reads no tars: the samples are written in its format before."""
-    import open_clip
-
-    sys.path.insert(0, str(ensure_litdata()))
-    litdata: Any = importlib.import_module("litdata")
-
-    chunks = os.path.join(folder, "chunks")
-    with contextlib.redirect_stdout(sys.stderr):
-        litdata.optimize(
-            fn=_members,
-            inputs=list(paths),
-            output_dir=chunks,
-            chunk_bytes="64MB",
-            num_workers=1,
-            # Its usual way would be that of the DataLoader, too.
-            start_method="fork",
-        )
-    transform = open_clip.image_transform(224, is_train=True)
-
-    class Pairs(litdata.StreamingDataset):  # type: ignore[misc]
-        """Images and captions, in its order of training."""
-
-        def __getitem__(self, index: Any) -> tuple[Any, str]:
-            sample = super().__getitem__(index)
-            image = Image.open(io.BytesIO(sample["jpg"]))
-            return transform(image), sample["txt"]
-
-    with stored([chunks], SLOW_LINE):
-        dataset = Pairs(
-            "s3://bench/chunks",
-            cache_dir=os.path.join(folder, "cache"),
-            max_cache_size="100GB",
-            shuffle=True,
-            storage_options={"endpoint_url": os.environ["AWS_ENDPOINT_URL"]},
-        )
-        loader = litdata.StreamingDataLoader(
-            dataset, batch_size=BATCH, num_workers=WORKERS, persistent_workers=True
-        )
-        for _ in loader:
-            pass
-        begun = clock()
-        result: dict[str, Any] = begun.stop(samples=sum(len(texts) for _, texts in loader))
-    return result
-
-
-def _members(path: str) -> Iterator[dict[str, Any]]:
-    import webdataset
-
-    for sample in webdataset.WebDataset(path, shardshuffle=False):
-        yield {"jpg": sample["jpg"], "txt": sample["txt"].decode()}
-
-
 WORKS = {
     "cached": cached,
     "half-cached": half_cached,
     "uncached": uncached,
     "webdataset": webdataset_cache,
-    "litdata": litdata_cache,
 }
 
 

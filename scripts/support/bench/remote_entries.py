@@ -96,11 +96,4 @@ REMOTE = [
         "webdataset",
         1.0,
     ),
-    _later_epoch(
-        "remote-later-litdata",
-        "the same with all of them, compared with litData's format and cache in its own loader",
-        "cached",
-        "litdata",
-        1.0,
-    ),
 ]
