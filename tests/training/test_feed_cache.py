@@ -30,7 +30,7 @@ from wdsflow import feed as make
 from wdsflow.shards.cache.shard_cache import ShardCache
 from wdsflow.shards.shard import Shard
 from wdsflow.stages import StageError
-from wdsflow.training.feed.catalog import sample_catalog
+from wdsflow.training.feed.catalog.listing import list_samples
 from wdsflow.training.feed_options import FeedError
 from wdsflow.training.sample_tasks import Blob, SampleRef
 from wdsflow.training.workers.sample_members import OpenShards, read_members
@@ -95,13 +95,12 @@ def test_a_shard_is_not_listed_again_once_it_is_here(tmp_path, monkeypatch):
         while list((tmp_path / "cache").rglob("*.part")):
             time.sleep(0.01)
         listed = []
-        list_samples = sample_catalog.list_samples
 
         def noting(shard, *given, **named):
             listed.append(shard)
             return list_samples(shard, *given, **named)
 
-        monkeypatch.setattr(sample_catalog, "list_samples", noting)
+        monkeypatch.setattr("wdsflow.training.feed.catalog.sample_catalog.list_samples", noting)
         assert contents(one) == first
         one.close()
     assert len(first) == 120
