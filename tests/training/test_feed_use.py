@@ -113,7 +113,7 @@ def test_a_state_is_small_and_says_about_where_shards_differ():
     with pytest.raises(ValueError, match=r"shards' then, '99,999 shards' now$"):
         check_state({"version": 1, "identity": {"source 1": {"shards": then}}}, fewer)
     same_names = [Shard.file(f"/{folder}/0.tar") for folder in "ab"]
-    assert counted_shards(same_names, [1, 2]) == {"0.tar": "1 samples", "0.tar (1)": "2 samples"}
+    assert counted_shards(same_names, [1, 2]) == {"0.tar": "1 sample", "0.tar (1)": "2 samples"}
 
 
 @pytest.mark.parametrize("smaller", [1, 3])

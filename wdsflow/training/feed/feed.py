@@ -98,19 +98,20 @@ class Feed:
         """Begin at a position of an epoch."""
         if self._cache_plan is not None:
             self._cache_plan.begin(epoch)
-        ahead = self._ahead
-        if ahead is not None and not (ahead.epoch == epoch and begin == EpochPosition()):
-            self._drop_ahead()
-            ahead = None
+        # Before the run begins: in a short epoch, its thread soon plans the next one.
+        ahead = self._taken_ahead(epoch, begin)
         plan = partial(self._planner, epoch, begin) if ahead is None else ahead.begin
-        self.run = EpochRun(
-            partial(self._begin_decoding, epoch),
-            plan,
-            self._assemble,
-            partial(self._plan_ahead, epoch + 1),
-        )
-        # Its planner belongs to the run now.
-        self._ahead = None
+        try:
+            self.run = EpochRun(
+                partial(self._begin_decoding, epoch),
+                plan,
+                self._assemble,
+                partial(self._plan_ahead, epoch + 1),
+            )
+        except BaseException:
+            if ahead is not None:
+                ahead.close()
+            raise
         return self.run
 
     def close(self) -> None:
@@ -235,6 +236,15 @@ class Feed:
         # Its errors are raised when it begins, and is planned again.
         with contextlib.suppress(Exception):
             self._ahead = PlannedAhead(epoch, partial(self._planner, epoch, EpochPosition()))
+
+    def _taken_ahead(self, epoch: int, begin: EpochPosition) -> PlannedAhead | None:
+        """Return the planned epoch if it is this one, from its beginning; otherwise drop it."""
+        ahead = self._ahead
+        if ahead is not None and ahead.epoch == epoch and begin == EpochPosition():
+            self._ahead = None
+            return ahead
+        self._drop_ahead()
+        return None
 
     def _drop_ahead(self) -> None:
         if self._ahead is not None:

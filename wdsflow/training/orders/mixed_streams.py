@@ -49,11 +49,12 @@ class MixedSource:
 
 
 class DealtShards(NamedTuple):
-    """The shards of each stream in one pass over a source, the length of each stream in samples, and the groups of streams."""
+    """The shards of each stream in one pass over a source, and the groups of streams; lengths are in samples."""
 
     streams: list[list[CountedShard]]
     lengths: Counts
     groups: list[slice]
+    lengths_of_groups: Counts
 
 
 class MixedStreams:
@@ -64,8 +65,7 @@ class MixedStreams:
     ``shares_of``. A source that is given more than once begins another round, with its shards in
     another order.
 
-    A group of neighbouring streams has the same shards in each round, dealt to its streams anew. The
-    ranks of a machine read streams that lie side by side: so a machine reads the same shards in each
+    A group of neighbouring streams has the same shards in each round, in another order. The ranks of a machine read streams that lie side by side: so a machine reads the same shards in each
     epoch, which its cache may have. Any two shards can still be read at the same time.
     """
 
@@ -169,14 +169,17 @@ class MixedStreams:
 
     def _shares_of_streams(self, source: int, epoch: int, round_: int, first: int) -> Counts:
         """Return how many of the first samples of a pass over a source come from each of its streams."""
-        _, lengths, groups = self.dealt(source, epoch, round_)
+        dealt = self.dealt(source, epoch, round_)
         if first >= self._samples[source]:
-            return lengths
+            return dealt.lengths
         # Groups of equal length get equal parts of a step: then no machine takes a few samples of each
         # shard of its neighbour.
-        lengths_of_groups = np.array([lengths[group].sum() for group in groups], np.int64)
-        shares = zip(groups, shares_of(lengths_of_groups, first).tolist(), strict=True)
-        return np.concatenate([shares_of(lengths[group], share) for group, share in shares])
+        shares = shares_of(dealt.lengths_of_groups, first).tolist()
+        parts = [
+            shares_of(dealt.lengths[group], share)
+            for group, share in zip(dealt.groups, shares, strict=True)
+        ]
+        return np.concatenate(parts)
 
     def _deal(self, source: int, epoch: int, round_: int) -> DealtShards:
         """Deal the shards of a source to its streams.
@@ -198,8 +201,9 @@ class MixedStreams:
                 shards = [shard for stream in streams[group] for shard in stream]
                 rng.shuffle(shards)
                 streams[group] = _dealt(shards, len(streams[group]))
-        lengths = [sum(samples for _, samples in stream) for stream in streams]
-        return DealtShards(streams, np.array(lengths, np.int64), groups)
+        lengths = np.array([sum(samples for _, samples in stream) for stream in streams], np.int64)
+        lengths_of_groups = np.array([lengths[group].sum() for group in groups], np.int64)
+        return DealtShards(streams, lengths, groups, lengths_of_groups)
 
 
 def _groups(streams: int) -> list[slice]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from wdsflow.shards.shard import Shard
+from wdsflow.text.words import how_many
 
 # A state is small, also of 100,000 shards.
 _MOST_ENTRIES = 64
@@ -20,7 +21,7 @@ def counted_shards(shards: Sequence[Shard], samples: Sequence[int]) -> dict[str,
 
     Of more than 64 shards, each entry is for several in a row, and ``ALL`` has their number.
     """
-    return _facts(shards, [f"{count:,} samples" for count in samples])
+    return _facts(shards, [how_many(count, "sample") for count in samples])
 
 
 def sized_shards(shards: Sequence[Shard]) -> dict[str, str]:
