@@ -18,7 +18,7 @@ HERE = {  # a name that only this room uses -> where else, and why
     "wdsflow.records.shard_counts.remove_counts": set(),
     "wdsflow.records.folder_lock.Lock": {
         "wdsflow.filtering.run_record",  # workers on other machines
-        "wdsflow.joining.index_cache",  # folders of one index
+        "wdsflow.joining.index.index_cache",  # folders of one index
     },
     "wdsflow.shards.atomic.remove_stale": {  # folders of one file
         "wdsflow.indexing.energon_database",

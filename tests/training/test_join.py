@@ -32,12 +32,12 @@ from tests.shards.archives import write_tar as write_members
 from tests.training.shards import arguments, as_text, jpeg, texts, write_shards, write_tar
 from wdsflow import FeedOptions, get_data
 from wdsflow import feed as make
-from wdsflow.joining import index_cache, sorted_rows
-from wdsflow.joining import row_index as index_format
-from wdsflow.joining.index_cache import row_index
+from wdsflow.joining.index import index_cache, sorted_rows
+from wdsflow.joining.index import row_index as index_format
+from wdsflow.joining.index.index_cache import row_index
+from wdsflow.joining.index.write_row_index import write_row_index
 from wdsflow.joining.join_on import parse_on
 from wdsflow.joining.table_files import locate_table
-from wdsflow.joining.write_row_index import write_row_index
 from wdsflow.records import folder_lock
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
@@ -855,7 +855,7 @@ def test_the_memory_of_a_rank_does_not_grow_with_the_table(tmp_path):
     )
     script = """
 import re, sys
-from wdsflow.joining.row_index import RowIndex
+from wdsflow.joining.index.row_index import RowIndex
 
 def resident():
     text = open("/proc/self/smaps_rollup").read()

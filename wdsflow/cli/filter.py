@@ -135,6 +135,6 @@ def _print(
         )
         return
     from wdsflow.filtering.recipe.recipe_file import printed
-    from wdsflow.joining.recorded_join import join_text
+    from wdsflow.joining.recorded_join import join_flags
 
-    print(printed(recipe, join_text(join.changed_join()).strip()), end="")
+    print(printed(recipe, join_flags(join.changed_join()).strip()), end="")

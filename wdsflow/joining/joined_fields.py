@@ -13,11 +13,11 @@ from wdsflow.stages.base import StageError
 from wdsflow.text.utf8 import in_utf8
 
 from .checked_columns import CHECKED_IMAGE
+from .index.row_index import NO_ROW, WITHHELD, RowIndex
 from .join_on import FieldToSet, JoinOn
 from .join_options import Ambiguous
 from .join_text import join_text
 from .row_contents import LARGEST_JSON, row_contents, values_to_set
-from .row_index import NO_ROW, WITHHELD, RowIndex
 from .row_use import RowUse
 from .set_json import BrokenJson, set_in_json
 from .withheld_rows import is_withheld

@@ -16,8 +16,8 @@ from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.stages.base import StageError
 
 from .checked_columns import CHECKED_IMAGE
+from .index.row_index import NO_ROW
 from .joined_fields import JSON, JoinedFields, Members
-from .row_index import NO_ROW
 from .sample_pieces import NewMember, Pieces, member_name, merged_pieces
 
 # Values to join on.

@@ -9,7 +9,7 @@ from wdsflow.stages.caption_sources import JOIN, Captions
 from wdsflow.table_files.errors import TableError
 from wdsflow.text.secrets import redact
 
-from .index_cache import default_cache, row_index
+from .index.index_cache import default_cache, row_index
 from .join_on import FieldToSet, parse_on, parse_set
 from .join_options import JoinOptions, UnpairedJoin
 from .joined_fields import JoinedFields

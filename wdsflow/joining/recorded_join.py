@@ -35,10 +35,10 @@ def join_of(run: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in join_names() if name in options}
 
 
-def join_text(options: Mapping[str, Any]) -> str:
+def join_flags(options: Mapping[str, Any]) -> str:
     """Return options of a join for a command, preceded by a space; "" for none.
 
-    >>> join_text({"join": "my table.csv", "join_set": ["txt=caption"]})
+    >>> join_flags({"join": "my table.csv", "join_set": ["txt=caption"]})
     " --join 'my table.csv' --join-set txt=caption"
     """
     words = list(join_words(options))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.shards.shard import Shard
 
-from .row_index import WITHHELD, RowIndex
+from .index.row_index import WITHHELD, RowIndex
 from .withheld_rows import FirstSamples, withheld_rows
 
 if TYPE_CHECKING:

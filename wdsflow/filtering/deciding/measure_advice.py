@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.joining.recorded_join import join_text, recorded_join
+from wdsflow.joining.recorded_join import join_flags, recorded_join
 from wdsflow.records.run_folder import Layout, recorded_run, records_in_order
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import place_of
@@ -41,7 +41,7 @@ def measure_command(
     words += ["-o", quote_path(str(out)), "--scores", quote(scores)]
     if run_file is not None and run_file.is_file():
         words += ["--recipe", quote_path(str(run_file))]
-    return " ".join(words) + join_text(recorded_join(folder)), out
+    return " ".join(words) + join_flags(recorded_join(folder)), out
 
 
 def needed_scores(recipe: Recipe) -> str:

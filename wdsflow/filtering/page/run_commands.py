@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from wdsflow.joining.recorded_join import join_of, join_text
+from wdsflow.joining.recorded_join import join_flags, join_of
 from wdsflow.records.run_folder import Layout
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.written_names import compact
@@ -22,7 +22,7 @@ def run_commands(facts: RunFacts) -> dict[str, str]:
     if any(shard.is_pipe for shard in shards):
         urls += " --allow-pipe"
     kept, scores = _new_folder(facts, "kept"), _new_folder(facts, "scores")
-    join = join_text(join_of(facts.run))
+    join = join_flags(join_of(facts.run))
     options = f"--ledger {quote_path(str(facts.folder))}{join}"
     unknown = str(facts.recipe.get("unknown", "quarantine"))
     if unknown != "quarantine":

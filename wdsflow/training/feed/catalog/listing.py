@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
+from wdsflow.joining.index.row_index import NO_ROW, WITHHELD
 from wdsflow.joining.joined_fields import JSON, JoinedFields
-from wdsflow.joining.row_index import NO_ROW, WITHHELD
 from wdsflow.pieces.view_source import ViewSource
 from wdsflow.shards.caption_field import LARGEST
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped

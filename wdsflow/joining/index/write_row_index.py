@@ -8,15 +8,15 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from wdsflow.joining.checked_columns import checked_columns
+from wdsflow.joining.join_on import JoinOn
+from wdsflow.joining.loaded_rows import LoadedRows
+from wdsflow.joining.table_files import TableFiles
+from wdsflow.joining.table_values import KINDS, StoredValue
 from wdsflow.table_files.errors import NoColumn, TableError
 
-from .checked_columns import checked_columns
-from .join_on import JoinOn
-from .loaded_rows import LoadedRows
 from .row_index import BLOCK, BLOCKS, CELL, FILE, HASHES, OFFSETS, RECORDS
 from .sorted_rows import SortedRow, sorted_rows
-from .table_files import TableFiles
-from .table_values import KINDS, StoredValue
 
 if TYPE_CHECKING:
     from xxhash import xxh3_128

@@ -25,9 +25,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
+from wdsflow.joining.table_values import KINDS, StoredValue
 from wdsflow.shards.source.base import read_fully
-
-from .table_values import KINDS, StoredValue
 
 FILE = "index.json"
 HASHES, BLOCKS, OFFSETS, RECORDS = "hashes", "blocks", "offsets", "records"

@@ -11,13 +11,13 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 
+from wdsflow.joining.join_on import JoinOn
+from wdsflow.joining.table_files import TableFiles
 from wdsflow.records.folder_lock import Lock, is_held
 from wdsflow.shards.atomic import naming, scratch_folder, sync_folder
 from wdsflow.text.words import how_many
 
-from .join_on import JoinOn
 from .row_index import FILE, DamagedIndex, RowIndex
-from .table_files import TableFiles
 from .write_row_index import write_row_index
 
 # Of the files of an index.

@@ -5,12 +5,11 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wdsflow.joining.loaded_rows import LoadedRows
+from wdsflow.joining.table_values import TEXT, StoredValue
+from wdsflow.joining.value_lines import row_of
 from wdsflow.process_database import text_literal
 from wdsflow.table_files.parquet_file import pattern_of
-
-from .loaded_rows import LoadedRows
-from .table_values import TEXT, StoredValue
-from .value_lines import row_of
 
 # Bytes of the lines that are sorted at a time. DuckDB sorts some times more than its memory on disk,
 # but not any number of rows: it fails at 100 million captions.
