@@ -1,6 +1,7 @@
 """wdsflow.feed over shards on servers: counted by few requests, and fetched ahead."""
 
 import gc
+import itertools
 import json
 import random
 import threading
@@ -16,6 +17,7 @@ from tests.training.shards import write_tar
 from wdsflow import FeedOptions
 from wdsflow import feed as make
 from wdsflow.training.feed.catalog import sample_counts
+from wdsflow.training.feed.epoch.epoch_run import EpochRun
 from wdsflow.training.feed_options import FeedError, ShardsError
 
 # Samples of four shards.
@@ -212,6 +214,24 @@ def test_an_epoch_that_cannot_begin_is_not_read_ahead_for_ever(tmp_path, monkeyp
         assert keys(one) == expected
         one.close()
         wait_for(lambda: not ahead())
+
+
+def test_a_short_epoch_may_plan_the_next_one_before_it_is_known_to_run(tmp_path, monkeypatch):
+    planned = itertools.count(1)
+
+    class SlowStart(EpochRun):
+        def __init__(self, *given):
+            super().__init__(*given)
+            epoch = next(planned)
+            wait_for(lambda: one._feed._ahead and one._feed._ahead.epoch == epoch)
+
+    monkeypatch.setattr("wdsflow.training.feed.feed.EpochRun", SlowStart)
+    with served(tmp_path, [3, 3], 900, **{"sizes.json": {}}) as (url, _):
+        one = feed(url, batch_size=6)
+        for _ in range(3):
+            assert len(keys(one)) == 6
+            assert one._feed._ahead is not None
+        one.close()
 
 
 def test_shards_that_cannot_be_counted_are_reported(tmp_path, caplog):
