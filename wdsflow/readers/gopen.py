@@ -34,9 +34,9 @@ def register_gopen(
     stored. Writing to a url is left to the handler that was there before. A second call changes
     only the cache.
 
-    A cache keeps shards on a local disk, for all processes of this machine. The order of webdataset is
-    not known: if there is no room, the shard goes that was used least recently. ``wdsflow.feed`` knows
-    its order, and keeps what is needed next.
+    A cache keeps shards on a local disk, for all processes of this machine. The order of webdataset
+    is not known: if there is no room, the shard goes that was used least recently. ``wdsflow.feed``
+    knows its order, and keeps what is needed next.
 
     Args:
         cache: folder on a disk of this machine; it may be that of a feed.

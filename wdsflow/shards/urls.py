@@ -58,8 +58,8 @@ def expand(urls: str | Iterable[str], *, allow_pipe: bool) -> Expansion:
     expanded; of http urls a folder and ``*`` are, where the server lists its files on a page. A
     plain path stays, whether or not it exists, and so does a name of a range.
 
-    What a pattern matches is a file, whatever its name looks like, and so is the name of an existing
-    file. A ``Shard`` is the result of an earlier call: it stays.
+    What a pattern matches is a file, whatever its name looks like, and so is the name of an
+    existing file. A ``Shard`` is the result of an earlier call: it stays.
 
     Raises:
         NoShards: a pattern matches nothing, stands for more than 10 million names, or matches a file of JSON lines.

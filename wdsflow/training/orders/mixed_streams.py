@@ -65,7 +65,8 @@ class MixedStreams:
     ``shares_of``. A source that is given more than once begins another round, with its shards in
     another order.
 
-    A group of neighbouring streams has the same shards in each round, in another order. The ranks of a machine read streams that lie side by side: so a machine reads the same shards in each
+    A group of neighbouring streams has the same shards in each round, in another order. The ranks
+    of a machine read streams that lie side by side: so a machine reads the same shards in each
     epoch, which its cache may have. Any two shards can still be read at the same time.
     """
 
