@@ -3,8 +3,7 @@
 import pytest
 from support import demo
 
-from wdsflow import example_shards
-from wdsflow.validate import check
+from wdsflow import check, example_shards
 
 
 @pytest.fixture(scope="module")

@@ -92,6 +92,28 @@ def test_a_package_has_what_it_says_that_it_offers_and_nothing_of_any_other_name
     assert not hasattr(offered, "nonsense")
 
 
+def test_tests_import_public_names_from_where_they_are_public():
+    public: dict[str, tuple[str, object]] = {}
+    for package in ("wdsflow", *PUBLIC, "wdsflow.stages.scores"):
+        module = import_module(package)
+        for name in module.__all__:
+            public.setdefault(name, (package, getattr(module, name)))
+    by_path: set[str] = set()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in nodes(path):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                "wdsflow"
+            ):
+                continue
+            for alias in node.names:
+                package, offered = public.get(alias.name, (node.module, None))
+                if package != node.module and (
+                    getattr(import_module(node.module), alias.name, None) is offered
+                ):
+                    by_path.add(f"{path.relative_to(ROOT)}: {alias.name} is in {package}")
+    assert by_path == set()
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["validate", "--help"], ["--version"]])
 def test_help_imports_nothing_heavy(arguments):
     statement = f"""

@@ -17,7 +17,7 @@ import wdsflow
 from tests.filtering.commands import run
 from tests.rare_images import RARE, deep_png, eps, iptc
 from tests.training.shards import arguments, as_text, plain, texts, write_tar
-from wdsflow.training import FeedOptions
+from wdsflow import FeedOptions
 
 IMAGES = {name: make() for name, make in RARE.items()} | {
     "png16": deep_png(),

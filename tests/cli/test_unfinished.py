@@ -14,9 +14,9 @@ import pytest
 from tests.cli.test_unwritable import full_disk, run
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, write_tar
+from wdsflow import check
 from wdsflow.records.folder_lock import is_held
 from wdsflow.records.unfinished import unfinished_run
-from wdsflow.validate import check
 
 ROOM = 200_000  # bytes of a file: the third shard is larger
 COMMANDS = {

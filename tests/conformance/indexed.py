@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from wdsflow.indexing import index_shards
+from wdsflow import index_shards
 from wdsflow.readers import READERS
 from wdsflow.shards.urls import NoShards
 

@@ -22,16 +22,13 @@ from tests.filtering.commands import pasted, run
 from tests.filtering.shards import picture, write_shards
 from tests.killed import killed_again_and_again
 from tests.shards.archives import tar_bytes
+from wdsflow import JoinOptions, Recipe, RunOptions, filter_shards, measure_shards
 from wdsflow.cli.runs import progress_lines
 from wdsflow.filtering.deciding.measure_advice import measure_command
 from wdsflow.filtering.ledger.ledger_metadata import LedgerOfOtherJoin
 from wdsflow.filtering.page.run_page import run_page
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_differences import Differs
-from wdsflow.filtering.run_filter import filter_shards, measure_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.joining.join_errors import JoinMismatch
-from wdsflow.joining.join_options import JoinOptions
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, ContradictedJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
 

@@ -8,9 +8,8 @@ import pytest
 
 from tests.filtering.shards import picture
 from tests.shards.archives import write_tar
-from wdsflow import Recipe, RunOptions, filter_shards
+from wdsflow import Recipe, RunOptions, check, filter_shards
 from wdsflow.stages import CleanText, JsonText
-from wdsflow.validate import check
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]

@@ -18,7 +18,7 @@ from tests.cli import shards
 from tests.cli.commands import run
 from tests.printed.pasted import commands, paste
 from tests.shards.archives import folder, link, tar_bytes, write_tar
-from wdsflow.indexing import index_shards
+from wdsflow import index_shards
 from wdsflow.indexing.index_options import KINDS
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli import shards
-from wdsflow.indexing import index_shards
+from wdsflow import index_shards
 from wdsflow.indexing.index_options import KINDS
 
 # Of an environment that has Energon.

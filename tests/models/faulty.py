@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
-from wdsflow.stages.scores import Score
-from wdsflow.stages.scores.model.batch_score import BatchScore
+from wdsflow.stages.scores import BatchScore, Score
 from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.model.model_score import ModelScore, Request
 

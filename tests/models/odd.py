@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wdsflow.stages.scores import DatasetScore, Score
+from wdsflow.stages.scores import BatchScore, DatasetScore, Score
 from wdsflow.stages.scores.base import PixelScore, TextScore
-from wdsflow.stages.scores.model.batch_score import BatchScore
 
 
 def odd(gives: str) -> Any:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from wdsflow.stages.scores.model.batch_score import BatchScore
+from wdsflow.stages.scores import BatchScore
 from wdsflow.stages.scores.model.model import Model
 from wdsflow.stages.scores.model.model_score import ModelScore, Request
 

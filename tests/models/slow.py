@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from wdsflow.stages.scores import BatchScore
 from wdsflow.stages.scores.base import TextScore
-from wdsflow.stages.scores.model.batch_score import BatchScore
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,7 @@ from tests.conformance.generate import make_set
 from tests.conformance.indexed import write_index
 from tests.readers.shapes import outcomes, shard, verdict
 from tests.validate.rules.build import jpeg
-from wdsflow import check, repair_shards
-from wdsflow.indexing import index_shards
+from wdsflow import check, index_shards, repair_shards
 from wdsflow.readers import Energon, EnergonCrude, Options
 from wdsflow.readers.shared_keys import continued_shards, may_share_keys, share_keys, twice_in
 from wdsflow.scan.evidence import Evidence, ShardEvidence, Tally

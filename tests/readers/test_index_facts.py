@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import shards
-from wdsflow import check
-from wdsflow.indexing import index_shards
+from wdsflow import check, index_shards
 from wdsflow.indexing.index_options import KINDS
 
 

@@ -14,8 +14,7 @@ import pytest
 from tests.cli import shards
 from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
-from wdsflow import check
-from wdsflow.indexing import index_shards
+from wdsflow import check, index_shards
 from wdsflow.indexing.index_options import KINDS
 
 

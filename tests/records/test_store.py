@@ -18,7 +18,7 @@ import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.filtering.shards import write_shards
-from wdsflow.filtering import Recipe, RunOptions, filter_shards
+from wdsflow import Recipe, RunOptions, filter_shards, repair_shards
 from wdsflow.records.folder_lock import Busy
 from wdsflow.records.object_store import store_lock
 from wdsflow.records.object_store.store import Store
@@ -26,7 +26,7 @@ from wdsflow.records.object_store.store_lock import StoreLock
 from wdsflow.records.object_store.store_objects import StoreError
 from wdsflow.records.process_identity import start_of
 from wdsflow.records.working_folder import working_folder
-from wdsflow.repair import OtherOptions, repair_shards
+from wdsflow.repair import OtherOptions
 from wdsflow.reshaping.reshard import reshard_shards
 from wdsflow.shards.shard_identity import fingerprint
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.shards import samples, write_tar
-from wdsflow.repair import repair_shards
+from wdsflow import repair_shards
 
 TIME, NAME, CHECKSUM = 136, 0, 148
 MEMBERS = samples(0, 4)

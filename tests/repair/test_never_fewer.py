@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from tests.shards.archives import Entry, tar_bytes
+from wdsflow import repair_shards
 from wdsflow.readers import READERS, scan_options
 from wdsflow.readers.base import Options
-from wdsflow.repair import repair_shards
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.source.base import named

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from tests.shards.archives import Entry, read_tar, write_tar
-from wdsflow.repair import RepairPlan, repair_shards
+from wdsflow import repair_shards
+from wdsflow.repair import RepairPlan
 from wdsflow.repair.borders import UNMOVED
 from wdsflow.repair.preview import Preview
 from wdsflow.repair.repair_options import RepairOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.shards.archives import JPEG, Entry, folder, read_tar, tar_bytes, write_tar
-from wdsflow.repair import repair_shards
+from wdsflow import repair_shards
 
 
 def pairs(*keys: str) -> list[Entry]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.filtering.commands import pasted, run
 from tests.shards.archives import read_tar, write_tar
-from wdsflow.validate import check
+from wdsflow import check
 
 COUNTED = ["p/0001", "p/0002", "p/0003"]
 

@@ -27,12 +27,12 @@ from tests.depth import cases
 from tests.filtering.commands import run
 from tests.processes import await_end
 from tests.shards.tars import MemorySource, by_tarfile, by_walk
+from wdsflow import check
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError, SourcePart, named
 from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.validate import check
 
 PACKERS = {
     "gz": partial(gzip.compress, compresslevel=1),

@@ -11,7 +11,7 @@ pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 import wdsflow
 from tests.filtering.commands import run
 from tests.training.shards import arguments, plain, samples, write_tar
-from wdsflow.training import FeedOptions
+from wdsflow import FeedOptions
 from wdsflow.training.feed_options import ShardsError
 
 PIPE = "pipe:touch PWNED; cat 0.tar"

@@ -8,10 +8,9 @@ import pytest
 
 from tests import factories
 from tests.validate.rules.cases import SOUND
-from wdsflow import check
+from wdsflow import __version__, check
 from wdsflow.validate.report import FORMATS, render, schema
 from wdsflow.validate.report.as_json import clean
-from wdsflow.version import __version__
 
 REPORTS = [factories.healthy, factories.stalled, factories.nasty]
 

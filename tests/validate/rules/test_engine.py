@@ -7,9 +7,9 @@ import pytest
 from tests.validate.rules import build
 from tests.validate.rules.build import Case, context_of, jpeg, pairs, png, samples, tar
 from tests.validate.rules.cases import CASES, READERS
+from wdsflow import check
 from wdsflow.scan.evidence import ShardEvidence, Tally
 from wdsflow.shards.source.base import named
-from wdsflow.validate import check
 from wdsflow.validate.catalog.rule_catalog import UnknownCode
 from wdsflow.validate.catalog.run_rules import run_rules
 

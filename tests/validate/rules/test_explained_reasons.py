@@ -13,11 +13,11 @@ from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.source.base import named
 from wdsflow.stages.caption_sources import parse_captions
+from wdsflow.validate import Verdict
 from wdsflow.validate.catalog.run_rules import run_rules
 from wdsflow.validate.feed_verdict import feed_reader
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.verdicts.judge import judge
-from wdsflow.validate.verdicts.verdict import Verdict
 from wdsflow.validate.verdicts.wording import CRASHES, LOSSES
 
 _LACKING = {

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.validate.rules.build import Case, jpeg, pairs, samples, tar, words
-from wdsflow import plan_repair, repair_shards
+from wdsflow import check, plan_repair, repair_shards
 from wdsflow.readers.base import Options
 from wdsflow.scan.caption_names import caption_name
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.shards.shard import Shard
-from wdsflow.validate import Finding, check
+from wdsflow.validate import Finding
 
 
 def fields(**given: bytes) -> Case:
