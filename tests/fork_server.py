@@ -71,7 +71,11 @@ _tried_by: int | None = None
 
 
 class _Start(NamedTuple):
-    """A program to be started; ``numbers``: what the descriptors that come with it are called in the program."""
+    """A program to start.
+
+    ``numbers``: the file descriptor numbers that the program gets for the descriptors passed with
+    it.
+    """
 
     arguments: list[str]
     folder: str
@@ -81,7 +85,10 @@ class _Start(NamedTuple):
 
 
 def start_server() -> None:
-    """Fork the server, unless this process has tried. Elsewhere than on Linux, programs start as always."""
+    """Fork the server, unless this process has already tried.
+
+    Linux only: on other systems, programs start in the usual way.
+    """
     global _server, _tried_by  # noqa: PLW0603 - one for each test process
     if _tried_by == os.getpid():
         return
@@ -126,7 +133,7 @@ def forked_python() -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_python() -> Iterator[None]:
-    """Let the Python programs that this process starts be new interpreters, inside ``forked_python`` as well."""
+    """Start Python programs as new interpreters, even inside ``forked_python``."""
     if _server is None:
         yield
         return
@@ -406,7 +413,10 @@ def _set_path(first: str) -> None:
 
 
 def _show(arguments: Sequence[str], environment: Mapping[bytes, bytes]) -> bool:
-    """Let the system show a command line and variables; return whether it can, which takes Linux 3.18 and no rights."""
+    """Set the command line and environment that the system shows for this process.
+
+    Returns whether that works: it needs Linux 3.18, and no privileges.
+    """
     words = b"".join(os.fsencode(word) + b"\0" for word in arguments)
     variables = b"".join(name + b"=" + value + b"\0" for name, value in environment.items())
     memory = ctypes.create_string_buffer(words + variables)

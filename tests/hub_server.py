@@ -1,4 +1,7 @@
-"""A Hugging Face hub on loopback, as huggingface_hub sees one: repositories with commits, buckets, and a storage behind."""
+"""A Hugging Face hub on loopback that huggingface_hub can talk to.
+
+It serves repositories with commits, and buckets. A separate storage server holds the files.
+"""
 
 import contextlib
 import hashlib
@@ -15,7 +18,10 @@ _PAGE = 2  # entries of a listing that come at once
 
 @dataclass
 class Repository:
-    """Files by commit, and the commit of each branch. ``who``: "all", "readers" with a token, or "members" of a gate."""
+    """The files of each commit, and the commit of each branch.
+
+    ``who`` may read it: "all", "readers" with a token, or the "members" of a gated repository.
+    """
 
     commits: dict[str, dict[str, bytes]]
     branches: dict[str, str]
@@ -196,7 +202,10 @@ def _json(what: object) -> Answer:
 
 @contextlib.contextmanager
 def hub_server() -> Iterator[Hub]:
-    """Run a hub, and the storage of its files under another name of this machine, which must not see the token."""
+    """Run a hub and a storage server for its files.
+
+    The storage has another host name of this machine, and must never receive the token.
+    """
     hub = Hub()
     with http_server(hub.stored) as (storage_url, storage):
         handler = type(

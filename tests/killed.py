@@ -14,7 +14,9 @@ KILLS = int(os.environ.get("WDSFLOW_KILLS", "10"))
 
 
 def killed_again_and_again(run: Callable[[], object], out: Path, modules: list[str]) -> None:
-    """Assert that a run that is killed ends with the bytes of one that is not, and that what has its final name is whole.
+    """Assert that a run that is killed repeatedly ends with the bytes of an undisturbed run.
+
+    A file that has its final name must be complete at any time.
 
     ``run`` writes into ``out``; it is pickled. ``modules`` are imported before the clock runs.
     """

@@ -1,4 +1,7 @@
-"""What runs next to a test. Tests before it may have left children that have ended, and helpers of multiprocessing."""
+"""Processes that run next to a test.
+
+Earlier tests may have left children that have ended, and helpers of multiprocessing.
+"""
 
 import contextlib
 import gc
@@ -39,7 +42,9 @@ def await_end(*processes: psutil.Process | int) -> None:
 
 
 def close_what_is_left_open() -> None:
-    """Close files and pipes that a reader has left to the garbage collector, so that no later test is warned of them.
+    """Close files and pipes that a reader left to the garbage collector.
+
+    Otherwise a later test gets the warnings about them.
 
     webdataset reads URLs through a process of `curl`. If that is dropped before it has ended, it
     waits in a list of ``subprocess``, and the next process that is started, in whatever test,
@@ -56,7 +61,10 @@ def close_what_is_left_open() -> None:
 
 
 def left_behind() -> list[psutil.Process]:
-    """Return the processes that tests of this session have started and that have not ended, orphans among them."""
+    """Return the processes that this test session started and that still run.
+
+    Includes orphans.
+    """
     found = set(psutil.Process().children(recursive=True))
     for each in psutil.process_iter(["environ"]):
         if (each.info["environ"] or {}).get(MARK) == os.environ[MARK]:

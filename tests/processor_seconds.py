@@ -1,4 +1,7 @@
-"""How many seconds of processor time each test takes, with the processes that it started and waited for."""
+"""Measures the CPU seconds of each test.
+
+Includes the processes that the test started and waited for.
+"""
 
 import os
 from collections.abc import Generator
@@ -9,7 +12,10 @@ from support.processor_seconds import unit_name
 
 
 class ProcessorSeconds:
-    """A pytest plugin that adds a line to a file for each test: its seconds, its unit and its id, with tabs in between.
+    """A pytest plugin that appends a line for each test to a file.
+
+    The fields, separated by tabs: the CPU seconds of the test, the unit that it belongs to, and its
+    id.
 
     Unlike wall time, processor time is the same next to other programs. Fixtures count for the test
     that sets them up, and processes that live on for the test in which they end.

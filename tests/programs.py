@@ -43,7 +43,10 @@ class Program:
         self._questions.flush()
 
     def answer(self) -> str:
-        """Return the next line; RuntimeError with what it printed as an error if the program has ended."""
+        """Return the next line of output.
+
+        Raises RuntimeError with the program's error output if the program has ended.
+        """
         line = self._answers.readline()
         if not line:
             self._errors.seek(0)

@@ -1,4 +1,7 @@
-"""Images in formats that only rare plugins of Pillow open; all but the animation tell their size far behind their start."""
+"""Images in formats that only rare plugins of Pillow open.
+
+All except the animation have their size far from the start of the file.
+"""
 
 import io
 import random

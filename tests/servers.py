@@ -1,4 +1,7 @@
-"""Servers on loopback: S3 by moto in a process of its own, http with and without ranges, and a relay that counts."""
+"""Servers on loopback: S3 (moto in its own process), HTTP with and without ranges, a relay.
+
+The relay counts the requests.
+"""
 
 import contextlib
 import http.client
@@ -85,7 +88,10 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def answer(self, answer: Answer) -> None:
-        """Send an answer, with the faults that the server has: ``Content-Length`` is the body's unless it is given."""
+        """Send an answer, with the faults that the server simulates.
+
+        ``Content-Length`` is that of the body unless it is given.
+        """
         asked = Asked(
             self.command,
             self.path,
@@ -143,7 +149,10 @@ def http_server(
     says: dict[str, int] | None = None,
     honest: bool = False,
 ) -> Iterator[tuple[str, Log]]:
-    """Serve files; ``says``: other lengths than the true ones; ``honest``: without ranges, say so."""
+    """Serve files over HTTP.
+
+    ``says``: false lengths to report for some files. ``honest``: a server without ranges says so.
+    """
     told = says or {}
 
     class Files(Handler):
@@ -214,7 +223,10 @@ def relay(port: int) -> Iterator[tuple[str, Log]]:
 
 @contextlib.contextmanager
 def s3_server() -> Iterator[tuple[str, int, Log]]:
-    """Run moto's S3 in a process of its own; yields the url of a relay in front of it, its own port, and the log."""
+    """Run moto's S3 in its own process.
+
+    Yields the URL of a relay in front of it, its own port, and the log.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -242,7 +254,10 @@ def s3_server() -> Iterator[tuple[str, int, Log]]:
 
 
 def use_s3(patch: pytest.MonkeyPatch, url: str, folder: Path) -> None:
-    """Let libraries, and processes started from now on, find the server; ``folder`` has no files of settings."""
+    """Point libraries, and processes started from now on, to the S3 server.
+
+    ``folder`` must not contain AWS configuration files.
+    """
     settings = {
         "AWS_ACCESS_KEY_ID": "x",
         "AWS_SECRET_ACCESS_KEY": "x",
@@ -260,7 +275,10 @@ def use_s3(patch: pytest.MonkeyPatch, url: str, folder: Path) -> None:
 
 
 def put(port: int, path: str, data: bytes | dict[str, object]) -> None:
-    """Create a bucket (``path`` without a key), write an object, or with a dict and ``?policy`` say who may read."""
+    """Create a bucket (``path`` without a key), or write an object.
+
+    With a dict and ``?policy``, set who may read the bucket.
+    """
     body = json.dumps(data).encode() if isinstance(data, dict) else data
     request = urllib.request.Request(f"http://127.0.0.1:{port}/{path}", data=body, method="PUT")
     request.add_header("Content-Type", "application/octet-stream")  # not a form

@@ -1,4 +1,7 @@
-"""Which tests may be skipped and why, and the failure of a run that skips another one, or one for another reason."""
+"""The tests that may be skipped, and why.
+
+A run fails if another test is skipped, or one for another reason.
+"""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -8,7 +11,10 @@ LIST = Path(__file__).with_name("expected_skips.txt")
 
 
 def expected_skips(path: Path = LIST) -> list[tuple[str, str]]:
-    """Return (pattern of test ids, pattern of reasons) for each line of the list; ValueError for one without a reason."""
+    """Return (pattern of test ids, pattern of reasons) for each line of the list.
+
+    Raises ValueError for a line without a reason.
+    """
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
@@ -21,7 +27,7 @@ def expected_skips(path: Path = LIST) -> list[tuple[str, str]]:
 
 
 class SkipWatch:
-    """A pytest plugin that notes which tests and files are skipped, and lets the run fail where that is not expected."""
+    """A pytest plugin that fails the run if a test or file is skipped unexpectedly."""
 
     def __init__(self, expected: list[tuple[str, str]]) -> None:
         self.expected = expected

@@ -27,7 +27,10 @@ def wav(seconds=0.1, *, rate=8_000):
 
 
 def sound(kind, codec, tags=None):
-    """Return a second of silence: ``kind`` is FFmpeg's name of the container, "mp3" or "flac"; tags are written first."""
+    """Return an audio file with one second of silence.
+
+    ``kind`` is FFmpeg's name of the container, "mp3" or "flac". Tags are written first.
+    """
     stream = io.BytesIO()
     with av.open(stream, "w", format=kind) as file:
         file.metadata.update(tags or {})

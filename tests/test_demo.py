@@ -1,4 +1,7 @@
-"""The demonstration shows what it says it shows. OpenCLIP's own word for it is in scripts/demo itself."""
+"""The demonstration shows what it claims to show.
+
+scripts/demo itself runs OpenCLIP to confirm it.
+"""
 
 import pytest
 from support import demo

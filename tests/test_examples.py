@@ -1,4 +1,7 @@
-"""The recipes and job files of the examples: valid, and run as they are where no cluster is needed."""
+"""The recipes and job files of the examples are valid.
+
+Those that need no cluster are run as they are.
+"""
 
 import importlib.util
 import json
@@ -174,7 +177,10 @@ def test_the_tasks_of_the_slurm_array_filter_all_shards_together(data):
 
 
 def pod_of(name):
-    """Return the spec of a Job, and that of the container of its pods, after a look at what all Jobs need."""
+    """Return the spec of a Job, and the container of its pods.
+
+    Asserts what every Job needs.
+    """
     manifest = yaml.safe_load(CLUSTER[name])
     assert (manifest["apiVersion"], manifest["kind"]) == ("batch/v1", "Job")
     assert re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", manifest["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""The house has floors: a module imports from its own floor's folder or from lower floors, never upwards."""
+"""The modules have floors: a module imports from its own floor or lower ones, never upwards."""
 
 import ast
 from collections.abc import Iterator
@@ -133,7 +133,10 @@ def statements(tree: ast.AST, *, for_types: bool) -> Iterator[ast.AST]:
 
 @cache
 def imports_of(module: str, path: Path, *, for_types: bool = True) -> list[tuple[str, int]]:
-    """Return (absolute name, dots of the import statement) for each import of a module, those in functions included."""
+    """Return (absolute name, leading dots) for each import of a module.
+
+    Includes imports inside functions.
+    """
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     found: list[tuple[str, int]] = []
     for node in statements(parsed(path), for_types=for_types):
@@ -160,7 +163,7 @@ KNOWN = set(MODULES)
 
 
 def all_imports() -> Iterator[tuple[str, str | None, str, int]]:
-    """Yield (module, its room, what it imports, dots of the import statement) for each import of each module."""
+    """Yield (module, its room, imported name, leading dots) for all imports of all modules."""
     for module, path in MODULES.items():
         for name, dots in imports_of(module, path):
             yield module, room_of(module), name, dots
@@ -185,7 +188,10 @@ def test_a_module_imports_from_its_own_room_or_from_lower_floors():
 
 
 def test_rooms_at_the_top_import_their_own_modules_relatively():
-    """An absolute import there makes type checkers see each class twice; by the folder's name, it makes two copies."""
+    """With an absolute import, type checkers see each class twice.
+
+    An import by the name of the folder makes two copies of the module.
+    """
     wrong = [
         (module, name)
         for module, mine, name, dots in all_imports()
@@ -235,7 +241,10 @@ def test_modules_do_not_import_each_other_in_circles():
 
 
 def arrows(room: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (child of a room, child that it imports, module, imported module); a child is a folder or a module."""
+    """Yield (importing child, imported child, module, imported module) for a room.
+
+    A child is a folder or a module of the room.
+    """
     for module, path in MODULES.items():
         if module.startswith(f"{room}."):
             for name, _ in imports_of(module, path):

@@ -1,4 +1,7 @@
-"""The server of programs: what it forks is, but for modules that are loaded already, what a new interpreter would be."""
+"""The server that forks programs: a fork behaves as a new interpreter would.
+
+The only difference is that some modules are already loaded.
+"""
 
 import json
 import os

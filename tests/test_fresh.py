@@ -1,4 +1,7 @@
-"""``scripts/fresh``: a command runs as on a machine where nothing ran before, and what it leaves is reported."""
+"""``scripts/fresh`` runs a command as on a fresh machine.
+
+It reports the files and processes that the command leaves behind.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,7 @@
-"""A text that differs, or that no golden file has yet, is reported with the command that writes it."""
+"""A text that differs from its golden file is reported with the command that writes the file.
+
+The same goes for a text that has no golden file yet.
+"""
 
 import re
 import shlex

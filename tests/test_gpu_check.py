@@ -29,7 +29,10 @@ def test_batches_recover_under_a_fake_limit_of_memory_and_the_table_says_so(tmp_
 
 @pytest.mark.parametrize("workers", [1, 4, 16])
 def test_the_steady_rate_counts_no_shard_of_the_start_or_the_end(workers):
-    """Each worker takes 1 to 1.2 seconds a shard of 10 samples; some begin late, and the last ends alone."""
+    """Each worker takes 1 to 1.2 seconds for a shard of 10 samples.
+
+    Some workers begin late, and the last one ends alone.
+    """
     rng = random.Random(workers)
     ends = []
     for worker in range(workers):

@@ -1,4 +1,7 @@
-"""The walk, the writer of pieces and the output record have one place each; other mechanisms have tests of their own."""
+"""The walk, the writer of pieces and the output record are each implemented in one place.
+
+Other mechanisms have their own tests.
+"""
 
 import ast
 

@@ -1,4 +1,7 @@
-"""Processes of ours have one mechanism, ``wdsflow/engines/peer``, and one policy of retries, ``wdsflow/engines/retries``."""
+"""Child processes have one mechanism, ``wdsflow/engines/peer``.
+
+Retries have one policy, ``wdsflow/engines/retries``.
+"""
 
 import ast
 import re

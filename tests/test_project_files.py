@@ -1,4 +1,7 @@
-"""Files for other programs at the top of the repository: valid, and their commands run as they are."""
+"""Files for other tools at the top of the repository are valid.
+
+Their commands are run as they are.
+"""
 
 import os
 import re

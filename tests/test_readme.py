@@ -55,7 +55,10 @@ def name_of(page: Path) -> str:
 
 
 def blocks(*languages: str, marks: Collection[str] = ("",)) -> list[tuple[str, str, str]]:
-    """Return (page, language, block) for each fenced block of some languages: not files, nor those marked `no-run`."""
+    """Return (page, language, block) for each fenced block of some languages.
+
+    Leaves out blocks that are files, and blocks marked `no-run`.
+    """
     return [
         (name_of(page), found[1], found[3])
         for page in PAGES
@@ -65,7 +68,10 @@ def blocks(*languages: str, marks: Collection[str] = ("",)) -> list[tuple[str, s
 
 
 def files(*pages: Path) -> dict[str, str]:
-    """Return the contents of the files that pages (by default all) show: fenced blocks with a name."""
+    """Return the contents of the files that pages show, by name.
+
+    These are the fenced blocks with a file name. Without pages, all pages are searched.
+    """
     found = (
         each for page in pages or PAGES for each in FENCE.finditer(page.read_text(encoding="utf-8"))
     )
@@ -144,7 +150,10 @@ def pages_to_run() -> list[str]:
 
 
 def marks_of(page: str) -> list[pytest.MarkDecorator]:
-    """Return the mark of slow pages: their commands load a score that the page installs, or they are many."""
+    """Return the mark of slow pages, if a page is slow.
+
+    A page is slow if its commands load a score that the page installs, or if it has many commands.
+    """
     commands = [block for other, _, block in blocks("console") if other == page]
     slow = page in SLOW or any(name in block for block in commands for name in scores_of_pages())
     return [pytest.mark.deep] if slow or page.count("/") > 1 else []
@@ -161,7 +170,10 @@ def scores_of_pages() -> set[str]:
 
 
 def printed_by(command: str, folder: Path, environment: dict[str, str]) -> Done:
-    """Run a command: in this process, or in one of its own where it needs a score that a page installs."""
+    """Run a command, in this process if possible.
+
+    A command that needs a score that a page installs runs in its own process.
+    """
     if not any(name in command for name in scores_of_pages()):
         return paste(command, folder)
     run = [sys.executable, "-c", "from wdsflow.cli.main import main; main()", *words(command)]
@@ -178,7 +190,10 @@ def printed_by(command: str, folder: Path, environment: dict[str, str]) -> Done:
     "page", [pytest.param(page, marks=marks_of(page)) for page in pages_to_run()]
 )
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, installed, monkeypatch):
-    """Each line of output that a block shows is in the real output, in that order; `...` skips lines."""
+    """Each line of output that a block shows is in the real output, in that order.
+
+    `...` skips lines.
+    """
     text = (ROOT / page).read_text(encoding="utf-8")
     named = SET.search(text)
     (getattr(faults, named[1], None) or img2dataset if named else faults.captions_in_json)(

@@ -1,4 +1,7 @@
-"""The programs in ``scripts/`` start: each enters the environment that it names, and explains its options."""
+"""The programs in ``scripts/`` start, in the environment that they name.
+
+Each explains its options.
+"""
 
 import os
 import re

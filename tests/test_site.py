@@ -1,4 +1,7 @@
-"""The check of the documentation site: what leads nowhere, or to another host without being asked, is found."""
+"""The check of the documentation site finds broken links.
+
+It also finds files that are loaded from other hosts without being asked.
+"""
 
 import pytest
 from support.site.links import broken

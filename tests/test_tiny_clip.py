@@ -1,4 +1,7 @@
-"""The world that the small CLIP learns, and what becomes of the model. scripts/tiny_clip itself trains and judges it."""
+"""The data that the small CLIP learns, and how the model turns out.
+
+scripts/tiny_clip itself trains and evaluates it.
+"""
 
 import json
 import random

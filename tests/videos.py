@@ -64,7 +64,10 @@ def at_keys(data):
 
 
 def sampled(data, count):
-    """The frames that Data-Juicer takes, written down once more, of a video that is decoded from its first frame on."""
+    """The frames that Data-Juicer takes, computed independently.
+
+    The video is decoded from its first frame on.
+    """
     frames = decoded(data)
     with av.open(BytesIO(data)) as container:
         stream = container.streams.video[0]

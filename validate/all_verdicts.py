@@ -1,4 +1,7 @@
-"""The verdicts of all readers, with the forecast of a training command and a run of the user's own pipeline."""
+"""The verdicts of all readers.
+
+Includes the forecast of a training command, and a run of the user's own pipeline.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,7 +66,10 @@ def judge_all(context: Context, plan: ScanOptions, scan: Scan) -> Context:
 def _feed_judged(
     context: Context, reader: FeedReader, arguments: Arguments, held_out: Evidence | None
 ) -> Context:
-    """Add the verdict and the forecast of the feed. Why its run would not start is known from the findings."""
+    """Add the verdict and the forecast of the feed.
+
+    The findings show why its run would not start.
+    """
     verdict = judge(context.evidence, reader, context.max_loss)
     trained, expected = feed_forecast(
         context.evidence, reader, verdict, arguments, context.sidecars, held_out
@@ -113,7 +119,10 @@ def _scan_validation(
 
 
 def _by_commands(verdict: Verdict, reader: Reader, evidence: Evidence) -> Verdict:
-    """Return a verdict on shards that the reader opens only by commands with a title that states it."""
+    """Return a verdict whose title states that its reader needs ``pipe:`` URLs.
+
+    It is unchanged if the reader opens all shards without commands.
+    """
     if not any(reader.unreached(shard.url) for shard in evidence.shards):
         return verdict
     return replace(verdict, title=f"{verdict.title} through pipe: urls")

@@ -153,7 +153,10 @@ class CheckOptions(JoinOptions):
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        """Take a string for one name, or for several with commas: it is a sequence of characters too."""
+        """Accept a string for one name, or for several names separated by commas.
+
+        Without this, a string would count as a sequence of characters.
+        """
         super().__post_init__()
         if self.caption is not None and self.join is None:
             raise ValueError(

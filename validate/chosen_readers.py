@@ -33,7 +33,9 @@ class ChosenReaders(NamedTuple):
 def chosen_readers(
     requested: Sequence[str], training: Sequence[str] | None, world_size: int
 ) -> ChosenReaders:
-    """Return readers by their names; those of one name, such as open-clip, depend on what is installed.
+    """Return readers by their names.
+
+    The readers of some names, such as open-clip, depend on the installed versions.
 
     Args:
         requested: names, as for ``check``.
@@ -57,7 +59,10 @@ def chosen_readers(
 
 
 def feed_of(training: Sequence[str] | None, world_size: int, caption: str | None) -> ChosenReaders:
-    """Return wdsflow's feed, which alone joins tables, for a training command, and its own ``--caption``. Raises ArgumentsError."""
+    """Return wdsflow's feed, the only reader that joins tables, for a training command.
+
+    ``caption``: the feed's own option ``--caption``. Raises ArgumentsError.
+    """
     captions = None if caption is None else parse_captions(caption)
     if training is None:
         return ChosenReaders([feed_reader(None, captions)], None)
@@ -70,14 +75,20 @@ def feed_of(training: Sequence[str] | None, world_size: int, caption: str | None
 def readers_of(
     options: CheckOptions, level: Level, urls: Sequence[Shard]
 ) -> tuple[list[Reader], ScanOptions]:
-    """Return the readers of a check, without a training command, and what a scan looks for. Raises UnknownReader."""
+    """Return the readers of a check without a training command, and the scan options.
+
+    Raises UnknownReader.
+    """
     check_engine(options.engine, options.address)
     readers = chosen_readers(options.readers, None, options.world_size).readers
     return readers, scan_options(level, readers, urls, allow_pipe=False)
 
 
 def level_for(options: CheckOptions, urls: Sequence[Shard]) -> Level:
-    """Return the level at which shards are read: for "auto" the exact one, if that takes some seconds at most."""
+    """Return the level at which shards are read.
+
+    For "auto" it is "full" if that takes a few seconds at most, otherwise "headers".
+    """
     if options.level != "auto":
         return options.level
     if options.pipeline is not None or len(urls) > _MOST_DECODED // _SMALLEST:

@@ -1,4 +1,7 @@
-"""wdsflow's feed: the reader of a training command, its forecast, and why its run would not start."""
+"""wdsflow's feed as a reader of a training command.
+
+Includes its forecast, and why its run would not start.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +28,9 @@ _JSON = "json"
 
 
 def feed_reader(arguments: Arguments | None, captions: Captions | None = None) -> FeedReader:
-    """Return the feed as ``wdsflow train`` makes it for a training command; without one, as ``wdsflow.feed`` does.
+    """Return the feed as ``wdsflow train`` makes it for a training command.
+
+    Without a command, returns the feed as ``wdsflow.feed`` makes it.
 
     ``captions``: its own option, which takes precedence.
     """
@@ -101,7 +106,10 @@ def feed_forecast(
 
 
 def fatal_findings(context: Context, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings for which a run on the feed does not start. ``findings``: also those of ``STARVING``."""
+    """Return the findings for which a run on the feed does not start.
+
+    ``findings``: must include those of the rules in ``STARVING``.
+    """
     evidence, verdict = context.evidence, context.verdicts[0]
     fatal = [finding for finding in findings if finding.code in STARVING]
     # The feed reads past damage, and may find enough samples there.

@@ -12,7 +12,9 @@ ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """How to fix a finding. ``command`` can be pasted into a shell; ``safe`` means that it loses no data.
+    """How to fix a finding.
+
+    ``command`` can be pasted into a shell. ``safe`` means that it loses no data.
 
     The command with another flag of a training command, or with a predicate, is set when the whole
     report is known: see ``advice.settle``. A repair of shards is planned for all findings together:
@@ -66,13 +68,19 @@ class Advice:
 
 
 def advice_text(advice: Sequence[Advice]) -> str:
-    """Return a change and its gain for each reader, in one line. ``advice``: the same change, for different readers."""
+    """Return a change and its gain for each reader, in one line.
+
+    ``advice``: the same change, for different readers.
+    """
     gain = promises(advice)
     return f"{advice[0].action}: {gain}" if gain else advice[0].action
 
 
 def promises(advice: Sequence[Advice]) -> str:
-    """Return the gain of advice for each reader; readers with the same gain together; "" if none is known."""
+    """Return the gain of advice for each reader; "" if none is known.
+
+    Readers with the same gain are listed together.
+    """
     # The titles of readers by their gain.
     gains: dict[tuple[int, int, bool], list[str]] = {}
     for of_reader in advice:

@@ -26,7 +26,10 @@ from .verdicts.verdict import Reason, Verdict
 
 
 class NotJoined(ValueError):
-    """An option is given that a join cannot be combined with. ``options`` names what to leave out."""
+    """An option cannot be combined with a join.
+
+    ``options`` names the options to leave out.
+    """
 
     def __init__(self, message: str, *options: str) -> None:
         super().__init__(message)
@@ -64,7 +67,9 @@ class JoinedCheck:
         return scan(urls, plan, how=how, progress=progress)
 
     def judged(self, context: Context) -> Context:
-        """Return the context with the verdict on what is trained on: the run is refused as the feed refuses it.
+        """Return the context with the verdict on what is trained on.
+
+        The run is refused for the same reasons for which the feed refuses it.
 
         Raises JoinMismatch if the join leaves no sample.
         """

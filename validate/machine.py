@@ -53,7 +53,10 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """Return the facts of this machine. Reads a few small files, imports nothing heavy, starts no process."""
+    """Return the facts of this machine.
+
+    Reads a few small files. Imports no large libraries, and starts no process.
+    """
     import multiprocessing
 
     import psutil

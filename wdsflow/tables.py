@@ -71,11 +71,16 @@ Result = TypeVar("Result")
 
 
 class TablesError(OSError):
-    """A statement that cannot be carried out: ENOSPC, ENOMEM or EIO. The file name is the scratch folder."""
+    """A statement that cannot be executed: ENOSPC, ENOMEM or EIO.
+
+    The file name is the scratch folder.
+    """
 
 
 class Tables:
-    """A database in memory, which continues in files of a scratch folder. Use as a context manager, in one thread.
+    """A database in memory, which spills to files of a scratch folder.
+
+    Use it as a context manager, in one thread.
 
     Args:
         folder: exists; for data that does not fit into memory.
@@ -107,7 +112,10 @@ class Tables:
         self._connection.execute("SET pandas_analyze_sample = 1000000000")
 
     def run(self, statement: str, *values: object) -> None:
-        """Carry out a statement. Raises TablesError, or duckdb.Error if the statement is wrong or its data are."""
+        """Execute a statement.
+
+        Raises TablesError, or duckdb.Error if the statement or its data are wrong.
+        """
         self._do(self._connection, self._connection.execute, statement, values)
 
     def rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
@@ -115,27 +123,38 @@ class Tables:
         return chain.from_iterable(self.batches(query, *values))
 
     def batches(self, query: str, *values: object) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a result, some thousand at a time. Other statements may run in between. Raises as ``run``."""
+        """Yield the rows of a result, some thousand at a time.
+
+        Other statements may run in between. Raises as ``run``.
+        """
         with self._connection.cursor() as cursor:
             self._do(cursor, cursor.execute, query, values)
             while found := self._do(cursor, cursor.fetchmany, _AT_ONCE):
                 yield found
 
     def one(self, query: str, *values: object) -> tuple[Any, ...]:
-        """Return the only row of a result, or its first. Raises as ``run``; LookupError if there is none."""
+        """Return the only or the first row of a result.
+
+        Raises as ``run``, and LookupError if there is no row.
+        """
         for row in self.rows(query, *values):
             return row
         raise LookupError(query)
 
     def arrays(self, query: str, *values: object) -> "dict[str, NDArray[Any]]":
-        """Return a small result as arrays, by the names of its columns; none of 128 bits. Raises as ``run``."""
+        """Return a small result as arrays, by column name.
+
+        Columns of 128-bit numbers are not supported. Raises as ``run``.
+        """
         with self._connection.cursor() as cursor:
             self._do(cursor, cursor.execute, query, values)
             found: dict[str, NDArray[Any]] = self._do(cursor, cursor.fetchnumpy)
         return found
 
     def add(self, table: str, **columns: "NDArray[Any] | Sequence[object]") -> None:
-        """Append rows, given as columns of one length: arrays of numbers, or sequences of text, bytes and None.
+        """Append rows, given as columns of equal length.
+
+        A column is an array of numbers, or a sequence of text, bytes and None.
 
         The columns are those of the table, in its order.
         """
@@ -151,7 +170,9 @@ class Tables:
         self.run_over(arrays, f"INSERT INTO {name(table)} SELECT * FROM added")
 
     def run_over(self, arrays: "Mapping[str, NDArray[Any]]", statement: str) -> None:
-        """Carry out a statement over a table ``added``, given as arrays of one length by the names of its columns.
+        """Execute a statement over a table ``added``, given as arrays of equal length.
+
+        The keys of the arrays are the names of the columns.
 
         Raises as ``run``.
         """

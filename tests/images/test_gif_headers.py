@@ -18,7 +18,10 @@ FRAME = b"\x02\x02\x44\x01\x00"
 def gif(
     screen: str, local: str, extension: bytes = b"", *, other: int = 0, frames: int = 1
 ) -> bytes:
-    """Return a GIF with a palette of four colours for the screen, the frame, both or none; ``other``: further flags."""
+    """Return a GIF with a palette of four colours for the screen, the frame, both or none.
+
+    ``other``: additional flags.
+    """
 
     def flags(palette: str) -> int:
         return (0x81 if PALETTES[palette] else 0) | other

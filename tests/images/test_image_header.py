@@ -134,7 +134,7 @@ def test_magic_bytes_tell_formats_that_have_no_usual_header(data, name):
 
 
 def ftyp(*brands: bytes, version: bytes = bytes(4)) -> bytes:
-    """Return the first box of an ISO media file: its brand, a version, the brands that it is compatible with."""
+    """Return the first box of an ISO media file: brand, version and compatible brands."""
     content = b"ftyp" + brands[0] + version + b"".join(brands[1:])
     return struct.pack(">I", 4 + len(content)) + content
 
@@ -314,7 +314,10 @@ def test_a_bmp_is_cut_where_pillow_lacks_bytes_of_its_last_row(mode, width):
 
 
 def bmp_with_masks(bits, masks, size):
-    """Return a bitmap of 3 x 2 pixels that tells which bits are red, green, blue and alpha, if its header is that long."""
+    """Return a 3 x 2 bitmap with masks for the red, green, blue and alpha bits.
+
+    The alpha mask is written only if the header is large enough for it.
+    """
     behind = b"".join(struct.pack("<I", mask) for mask in masks[: 4 if size >= 56 else 3])
     info = struct.pack("<IiiHHIIiiII", size, 3, 2, 1, bits, 3, 0, 0, 0, 0, 0) + behind
     info += bytes(max(0, 14 + size - 14 - len(info)))

@@ -1,4 +1,4 @@
-"""Shards on a web server: their files go to a local folder, and are those of the same shards next to them."""
+"""Index files of remote shards: written locally, and identical to those of local shards."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Every surface that joins a table takes the same options, and offers the same joins where one does not match."""
+"""All commands and functions that join a table take the same options.
+
+If a join does not match, they all suggest the same joins that do.
+"""
 
 import re
 import shlex

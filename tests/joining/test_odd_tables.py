@@ -1,4 +1,7 @@
-"""Odd tables: a joined feed gives the batches of the shards that graft writes from them, and a joined filter their bytes."""
+"""Odd tables: joined feeds and joined filters agree with the shards that graft writes.
+
+A feed yields the same batches as the grafted shards, and a filter writes the same bytes.
+"""
 
 import codecs
 import datetime

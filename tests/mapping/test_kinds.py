@@ -1,4 +1,7 @@
-"""Types that differ between the batches of a Dataset come together as in Dataset.map, or it is said at once."""
+"""Types that differ between batches of a Dataset are merged as in Dataset.map.
+
+If that is impossible, the error comes immediately.
+"""
 
 import logging
 import random

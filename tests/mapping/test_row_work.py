@@ -1,4 +1,7 @@
-"""What a worker does with a batch and makes of an error, in this process: rows to files, kinds of failures, types."""
+"""What a mapping worker does with a batch, run in this process.
+
+Covers writing rows to files, kinds of failures, and types.
+"""
 
 import errno
 import logging

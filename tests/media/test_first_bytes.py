@@ -1,4 +1,7 @@
-"""Formats and lengths by bytes that are written by hand: each number that the formats define, and its neighbours."""
+"""Media formats and durations, from hand-written bytes.
+
+Tests each number that the formats define, and the numbers next to it.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Budgets of bytes: what fits begins at once, what does not waits its turn, and what is larger than all is alone."""
+"""Byte budgets: work that fits starts at once, the rest waits its turn.
+
+Work that is larger than the whole budget runs alone.
+"""
 
 import threading
 
@@ -9,7 +12,10 @@ from wdsflow.memory.shared_budget import SharedBudget
 def holding(
     budget: Budget | SharedBudget, size: int
 ) -> tuple[threading.Event, threading.Event, threading.Thread]:
-    """Hold bytes in a thread; return what tells that they are held, what ends that, and the thread."""
+    """Hold bytes in a thread.
+
+    Returns the event that is set once they are held, the event that releases them, and the thread.
+    """
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -28,7 +28,10 @@ class Lengths(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Faulty(ModelScore):
-    """The length of a caption; fails ``at`` a place for captions with a word in them ("" is in all)."""
+    """The length of a caption; fails for captions that contain ``word``.
+
+    ``at``: the point where it fails. An empty word is in all captions.
+    """
 
     name: ClassVar[str] = "faulty"
 
@@ -69,7 +72,10 @@ class Faulty(ModelScore):
 
 @dataclass(frozen=True, kw_only=True)
 class FaultyBatch(BatchScore):
-    """The length of a caption, as an array of another type than Python's; fails for captions with a word in them."""
+    """The length of a caption, as an array of a non-Python type.
+
+    Fails for captions that contain ``word``.
+    """
 
     name: ClassVar[str] = "faulty_batch"
     inputs: ClassVar[Any] = "caption"

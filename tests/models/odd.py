@@ -1,4 +1,7 @@
-"""Scores of a user's own that return what libraries have, or what is no single value; one for each base class."""
+"""Custom scores, one for each base class, that return unusual values.
+
+Some return the types of libraries, others something that is not a single value.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

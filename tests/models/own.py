@@ -1,4 +1,7 @@
-"""Scores of a user's own, for processes that are started: they find them by entry points, as they would a user's."""
+"""Custom scores for tests that start processes.
+
+The processes find them by entry points, as they find a user's scores.
+"""
 
 import os
 import signal
@@ -76,7 +79,10 @@ class Letters(BatchScore):
 
 @dataclass(frozen=True, kw_only=True)
 class Paced(BatchScore):
-    """The number of the process that runs; the process that made the file ``SLOW`` takes 20 times as long."""
+    """The id of the process that runs.
+
+    The process that created the file ``SLOW`` takes 20 times as long as the others.
+    """
 
     name: ClassVar[str] = "paced"
     inputs: ClassVar[Any] = "caption"
@@ -114,7 +120,11 @@ class Starts(BatchScore):
 
 @dataclass(frozen=True, kw_only=True)
 class Brittle(BatchScore):
-    """Letters again; runs out of memory above ``most`` characters a batch, fails, or ends its process at a word."""
+    """Counts letters, like ``Letters``, but can be made to fail.
+
+    It runs out of memory above ``most`` characters a batch. At a given word it raises an error or
+    ends its process.
+    """
 
     name: ClassVar[str] = "brittle"
     inputs: ClassVar[Any] = "caption"
@@ -182,7 +192,10 @@ class WidthAndWords(BatchScore):
 
 @dataclass(frozen=True, kw_only=True)
 class KilledOnce(Letters):
-    """Characters of a caption, or captions of a batch; the process is killed "at" the load, or at "unlucky"."""
+    """The length of a caption or of a batch, by a process that is killed.
+
+    ``at`` says when: at the load, or at a caption "unlucky". It is killed ``times`` times at most.
+    """
 
     name: ClassVar[str] = "killed_once"
 
@@ -229,7 +242,10 @@ class LoadsAtSecond(Letters):
 
 @dataclass(frozen=True, kw_only=True)
 class LargestText(Model):
-    """The length of a text of at most 50 characters; each takes a MiB a batch, and ``most`` characters fit."""
+    """The length of a text of at most 50 characters.
+
+    In a batch each text takes a MiB, and ``most`` characters fit.
+    """
 
     kind: ClassVar[str] = "sized"
 

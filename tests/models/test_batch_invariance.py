@@ -1,4 +1,7 @@
-"""A sample's scores do not depend on its neighbours: not on windows, batches, order, or what else is computed."""
+"""The scores of a sample do not depend on its neighbours.
+
+Varies windows, batches, order, and what else is computed.
+"""
 
 import random
 

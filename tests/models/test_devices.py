@@ -1,4 +1,4 @@
-"""Several processes of models, and what a process does for a GPU, as far as it can be seen without one."""
+"""Several model processes, and their GPU handling as far as it is testable without a GPU."""
 
 import os
 import threading

@@ -1,4 +1,7 @@
-"""Scores of a user's own that fail: for one sample, which costs itself, and for all, which ends the run."""
+"""Custom scores that fail.
+
+A failure for one sample costs only that sample; a failure for all samples ends the run.
+"""
 
 import json
 from pathlib import Path

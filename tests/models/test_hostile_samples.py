@@ -1,4 +1,7 @@
-"""Hostile pictures and captions: each score has a value for a sample or says why it has none, and the run goes on."""
+"""Hostile pictures and captions do not stop a run.
+
+For each sample, each score has a value or gives the reason why it has none.
+"""
 
 from typing import Any
 
@@ -61,7 +64,10 @@ EXPECTED = {  # what is refused, by score
 
 
 def calls(folder: Any) -> list[str]:
-    """Return a call of each score of pictures and captions, and of those settings that take another way."""
+    """Return a call of each image and caption score.
+
+    Includes the settings that take a different code path.
+    """
     net = str(tiny_models.clip(folder / "clip"))
     clip = f'model="{net}", pretrained=""'
     torch.save({"weight": torch.ones(1, 16)}, folder / "head.pth")

@@ -1,4 +1,4 @@
-"""A whole run whose model process is killed from outside: the bytes of a run that nobody disturbed."""
+"""A run whose model process is killed from outside ends with the bytes of an undisturbed run."""
 
 import random
 import threading

@@ -1,4 +1,7 @@
-"""Processes of models that end while they work: each sample once, and none quarantined that is not to blame."""
+"""Model processes that end during work: each sample is scored once.
+
+Only samples that caused the end are quarantined.
+"""
 
 import threading
 
@@ -16,7 +19,10 @@ from wdsflow.models.remote_models import RemoteModels
 
 @pytest.fixture(autouse=True)
 def quick_torch(tmp_path, monkeypatch):
-    """Let the processes of models start at once, with a torch that has no more than they use to run a model of ours."""
+    """Let model processes start at once, with a stub of torch.
+
+    It has only what a process needs to run one of our models.
+    """
     (tmp_path / "quick" / "torch").mkdir(parents=True)
     (tmp_path / "quick" / "torch" / "__init__.py").write_text(
         "from contextlib import nullcontext as inference_mode\n"

@@ -1,4 +1,4 @@
-"""Scores that models compute, from end to end: batches bounded, each sample once, one model for all workers."""
+"""Model scores end to end: bounded batches, each sample once, one model for all workers."""
 
 import os
 import signal

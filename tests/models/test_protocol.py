@@ -1,4 +1,7 @@
-"""What whoever asks for models makes of each answer, and of processes that end: over a real socket, with written answers."""
+"""How a client of model processes handles their answers and their deaths.
+
+Uses a real socket and scripted answers.
+"""
 
 import os
 import socket
@@ -27,7 +30,7 @@ NEW = "a new connection"
 
 
 class Process:
-    """Stands where a process with models would: it gives written answers, one list of them for each request."""
+    """A stand-in for a model process that gives scripted answers, one list per request."""
 
     def __init__(self, address: str, *script: list[Any]) -> None:
         self.asked: list[Any] = []

@@ -1,4 +1,4 @@
-"""What custom scores return: one value for each item is accepted in many forms, and nothing else is."""
+"""What custom scores may return: one value for each item, in many forms, and nothing else."""
 
 import json
 from typing import Any

@@ -79,7 +79,10 @@ def begun(*words: str) -> "subprocess.Popen[str]":
 
 
 def lines_until(process: "subprocess.Popen[str]", wanted: str) -> list[str]:
-    """Read lines of standard error up to one that contains a text, for a minute at most, and interrupt the run."""
+    """Read standard error up to a line that contains ``wanted``, then interrupt the run.
+
+    Waits for a minute at most.
+    """
     lines: list[str] = []
     assert process.stderr is not None
     limit = threading.Timer(60, process.send_signal, [signal.SIGINT])

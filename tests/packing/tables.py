@@ -53,7 +53,10 @@ def usual_rows(paths: list[str]) -> list[dict[str, Any]]:
 
 
 def packed(out: Path) -> dict[str, Sample]:
-    """Return the samples of all shards of a folder by key: the contents of their fields; a key must not repeat."""
+    """Return the fields of all samples in a folder of shards, by key.
+
+    A key must not repeat.
+    """
     found: dict[str, Sample] = {}
     last = ""
     for path in sorted(out.glob("*.tar")):

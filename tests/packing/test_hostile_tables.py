@@ -1,4 +1,7 @@
-"""Tables that are wrong in every way: each row is packed, or named with its column; nothing half written looks whole."""
+"""Broken tables of all kinds: each row is packed, or reported with its column.
+
+A partial shard never looks complete.
+"""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Packs that are killed, or whose rows change: the same command again gives the bytes of one that was not.
+"""Packs that are killed, or whose rows change: a rerun gives the bytes of an undisturbed pack.
 
 ``WDSFLOW_KILLS=100`` kills more often.
 """

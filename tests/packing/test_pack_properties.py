@@ -1,4 +1,7 @@
-"""Random tables: the members that Python's tarfile reads are exactly the rows; real readers and ``validate`` agree."""
+"""Random tables: the members that Python's tarfile reads are exactly the rows.
+
+Real readers and ``validate`` agree.
+"""
 
 import json
 import unicodedata

@@ -1,4 +1,7 @@
-"""Tables of many rows are packed by processes, too: the same bytes, errors and ends as in one process."""
+"""Packing large tables with several processes.
+
+Output, errors and the way a run ends are the same as with one process.
+"""
 
 import contextlib
 import json
@@ -41,7 +44,10 @@ def table(tmp_path: Path, monkeypatch) -> str:
 
 
 class Watch:
-    """Counts finished shards, and the processes that run meanwhile; ``act`` is called after the first shard."""
+    """Counts finished shards, and the processes that run meanwhile.
+
+    ``act`` is called after the first shard.
+    """
 
     def __init__(self, act=lambda watch: None) -> None:
         self.before = set(psutil.Process().children(recursive=True))
@@ -114,7 +120,10 @@ def test_a_file_that_changes_ends_the_run_and_its_processes(table: str, tmp_path
 
 
 class InterruptInAShard(Watch):
-    """Raises KeyboardInterrupt while a process surely has a shard under way; else after many shards."""
+    """Raises KeyboardInterrupt while a process is certainly writing a shard.
+
+    If that is never seen, it raises after many shards.
+    """
 
     def step(self, _: object) -> None:
         self.done += 1

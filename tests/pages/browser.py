@@ -35,7 +35,11 @@ def browser() -> Iterator[Any]:
 
 
 class Opened:
-    """A page in the browser. ``faults``: console messages, exceptions, dialogs, and requests for anything else."""
+    """A page in the browser.
+
+    ``faults``: console messages, exceptions, dialogs, and requests for anything other than the
+    page.
+    """
 
     def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.faults: list[str] = []

@@ -22,7 +22,10 @@ HOSTILE = '</script><script>alert(1)</script><img src="http://example.invalid/x"
 
 
 def shards(folder: Path) -> str:
-    """Write good samples, samples without an image or with a damaged one, several images, hostile texts."""
+    """Write shards with valid samples and faulty ones.
+
+    The faults: a missing or damaged image, several images, hostile texts.
+    """
     folder.mkdir()
     write_tar(
         folder / "a.tar",
@@ -154,7 +157,10 @@ def test_on_a_narrow_window_nothing_is_cut_off_and_numbers_are_short(
 
 
 def near(opened: Opened, number: int) -> dict[str, list[tuple[str, str]]]:
-    """Return the samples that the page shows of a score, by their heading: value, and what another term does."""
+    """Return the samples that the page shows for a score, by heading.
+
+    Each is the value, and the effect of another term.
+    """
     found: dict[str, list[tuple[str, str]]] = opened.page.eval_on_selector(
         f'[data-score="{number}"] .near',
         """place => Object.fromEntries([...place.querySelectorAll('ul')].map((list) => [list.previousElementSibling.textContent,

@@ -1,4 +1,4 @@
-"""The documentation site in a real browser: everyone can use it, and it asks nothing of other hosts."""
+"""The documentation site in a real browser: accessible, and without requests to other hosts."""
 
 import subprocess
 from pathlib import Path

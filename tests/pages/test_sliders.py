@@ -1,4 +1,7 @@
-"""What a run's page is made from: thresholds taken from a predicate, codes of values, boxes, results of other terms."""
+"""The data behind the page of a run.
+
+Covers thresholds taken from a predicate, codes of values, boxes, and results of other terms.
+"""
 
 import base64
 import math

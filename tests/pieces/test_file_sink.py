@@ -1,4 +1,7 @@
-"""What is written in the background is written, or its error is raised; and it never reaches another file."""
+"""Background writes: all data is written, or the error is raised.
+
+Data never reaches another file.
+"""
 
 import fcntl
 import os

@@ -70,7 +70,10 @@ def _strings(tree: Any) -> Iterator[str]:
 
 
 def words(command: str) -> list[str]:
-    """Return the words that bash makes of a command of ours; any other command in the line is an error."""
+    """Return the words into which bash splits one of our commands.
+
+    Any other command in the line is an error.
+    """
     script = f"""wdsflow() {{ printf '%s\\0' "$@"; }}; PATH=; set -eu; {command}"""
     done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr.decode()}"

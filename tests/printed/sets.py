@@ -127,7 +127,10 @@ SETS: dict[str, list[Members | bytes]] = {
 
 
 def write(folder: Path, contents: Sequence[Members | bytes]) -> list[str]:
-    """Write shards into ``s/`` of a folder, each from members or the bytes of the file; return their pattern."""
+    """Write shards into the subfolder ``s/``; return their pattern.
+
+    Each shard is given as its members, or as the bytes of the file.
+    """
     (folder / "s").mkdir()
     for number, members in enumerate(contents):
         (folder / "s" / f"{number}.tar").write_bytes(

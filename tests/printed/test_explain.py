@@ -1,4 +1,7 @@
-"""Every command on the manual pages of rules runs, once the words in capitals are those of a shard set."""
+"""Every command on the manual pages of rules runs.
+
+Words in capitals are replaced by those of a shard set.
+"""
 
 import re
 import shutil

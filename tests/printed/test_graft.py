@@ -1,4 +1,7 @@
-"""``wdsflow graft`` from the outside: exit status, what is shown, and that every command that it prints works."""
+"""``wdsflow graft`` as a user sees it: exit status and output.
+
+Every command that it prints must work.
+"""
 
 import json
 from pathlib import Path

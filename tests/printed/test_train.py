@@ -88,7 +88,10 @@ def test_where_only_the_command_names_other_fields_its_options_are_the_fix_and_n
 
 
 def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path, monkeypatch):
-    """What was asked for is asked for again: with another place for captions there would be other findings."""
+    """The printed command repeats the options of this run.
+
+    With another source of captions it would report other findings.
+    """
     lacking = samples(1, start=90, jpg=PICTURE)  # in each shard: one finding for both
     write(tmp_path, [[*SETS["captions in some of the json"][0], *lacking]] * 2)
     monkeypatch.chdir(tmp_path)

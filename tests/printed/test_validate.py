@@ -1,4 +1,7 @@
-"""Every command and snippet that ``wdsflow validate`` prints works as it is pasted, and brings what it promises."""
+"""Commands and snippets that ``wdsflow validate`` prints.
+
+Each works as it is pasted, and has the effect that it promises.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,7 @@
-"""Wrong uses of the commands on shards: what happened, to what, and a command that works; the exit status is 2."""
+"""Misuse of the commands on shards exits with status 2 and a helpful message.
+
+The message states what happened, to what, and a command that works.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,8 @@
-"""Ray Data reads compressed shards through Arrow: by their names, all streams of one, and cut ones not at all."""
+"""Ray Data reads compressed shards through Arrow.
+
+The name decides the compression. Shards of several streams are read completely; truncated ones are
+not read at all.
+"""
 
 import bz2
 import gzip
@@ -27,7 +31,7 @@ PACKERS: dict[str, Any] = {
 
 
 def by_ray(path: Path) -> int | None:
-    """Return how many members Ray's own iterator gets from the stream that Ray opens; None if it raises."""
+    """Return the number of members that Ray's own iterator yields, None if it raises."""
     from ray.data._internal.datasource.webdataset_datasource import _tar_file_iterator
     from ray.data._internal.util import infer_compression
 

@@ -105,7 +105,10 @@ def test_every_way_to_end_a_shard_has_an_answer_that_has_words(reader: type[Read
 
 
 def test_code_asks_what_a_reader_does_and_not_what_it_is_called() -> None:
-    """A new reader would be forgotten where names are compared; attributes of ``Reader`` have a default."""
+    """The code uses attributes of ``Reader``, which have defaults, not reader names.
+
+    A comparison of names would forget a new reader.
+    """
     # The others are names of packages and of indexes, too.
     names = {*READERS, FeedReader.name} - {"datasets", "timm", "energon"}
     root = Path(__file__).parents[2]

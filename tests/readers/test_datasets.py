@@ -1,4 +1,8 @@
-"""What Hugging Face datasets make of shards: columns from the first samples, and what is looked at before them."""
+"""How Hugging Face datasets reads shards: its columns come from the first samples.
+
+It needs five samples before it yields the first one, and raises immediately if any shard is
+missing.
+"""
 
 from dataclasses import replace
 

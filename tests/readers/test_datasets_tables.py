@@ -1,4 +1,7 @@
-"""Hugging Face datasets without streaming: all shards are written to tables before the first row."""
+"""Hugging Face datasets without streaming.
+
+All shards are written to tables before the first row.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which fields each reader decodes, and which contents its decoders refuse: row by row, and nothing else."""
+"""Which fields each reader decodes, and which contents its decoders refuse."""
 
 from functools import cache
 

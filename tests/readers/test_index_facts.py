@@ -26,7 +26,10 @@ def timm(**counts: object) -> bytes:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two shards of 10,240 bytes, with 1 and 2 samples; headers of the second at 0, 1536, 2560 and 3584."""
+    """Two shards of 10,240 bytes, with 1 and 2 samples.
+
+    The headers of the second are at 0, 1536, 2560 and 3584.
+    """
     found = tmp_path_factory.mktemp("indexed")
     shards.with_txt(found, shards=1, samples=1)
     shards.write(

@@ -132,7 +132,10 @@ FACTS = ["sizes.json lists", "_info.json lists", ".nv-meta/.info.json lists", "h
 
 
 def fixes(folder: Path) -> tuple[list[str], list[str]]:
-    """Return what P305 says of a folder, without its path, and the commands that it prints, each once."""
+    """Return the P305 messages for a folder, and the commands that they print.
+
+    The messages are without the path of the folder; each command is listed once.
+    """
     found = check(str(folder), level="names", select=["P305"]).findings
     texts = [each.message.removeprefix(str(folder)).lstrip("/ ") for each in found]
     return texts, list(dict.fromkeys(each.repair.command for each in found if each.repair))

@@ -24,7 +24,10 @@ pytestmark = [  # OpenCLIP leaves sizes.json open
 
 
 def real_start(command):
-    """Return number of samples a rank's epoch is built from, or the exception, of the real get_data."""
+    """Return the number of batches in an epoch of the real get_data.
+
+    If get_data raises, returns the name of the exception's type.
+    """
     from argparse import Namespace
 
     data = pytest.importorskip("open_clip_train.data")

@@ -73,7 +73,7 @@ def test_timm_hangs_without_labels_as_predicted(tmp_path: Path) -> None:
     path = tmp_path / "0.tar"
 
     def batches(members: Members) -> tuple[int, int]:
-        """Return how many samples come out of an epoch of 10, and in how many passes over the shard."""
+        """Return how many samples an epoch of 10 yields, and its passes over the shard."""
         path.write_bytes(tar(members))
         reader = data.create_dataset("wds/", root="/", split=f"{path}|10", is_training=True).reader
         reader._lazy_init()

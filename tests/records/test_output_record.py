@@ -1,4 +1,7 @@
-"""The record of a small command that keeps every second sample: resume, options, counts, and what is left after each end."""
+"""The output record of a small command that keeps every second sample.
+
+Tests resuming, options, counts, and the files that remain after each kind of end.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Outputs in an object store: killed at each change of the store and resumed, they are those of a local run; and the lock."""
+"""Outputs in an object store: killed at each change and resumed, they equal a local run.
+
+Also tests the lock.
+"""
 
 import contextlib
 import itertools
@@ -69,7 +72,10 @@ def objects(memory):
 
 @contextlib.contextmanager
 def killed_at(number):
-    """Let the store get a number of changes, and nothing after; the lock of the killed run is left out."""
+    """Let the store accept ``number`` changes, then kill the run at the next one.
+
+    Changes of the lock do not count.
+    """
     done = itertools.count()
 
     def counted(change):
@@ -87,7 +93,10 @@ def killed_at(number):
 
 
 def each_kill(memory, begin, run):
-    """Kill a run at each of its changes, from what ``begin`` leaves; resume it, and yield the objects."""
+    """Kill a run at each of its changes, resume it, and yield the objects.
+
+    Each run begins with what ``begin`` has written.
+    """
     for number in itertools.count():
         memory.store.clear()
         begin(OUT)

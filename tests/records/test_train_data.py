@@ -1,4 +1,7 @@
-"""The arguments of training that commands print at their end: OpenCLIP itself expands them to the shards that exist."""
+"""The training arguments that commands print at their end.
+
+OpenCLIP itself must expand them to the shards that exist.
+"""
 
 import json
 import random

@@ -1,4 +1,8 @@
-"""Random sets with several faults at once: what the planned repair promises, writes, and what OpenCLIP's loader gets."""
+"""Random sets with several faults at once.
+
+Compares what the planned repair promises with what it writes, and with what OpenCLIP's loader
+reads.
+"""
 
 import json
 import random
@@ -35,7 +39,7 @@ Fault = Callable[[list[list[Entry]], random.Random], list[list[Entry]]]
 
 
 def random_samples(rng: random.Random, shard: int) -> list[list[Entry]]:
-    """Return samples of which each is an image and its caption, in whatever files the set has them."""
+    """Return samples of an image and a caption each, in the file layout of a random set."""
     extensions = rng.sample(IMAGES, rng.choice([1, 1, 2]))
     place = rng.choice(["txt", "txt", "txt", "caption", "json", "nested"])
     encoding = rng.choice(["utf-8", "utf-8", "cp1252", "utf-16"])
@@ -144,7 +148,10 @@ def check(seed: int, folder: Path) -> None:
 
 
 def check_for_all(seed: int, folder: Path) -> None:
-    """Repair for all readers of captions: none gets fewer samples, or none at all because it crashes."""
+    """Repair for all readers of captions: none may get fewer samples.
+
+    Nor may a reader crash and so get none at all.
+    """
     folder.mkdir()
     urls = random_set(random.Random(seed), folder)
     names = [name for name, reader in READERS.items() if reader.pairs_with == "caption"]

@@ -1,4 +1,7 @@
-"""A header of which only the time is damaged: its member is recovered, and none is ever invented."""
+"""Headers in which only the time is damaged: the member is recovered.
+
+A repair never invents a member.
+"""
 
 import tarfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Repairs that are killed at any moment: the same command again ends with the bytes of one that was not.
+"""Repairs that are killed at any moment: a rerun gives the bytes of an undisturbed repair.
 
 ``WDSFLOW_KILLS=100`` kills more often.
 """

@@ -1,4 +1,7 @@
-"""A repair never writes fewer usable samples than a reader gets from its input: random sets, judged before and after."""
+"""A repair never writes fewer usable samples than a reader gets from its input.
+
+Random sets are judged before and after the repair.
+"""
 
 import gzip
 import io

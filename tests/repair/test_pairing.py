@@ -1,4 +1,4 @@
-"""Images and captions whose names differ: paired where it is evident, and left alone where it is not."""
+"""Images and captions with different names are paired only if the match is evident."""
 
 import pytest
 from hypothesis import given

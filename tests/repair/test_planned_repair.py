@@ -1,4 +1,7 @@
-"""The repair that wdsflow plans by itself: its steps, its promise, and what OpenCLIP's own loader gets from its output."""
+"""The repair that wdsflow plans by itself: its steps and its promise.
+
+OpenCLIP's own loader reads the output.
+"""
 
 import io
 import json

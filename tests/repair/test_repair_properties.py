@@ -78,7 +78,10 @@ def is_paper(name: str) -> bool:
 
 
 def duplicates(entries: Entries) -> int:
-    """An upper bound of members that repeat another one's key and field: folders may be joined, case is folded."""
+    """An upper bound of the members that repeat another one's key and field.
+
+    Case and ``./`` are ignored, because a repair may join folders and fold case.
+    """
     seen: dict[str, int] = defaultdict(int)
     for name, _ in entries:
         if not junk(name):

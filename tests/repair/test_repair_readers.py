@@ -1,4 +1,4 @@
-"""Repaired shards in the hands of real readers: GNU tar, webdataset of either generation, OpenCLIP's own loader."""
+"""Repaired shards in real readers: GNU tar, both generations of webdataset, and OpenCLIP."""
 
 import gzip
 import io
@@ -24,7 +24,11 @@ def picture() -> bytes:
 
 
 def messy_shards(folder: Path) -> str:
-    """Two shards of four samples each that lose every sample: captions in json, members apart, macOS twins, dots."""
+    """Two shards of four samples, all of which are lost without a repair.
+
+    The faults: captions in json, members that are apart, macOS metadata files, names that begin
+    with ``./``.
+    """
     for number in range(2):
         keys = [f"{number}.{index}" for index in range(4)]
         images = [(f"./{key}.JPG", picture()) for key in keys]

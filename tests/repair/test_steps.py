@@ -40,7 +40,10 @@ def picture(form: str = "JPEG") -> bytes:
 def repaired(
     tmp_path: Path, entries: list[Entry], **options: Any
 ) -> tuple[list[Entry], dict[str, int]]:
-    """Repair one shard; return its members, and how much each step changed. A preview has the same members."""
+    """Repair one shard; return its members, and the number of changes per step.
+
+    Asserts that a preview has the same members.
+    """
     write_tar(tmp_path / "0.tar", entries)
     plan = RepairOptions(**options).steps()
     with Preview(named(str(tmp_path / "0.tar")), UNMOVED, plan) as preview:

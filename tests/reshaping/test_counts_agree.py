@@ -1,4 +1,7 @@
-"""What commands write into sizes.json is what ``validate`` counts: files of macOS are no samples, a key counts once."""
+"""The counts that commands write into sizes.json are those of ``validate``.
+
+macOS metadata files are not samples, and a key counts once.
+"""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""Grafts that are killed, stopped by a full disk, or whose table changes: the same command again gives the bytes of one that was not.
+"""Grafts that are killed, meet a full disk, or whose table changes can be rerun.
+
+The same command again gives the bytes of an undisturbed graft.
 
 ``WDSFLOW_KILLS=100`` kills more often.
 """

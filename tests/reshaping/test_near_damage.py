@@ -1,4 +1,7 @@
-"""Samples next to damage: none is written without its lost member, and none is left out that lost nothing."""
+"""Samples next to damage.
+
+A sample that lost a member is never written, and a sample that lost nothing is never left out.
+"""
 
 import io
 import tarfile

@@ -1,4 +1,6 @@
-"""Reshards that are killed at any moment, or meet a full disk: the same command again ends with the same bytes.
+"""Reshards that are killed at any moment, or meet a full disk, can be rerun.
+
+The same command again ends with the same bytes.
 
 ``WDSFLOW_KILLS=100`` kills more often.
 """

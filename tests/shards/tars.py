@@ -88,7 +88,10 @@ class _Noting(tarfile.TarInfo):
 
 
 def by_tarfile(data: bytes) -> Read:
-    """Read as webdataset does: stream, take what can be read of regular members, continue after an error."""
+    """Read a tar as webdataset does.
+
+    It streams, takes what is readable of regular members, and continues after an error.
+    """
     try:
         stream = tarfile.open(fileobj=io.BytesIO(data), mode="r|*", tarinfo=_Noting)  # noqa: SIM115
     except Exception:
@@ -129,7 +132,10 @@ def by_walk(source: Source, *, contents: bool = False) -> tuple[Read, Walk]:
 
 
 def random_tar(r: Random, *, odd: bool = True) -> bytes:
-    """Return a healthy tar of up to 12 members, in one of the three formats; ``odd``: also of unusual types."""
+    """Return a valid tar of up to 12 members, in one of the three formats.
+
+    ``odd``: members may also have unusual types.
+    """
     form = r.choice((tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=form, errors="surrogateescape") as tar:

@@ -1,4 +1,7 @@
-"""Compressed shards that end too early: one rule for all compressions, wherever the cut is and wherever the bytes come from."""
+"""Truncated compressed shards follow one rule.
+
+It is the same for all compressions, cuts and sources of the bytes.
+"""
 
 import bz2
 import gzip
@@ -55,7 +58,10 @@ NOTICED = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}
 
 
 def unpacked(kind, packed):
-    """Return what Python's own decompressors make of a stream that is cut, and of the one after it."""
+    """Return what Python's decompressors make of a truncated stream.
+
+    A stream that follows the first one is unpacked too.
+    """
     data = b""
     while packed:
         engine: Any = UNPACKERS[kind]()

@@ -1,4 +1,7 @@
-"""Flipped bits in compressed shards: each is noticed, and no command writes a byte that may be wrong."""
+"""Flipped bits in compressed shards: each one is detected.
+
+No command writes a byte that may be wrong.
+"""
 
 import bz2
 import gzip

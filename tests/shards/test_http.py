@@ -1,4 +1,7 @@
-"""Shards from a server of http: with parts and without, honest and not, and connections that break."""
+"""Shards from an HTTP server.
+
+Tests ranges and no ranges, honest and dishonest servers, and connections that break.
+"""
 
 import gzip
 import io

@@ -1,4 +1,7 @@
-"""Servers that answer with something else than what was asked: that is their fault, never a sample with other bytes."""
+"""HTTP servers that answer with something other than the requested bytes.
+
+That is a fault of the server, never a sample with other bytes.
+"""
 
 import gzip
 from pathlib import Path

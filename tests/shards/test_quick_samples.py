@@ -1,4 +1,7 @@
-"""The quick way through headers finds the samples that reading each header in full finds, whatever the tar holds."""
+"""The fast header scan finds the same samples as reading each header in full.
+
+That holds for any content of the tar.
+"""
 
 import io
 import random
@@ -175,7 +178,10 @@ def _damage(path: Path, draw: random.Random) -> None:
 
 
 def _flip_headers(path: Path, draw: random.Random) -> None:
-    """Change single bytes of headers, with and without the right checksum, and of what extended headers hold."""
+    """Change single bytes of headers and of the contents of extended headers.
+
+    The checksum is corrected for some of them.
+    """
     data = bytearray(path.read_bytes())
     with tarfile.open(path) as tar:
         places = [place for info in tar for place in range(info.offset, info.offset_data, 512)]

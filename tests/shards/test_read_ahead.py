@@ -1,4 +1,7 @@
-"""A remote shard is requested ahead of its reader, one part at a time, and its bytes stay those that are stored."""
+"""A remote shard is requested ahead of its reader, one part at a time.
+
+The reader gets exactly the stored bytes.
+"""
 
 import threading
 from random import Random

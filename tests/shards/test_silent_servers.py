@@ -1,4 +1,7 @@
-"""Servers that accept connections and never answer, or stop in the middle: each request ends, and says what it waits for."""
+"""Servers that accept connections and never answer, or stop midway.
+
+Each request must end, and report what it is waiting for.
+"""
 
 import contextlib
 import os
@@ -31,7 +34,10 @@ NO_ANSWER = r"no answer from the server for 1 s; WDSFLOW_REMOTE_TIMEOUT=5 waits 
 
 
 class Silent:
-    """A server that accepts connections, and never answers; or with ``headers``, and ``body`` if they are not all.
+    """A server that accepts connections and never answers.
+
+    With ``headers``, it sends these and ``body``, which may be shorter than announced, and then
+    nothing.
 
     ``accepted``: the number of connections.
     """

@@ -270,7 +270,7 @@ def test_members_of_gigabytes_are_counted_and_hopped_over(tmp_path, contents):
 def test_a_member_of_gigabytes_is_counted_also_if_it_is_the_only_one(
     tmp_path, form, time, name, level
 ):
-    """Its header is read in full or skimmed, depending on the format, the length of the name and the times."""
+    """Format, name length and time decide whether its header is read fully or skimmed."""
     path = tmp_path / "huge.tar"
     info = tarfile.TarInfo(name)
     info.mtime = time

@@ -1,4 +1,7 @@
-"""One header block, read as Python's tarfile reads it, up to the borders of its fields; and what is no header at all."""
+"""Single header blocks are read as Python's tarfile reads them, up to the field limits.
+
+Also tests blocks that are not headers.
+"""
 
 import tarfile
 from collections.abc import Callable, Iterator

@@ -170,7 +170,10 @@ def test_no_name_is_refused(key):
 )
 @pytest.mark.parametrize("weights", [None, (0.0, 2.0)])
 def test_it_takes_what_the_extractor_of_openclip_4_takes(tree, weights):
-    """Its rules, written down: the names in order (those with weight first), the first string that is not blank."""
+    """Its rule: the first string that is not blank, in the order of the names.
+
+    Names with a weight come first.
+    """
     names = ["a", "b"] if weights is None else ["b", "a"]
     values = [tree.get(name) for name in names] if isinstance(tree, dict) else []
     expected = next(

@@ -29,7 +29,10 @@ def test_another_seed_is_another_choice():
 
 
 def test_the_choice_is_the_same_for_ever():
-    """A filtered data set must be reproducible under later versions: these values are never to change."""
+    """These values must never change.
+
+    A filtered data set must be reproducible with later versions.
+    """
     assert sorted(kept(Sample(0.002))) == [
         "000212",
         "000601",

@@ -1,4 +1,7 @@
-"""Tokenizers of all kinds give the right rows, or an error that explains what a tokenizer must return."""
+"""Tokenizers of all kinds return correct rows, or raise a helpful error.
+
+The error explains what a tokenizer must return.
+"""
 
 import random
 import re

@@ -1,4 +1,7 @@
-"""What each stage makes of odd samples: results, counts and errors, word by word. ``golden_file`` says how to renew it."""
+"""The results, counts and errors of each stage for odd samples, word by word.
+
+``golden_file`` explains how to update the expected text.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Sequence

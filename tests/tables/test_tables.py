@@ -85,7 +85,10 @@ def test_a_statement_that_needs_more_memory_than_it_may_have_is_an_error_of_the_
 
 @pytest.fixture
 def _own_interrupt() -> Iterator[None]:
-    """Python's own handler of SIGINT: a library that an earlier test has used may have left another."""
+    """Use Python's own handler of SIGINT.
+
+    A library that an earlier test used may have installed another one.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -86,7 +86,10 @@ SAY = "from wdsflow.text.install import install_packages; print(install_packages
 
 
 def test_the_command_names_what_can_install_into_the_running_interpreter(tmp_path):
-    """First as in an environment that uv made, which has no pip; then with pip, on the path or not."""
+    """The environment begins like one that uv made: without pip.
+
+    Then it has pip, on the path or not.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     inside = str(tmp_path / "venv" / "bin" / "python")
     programs = tmp_path / "programs"

@@ -1,4 +1,6 @@
-"""Runs `wdsflow train` on tiny models, some of which die on the way. A program: its processes share one import of torch.
+"""Runs `wdsflow train` on tiny models, some of which die during the run.
+
+It is a program, so that its processes share one import of torch.
 
     python drive.py < scenarios > statuses
 
@@ -80,7 +82,10 @@ def train(scenario):
 
 
 def train_on_processors(models):
-    """Let OpenCLIP train on several ranks without devices, which it names even there; note the models that it trains."""
+    """Let OpenCLIP train on several ranks without devices.
+
+    OpenCLIP names devices even there. The models that it trains are appended to ``models``.
+    """
     parallel = importlib.import_module("torch.nn.parallel")
     real = parallel.DistributedDataParallel
 

@@ -1,4 +1,7 @@
-"""One of two connected ranks that join a table, run as a script: prints its keys, or why the join is refused."""
+"""One of two connected ranks that join a table, as a script.
+
+It prints its keys, or why the join is refused.
+"""
 
 import json
 import logging

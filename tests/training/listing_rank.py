@@ -1,4 +1,7 @@
-"""One of two connected ranks whose shards are a folder of a server, run as a script: prints its keys, or the error."""
+"""One of two connected ranks whose shards are a folder on a server, as a script.
+
+It prints its keys, or the error.
+"""
 
 import json
 import sys

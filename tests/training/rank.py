@@ -1,4 +1,7 @@
-"""One rank of a small training, run as a script: reads batches and adds a number over all ranks after each."""
+"""One rank of a small training, as a script.
+
+It reads batches, and adds a number over all ranks after each batch.
+"""
 
 import sys
 

@@ -10,7 +10,10 @@ WHERE = "width > 50 and caption_words < 3"  # keeps 2 of 4, less those with thre
 
 
 def members(shard: int, count: int, *, small: bool = False) -> list[tuple[str, bytes]]:
-    """Members of samples with pictures of four widths, and one to three words that say where they are."""
+    """Return members of samples with images of four widths and short captions.
+
+    A caption has one to three words; the first names the shard and the sample.
+    """
     found = []
     for number in range(count):
         key = f"{shard:03d}{number:04d}"
@@ -28,7 +31,10 @@ def members(shard: int, count: int, *, small: bool = False) -> list[tuple[str, b
 
 
 def write_scored(folder: Path, counts: list[int], scores: str = "width,caption_words") -> str:
-    """Write shards, the third of small pictures, and their scores; return the pattern for all shards."""
+    """Write shards and their scores; return the pattern for all shards.
+
+    The third shard has small images.
+    """
     for shard, count in enumerate(counts):
         write_tar(folder / "in" / f"{shard:04d}.tar", members(shard, count, small=shard == 2))
     data = f"{folder}/in/{{0000..{len(counts) - 1:04d}}}.tar"

@@ -1,4 +1,7 @@
-"""``wdsflow train --dry-run`` and the training itself agree on every faulty set: both train, or both refuse, and why."""
+"""``wdsflow train --dry-run`` agrees with the training on every faulty set.
+
+Both train, or both refuse for the same reason.
+"""
 
 import importlib.util
 import json

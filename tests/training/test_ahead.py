@@ -1,4 +1,7 @@
-"""Reading ahead: whatever is read is closed by the thread that reads it, and no command is left behind."""
+"""Reading ahead: the thread that reads closes what it has opened.
+
+No command is left running.
+"""
 
 import os
 import threading

@@ -159,7 +159,10 @@ def others(tmp_path_factory, drive):
     ],
 )
 def test_a_run_that_was_killed_goes_on_with_the_very_next_batch(runs, name, request):
-    """So are its weights and its optimizer at the end, bit by bit; checkpoints from within an epoch go in time."""
+    """The weights and the optimizer at the end are the same too, bit by bit.
+
+    Checkpoints from within an epoch are deleted.
+    """
     folder = request.getfixturevalue(runs)
     case, number = CASES[name], list(CASES).index(name)
     for rank in range(case.ranks):

@@ -60,7 +60,10 @@ class Plan:
 
 
 class Decoding:
-    """Does each chunk at once; waits ``at`` a chunk until it is let go on, or killed, or fails there."""
+    """Decodes each chunk at once, except chunk ``at``.
+
+    There it raises ``error``, or waits until it is released or killed.
+    """
 
     most_chunks = 2
 

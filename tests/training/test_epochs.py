@@ -1,4 +1,7 @@
-"""Which epoch an iteration begins: in OpenCLIP's loop, in custom loops, after a look and after resuming."""
+"""Which epoch an iteration begins.
+
+Tests OpenCLIP's loop, custom loops, a look at the first batches, and resuming.
+"""
 
 import logging
 

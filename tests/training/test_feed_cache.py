@@ -1,4 +1,7 @@
-"""wdsflow.feed with a cache: the same batches, and no more downloads than the best of all caches has."""
+"""wdsflow.feed with a cache yields the same batches.
+
+It downloads no more than an optimal cache would.
+"""
 
 import hashlib
 import json
@@ -369,7 +372,10 @@ class _Faults:
 
 
 def _plans(tmp_path: Path, count: int, server=_on_http, faults: float = 0.0) -> None:
-    """Kill runs that share a cache at random moments, two at a time; then let two end, and one alone."""
+    """Kill runs that share a cache at random moments, two at a time.
+
+    Then let two runs end, and one more alone.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["tests.training.test_feed_cache", "wdsflow.training.torch_feed"]

@@ -1,4 +1,7 @@
-"""A feed that is stopped near the end of an epoch, and resumed: also where the last samples do not decode."""
+"""A feed that is stopped near the end of an epoch, and resumed.
+
+In some sets the last samples do not decode.
+"""
 
 import json
 import random
@@ -16,7 +19,10 @@ QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=1)
 
 
 def write_set(folder, counts, bad):
-    """Write shards of so many samples, some of whose images do not decode; return the pattern, and the valid keys."""
+    """Write shards in which some images do not decode.
+
+    ``counts``: samples per shard. Returns the pattern and the valid keys.
+    """
     number, valid = 0, set()
     for shard, count in enumerate(counts):
         members = []

@@ -489,7 +489,10 @@ class Sample:
 
 
 def test_samples_are_let_go_of_when_their_batch_has_been_assembled(tmp_path):
-    """Without the garbage collector: their images are in shared memory, of which there is little."""
+    """They are freed without the garbage collector.
+
+    Their images are in shared memory, which is scarce.
+    """
     counts = [7, 5]
     for _, order in orders(set_of(tmp_path, counts), counts, 2):
         catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)

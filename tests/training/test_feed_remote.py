@@ -33,7 +33,10 @@ def feed(shards, **given):
 
 @contextmanager
 def served(folder, counts, size, **more):
-    """Serve shards of so many samples of ``size`` bytes; give their pattern, and the log of the server."""
+    """Serve shards over HTTP; yield their pattern and the log of the server.
+
+    ``counts``: samples per shard. ``size``: bytes per sample.
+    """
     files = {}
     for shard, count in enumerate(counts):
         members = [

@@ -1,4 +1,7 @@
-"""wdsflow.feed in the hands of users: wrong arguments, states of anything, feeds that are dropped, launchers."""
+"""wdsflow.feed in the hands of users.
+
+Tests wrong arguments, invalid states, feeds that are dropped, and launchers.
+"""
 
 import gc
 import json

@@ -1,4 +1,7 @@
-"""``wdsflow validate --join TABLE``: its verdict and counts are what the feed yields from shards and table."""
+"""``wdsflow validate --join TABLE`` predicts what the feed yields.
+
+Compares verdict and counts with a feed over the same shards and table.
+"""
 
 import csv
 import gzip

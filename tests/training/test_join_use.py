@@ -1,4 +1,4 @@
-"""``wdsflow train --join TABLE``: the check before training, wrong uses, and a training that resumes."""
+"""``wdsflow train --join TABLE``: the check before training, misuse, and a resumed training."""
 
 import importlib.util
 import signal

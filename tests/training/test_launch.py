@@ -27,7 +27,10 @@ AFTER = {"again": "json", "changed": "killed"}  # what another run has left
 
 
 class Runs(dict[str, tuple[str, str, Path]]):
-    """Exit statuses, standard error and folder, by what the command was, which runs when it is asked for."""
+    """Exit statuses, standard error and folder of each command.
+
+    A command runs when its entry is first requested.
+    """
 
     def __init__(self, folder: Path, drive: Callable[[list[dict[str, Any]]], list[str]]) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""The loader: the same batches whatever happens in between, nothing lost silently, no endless wait."""
+"""The loader yields the same batches whatever happens in between.
+
+Nothing is lost silently, and nothing hangs.
+"""
 
 import gzip
 import hashlib
@@ -465,7 +468,11 @@ def test_damage_is_reported_of_shards_that_were_counted_and_read_before_the_firs
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_worker_that_cannot_fill_a_batch_is_an_error_after_the_batches_before_it(tmp_path, seed):
-    """A chunk has the last samples of one worker's batch, and the first ones of the next worker, whose shard is short."""
+    """A chunk holds samples of two workers.
+
+    It has the last samples of one worker's batch, and the first ones of the next worker, whose
+    shard is short.
+    """
     data = write_shards(tmp_path, [30, 30, 1])
     loading = loader(data, workers=3, batch_size=23, decoders=1, arguments_more={"seed": seed})
     given = []

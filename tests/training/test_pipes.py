@@ -1,4 +1,7 @@
-"""A ``pipe:`` url runs a shell command: no road to a feed or a training runs one unless ``allow_pipe`` is given."""
+"""A ``pipe:`` URL, which runs a shell command, is refused without ``allow_pipe``.
+
+That holds for every way to start a feed or a training.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -114,7 +117,10 @@ def test_train_refuses_and_says_how_to_allow_it(
 
 
 def test_a_variable_of_webdataset_runs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    """GOPEN_REWRITE makes webdataset open other urls than it is given; the feed opens what is named."""
+    """The feed ignores GOPEN_REWRITE, and opens the URLs that it is given.
+
+    With this variable webdataset opens other URLs.
+    """
     monkeypatch.setenv("GOPEN_REWRITE", f"0.tar={PIPE}")
     assert len(list(wdsflow.feed("0.tar", batch_size=4, fields=("txt",)))) == 2
     assert openclip(train_data="0.tar")
@@ -122,7 +128,10 @@ def test_a_variable_of_webdataset_runs_nothing(folder: Path, monkeypatch: pytest
 
 
 def test_batches_of_openclips_own_loader_need_it_as_well(folder: Path):
-    """NaFlex and text of variable length are read by OpenCLIP, whose loader runs commands without asking."""
+    """OpenCLIP's own loader runs commands without asking.
+
+    It reads NaFlex batches and text of variable length.
+    """
     args = SimpleNamespace(
         **vars(arguments(train_data=PIPE, train_num_samples=8)), variable_text=True
     )

@@ -125,7 +125,10 @@ def test_all_ranks_are_told_why_the_first_found_no_shards(tmp_path):
 
 
 def read_by_openclip(data, rank, epochs):
-    """Return the captions that OpenCLIP's own loader gives one of two ranks, sorted, epoch by epoch."""
+    """Return the captions that OpenCLIP's own loader gives one of two ranks.
+
+    They are sorted within each epoch.
+    """
     import open_clip
     from open_clip_train.data import get_wds_dataset
 

@@ -1,4 +1,4 @@
-"""A loop that is built as OpenCLIP's resumes from each of its checkpoints as if it had never ended."""
+"""A loop built like OpenCLIP's resumes from each checkpoint as if it had never ended."""
 
 import contextlib
 import importlib.util
@@ -75,7 +75,10 @@ class Killed(BaseException):
 
 
 class Loader:
-    """Gives the numbers of its batches, and ends the run when another is asked for after ``last``."""
+    """Yields the numbers of its batches.
+
+    It ends the run when another batch is requested after ``last``.
+    """
 
     num_batches = BATCHES
 
@@ -101,7 +104,10 @@ class Loader:
 
 
 class Shuffled:
-    """One of OpenCLIP's other loaders: it has no state, and shuffles by the global generators when an epoch begins."""
+    """One of OpenCLIP's other loaders: it has no state.
+
+    It shuffles by the global generators when an epoch begins.
+    """
 
     num_batches = BATCHES
 
@@ -205,7 +211,10 @@ def refuse(error: Exception) -> Any:
 
 
 def ours(error: type[Exception], text: str, hint: str = "") -> Any:
-    """Return a ``get_data`` in which wdsflow's own code raises an error; its module's name says that it is ours."""
+    """Return a ``get_data`` that raises an error as if from wdsflow's own code.
+
+    The name of its module marks it as wdsflow's.
+    """
     source = f"def get_data(*words, **named):\n    error = kind({text!r})\n    error.hint = {hint!r}\n    raise error\n"
     names = {"kind": error, "__name__": "wdsflow.training.openclip"}
     exec(source, names)

@@ -1,4 +1,7 @@
-"""Which shards the feed reads: those that OpenCLIP reads, worker by worker. Against OpenCLIP itself: test_openclip.py."""
+"""The feed reads the shards that OpenCLIP reads, worker by worker.
+
+test_openclip.py compares it with OpenCLIP itself.
+"""
 
 from itertools import islice
 

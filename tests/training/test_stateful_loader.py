@@ -1,4 +1,7 @@
-"""torchdata's StatefulDataLoader over a feed: a state that is taken anywhere, and loaded in a new loader, gives the rest."""
+"""torchdata's StatefulDataLoader over a feed.
+
+A state taken anywhere and loaded into a new loader yields the remaining samples.
+"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Decoders that a fork in an unlucky moment would leave hanging: none of them makes training wait."""
+"""Decoders that hang because they were forked at a bad moment do not stall training."""
 
 import gc
 import logging
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
 def test_decoders_that_hang_before_their_first_sample_are_started_again(
     tmp_path, monkeypatch, caplog, preprocess
 ):
-    """As where another thread of the parent holds a lock when they are forked, which they need before they begin."""
+    """They need a lock that another thread of the parent held during the fork."""
     data = write_shards(tmp_path, [12, 12])
     expected = [
         digest(batch)
@@ -67,7 +67,10 @@ def test_decoders_that_hang_before_their_first_sample_are_started_again(
 def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_open(
     tmp_path, monkeypatch
 ):
-    """As one does that another thread of the program forked in the midst of the start of decoders."""
+    """Another thread of the program may fork a process while decoders start.
+
+    That process inherits the pipe and keeps it open.
+    """
     data, kept, widen = shards(tmp_path), [], decoder_process._widen
 
     def keep(end):
@@ -84,7 +87,10 @@ def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_o
 def test_forked_decoders_collect_no_garbage_of_their_parent_and_import_nothing(
     tmp_path, monkeypatch
 ):
-    """A finalizer, or an import, would wait for a lock that a thread of the parent held when they were forked."""
+    """A finalizer or an import could hang in a forked decoder.
+
+    It would wait for a lock that a thread of the parent held during the fork.
+    """
     imported, collects, begin = (
         [],
         multiprocessing.get_context("fork").SimpleQueue(),
@@ -123,7 +129,9 @@ def test_all_that_decoding_needs_is_imported_at_once(tmp_path):
 
 
 def test_an_abandoned_iterator_may_be_closed_in_the_midst_of_any_call(tmp_path):
-    """Garbage is collected at any time: a finalizer that closes would wait for a lock that its own thread holds.
+    """A finalizer must not wait for a lock that its own thread holds.
+
+    The garbage collector may run it at any time.
 
     What the modules queue and threading write in Python takes such locks.
     """

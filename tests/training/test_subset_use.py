@@ -1,4 +1,7 @@
-"""``wdsflow train --ledger DIR --where PREDICATE``: what the check before training says of the subset, and wrong uses."""
+"""``wdsflow train --ledger DIR --where PREDICATE``.
+
+Tests what the check before training reports on the subset, and misuse.
+"""
 
 import importlib.util
 import json

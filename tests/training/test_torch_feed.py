@@ -41,7 +41,11 @@ def feed(shards, **given):
 
 
 def keys_of(shards, world, state, stop, **given):
-    """Run all ranks from a state; return the samples that they give, their common state, and their numbers of batches."""
+    """Run the feeds of all ranks from a state.
+
+    Returns the samples that they yield, their common state, and the numbers of batches of the
+    ranks.
+    """
     samples, states, counts = [], [], set()
     for rank in range(world):
         one = feed(shards, rank=rank, world_size=world, fields=("__key__", "__url__"), **given)

@@ -1,4 +1,6 @@
-"""A rank of `wdsflow train` as torchrun starts it, on processors: writes what it was given, and its weights at the end.
+"""A rank of `wdsflow train` as torchrun starts it, on CPUs.
+
+It writes what it was given, and its weights at the end.
 
 torchrun --nproc_per_node 2 torchrun_rank.py FOLDER WORDS...
 """

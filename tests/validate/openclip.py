@@ -38,7 +38,10 @@ def picture() -> bytes:
 
 
 def write(folder: Path, contents: Sequence[Sequence[Sample]], digits: int = 4) -> Evidence:
-    """Write shards whose captions tell shard and sample, and return what a scan of them would find."""
+    """Write shards, and return what a scan of them would find.
+
+    Each caption states the shard and the sample.
+    """
     shards = []
     for number, samples in enumerate(contents):
         path = folder / f"{number:0{digits}d}.tar"
@@ -77,7 +80,10 @@ def plain(usable: int, others: int = 0, prefix: str = "") -> list[Sample]:
 
 
 def loader(arguments: Arguments, epoch: int = 0) -> Any:
-    """Return the loader of the real get_wds_dataset; its batches hold (shard, sample) instead of tokens."""
+    """Return the loader of the real get_wds_dataset.
+
+    Its batches hold (shard, sample) instead of tokens.
+    """
     import torch
     from open_clip_train.data import get_wds_dataset
 

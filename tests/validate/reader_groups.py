@@ -1,4 +1,7 @@
-"""What each of all readers makes of shards, in few lines: a golden file should not name every reader."""
+"""What each reader makes of shards, in a few lines.
+
+A golden file should not name every reader.
+"""
 
 from collections.abc import Mapping
 
@@ -6,7 +9,9 @@ OTHERS = "all others"
 
 
 def reader_groups(texts: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the names of the readers that have the same text, and that text; the largest group is "all others".
+    """Return the names of readers with the same text, and that text.
+
+    The largest group is named "all others".
 
     So a new reader that behaves as most of them changes no golden file.
 

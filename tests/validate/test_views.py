@@ -1,4 +1,7 @@
-"""What readers that skip other members than webdataset does are shown of a shard, and what cannot be judged."""
+"""The view of a shard for readers that skip other members than webdataset does.
+
+Also tests what cannot be judged.
+"""
 
 from pathlib import Path
 

@@ -49,7 +49,7 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
 
 
 def read_on(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
-    """Yield the command that reads all samples, if a run of the user's own pipeline was ended by a limit."""
+    """Yield the command that reads all samples, if a limit ended the user's pipeline."""
     for verdict in verdicts:
         if verdict.run is not None and verdict.run.ended_by in ("samples", "time"):
             action = f"run {escape(verdict.title, 200)} over all shards, to its own end"
@@ -61,7 +61,10 @@ def _loses(verdict: Verdict) -> bool:
 
 
 def _loses_by_samples(verdict: Verdict) -> bool:
-    """Return whether the samples are the reason: otherwise the command would end, and settings are the answer."""
+    """Return whether the samples are the reason.
+
+    Otherwise the training command itself is, and the advice is about its settings.
+    """
     return bool(verdict.reasons) and verdict.reasons[0].slug != "forecast"
 
 

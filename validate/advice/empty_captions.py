@@ -9,7 +9,10 @@ from ..rules.kit.shape_edits import CAPTION
 
 
 def empty_captions(shard: ShardEvidence) -> int:
-    """Return how many samples of a shard have an image, and a caption without text: readers train on nothing."""
+    """Return the number of samples with an image and a caption without text.
+
+    Readers train these images on an empty text.
+    """
     return sum(run.count for run in shard.runs.counted() if _has_empty_caption(run.shape))
 
 

@@ -28,7 +28,10 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
 
 
 def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether there are texts without an image, and members whose names do not say what they are."""
+    """Return whether images may be hidden under names that are not image names.
+
+    That is so if there are texts without an image, and members whose names do not state their type.
+    """
     shapes = shapes_of(shards)
     with_text = [shape for shape in shapes if _has(shape, CAPTIONS)]
     if all(_has(_without_masks(shape), IMAGES) for shape in with_text):

@@ -53,7 +53,7 @@ class Invocation:
         return " ".join(["wdsflow validate", *self._shards(), command(words)])
 
     def with_training(self, flags: Sequence[str]) -> str:
-        """Return the command that judges the same shards for another value of a flag of the training command."""
+        """Return the command that judges the same shards with changed training flags."""
         training_before = self.training or ()
         training = with_flags(training_before, flags)
         data = train_data(training)

@@ -1,4 +1,7 @@
-"""The steps that could bring samples back, as the evidence suggests them; whether they do is tried."""
+"""Repair steps that the evidence suggests to regain samples.
+
+Whether they do is found out by trying them.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -78,7 +81,10 @@ def suggest_caption(forecast: RepairForecast, plan: RepairPlan) -> Iterator[Repa
 
 
 def suggest_other_caption(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
-    """Suggest to take captions from a second name in json where the first one holds none: shards of two sources."""
+    """Suggest a second caption name in json, for samples that lack the first one.
+
+    This helps with shards from two sources.
+    """
     if plan.caption is None:
         return
     names = plan.caption.names
@@ -90,7 +96,10 @@ def suggest_other_caption(forecast: RepairForecast, plan: RepairPlan) -> Iterato
 
 
 def suggest_rename_bad(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
-    """Suggest names under which readers do not decode a field, for the samples where it does not decode."""
+    """Suggest to rename fields that do not decode, in the samples where they fail.
+
+    Readers do not decode a field under its new name.
+    """
     shards = forecast.repaired(plan).shards
     names: dict[str, str] = {}
     for reader in forecast.readers:
@@ -102,7 +111,10 @@ def suggest_rename_bad(forecast: RepairForecast, plan: RepairPlan) -> Iterator[R
 
 
 def suggest_rename_whole(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
-    """Suggest to rename such a field in all samples, for readers that want the same fields in all."""
+    """Suggest to rename such a field in all samples.
+
+    This is for readers that require the same fields in all samples.
+    """
     if plan.rename_bad and any(reader.makes_columns for reader in forecast.readers):
         yield replace(plan, rename=plan.rename + plan.rename_bad, rename_bad=())
 
@@ -140,7 +152,10 @@ def without_one_step(plan: RepairPlan) -> Iterator[RepairPlan]:
 
 
 def guess_encoding(forecast: RepairForecast, plan: RepairPlan) -> EncodingGuess:
-    """Return the guess at the encoding of the captions that a plan would write, if it decoded none."""
+    """Return the guessed encoding of the captions that a plan would write.
+
+    The guess is made as if the plan did not decode them.
+    """
     guess = EncodingGuess()
     for shard in forecast.repaired(replace(plan, encoding="")).shards:
         if shard.encoding is not None:

@@ -1,4 +1,7 @@
-"""Which shards have to be read again to predict a repair: those whose evidence does not decide the outcome."""
+"""Which shards must be read again to predict a repair.
+
+These are the shards whose evidence does not decide the outcome.
+"""
 
 from itertools import combinations, islice
 
@@ -24,7 +27,10 @@ _MOST_SHAPES = 50
 
 
 def keeps_structure(shard: ShardEvidence) -> bool:
-    """Return whether a repair without steps would write the same samples, with the same fields in the same order."""
+    """Return whether a repair without steps would write the same samples.
+
+    They must have the same fields in the same order.
+    """
     if shard.error or shard.stop.kind not in ("end", "eof") or shard.visible_runs or shard.all_runs:
         return False
     tallies = [name for name, tally in shard.tallies.items() if tally.count]
@@ -46,7 +52,10 @@ def keeps_structure(shard: ShardEvidence) -> bool:
 
 
 def needs_contents(shard: ShardEvidence, plan: RepairPlan, *, is_read: bool) -> bool:
-    """Return whether the outcome of a shard that keeps its structure depends on its names or contents."""
+    """Return whether the repair of a shard depends on names or contents.
+
+    The shard is one that keeps its structure.
+    """
     if plan.pair_names and may_pair([shard]):
         return True
     if plan.name_images and any(_may_hold_unnamed_image(shape) for shape in shard.runs.shapes()):
@@ -71,6 +80,9 @@ def needs_contents(shard: ShardEvidence, plan: RepairPlan, *, is_read: bool) -> 
 
 
 def _may_hold_unnamed_image(shape: Shape) -> bool:
-    """Return whether a sample has no image field that readers know, and a member that may be its image."""
+    """Return whether a sample without a known image field may have an image.
+
+    Some other member may be that image.
+    """
     names = {part.suffix.lower() for part in shape}
     return names.isdisjoint(IMAGE_FIELDS) and not names.issubset(CAPTIONS)

@@ -27,7 +27,10 @@ _NO_WINDOW = 1 << 62
 def scan_preview(
     url: Shard, options: ScanOptions, *, moved: Borders = UNMOVED, plan: RepairPlan | None = None
 ) -> ShardEvidence:
-    """Scan a shard as a repair would write it. The error of the evidence is NOT_TRIED if that cannot be known."""
+    """Scan a shard as a repair would write it.
+
+    The error of the evidence is NOT_TRIED if that cannot be known.
+    """
     shard = ShardEvidence(url)
     try:
         with Preview(url, moved, plan, allow_pipe=options.allow_pipe) as preview:

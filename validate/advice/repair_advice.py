@@ -1,4 +1,7 @@
-"""The planned repair as advice: one command for all that loses nothing, and others if more helps at a price."""
+"""Turns the planned repair into advice.
+
+One command, for all readers, loses nothing. Others are advised if they help more, with their price.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -76,7 +79,9 @@ class RepairAdvice:
 
 
 def advise_repair(context: Context, forecast: RepairForecast) -> RepairAdvice:
-    """Return the planned repair for each reader that gains by it, and those that help more at a price.
+    """Return the planned repair for each reader that gains by it.
+
+    Repairs that help more at a price come as well.
 
     The price is samples that are left out, or another reader that gets fewer.
     """
@@ -107,7 +112,9 @@ def _is_gain(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
 def _for_some_readers(
     context: Context, forecast: RepairForecast, before: Sequence[Verdict], best: Sequence[Verdict]
 ) -> Iterator[Advice]:
-    """Yield repairs that bring single readers more samples than what is advised for all, and their price for the others.
+    """Yield repairs that bring single readers more samples than the advice for all.
+
+    Each states its price for the other readers.
 
     Args:
         context: the verdicts that the report shows.
@@ -141,7 +148,10 @@ def _for_some_readers(
 
 
 def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | None:
-    """Return a repair for the only reader of a forecast after which it gets more samples than by a verdict."""
+    """Return a repair that brings the only reader more samples than ``best``.
+
+    ``forecast`` is for one reader. Returns None if no repair is better.
+    """
     lossless = choose_repair(forecast)
     if is_better(lossless.after, [best]):
         return lossless
@@ -154,7 +164,10 @@ def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | N
 def _advice(
     context: Context, forecast: RepairForecast, before: Sequence[Verdict], repair: PlannedRepair
 ) -> Iterator[Advice]:
-    """Yield a repair for each reader that gains by it; ``before``: the verdicts on the shards as they are."""
+    """Yield a repair for each reader that gains by it.
+
+    ``before``: the verdicts on the shards as they are.
+    """
     plan = repair.plan
     action = _description(forecast, plan)
     options = _options(forecast, plan)
@@ -176,7 +189,10 @@ def _advice(
 
 
 def _options(forecast: RepairForecast, plan: RepairPlan) -> tuple[str, ...]:
-    """Return the options of the command; none where ``wdsflow repair`` without options does the same."""
+    """Return the options of the repair command.
+
+    There are none if ``wdsflow repair`` without options does the same.
+    """
     if plan.steps() or not _is_default(forecast, plan):
         return plan.options()
     return ()

@@ -1,4 +1,7 @@
-"""Chooses the repair after which most samples reach a batch: steps are tried, and stay only if they are needed."""
+"""Chooses the repair after which most samples reach a batch.
+
+Steps are tried, and kept only if they are needed.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +53,10 @@ def choose_loss(forecast: RepairForecast, lossless: RepairPlan) -> PlannedRepair
 
 
 def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
-    """Return a plan with what it does; its expected samples are known if all shards could be predicted."""
+    """Return a plan with its effects.
+
+    The expected samples are None unless all shards could be predicted.
+    """
     repaired = forecast.repaired(plan)
     expected = repaired.samples if repaired.is_known else None
     return PlannedRepair(
@@ -59,7 +65,9 @@ def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
 
 
 def is_worse(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
-    """Return whether a reader gets fewer samples, or ends with an exception although it got some to the end.
+    """Return whether a reader gets fewer samples, or newly ends with an exception.
+
+    An exception counts only if the reader got samples to the end before.
 
     How many samples come before an exception depends on the order of the shards, so they are not
     compared.
@@ -128,7 +136,9 @@ def _best_plan(forecast: RepairForecast) -> RepairPlan:
 
 
 def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan) -> bool:
-    """Return whether a plan is worse: readers get fewer samples, or the same ones with more empty captions.
+    """Return whether a plan is worse: readers get fewer samples, or more empty captions.
+
+    Empty captions decide only between plans that bring the same samples.
 
     If a reader ends with an exception in any case, what it could get at most is compared.
     """

@@ -1,4 +1,6 @@
-"""The evidence of the shards that a repair would write, and the verdicts on them; nothing is written.
+"""The evidence of the shards that a repair would write, and the verdicts on them.
+
+Nothing is written.
 
 Most shards keep their structure, and most steps of a plan change names only: their evidence is
 computed from that of the scan. A shard is read again, as a preview, only if its outcome depends on
@@ -147,7 +149,9 @@ class RepairForecast:
         return self._verdicts[plan]
 
     def empty_captions(self, plan: RepairPlan | None = None) -> int:
-        """Return how many captions the repaired shards have that are empty; 0 if no reader takes captions.
+        """Return the number of empty captions in the repaired shards.
+
+        It is 0 if no reader takes captions.
 
         Without a plan, that of the shards as they are.
         """
@@ -157,7 +161,10 @@ class RepairForecast:
         return sum(map(empty_captions, shards))
 
     def _predict(self, plan: RepairPlan) -> RepairedSet:
-        """Return the shards that a repair would write: edited evidence, or previews where that is not enough."""
+        """Return the shards that a repair would write.
+
+        They are edited evidence, or previews where that is not enough.
+        """
         if plan.drop_bad and not self._compares_fields:
             # What is left out depends on what the evidence says of each sample.
             complete = self.repaired(replace(plan, drop_bad=False))

@@ -1,4 +1,7 @@
-"""The evidence of a shard that a repair would write, computed from that of the scan: nothing is read."""
+"""The evidence of a shard that a repair would write.
+
+It is computed from the evidence of the scan; nothing is read.
+"""
 
 import os
 from dataclasses import replace

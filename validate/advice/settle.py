@@ -12,7 +12,10 @@ from .invocation import Invocation
 def settle(
     findings: Sequence[Finding], advice: Sequence[Advice], invocation: Invocation
 ) -> tuple[list[Finding], list[Advice]]:
-    """Write the commands of findings and advice: each can be pasted, alone or after the others, into a new folder."""
+    """Write the commands of findings and advice.
+
+    Each can be pasted, alone or after the others: its output goes to a new folder.
+    """
     commands = _PasteableCommands(invocation)
     settled_findings = [commands.of_finding(finding) for finding in findings]
     settled_advice = [commands.of_advice(item) for item in advice]

@@ -37,7 +37,10 @@ class _Setting(NamedTuple):
 
 
 def advise_training(context: Context) -> list[Advice]:
-    """Return settings with which a command that stalls or never steps would run; the one that changes least first."""
+    """Return settings with which a command that stalls or never steps would run.
+
+    The setting that changes least comes first.
+    """
     assert context.arguments is not None
     tried = TriedSettings(context)
     advice: list[Advice] = []
@@ -53,7 +56,9 @@ def advise_training(context: Context) -> list[Advice]:
 
 
 def advise_defaults(context: Context, shards: Sequence[ShardEvidence]) -> list[Advice]:
-    """Return at most one setting for OpenCLIP, if its defaults fail on shards of which samples pass.
+    """Return at most one setting for OpenCLIP, if its defaults fail on usable shards.
+
+    Shards are usable if some of their samples pass.
 
     Args:
         context: of the shards as they are.

@@ -23,7 +23,9 @@ def unchanged(shape: Shape, has_caption: bool) -> Shape:
 def usable_after(
     context: Context, reader: Reader, edit: Edit = unchanged, caption: str = ""
 ) -> int | None:
-    """Return how many samples reach a batch; None if the reader would or might raise an error, or if it is not known.
+    """Return the number of samples that reach a batch after an edit.
+
+    Returns None if the reader would or might raise an error, or if the number is not known.
 
     Args:
         context: the evidence of the shards as they are.
@@ -45,7 +47,10 @@ def usable_after(
 
 
 def caption_in_json(shards: Sequence[ShardEvidence]) -> str | None:
-    """Return the name of the captions in json; None if there are none, or if some are in nested objects or lists."""
+    """Return the name of the captions in json.
+
+    Returns None if there are no captions, or if some are in nested objects or lists.
+    """
     best = caption_name(shards)
     if best is None:
         return None

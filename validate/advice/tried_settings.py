@@ -1,4 +1,7 @@
-"""Tries settings of a training command on its forecast: do they fix a finding, and cause no other?"""
+"""Tries settings of a training command on its forecast.
+
+A setting must fix a finding, and cause no other.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +35,10 @@ class TriedSettings:
         self._codes_now = {finding.code for finding in self._errors(())}
 
     def complete(self, flags: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the flags and those that the command needs in addition; None if it would end with another error."""
+        """Return the flags, and those that the command needs in addition.
+
+        Returns None if the command would end with another error.
+        """
         completed = tuple(flags)
         for _ in range(_MOST_FIXES):
             errors = self._errors(completed)
@@ -81,7 +87,10 @@ def _first_flags(findings: Sequence[Finding]) -> tuple[str, ...]:
 
 
 def _with_fix(finding: Finding, base: tuple[str, ...] | None, tried: TriedSettings) -> Finding:
-    """Return a finding with a fix that works; ``base``: the flags that fix all errors, None if nothing does."""
+    """Return a finding with a fix that works.
+
+    ``base``: the flags that fix all errors, None if no flags do.
+    """
     repair = finding.repair
     if repair is None or not repair.flags:
         return finding

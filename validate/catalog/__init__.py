@@ -1,1 +1,4 @@
-"""The catalog of rules: ``rule_catalog`` finds them, ``run_rules`` runs them, ``manual_pages`` prints their pages."""
+"""The catalog of rules.
+
+``rule_catalog`` finds the rules, ``run_rules`` runs them, and ``manual_pages`` prints their pages.
+"""

@@ -76,7 +76,10 @@ def catalogue() -> list[tuple[str, Severity, str]]:
 
 
 def check_codes(select: Sequence[str], ignore: Mapping[str, str]) -> None:
-    """Raise UnknownCode for a code that no rule has, and BadRule for an invalid rule of another distribution."""
+    """Raise UnknownCode for a code that no rule has.
+
+    Raises BadRule for an invalid rule of another distribution.
+    """
     rules = catalog()
     for prefix in (*select, *ignore):
         codes_like(prefix, rules)
@@ -92,7 +95,10 @@ def codes_like(prefix: str, rules: Iterable[str]) -> list[str]:
 
 
 def by_code(rules: Iterable[type[Rule]]) -> dict[str, type[Rule]]:
-    """Return rules by code, in order. Raises BadRule if two have the same code: one would hide the other."""
+    """Return rules by code, in order.
+
+    Raises BadRule if two rules have the same code, because one would hide the other.
+    """
     families = list(FAMILIES)
     rules_by_code: dict[str, type[Rule]] = {}
     for rule in sorted(rules, key=lambda rule: (families.index(rule.code[0]), rule.code)):

@@ -20,7 +20,9 @@ Ignored = list[tuple[Finding, str]]
 def run_rules(
     context: Context, select: Sequence[str] = (), ignore: Mapping[str, str] | None = None
 ) -> tuple[list[Finding], Ignored]:
-    """Run rules; return their findings, sorted, and the ignored ones with the reason why they are accepted.
+    """Run rules; return their findings, sorted, and the ignored findings.
+
+    An ignored finding comes with the reason why it is accepted.
 
     ``select`` and ``ignore`` are codes or their first letters ("W", "W0", "W001"). Only the
     selected rules run, all if there are none; an ignored rule still explains others that depend on
@@ -71,7 +73,10 @@ def _reasons(rules: Mapping[str, type[Rule]], ignore: Mapping[str, str]) -> dict
 def _findings_by_code(
     context: Context, rules: Mapping[str, type[Rule]], selected: Sequence[str]
 ) -> dict[str, list[Finding]]:
-    """Return what each rule finds that no other explains: rules run after those that explain them."""
+    """Return the findings of each rule that no other rule explains.
+
+    Rules run after those that explain them.
+    """
     causes_of: dict[str, list[str]] = {}
     for code in selected:
         causes_of[code] = [cause for cause in rules[code].requires if cause in selected]
@@ -85,7 +90,9 @@ def _findings_by_code(
 
 
 def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) -> list[Finding]:
-    """Leave out findings that a cause in the same shard explains. A finding without a shard matches any shard.
+    """Leave out findings that a cause in the same shard explains.
+
+    A finding without a shard matches any shard.
 
     A finding that is more severe than its cause is kept: an info must not hide an error.
     """
@@ -102,7 +109,10 @@ def without_explained(findings: Iterable[Finding], causes: Sequence[Finding]) ->
 
 
 def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Finding]:
-    """Keep the findings of the first shards, the most severe first, and merge those of all others into one."""
+    """Keep the findings of the first shards, and merge all others into one.
+
+    The most severe findings come first.
+    """
     ranked = sorted(findings, key=lambda item: ORDER[item.severity])
     if len(ranked) <= SHARDS_NAMED + 1:
         return ranked

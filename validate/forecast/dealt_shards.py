@@ -51,7 +51,10 @@ def with_dealt_shards(
 
 
 def _uses(used: int, worker: WorkerPass) -> float:
-    """Return how often a worker uses each of its samples in an epoch in which it gives ``used`` samples."""
+    """Return how often a worker uses each of its samples in an epoch.
+
+    ``used``: the number of samples that it yields in the epoch.
+    """
     return used / worker.usable if worker.usable else 0.0
 
 

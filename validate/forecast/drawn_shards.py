@@ -1,4 +1,7 @@
-"""A forecast of epochs for which workers draw shards with replacement: averages, because draws cannot be predicted."""
+"""Forecasts epochs for which workers draw shards with replacement.
+
+They are averages, because draws cannot be predicted.
+"""
 
 from dataclasses import replace
 

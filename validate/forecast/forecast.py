@@ -102,7 +102,10 @@ def _with_length(
 
 
 def _why_inexact(arguments: Arguments, evidence: Evidence, *, is_feed: bool) -> str:
-    """Return a note on what makes a forecast inexact, and how to make it exact; "" if nothing is said."""
+    """Return a note on why a forecast is inexact, and how to make it exact.
+
+    Returns "" if there is nothing to note.
+    """
     if arguments.seed < 0 and not arguments.dataset_resampled:
         return (
             "with a negative --seed each worker shuffles the shards by a different seed: not exact"

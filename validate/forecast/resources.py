@@ -116,7 +116,10 @@ def estimate(
 
 
 def _most_buffered(raw: Sequence[int], workers: int, size: int, initial: int) -> int:
-    """Return the most samples that the shuffle buffers of one machine hold; ``raw``: of each worker, rank by rank."""
+    """Return the most samples that the shuffle buffers of one machine hold.
+
+    ``raw``: the samples of each worker, rank by rank.
+    """
     most = 0
     for start in range(0, len(raw), workers):
         of_machine = raw[start : start + workers]
@@ -125,7 +128,9 @@ def _most_buffered(raw: Sequence[int], workers: int, size: int, initial: int) ->
 
 
 def fullest(samples: int, size: int, initial: int) -> int:
-    """Return how full a shuffle buffer gets over a number of samples: from ``initial`` on, it takes two per sample yielded.
+    """Return the number of samples that a shuffle buffer holds at most.
+
+    It fills up to ``initial`` samples first, then takes two for each sample that it yields.
 
     >>> [fullest(n, 5000, 1000) for n in (10, 1000, 3000, 100_000)]
     [10, 1000, 2000, 5000]
@@ -150,7 +155,10 @@ def image_size(arguments: Arguments) -> tuple[int, int, bool]:
 
 
 def _model_config(model: str) -> Mapping[str, object]:
-    """Read a model's vision config, as open_clip finds it in its own files or in a local folder, without importing it."""
+    """Read a model's vision config without importing open_clip.
+
+    open_clip finds it in its own files, or in a local folder.
+    """
     is_local = model.startswith(_LOCAL)
     path = _local_config(model) if is_local else _built_in_config(model)
     if path is None:
@@ -170,7 +178,10 @@ def _local_config(model: str) -> Path:
 
 
 def _built_in_config(model: str) -> Path | None:
-    """Return the file of a model that open_clip brings along; None if the name cannot be that of one."""
+    """Return the path of the config of a model that is built into open_clip.
+
+    Returns None if the name cannot be that of a model.
+    """
     spec = importlib.util.find_spec("open_clip")
     if spec is None or spec.origin is None:
         return None
@@ -204,7 +215,10 @@ def _first_batch(
 
 
 def _free_memory() -> tuple[int | None, int | None]:
-    """Return the free memory of this machine and the size of its /dev/shm, in bytes; None if not known."""
+    """Return the free memory of this machine and the size of its /dev/shm, in bytes.
+
+    A value that is not known is None.
+    """
     from wdsflow.memory.bounds import host_memory
 
     memory = shared = None

@@ -1,4 +1,7 @@
-"""Whether the shards of ``--val-data`` can be evaluated, and what happens to the training if not."""
+"""Judges whether the shards of ``--val-data`` can be evaluated.
+
+If not, it forecasts what happens to the training.
+"""
 
 import os
 from itertools import islice
@@ -23,7 +26,9 @@ _MOST_LOST = 0.05
 def judge_validation(
     arguments: Arguments, reader: OpenClip33, evidence: Evidence | None
 ) -> tuple[str | None, bool]:
-    """Return the problem with the validation shards, None without one, and whether it ends the training.
+    """Return the problem with the validation shards, and whether it ends the training.
+
+    The problem is None if there is none.
 
     Only rank 0 reads them, each worker its share; an empty share just ends. If no sample arrives at
     all, 3.3.0 raises from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x

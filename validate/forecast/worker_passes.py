@@ -127,7 +127,7 @@ def certain(shards: ShardPasses, arguments: Arguments, starved: WorkerPass) -> b
 
 
 def least_usable(shards: ShardPasses, arguments: Arguments, epochs: int) -> int:
-    """Return the smallest number of usable samples that a worker has in one pass of these epochs."""
+    """Return the fewest usable samples that a worker has in one pass of these epochs."""
     usable: list[int] = []
     for epoch in range(epochs):
         usable += [each.usable for each in worker_passes(shards, arguments, epoch)]

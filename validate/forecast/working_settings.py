@@ -21,7 +21,9 @@ _LEAST_BATCH = 0.5
 def working_settings(
     evidence: Evidence, reader: Reader, arguments: Arguments, usable: int
 ) -> Iterator[tuple[str, ...]]:
-    """Yield flags with which every worker gets batches in every epoch, the one that changes the training least first.
+    """Yield flags with which every worker gets batches in every epoch.
+
+    The flags that change the training least come first.
 
     Fewer workers train the same model: the largest number that starves none. A much smaller batch
     would train another one: the largest that every worker can fill, if it is at least half of the
@@ -52,7 +54,10 @@ def _smaller(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, .
 
 
 def _fewer(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...]]:
-    """Yield the largest number of workers that starves none, and a batch that all workers can fill."""
+    """Yield the largest number of workers that starves none.
+
+    Also yields a batch size that all workers can fill.
+    """
     count = len(shards.shards)
     ranks = arguments.world_size
     requested = arguments.batch_size

@@ -59,7 +59,10 @@ def _description(sample: ShownSample, name: str, length: int) -> str:
 
 
 def _pictures(console: "Console") -> Callable[["Image"], None] | None:
-    """Return the function that prints a picture; None without a terminal that can be queried and show it."""
+    """Return the function that prints a picture.
+
+    Returns None without a terminal that can be queried and can show pictures.
+    """
     if not (console.is_terminal and _can_query_terminal()):
         return None
     # It warns if the terminal does not report its font.

@@ -31,7 +31,10 @@ class ListedSample:
 
 
 def first_samples(url: Shard, count: int, *, allow_pipe: bool = False) -> list[ListedSample]:
-    """Return the first ``count`` samples of a shard; fewer, or none, if it cannot be read further."""
+    """Return the first ``count`` samples of a shard.
+
+    There are fewer, or none, if the shard cannot be read further.
+    """
     samples: list[ListedSample] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
         # It adds one by one: those before an error remain.
@@ -40,7 +43,10 @@ def first_samples(url: Shard, count: int, *, allow_pipe: bool = False) -> list[L
 
 
 def listed_samples(source: Source) -> Iterator[ListedSample]:
-    """Yield the samples of a shard, without their contents. Raises SourceError if it cannot be read further."""
+    """Yield the samples of a shard, without their contents.
+
+    Raises SourceError if the shard cannot be read further.
+    """
     current: ListedSample | None = None
     walk = Walk(source)
     for begins_sample, key, field_name, (_, length, data, header, _) in grouped(walk):

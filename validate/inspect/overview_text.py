@@ -75,7 +75,10 @@ def _fields(total: Overview, writer: Writer) -> None:
 
 
 def _sizes(number: int, total: int, largest: int) -> tuple[str, str, str]:
-    """Return all bytes, those of a member on average, and those of the largest; nothing if they are not known."""
+    """Return total size, average size and largest size of members, as texts.
+
+    The texts are empty if the sizes are not known.
+    """
     if not total or not number:
         return "", "", ""
     return size(total), size(total / number), size(largest)
@@ -178,7 +181,10 @@ def _table(
     indent: int = 0,
     most: int = MOST,
 ) -> None:
-    """Print columns; ``align`` has a letter for each: < if its cells are aligned left, > if right."""
+    """Print columns.
+
+    ``align`` has a letter for each column: < aligns its cells left, > right.
+    """
     shown = list(rows[:most])
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
 

@@ -1,4 +1,7 @@
-"""What readers make of single samples: each is scanned alone, as shards are, and the readers are asked for its fate."""
+"""What readers make of single samples.
+
+Each sample is scanned alone, as shards are, and the readers report its fate.
+"""
 
 from collections.abc import Sequence
 

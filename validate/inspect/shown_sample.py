@@ -38,7 +38,9 @@ _MOST_SAMPLES = 100
 
 @dataclass
 class ShownSample:
-    """A sample: its members, its texts, thumbnails of its images, and what a ledger and readers say of it.
+    """A sample with its members, texts and thumbnails.
+
+    It also has what a ledger and readers report on it.
 
     ``images`` has a picture, or the reason why there is none, for each image; ``scores`` are texts
     by name; ``fates`` is what each reader makes of the sample, by its name.
@@ -68,7 +70,10 @@ class ShownSample:
 def samples_of_key(
     urls: Sequence[Shard], key: str, problem: Problems, *, allow_pipe: bool = False
 ) -> Iterator[ShownSample]:
-    """Yield the samples of a key, at most 100. ``problem`` is called with each shard that cannot be read, and why."""
+    """Yield the samples of a key, at most 100.
+
+    Each shard that cannot be read is passed to ``problem``, with the reason.
+    """
     remaining = _MOST_SAMPLES
     for numbered in _samples(enumerate(urls), problem, allow_pipe=allow_pipe):
         if numbered.sample.key == key and remaining:
@@ -79,7 +84,9 @@ def samples_of_key(
 def some_samples(
     urls: Sequence[Shard], count: int, seed: int, problem: Problems, *, allow_pipe: bool = False
 ) -> Iterator[ShownSample]:
-    """Yield randomly chosen samples of all shards, in the order of the shards. The same seed chooses the same samples.
+    """Yield randomly chosen samples of all shards, in the order of the shards.
+
+    The same seed chooses the same samples.
 
     ``problem`` is called with each shard that cannot be read, and why.
     """

@@ -1,4 +1,6 @@
-"""The user's own pipeline: one run of it over the shards, and checks whether it resumes, forks and splits.
+"""The user's own pipeline: one run over the shards, and checks of its loader.
+
+The checks test whether it resumes, forks and splits.
 
 ``judge_pipeline`` runs it once and returns the verdict; ``check_loader`` runs it several times and answers questions. The
 folders, from a verdict down to the user's code::

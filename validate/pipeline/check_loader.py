@@ -1,4 +1,4 @@
-"""Will a loader resume, start its workers by any method, and split? ``check_loader`` answers by runs of it."""
+"""Checks by runs whether a loader resumes, starts its workers by any method, and splits."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,7 +74,7 @@ def _has_few_items(base: LoaderRun) -> bool:
 def _without_base(
     spec: str, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, checks: Sequence[Check]
 ) -> list[CheckResult]:
-    """Return what is wrong with a loader that does not run as it is, but does so with another start method.
+    """Return what is wrong with a loader that runs only with another start method.
 
     Raises:
         PipelineError: it runs with none, or that was not asked.

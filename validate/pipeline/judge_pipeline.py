@@ -77,7 +77,9 @@ def judge_pipeline(
     *,
     allow_pipe: bool = False,
 ) -> Verdict:
-    """Run a pipeline over the shards, in their order and in its own process, and return the verdict on what was read.
+    """Run a pipeline over the shards, and return the verdict on what was read.
+
+    It runs in its own process, over the shards in their order.
 
     Args:
         spec: ``module:object`` or ``train.py:object``, see ``find`` and ``build``.
@@ -147,7 +149,10 @@ def _observation(
 def _input_samples(
     folder: Path, keys: SampleKeys, shards: Sequence[Shard], *, allow_pipe: bool
 ) -> list[InputSample]:
-    """Return the samples that entered: those that stages have listed, otherwise all of the shards that were opened."""
+    """Return the samples that entered.
+
+    If no stage has listed them, returns all samples of the shards that were opened.
+    """
     samples = []
     for shard_and_key, content in read_contents(folder).items():
         samples.append(InputSample(content, keys.entered[shard_and_key]))
@@ -159,7 +164,10 @@ def _input_samples(
 
 
 def _needs_proof(observation: Observation) -> bool:
-    """Return whether the verdict depends on which samples came out, and neither keys nor stages nor fields show it."""
+    """Return whether the verdict depends on which samples came out.
+
+    That is so if neither keys nor stages nor fields show it.
+    """
     if observation.run.fault is not None or observation.run.ended_by == "hang":
         return False
     if not observation.delivered or why_hidden(observation):

@@ -75,7 +75,10 @@ class SmallTars:
             self._read_from(url, sorted(unread, key=lambda location: location.offset))
 
     def _read_from(self, url: Shard, unread: list[SampleLocation]) -> None:
-        """Read samples of one shard, which are in order; it is opened once, if it can be read at any offset."""
+        """Read samples of one shard, given in their order.
+
+        The shard is opened once, if it can be read at any offset.
+        """
         while unread:
             before = len(unread)
             # The sample at which reading fails stays None, and the next ones are tried.
@@ -127,7 +130,10 @@ class SmallTars:
 
 
 def locations_in(url: Shard, *, allow_pipe: bool) -> list[SampleLocation]:
-    """Return all samples of a shard in order, up to the offset where readers stop; none if unreadable."""
+    """Return all samples of a shard in order, up to the offset where readers stop.
+
+    Returns none if the shard is unreadable.
+    """
     locations: list[SampleLocation] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
         # It adds one by one: those before an error remain.
@@ -159,7 +165,10 @@ def _locations(url: Shard, source: Source) -> Iterator[SampleLocation]:
 
 
 def _sample_bytes(source: Source, offset: int) -> bytes | None:
-    """Return the unchanged bytes of the members that share the key of the first; None if there are too many."""
+    """Return the unchanged bytes of the sample at an offset; None if there are too many.
+
+    They are those of the members that share the key of the first one.
+    """
     part = SourcePart(source, offset, _global_headers(source))
     end = 0
     for begins_sample, _, _, row in grouped(Walk(part)):
@@ -172,7 +181,10 @@ def _sample_bytes(source: Source, offset: int) -> bytes | None:
 
 
 def _global_headers(source: Source) -> bytes:
-    """Return the extended headers at the beginning of a tar that hold for all members, as ``git archive`` writes one."""
+    """Return the extended headers at the start of a tar that hold for all members.
+
+    ``git archive`` writes one.
+    """
     end = 0
     while (block := source.read_at(end, BLOCK))[_TYPE] == _GLOBAL_HEADER:
         try:

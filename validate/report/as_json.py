@@ -63,7 +63,10 @@ def _shard(shard: ShardEvidence) -> dict[str, object]:
 
 
 def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
-    """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
+    """Return a verdict with its forecast and advice as plain values.
+
+    Strings may still have lone surrogates.
+    """
     forecast: dict[str, Any] | None = None
     for of_reader in report.forecasts:
         if of_reader.reader == verdict.reader:
@@ -85,7 +88,10 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
 
 
 def _advice(verdict: Verdict, report: "Report") -> list[dict[str, object]]:
-    """Return the advice for a reader; that for a reader which was not chosen belongs to the first one."""
+    """Return the advice for a reader.
+
+    Advice for a reader that was not chosen is given to the first reader.
+    """
     judged = [other.reader for other in report.verdicts]
     values = []
     for advice in report.advice:

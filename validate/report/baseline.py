@@ -52,7 +52,9 @@ def split_by_baseline(
 
 
 def load_baseline(path: str | Path) -> frozenset[str]:
-    """Read the fingerprints of a file that ``--write-baseline`` made, or of a plain JSON list of them.
+    """Read the fingerprints of a baseline.
+
+    The file was made by ``--write-baseline``, or is a plain JSON list of fingerprints.
 
     Raises:
         BaselineError: the file cannot be read.

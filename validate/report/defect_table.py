@@ -1,4 +1,7 @@
-"""A table of shards by defect, for a page: how often each occurs there, with a colour that is deeper for more."""
+"""A table of shards by defect, for a page.
+
+It shows how often each defect occurs in a shard. A deeper colour means more.
+"""
 
 import math
 from collections import Counter

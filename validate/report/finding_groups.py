@@ -28,7 +28,10 @@ class FindingGroup:
 
 
 def group(findings: Sequence[Finding]) -> list[FindingGroup]:
-    """Sort findings into groups: errors, warnings, then notes; within these, in the order of the rules."""
+    """Sort findings into groups: errors, warnings, then notes.
+
+    Within these, they are in the order of the rules.
+    """
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
@@ -107,7 +110,10 @@ def repair_step(repair: Repair, codes: Sequence[str]) -> NextStep:
 
 
 def number_of(command: str, steps: Sequence[NextStep]) -> int | None:
-    """Return the number of the step, counted from 1, that is this command; None if there is none."""
+    """Return the number, counted from 1, of the step that is this command.
+
+    Returns None if no step is.
+    """
     for number, step in enumerate(steps, 1):
         if step.command == command:
             return number

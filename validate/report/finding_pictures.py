@@ -15,7 +15,7 @@ _SAMPLE_RULES = ("F", "I")
 
 
 def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
-    """Return some samples in which rules about fields and images found something, by the code of the rule."""
+    """Return some samples with findings about fields and images, by rule code."""
     views: dict[str, list[SampleView]] = {}
     for url, codes_of in _locations(groups).items():
         # A shard is read once for all rules.
@@ -26,7 +26,10 @@ def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
 
 
 def _locations(groups: Sequence[FindingGroup]) -> dict[str, dict[int, list[str]]]:
-    """Return shard -> offset of a member, in bytes -> codes of the rules that found something there."""
+    """Return shard -> offset of a member -> codes of the rules with findings there.
+
+    Offsets are in bytes.
+    """
     locations: dict[str, dict[int, list[str]]] = {}
     remaining = _MOST_PICTURES
     for group in groups:

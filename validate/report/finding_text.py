@@ -1,4 +1,7 @@
-"""Findings as text: those of one rule together, with the locations of the first of them, and commands that fix them."""
+"""Findings as text, grouped by rule.
+
+Each rule comes with the locations of its first findings, and commands that fix them.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -108,7 +111,10 @@ def _fixes(same: FindingGroup, todo: list[NextStep], shown: dict[str, str], writ
 
 
 def ignored_lines(report: "Report") -> Iterator[str]:
-    """Yield a line for each ignored code, with its count and the reason, and one for the baseline."""
+    """Yield a line for each ignored code, and one for the baseline.
+
+    A line has the count of the code, and the reason.
+    """
     counts = Counter((finding.code, reason) for finding, reason in report.ignored)
     for (code, reason), number in counts.items():
         yield f"ignored {code}, {how_many(number, 'finding')}: {plain(reason) or 'no reason given'}"

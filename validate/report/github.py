@@ -45,7 +45,10 @@ def _verdict(verdict: Verdict) -> str:
 
 
 def _findings(same_rule: FindingGroup) -> str:
-    """Return the command for the findings of one rule: the first one, the other shards, and a fix."""
+    """Return the GitHub command for the findings of one rule.
+
+    It has the first finding, the other shards, and a fix.
+    """
     first = same_rule.findings[0]
     message = plain(first.message)
     message += _other_shards(shards_of(same_rule)[1:])

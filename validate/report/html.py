@@ -1,4 +1,7 @@
-"""The report as one self-contained page, with pictures; and as an element for notebooks, without."""
+"""The report as one self-contained page with pictures.
+
+It can also be an element for notebooks, without pictures.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -31,7 +34,10 @@ _MOST_FORMATS, _MOST_REPAIRS = 12, 2
 
 
 def render(report: "Report") -> str:
-    """Return the report as a whole page: verdicts, findings with samples, histograms, a table of defects."""
+    """Return the report as a whole page.
+
+    It has verdicts, findings with samples, histograms, and a table of defects.
+    """
     outcome = (
         ", ".join(f"{verdict.title}: {verdict.word}" for verdict in report.verdicts) or "shards"
     )
@@ -58,7 +64,10 @@ def render(report: "Report") -> str:
 
 
 def fragment(report: "Report") -> str:
-    """Return the report as one element with its own styles and without scripts, to embed in another page."""
+    """Return the report as one element to embed in another page.
+
+    It has its own styles, and no scripts.
+    """
     return page("fragment.html", **_parts(report))
 
 
@@ -160,7 +169,10 @@ def _group(findings: FindingGroup) -> dict[str, object]:
 
 
 def _worker_chart(number: int, forecast: Forecast) -> Chart | None:
-    """Return the usable samples per worker of a forecast, with the line of a full batch; None for a single worker."""
+    """Return the chart of usable samples per worker, with the line of a full batch.
+
+    Returns None for a single worker.
+    """
     workers = len(forecast.shares)
     if workers <= 1:
         return None

@@ -44,7 +44,9 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every reader trains and no finding is an error; with a baseline, whether no new one is.
+        """Whether every reader trains and no finding is an error.
+
+        With a baseline, only new errors count.
 
         A verdict that is bad always has an error among its findings; a baseline recognizes it by
         that error.
@@ -70,7 +72,9 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """0 if there is no error, otherwise 1; 2 if there is none, but the user's own loader could not be judged.
+        """0 if there is no error, otherwise 1.
+
+        It is 2 if there is no error, but the user's own loader could not be judged.
 
         The command line reports if nothing could be read.
         """
@@ -87,7 +91,10 @@ class Report:
         return self.evidence.samples
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain dicts and lists; ``schema/report.schema.json`` describes them."""
+        """Return everything as plain dicts and lists.
+
+        ``schema/report.schema.json`` describes them.
+        """
         from .as_json import to_dict
 
         return to_dict(self)

@@ -27,7 +27,10 @@ _ANSWER_COLOURS = {"right": "bold green", "not judged": "bold yellow"}
 
 
 def render(report: "Report", width: int = 100) -> str:
-    """Return the report as text without colour, for lines of at most ``width`` characters (commands are not wrapped)."""
+    """Return the report as text without colour.
+
+    Lines have at most ``width`` characters, but commands are not wrapped.
+    """
     from rich.console import Console
 
     buffer = io.StringIO()
@@ -129,7 +132,10 @@ def _checks(report: "Report", writer: Writer) -> None:
 
 
 def _most_telling(findings: Sequence[Finding]) -> Finding:
-    """Return the finding of the worst severity by which the most samples are lost: a cause, not a consequence."""
+    """Return the finding of the worst severity by which the most samples are lost.
+
+    It is likely a cause, not a consequence.
+    """
     return min(findings, key=lambda finding: (ORDER[finding.severity], -sum(finding.lost.values())))
 
 

@@ -59,7 +59,7 @@ class SampleStatistics:
                 yield histogram
 
     def _caption_chart(self) -> Chart | None:
-        """Return the histogram of the lengths of captions: in tokens, or in words without OpenCLIP."""
+        """Return the histogram of caption lengths: in tokens, or in words without OpenCLIP."""
         step = 1
         if self.captions:
             # Rounded up.

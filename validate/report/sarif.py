@@ -102,7 +102,9 @@ def _result(
 
 
 def artifact(url: str) -> dict[str, str]:
-    """Return a shard as SARIF's artifactLocation: relative to the working folder if it is inside it.
+    """Return a shard as SARIF's artifactLocation.
+
+    It is relative to the working folder if the shard is inside it.
 
     >>> artifact("a b/é.tar")
     {'uri': 'a%20b/%C3%A9.tar', 'uriBaseId': 'WORKDIR'}

@@ -1,4 +1,7 @@
-"""Prints lines to a console: text is wrapped with a hanging indent, commands are not, because they are to be copied."""
+"""Prints lines to a console.
+
+Text is wrapped with a hanging indent. Commands are not wrapped, because they are to be copied.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +27,10 @@ class Writer:
         self.console.print()
 
     def line(self, *parts: "str | tuple[str, str] | Text", indent: int = 0, hang: int = 0) -> None:
-        """Print parts, each a text or (text, style), wrapped; indent lines after the first by ``hang`` more."""
+        """Print parts, wrapped; each part is a text or (text, style).
+
+        Lines after the first are indented by ``hang`` more.
+        """
         from rich.text import Text
 
         body = Text.assemble(*parts)
@@ -44,7 +50,10 @@ class Writer:
             self.console.print(shown, soft_wrap=True)
 
     def command(self, command: str, indent: int = 0) -> None:
-        """Print a command, or a line that ends in one, ready to paste: never wrapped, nothing around it."""
+        """Print a command, or a line that ends in one, ready to paste.
+
+        It is never wrapped, and nothing is around it.
+        """
         from rich.text import Text
 
         for line in command_lines(command):

@@ -1,1 +1,4 @@
-"""Rules, the related ones in one file; the docstring of a rule is its manual page. ``kit`` has the code that rules share."""
+"""Rules, with related ones in one file.
+
+The docstring of a rule is its manual page. ``kit`` has the code that rules share.
+"""

@@ -69,7 +69,7 @@ def caption_name(shards: Iterable[ShardEvidence]) -> tuple[str, JsonKey] | None:
 
 
 def other_caption_names(shards: Iterable[ShardEvidence], names: Collection[str]) -> list[str]:
-    """Return the json names, other than these, that captions usually have, the one with the most strings first."""
+    """Return the usual JSON caption names that are not in ``names``, most strings first."""
     others: list[tuple[int, str]] = []
     for name, item in json_names(shards).items():
         if item.strings and name not in names and _last(name) in _USUAL:

@@ -7,7 +7,11 @@ from .statuses import MISFIT, UNKNOWN
 
 
 def status_in_column(column: ColumnCheck, status: str, data: bytes, notes: MemberNotes) -> str:
-    """Return the status of a member with this content, with MISFIT after it if it does not fit; UNKNOWN if that is unknown."""
+    """Return the status of a member in its column.
+
+    This is ``status``, with MISFIT appended if the content does not fit the column. UNKNOWN if it
+    cannot be determined whether it fits.
+    """
     takes = column.takes(data)
     if takes is None:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""Judges the contents of one shard's members, as far as the level requires, and counts their traits."""
+"""Checks the contents of one shard's members to the depth of the level, and counts their traits."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -41,7 +41,10 @@ class _Field(NamedTuple):
 
 
 class ContentScanner:
-    """Judges contents for one shard: call ``status`` for each member, ``end_run`` after each run, ``finish`` at the end."""
+    """Checks the contents of one shard's members.
+
+    Call ``status`` for each member, ``end_run`` after each run, ``finish`` at the end.
+    """
 
     def __init__(self, shard: ShardEvidence, options: ScanOptions) -> None:
         self.shard = shard
@@ -64,7 +67,10 @@ class ContentScanner:
         self.run_has_image = False
 
     def status(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
-        """Return the status of one member as its decoder would find it, with MISFIT after it if it does not fit its column."""
+        """Return the status of one member, as its decoder would find it.
+
+        MISFIT is appended if the member does not fit its column.
+        """
         field = self.fields.get(suffix)
         if field is None:
             field = self._add_field(suffix)

@@ -81,7 +81,10 @@ class FieldCount:
 
 @dataclass(slots=True)
 class JsonKey:
-    """One name in the json members of a shard; "meta.caption" is the name caption of an object under meta."""
+    """One name in the JSON members of a shard.
+
+    "meta.caption" is the name caption of an object under meta.
+    """
 
     # Objects that have it.
     count: int = 0
@@ -221,7 +224,10 @@ class ShardEvidence:
 
     @property
     def has_samples(self) -> bool:
-        """Whether a reader may find a sample: also if all members are in a folder __MACOSX, whose keys are not counted."""
+        """Whether a reader may find a sample.
+
+        Also true if all members are in a folder __MACOSX, whose keys are not counted.
+        """
         joined = (len(run.shape) > 1 and not run.key.endswith("/") for run in self.runs.counted())
         return bool(self.samples) or any(joined)
 
@@ -239,7 +245,10 @@ class ShardEvidence:
         self.stop = Stop("unreadable", offset, detail)
 
     def field_count(self, name: str) -> FieldCount:
-        """Return the counts of a field, by its name in lower case; a new one if it was not counted."""
+        """Return the counts of a field, creating them if necessary.
+
+        ``name`` is in lower case.
+        """
         if name not in self.fields and len(self.fields) >= _MOST_FIELDS:
             extension = name.rpartition(".")[2]
             name = f"*.{extension[:16]}"
@@ -252,7 +261,7 @@ class ShardEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A number missing in the middle of numbered shards, or a brace range that names files which do not exist."""
+    """A missing number within numbered shards, or a brace range that names missing files."""
 
     pattern: str
     # At most 20 names.

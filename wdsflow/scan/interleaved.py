@@ -1,4 +1,4 @@
-"""Interleaved documents: json that orders texts and images, compared with the images of its sample."""
+"""Interleaved documents: JSON that orders texts and images, compared with the sample's images."""
 
 import re
 from collections import Counter
@@ -63,7 +63,10 @@ def _mmc4(value: dict[str, object]) -> ImageOrder | None:
 
 
 def _obelics(value: dict[str, object]) -> ImageOrder | None:
-    """Return the order of two lists of the same length, of which one has a text where the other has no image."""
+    """Return the order of two equally long lists, texts and images.
+
+    At each position exactly one of them has an item. None for other values.
+    """
     texts, images = value.get("texts"), value.get("images")
     if not isinstance(texts, list) or not isinstance(images, list):
         return None
@@ -129,7 +132,9 @@ def _file_names(items: list[object]) -> tuple[str, ...]:
 
 
 class InterleavedCount:
-    """Counts the interleaved documents of one shard; call ``end`` after each run, ``finish`` after the last.
+    """Counts the interleaved documents of one shard.
+
+    Call ``end`` after each run, ``finish`` after the last.
 
     Two conventions differ between sets, so they are taken from the shard: whether texts have image
     tokens at all, and whether files that a json lists are members of its sample or only their

@@ -55,7 +55,7 @@ class SetLayout:
 
 
 def layout_of(shards: Iterable[ShardEvidence]) -> SetLayout:
-    """Return the layout of most samples, by their fields, and by their json where the scan read it."""
+    """Return the layout of most samples, judged by their fields, and by JSON if it was read."""
     count = _LayoutCount()
     for shard in shards:
         count.add(shard)
@@ -134,7 +134,10 @@ class _LayoutCount:
 
 @lru_cache(maxsize=4096)
 def _kind(name: str) -> str:
-    """Return "image", "video", "audio", "text", "json" or "integer"; "" for side images such as masks, and others."""
+    """Return the kind of a field: "image", "video", "audio", "text", "json" or "integer".
+
+    "" for side images, such as masks, and for all other fields.
+    """
     extension = name.rpartition(".")[2]
     if extension in _VIDEO_AS_IMAGE:
         return "video"

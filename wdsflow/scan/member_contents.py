@@ -20,7 +20,7 @@ def read_all(size: int, read: Read) -> bytes | None:
 
 
 class MemberNotes:
-    """Counts facts about the contents of one member after the other, in the tallies of their shard."""
+    """Counts facts about member contents in the tallies of a shard, one member at a time."""
 
     def __init__(self, tallies: dict[str, Tally]) -> None:
         self.tallies = tallies

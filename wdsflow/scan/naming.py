@@ -1,4 +1,4 @@
-"""Names of members: what is unusual about them, and which fields usually hold images and captions."""
+"""Member names: what is unusual about them, and which fields usually hold images and captions."""
 
 import re
 from collections.abc import Callable
@@ -74,7 +74,10 @@ def is_utf8(name: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether Hugging Face datasets skip the member: its base name starts with a dot or two underscores."""
+    """Return whether Hugging Face datasets skip the member.
+
+    They do if its base name starts with a dot or two underscores.
+    """
     return name.rpartition("/")[2].startswith((".", "__"))
 
 

@@ -57,7 +57,10 @@ class RunCollector:
         return other
 
     def add(self, key: str, part: Part, offset: int, *, again: bool = False) -> None:
-        """Take one member that has a key; ``again``: other keys were between it and earlier members with its key."""
+        """Add one member that has a key.
+
+        ``again``: other keys were between this member and earlier members with its key.
+        """
         if key == self.key:
             if len(self.parts) < LONGEST_RUN:
                 self.parts.append(part)
@@ -111,7 +114,7 @@ def is_junk_run(key: str, shape: Shape) -> bool:
 
 
 def merged(shape: Shape, is_wild: Callable[[str], bool]) -> int:
-    """Return how many samples dots in base names have merged into one run, the one that shows not counted.
+    """Return how many additional samples a run contains, merged because of dots in base names.
 
     ``img.v1.jpg``, ``img.v1.txt`` and ``img.v2.jpg`` are one run with the key ``img``, and were two
     samples.

@@ -1,4 +1,4 @@
-"""Scans shards, several at a time, on this machine or on a Ray cluster, and survives the death of a process."""
+"""Scans several shards at a time, on this machine or a Ray cluster, and survives dead processes."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -120,7 +120,10 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
 
 
 def _lost_shard(url: Shard, failure: WorkerFailure) -> ShardEvidence:
-    """Return the evidence of a shard whose process died. Raises an exception of the scan again: it says nothing about the shard."""
+    """Return the evidence of a shard whose process died.
+
+    If the scan raised an exception instead, raises it again: it says nothing about the shard.
+    """
     if failure.errno:
         raise OSError(failure.errno, failure.text)
     if failure.where:

@@ -33,7 +33,7 @@ _UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)
 
 
 class MemberWalk(Protocol):
-    """A source of members: a walk over a tar, or its stand-in for members that are not written yet."""
+    """A source of members: a walk over a tar, or a substitute for members not yet written."""
 
     @property
     def stop(self) -> Stop | None:
@@ -96,7 +96,10 @@ class Scanner:
             self._take_contents(batch, walk)
 
     def _take_names(self, batch: MemberBatch) -> None:
-        """The hot loop of level names: work that is the same for most members is done once per run, or once for many."""
+        """Take a batch at level names: the hot loop.
+
+        Work that is the same for most members is done once per run, or once for many runs.
+        """
         rows = batch.rows
         main = self.main
         parts = self.parts
@@ -148,7 +151,10 @@ class Scanner:
             at += 1
 
     def _take_runs(self, rows: Sequence[Row], at: int, shape: Shape) -> int:
-        """Take many runs of a shape that has occurred, and open the last one; return how many members they have, maybe none."""
+        """Take many runs of a known shape and open the last one; return the number of members.
+
+        The number may be 0.
+        """
         endings = self.endings.get(shape)
         if endings is None:
             endings = self.endings[shape] = tuple(f".{part.suffix}" for part in shape)
@@ -260,7 +266,10 @@ class Scanner:
         self.main.add(key, part, offset, again=again)
 
     def _take_metadata(self, name: str, offset: int) -> None:
-        """Take a member that webdataset skips; Hugging Face looks at its base name only, Ray Data takes all."""
+        """Take a member that webdataset skips.
+
+        Hugging Face looks only at its base name. Ray Data takes all such members.
+        """
         key, suffix = split_name(name)
         if key is None or suffix is None:
             return
@@ -273,7 +282,10 @@ class Scanner:
             self.visible.add(key, Part(suffix, UNKNOWN), offset)
 
     def _remember(self, keys: set[str], key: str, tally: str, offset: int) -> bool:
-        """Add a key to a set; return whether it was in the set, and count it under ``tally`` then."""
+        """Add a key to a set and return whether it was already there.
+
+        A key that was there is counted under ``tally``.
+        """
         if key in keys:
             self.note(tally).add(key, offset)
             return True

@@ -12,7 +12,10 @@ Note = Callable[[str], Tally]
 
 
 def note_shapes(shard: ShardEvidence, note: Note) -> None:
-    """Count fields, repeated fields, dotted names and the samples that these hide: a shape at a time."""
+    """Count fields, repeated fields, dotted names and the samples hidden by them.
+
+    This is done once for each shape.
+    """
     runs = sorted(shard.runs.counted(), key=attrgetter("offset"))
     counts: dict[str, int] = {}
     first_runs: dict[str, ShapeCount] = {}
@@ -40,7 +43,10 @@ def note_shapes(shard: ShardEvidence, note: Note) -> None:
 
 
 def _has_numbered(run: ShapeCount) -> bool:
-    """Return whether files of one sample have numbers, next to a field without a dot: 0.jpg, 1.jpg and txt."""
+    """Return whether a sample has numbered files next to a field without a dot.
+
+    For example 0.jpg, 1.jpg and txt.
+    """
     suffixes = [part.suffix for part in run.shape]
     if sum(map(is_numbered, suffixes)) < 2:
         return False

@@ -1,4 +1,4 @@
-"""The shape of a sample: its fields in the order of the tar, with the status of each; and how often shapes occur.
+"""The shape of a sample: its fields in tar order with their statuses, and how often it occurs.
 
 Samples are counted by shape, so that evidence stays small however many there are.
 """
@@ -44,7 +44,11 @@ class ShapeCount:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """All runs of a shard. The ends are kept apart: a reader may join them with the neighbouring shards."""
+    """All runs of a shard.
+
+    The first and last runs are kept apart, because a reader may join them with the neighbouring
+    shards.
+    """
 
     head: Run | None = None
     inner: tuple[ShapeCount, ...] = ()
@@ -63,7 +67,9 @@ class Runs:
         return self.tail or self.head
 
     def counted(self, *, with_tail: bool = True) -> Iterator[ShapeCount]:
-        """Yield the shapes: that of the first run, those between, that of the last run, which may be among the others.
+        """Yield the shapes of the first run, of the runs between, and of the last run.
+
+        The shape of the last run may also be among the others.
 
         ``with_tail=False`` leaves out the last run, which a cut may have damaged.
         """

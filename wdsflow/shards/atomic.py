@@ -22,7 +22,10 @@ UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let an OSError of the block name the file to write: the system names a temporary file, or none."""
+    """Replace the file name in an OSError of the block by ``path``.
+
+    The system names a temporary file, or none.
+    """
     try:
         yield
     except OSError as error:
@@ -33,7 +36,9 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path, *, hidden: bool = False) -> Iterator[int]:
-    """Yield the descriptor of a file that gets its name when the block has ended, whole and on the disk.
+    """Yield the descriptor of a file that gets its name only when complete and on disk.
+
+    It gets its name when the block ends.
 
     After an error of the block there is no file, or the earlier one. ``hidden``: the temporary name
     begins with a dot. Raises OSError, which names ``path``.
@@ -44,7 +49,10 @@ def writing(path: Path, *, hidden: bool = False) -> Iterator[int]:
 
 @contextmanager
 def writing_by_name(path: Path) -> Iterator[Path]:
-    """Yield the temporary name of a file, for a library that opens files itself; otherwise like ``writing``."""
+    """Yield the temporary name of a file; otherwise like ``writing``.
+
+    For a library that opens files itself.
+    """
     with _replacing(path, hidden=False) as (name, _):
         yield name
 
@@ -63,7 +71,9 @@ def _replacing(path: Path, *, hidden: bool) -> Iterator[tuple[Path, int]]:
 
 
 def create(path: Path) -> tuple[Path, int]:
-    """Create a temporary file next to ``path``, locked as long as it is open; return its name and descriptor.
+    """Create a temporary file next to ``path`` and return its name and descriptor.
+
+    The file is locked as long as it is open.
 
     Raises OSError, which names ``path``.
     """
@@ -88,13 +98,19 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_json_lines(path: Path, items: Iterable[object]) -> None:
-    """Write a file with a line of JSON for each item, in one step. Raises OSError, which names ``path``."""
+    """Write a file atomically, with a line of JSON for each item.
+
+    Raises OSError, which names ``path``.
+    """
     write_file(path, b"".join(json.dumps(item).encode() + b"\n" for item in items))
 
 
 @contextmanager
 def scratch_folder(path: Path) -> Iterator[None]:
-    """Create an empty folder for the block, in place of one that a killed run left, and remove it at the end."""
+    """Create an empty folder for the block, and remove it at the end.
+
+    It replaces a folder that a killed run left.
+    """
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     try:
@@ -104,7 +120,10 @@ def scratch_folder(path: Path) -> Iterator[None]:
 
 
 def remove_stale(folder: Path) -> int:
-    """Remove temporary files of killed runs, and return how many; those of living runs are locked and stay."""
+    """Remove temporary files of killed runs, and return how many were removed.
+
+    Files of running processes are locked and kept.
+    """
     removed = 0
     # May be many: most need no path.
     for name in os.listdir(folder):

@@ -12,7 +12,9 @@ _BRACES = re.compile(r"([{}\\,])")
 
 
 def brace_pattern(folder: str, names: Sequence[str]) -> str:
-    """Return the one pattern that OpenCLIP expands to these files of a folder, in this order; "" if there is none.
+    """Return the single pattern that OpenCLIP expands to these files of a folder, in this order.
+
+    "" if no such pattern exists.
 
     >>> brace_pattern("out", ["00000.tar", "00001.tar", "00002.tar", "00005.tar", "00007.tar", "00008.tar"])
     'out/{{00000..00002},00005,{00007..00008}}.tar'
@@ -38,7 +40,10 @@ def brace_pattern(folder: str, names: Sequence[str]) -> str:
 
 
 def _changing_number(names: Sequence[str]) -> tuple[str, list[str], str]:
-    """Return the text before the only number in which names differ, that number of each, and the text after it.
+    """Split names at the only number in which they differ.
+
+    Returns the text before it, the number in each name, and the text after it. All are empty if
+    there is no such number.
 
     >>> _changing_number(["s-00-of-02.tar", "s-01-of-02.tar"]), _changing_number(["a.tar", "b.tar"])
     (('s-', ['00', '01'], '-of-02.tar'), ('', [], ''))

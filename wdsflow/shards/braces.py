@@ -40,7 +40,10 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def count_names(pattern: str) -> int:
-    """Count the names of a pattern without expanding it; braces that do not match count for one name."""
+    """Count the names of a pattern without expanding it.
+
+    Unmatched braces count as one name.
+    """
     total = 1
     for inner in _groups(pattern):
         if match := _RANGE.fullmatch(inner):

@@ -12,7 +12,9 @@ _ENCODINGS = {
 
 
 def encoding_of(data: bytes) -> str:
-    r"""Return "utf-16" or "utf-32" for a text that begins with its byte order mark, otherwise "utf-8".
+    r"""Return the encoding of a text, judged by its byte order mark.
+
+    "utf-16" or "utf-32" with such a mark, otherwise "utf-8".
 
     >>> encoding_of(b"\xff\xfeh\0i\0"), encoding_of(b"hi")
     ('utf-16', 'utf-8')

@@ -11,7 +11,10 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class CaptionField(NamedTuple):
-    """Where captions are: the field that holds json, and the names to try in it, with dots for nested ones."""
+    """The location of captions: the field that holds JSON, and the names to try in it.
+
+    Names of nested objects are joined by dots.
+    """
 
     member: str
     names: tuple[str, ...]
@@ -55,7 +58,10 @@ def caption_of(data: bytes, names: tuple[str, ...]) -> str | None:
 
 
 def caption_in(value: object) -> str | None:
-    """Return a json value's caption, stripped: the string itself, or the first non-empty string of a list."""
+    """Return a JSON value's caption, stripped of white space.
+
+    It is the string itself, or the first non-empty string of a list.
+    """
     for item in value if isinstance(value, list) else (value,):
         if not isinstance(item, str):
             continue
@@ -67,7 +73,10 @@ def caption_in(value: object) -> str | None:
 
 
 def parse_json(data: bytes | bytearray | memoryview | str) -> object:
-    """Parse json as Python's json does, NaN and UTF-16 included. Raises ValueError, also if it is too deep."""
+    """Parse JSON like Python's json module, including NaN and UTF-16.
+
+    Raises ValueError, also if it is nested too deep.
+    """
     import orjson
 
     try:
@@ -84,7 +93,9 @@ def parse_json(data: bytes | bytearray | memoryview | str) -> object:
 
 
 def look_up(tree: object, name: str) -> object:
-    """Return the value under a name, or under a dotted path if there is no such name; None if there is neither.
+    """Return the value under a name, or under a dotted path if the name does not exist.
+
+    None if neither exists.
 
     Of a list of objects the first one that has it counts.
 

@@ -1,4 +1,4 @@
-"""Shards among the files of this machine: those of globs and folders, and what exists in place of missing ones."""
+"""Local shards: those matched by globs and folders, and suggestions for missing ones."""
 
 import difflib
 import glob
@@ -36,7 +36,10 @@ def matching_files(name: str) -> list[str]:
 
 
 def deeper(folder: str) -> str:
-    """Return a glob for tars in folders of a folder, at any depth; "" where there are none among the first thousand folders."""
+    """Return a glob for tars in subfolders of a folder, at any depth.
+
+    "" if the first thousand folders contain none.
+    """
     for inside, _, names in islice(os.walk(folder), _FOLDERS):
         if inside != folder and any(map(_is_tar, names)):
             return os.path.join(glob.escape(folder), "**", "*.tar*")

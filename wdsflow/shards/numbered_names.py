@@ -47,7 +47,10 @@ def split_at_numbers(name: str) -> list[str]:
 
 
 def changing_position(names: Sequence[Sequence[str]]) -> int | None:
-    """Return the position of the only number in which split names differ; None if they differ in several, or in none."""
+    """Return the position of the only number in which split names differ.
+
+    None if they differ in several numbers, or in none.
+    """
     numbers = range(1, len(names[0]), 2)
     changing = [at for at in numbers if len({parts[at] for parts in names}) > 1]
     return changing[0] if len(changing) == 1 else None

@@ -1,4 +1,7 @@
-"""Temporary folders that are removed with their process; the next process removes those of processes that were killed."""
+"""Temporary folders that are removed when their process ends.
+
+After a killed process, the next process removes them.
+"""
 
 import atexit
 import fcntl

@@ -73,7 +73,10 @@ class Shard(str):
 
     @staticmethod
     def stored(text: str) -> "Shard":
-        """Return the shard that had this text; one with a password or signature cannot be opened."""
+        """Return the shard that had this text.
+
+        A shard with a password or signature cannot be opened.
+        """
         return Shard(text)
 
     @property

@@ -21,7 +21,9 @@ def piece_offsets(size: int) -> list[int]:
 
 
 def fingerprint(path: str) -> dict[str, object]:
-    """Return size and a hash of 16 pieces of 4 KiB spread over a file, which finds every change of some length.
+    """Return the size of a file and a hash of 16 pieces of 4 KiB spread over it.
+
+    It detects every change of some length.
 
     Raises SourceError, OSError.
     """
@@ -37,7 +39,9 @@ def fingerprint(path: str) -> dict[str, object]:
 
 
 def same_input(then: Mapping[str, object], now: Mapping[str, object]) -> bool:
-    """Return whether two identities are of the same bytes; a file that was only touched has them still.
+    """Return whether two identities are of the same bytes.
+
+    A file that was only touched is the same input.
 
     Each must be of the same table, or of none: see ``joined_identity``.
     """
@@ -46,7 +50,9 @@ def same_input(then: Mapping[str, object], now: Mapping[str, object]) -> bool:
 
 
 def joined_identity(url: Shard, join: str) -> dict[str, object]:
-    """Return the identity of a shard whose samples get fields of a table. ``join``: a digest of the table, "" for none.
+    """Return the identity of a shard whose samples get fields of a table.
+
+    ``join``: a digest of the table, "" for none.
 
     Raises SourceError.
     """
@@ -57,7 +63,9 @@ def joined_identity(url: Shard, join: str) -> dict[str, object]:
 
 
 def input_identity(url: Shard) -> dict[str, object]:
-    """Return values that change when a shard changes, as far as that is possible without reading all of it.
+    """Return values that change when a shard changes, without reading all of it.
+
+    Not every change can be detected this way.
 
     For a local file size, time of change and pieces; for a remote one the marks that its server
     sends. Raises SourceError.

@@ -15,7 +15,9 @@ _ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)
 
 
 def alternatives(fields: str | Iterable[str]) -> tuple[str, ...]:
-    """Split names joined by semicolons. Raises ValueError if there are none, or webdataset's own (``__key__``).
+    """Split names joined by semicolons.
+
+    Raises ValueError if there are none, or if one is reserved by webdataset (``__key__``).
 
     >>> alternatives("jpg; png")
     ('jpg', 'png')
@@ -34,7 +36,7 @@ def alternatives(fields: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether the name of a field is one of webdataset's own, such as ``__key__`` and ``__url__``."""
+    """Return whether webdataset reserves a field name, such as ``__key__`` and ``__url__``."""
     return name.startswith("__") and name.endswith("__")
 
 

@@ -23,7 +23,9 @@ def run_in_threads(
     begin: Begin | None = None,
     give_up: Callable[[], object] | None = None,
 ) -> None:
-    """Call ``note`` in this thread with each job and its result, as jobs end, also if an error ends the run.
+    """Run jobs in threads, and call ``note`` with each job and its result as jobs end.
+
+    ``note`` is called in this thread, also if an error ends the run.
 
     Args:
         work: the jobs.

@@ -81,7 +81,10 @@ def expand(urls: str | Iterable[str], *, allow_pipe: bool) -> Expansion:
 
 
 def expand_existing(urls: str | Iterable[str], *, allow_pipe: bool) -> list[Shard]:
-    """Return the shards, as ``expand``. Raises NoShards if none is given, or all of them are missing; remote ones count as existing."""
+    """Return the shards as ``expand`` does, if any exist.
+
+    Raises NoShards if none is given or all are missing. Remote shards count as existing.
+    """
     shards = expand(urls, allow_pipe=allow_pipe).urls
     if not shards:
         raise NoShardsGiven
@@ -91,7 +94,10 @@ def expand_existing(urls: str | Iterable[str], *, allow_pipe: bool) -> list[Shar
 
 
 def _tell_apart(shards: list[Shard]) -> None:
-    """Number the texts of shards that differ only in what is hidden, such as ``?key=a`` and ``?key=b``."""
+    """Number the texts of shards that differ only in hidden parts.
+
+    For example ``?key=a`` and ``?key=b``.
+    """
     exact: dict[Shard, dict[str, int]] = {}
     for at, shard in enumerate(shards):
         if not shard.hides:
@@ -139,7 +145,10 @@ def _expand_source(part: str, result: Expansion, *, lists: bool) -> None:
 
 
 def _commands(pattern: str) -> list[str]:
-    """Return the commands of a ``pipe:`` url: webdataset expands braces and its variables in it; a shell does the rest."""
+    """Return the commands of a ``pipe:`` url.
+
+    Like webdataset, expands braces and webdataset's variables. A shell does the rest.
+    """
     pattern = _with_variables(pattern)
     try:
         return expand_braces(pattern)
@@ -185,7 +194,9 @@ def _expand_list(part: str, result: Expansion) -> None:
 
 
 def _take_file(text: str, result: Expansion) -> bool:
-    """Take an existing file of this name, also if the name looks like a pattern; return whether there is one.
+    """Take an existing file of this name, and return whether there is one.
+
+    The name may look like a pattern.
 
     A glob that matches other files as well is a glob: a file that is called ``*.tar`` must not hide
     them.
@@ -250,7 +261,11 @@ def _take_range(part: str, names: list[str], result: Expansion) -> None:
 
 
 def _take_remote(part: str, names: list[str], result: Expansion) -> None:
-    """Take names as they are; of globs and folders of a server that lists its files, their contents."""
+    """Take remote names, expanding globs and folders.
+
+    Globs and folders are expanded only if the server lists its files. Other names are taken as they
+    are.
+    """
     matches: list[Shard] = []
     try:
         # All workers read the same bytes.

@@ -1,4 +1,7 @@
-"""Writes shards as users would: a name as a pattern that means only itself, many names as few patterns."""
+"""Writes shards as users would.
+
+A name becomes a pattern that matches only itself, many names become few patterns.
+"""
 
 import os
 import re
@@ -29,7 +32,9 @@ class _NumberedName(NamedTuple):
 
 
 def spelled(shard: str) -> str:
-    r"""Return what a user writes for a shard so that ``expand`` takes it for this shard alone, or a pattern as it is.
+    r"""Return the text that makes ``expand`` return this shard alone.
+
+    A pattern is returned unchanged.
 
     >>> spelled(Shard.url("s3://bucket/t{1..2}[a].tar")), spelled(Shard.file("t{1..2}.tar")), spelled("{1..2}.tar")
     ('s3://bucket/t\\{1..2\\}[[]a].tar', 't{1..2}.tar', '{1..2}.tar')
@@ -57,7 +62,9 @@ def _escaped(char: str, *, has_braces: bool) -> str:
 
 
 def compact(urls: Sequence[str], most: int = 4) -> list[str]:
-    """Return at most ``most`` patterns that expand to these shards in this order, or the shards if there are none.
+    """Return at most ``most`` patterns that expand to these shards in this order.
+
+    The shards themselves if there are no such patterns.
 
     >>> compact([f"s/{number:03d}.tar" for number in (0, 1, 2, 3, 4, 7)])
     ['s/{000..004}.tar', 's/007.tar']

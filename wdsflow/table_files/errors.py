@@ -21,7 +21,10 @@ class TableError(ValueError):
 
 
 class NoTable(TableError):
-    """No file of that name. ``named``: as it was given; ``near``: an existing table with a similar name, or ""."""
+    """No table with this name exists.
+
+    ``named``: the name as given. ``near``: an existing table with a similar name, or "".
+    """
 
     def __init__(self, text: str, tables: Iterable[str]) -> None:
         super().__init__(f"there is no table {text}")

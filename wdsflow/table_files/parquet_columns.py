@@ -1,4 +1,4 @@
-"""Columns that are written to Parquet files: NumPy arrays, and the SQL by which DuckDB makes its types of them."""
+"""Columns written to Parquet files: NumPy arrays, and SQL that converts them to DuckDB types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,10 @@ class Column:
 
 
 def number_column(values: Sequence[float | None]) -> Column:
-    """Return a column of DOUBLE. NaN is a number. Raises OverflowError for an integer that is too large."""
+    """Return a DOUBLE column, in which NaN is a number.
+
+    Raises OverflowError for an integer that is too large.
+    """
     import numpy as np
 
     # None becomes NaN.
@@ -62,7 +65,10 @@ def bytes_column(values: Sequence[bytes | None]) -> Column:
 
 
 def json_column(values: Sequence[str | None], structure: str) -> Column:
-    """Return a column of values given as JSON; ``structure`` has their types, as DuckDB's ``from_json`` takes them."""
+    """Return a column of values given as JSON.
+
+    ``structure`` has their types, in the form that DuckDB's ``from_json`` takes.
+    """
     # The SQL is a format string, in which braces that are not placeholders are doubled.
     types = structure.replace("{", "{{").replace("}", "}}")
     return Column((text_array(values),), f"from_json({{0}}::VARCHAR, '{types}')")
@@ -88,7 +94,9 @@ def vector_lists_column(lists: "Sequence[NDArray[np.float32] | None]") -> Column
 
 
 def text_array(values: Sequence[str | None]) -> "NDArray[np.object_]":
-    """Return an array of texts and None. Raises UnicodeEncodeError for a text that UTF-8 cannot hold.
+    """Return an array of texts and None.
+
+    Raises UnicodeEncodeError for a text that cannot be encoded as UTF-8.
 
     DuckDB does not survive such a text.
     """

@@ -53,7 +53,7 @@ class _Element(NamedTuple):
 
 
 def connection() -> "DuckDBPyConnection":
-    """Return a new connection to the database by which this process reads and writes Parquet files."""
+    """Return a new connection to the database that this process uses for Parquet files."""
     return process_database.connection(_SETTINGS)
 
 
@@ -100,7 +100,9 @@ class ParquetFile:
         return [RowGroup(rows, size) for rows, size in self._fetch(query)]
 
     def rows_of(self, size: int, most: int) -> int:
-        """Return how many rows have at most so many bytes, without compression; at least 1, at most ``most``.
+        """Return how many rows fit into ``size`` bytes, uncompressed.
+
+        At least 1 and at most ``most``.
 
         In the mean of each group of rows: in that of the file, small rows would hide large ones.
         """
@@ -128,7 +130,9 @@ class ParquetFile:
     def arrays(
         self, columns: Sequence[str], start: int = 0, stop: int | None = None
     ) -> "dict[str, NDArray[Any]]":
-        """Return the values of some columns as arrays, masked where they are null; see ``as_list``. Raises ParquetError.
+        """Return the values of some columns as arrays, masked where they are null.
+
+        See ``as_list``. Raises ParquetError.
 
         ``start``, ``stop``: the only rows; groups of others are not read.
         """
@@ -156,7 +160,10 @@ class ParquetFile:
 
     @property
     def numbers_rows(self) -> bool:
-        """Whether DuckDB can number the rows: it cannot if a column has the name that it uses for that."""
+        """Whether DuckDB can number the rows.
+
+        It cannot if a column has the name that DuckDB uses for that.
+        """
         return not any(name.lower() == "file_row_number" for name in self.names)
 
     def table(self, *, with_rows: bool = False) -> str:
@@ -190,7 +197,10 @@ class ParquetFile:
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
-    """Return the key-value metadata of a Parquet file. Raises OSError, and ParquetError if it is none."""
+    """Return the key-value metadata of a Parquet file.
+
+    Raises OSError, and ParquetError if the file is not a Parquet file.
+    """
     with open(path, "rb"):
         pattern = pattern_of(path)
     return {
@@ -199,7 +209,9 @@ def metadata_of(path: Path) -> dict[str, bytes]:
 
 
 def pattern_of(path: str | Path) -> str:
-    """Return the pattern by which DuckDB, which takes every path for a pattern, opens one file only.
+    """Return the pattern with which DuckDB opens only this file.
+
+    DuckDB treats every path as a pattern.
 
     Raises ParquetError if there is none.
 
@@ -214,7 +226,10 @@ def pattern_of(path: str | Path) -> str:
 
 
 def path_problem(path: str) -> str:
-    """Return why DuckDB cannot open a file by its path, such as "its path is not UTF-8"; empty if it can."""
+    """Return why DuckDB cannot open a file by its path; empty if it can.
+
+    For example "its path is not UTF-8".
+    """
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -259,7 +274,10 @@ def _fetch(query: str, path: str, pattern: str) -> list[tuple[Any, ...]]:
 
 
 def _names(elements: Iterator[_Element], count: int, inside: list[list[str]]) -> list[str]:
-    """Return the names of the next elements; each is followed by its parts, whose names are added to ``inside``."""
+    """Return the names of the next elements.
+
+    Each element is followed by its parts. The names of the parts are added to ``inside``.
+    """
     names: list[str] = []
     for element in elements:
         names.append(element.name)
@@ -273,7 +291,10 @@ def _names(elements: Iterator[_Element], count: int, inside: list[list[str]]) ->
 def _refuse_changed(
     path: str, elements: Sequence[_Element], inside: Sequence[Sequence[str]]
 ) -> None:
-    """Raise ParquetError if DuckDB would change values without an error: long decimals, or names inside of columns."""
+    """Raise ParquetError if DuckDB would silently change values.
+
+    It would change long decimals, and names inside of columns.
+    """
     for element in elements:
         if element.digits is not None and element.digits > _MOST_DIGITS:
             raise ParquetError(

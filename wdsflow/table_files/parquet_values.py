@@ -1,4 +1,4 @@
-"""Values of Parquet files that need a look when DuckDB gives them to Python: dates, times with a zone, and maps."""
+"""Parquet values that must be checked or converted after DuckDB: dates, zoned times, and maps."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timezone
@@ -26,7 +26,10 @@ class DuckType(Protocol):
 
 
 def without_zones(kind: DuckType, cell: str) -> str:
-    """Return the SQL of a cell with its times in UTC, without their zone: for it, DuckDB needs the package pytz."""
+    """Return the SQL of a cell with its times in UTC, without a time zone.
+
+    For times with a zone, DuckDB needs the package pytz.
+    """
     if not _has_zone(kind):
         return cell
     # DuckDB casts nanoseconds with a zone to microseconds with a zone alone.
@@ -34,7 +37,9 @@ def without_zones(kind: DuckType, cell: str) -> str:
 
 
 def converter(kind: DuckType) -> Convert | None:
-    """Return the function that makes the final value of what DuckDB gives for a type; None if that is final.
+    """Return the function that converts DuckDB's values of a type to their final form.
+
+    None if they need no conversion.
 
     Times with a zone are in UTC, and keys of maps are texts. The function raises ValueError for a
     date or time that Python cannot hold, and for a map whose keys are lists or structs.

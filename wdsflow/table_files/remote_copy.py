@@ -10,7 +10,10 @@ from .errors import TableError
 
 
 def copied(url: Shard, scratch: Path, extension: str) -> str:
-    """Return the path of a copy of a remote file, which has to be read in any order. Raises TableError."""
+    """Return the path of a local copy of a remote file.
+
+    The file has to be read in any order. Raises TableError.
+    """
     path = scratch / f"copy-{len(list(scratch.iterdir()))}{extension}"
     try:
         with open_source(url) as source, open(path, "wb") as file:

@@ -1,4 +1,7 @@
-"""The rows of text files of tables: CSV, and JSON lines, packed or not, each fault with its line."""
+"""The rows of text tables: CSV and JSON lines, compressed or not.
+
+Each fault is reported with its line.
+"""
 
 import csv
 import io
@@ -63,7 +66,10 @@ def kind_of(path: Path) -> str | None:
 
 
 def json_objects(path: Path | str) -> Iterator[tuple[dict[str, object], int]]:
-    """Yield the objects of JSON lines, and their sizes; ``path`` may be a url. Raises TableError."""
+    """Yield the objects of JSON lines, and their sizes in bytes.
+
+    ``path`` may be a url. Raises TableError.
+    """
     with _opened(path) as stream:
         number = 0
         while line := stream.readline(_LONGEST + 1):
@@ -113,7 +119,10 @@ def _csv_error(path: Path | str, line: int, what: str) -> TableError:
 
 @contextmanager
 def _opened(path: Path | str) -> Iterator[io.BufferedReader]:
-    """Open a file of text, unpacked. Raises TableError, also at the end of the block if the file is truncated."""
+    """Open a text file, decompressed if necessary.
+
+    Raises TableError, also at the end of the block if the file is truncated.
+    """
     try:
         source = open_source(path if isinstance(path, Shard) else Shard.file(str(path)))
     except SourceError as error:
@@ -149,7 +158,10 @@ class _Stream(io.RawIOBase):
 
 
 def array_objects(path: Path | str) -> Iterator[dict[str, object]]:
-    """Yield the objects of one JSON array, as LLaVA has them, without holding all of it. Raises TableError."""
+    """Yield the objects of one JSON array, without holding all of it in memory.
+
+    LLaVA's files have this form. Raises TableError.
+    """
     with _opened(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape")
         held, at, number = "", 0, 0

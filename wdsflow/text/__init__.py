@@ -1,1 +1,1 @@
-"""Text for users: escaping, counts and units, quoting of commands, commands that install packages."""
+"""Text for users: escaping, counts and units, quoting of commands, and install commands."""

@@ -1,4 +1,7 @@
-"""The command that installs missing packages into wdsflow's environment, from the source of wdsflow itself."""
+"""The command that installs missing packages into wdsflow's environment.
+
+They are installed from the source of wdsflow itself.
+"""
 
 import json
 import os
@@ -34,12 +37,17 @@ def install_extras(*extras: str) -> Command:
 
 
 def install_packages(*requirements: str) -> Command:
-    """Return the command that installs packages, such as ``zstandard`` or ``webdataset<=0.2.86``."""
+    """Return the command that installs packages.
+
+    For example ``zstandard`` or ``webdataset<=0.2.86``.
+    """
     return Command(f"{_installer()} {command(requirements)}")
 
 
 def requirements(extras: tuple[str, ...], installed: "Distribution | None") -> list[str]:
-    """Return wdsflow with extras as a requirement for an installer: its origin as recorded by PEP 610.
+    """Return the requirement of wdsflow with extras, for an installer.
+
+    Its origin is the one recorded by PEP 610.
 
     Args:
         extras: names of extras.
@@ -109,7 +117,7 @@ def _python() -> str:
 
 
 def _has_program(name: str) -> bool:
-    """Return whether the program that a shell finds by a name belongs to the running interpreter."""
+    """Return whether a shell finds the running interpreter's program of this name."""
     path = shutil.which(name)
     if path is None:
         return False

@@ -1,4 +1,7 @@
-"""Options of commands, each declared once: as a field of the dataclass that a Python function takes."""
+"""Options of commands.
+
+Each is declared once, as a field of the dataclass that a Python function takes.
+"""
 
 import functools
 import re
@@ -110,12 +113,18 @@ def address_option() -> str | None:
 
 
 def argument(metavar: str, text: str, *, parse: Callable[[Any], object] | None = None) -> Any:
-    """Return a field that commands take as an argument; it is optional if its type has None or it shows brackets."""
+    """Return a field that commands take as a positional argument.
+
+    It is optional if its type includes None or its ``metavar`` has brackets.
+    """
     return field(metadata={"option": Option(text, metavar=metavar, positional=True, parse=parse)})
 
 
 def folder(text: str) -> Path:
-    """Parse the name of a folder. Raises ValueError for "", which a variable of the shell gives that is not set."""
+    """Parse the name of a folder.
+
+    Raises ValueError for "", which results from an unset shell variable.
+    """
     if not text:
         raise ValueError(
             "it is empty: name a folder, or . for this one; is a variable of the shell not set?"
@@ -124,7 +133,9 @@ def folder(text: str) -> Path:
 
 
 def place(text: str) -> Path | str:
-    """Parse the name of a folder, or the url of one in an object store, which a path would change. Raises ValueError.
+    """Parse the name of a folder, or the url of one in an object store.
+
+    A url stays a text, because a path would change it. Raises ValueError.
 
     >>> place("s3://bucket/out")
     's3://bucket/out'
@@ -151,7 +162,7 @@ class _TakesKeywords(Protocol[P, O_co]):
 
 
 def keywords(options: Callable[P, O_co]) -> _TakesKeywords[P, O_co]:
-    """Give a function the fields of a dataclass as keyword arguments, in place of its last parameter.
+    """Give a function a dataclass's fields as keyword arguments, in place of its last parameter.
 
     >>> @dataclass
     ... class Options:

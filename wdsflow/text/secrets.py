@@ -49,7 +49,9 @@ _FILE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|tzst|zip|parquet|jsonl?|csv)$"
 
 
 def redact(text: str) -> str:
-    """Return a text with ``***`` in place of passwords, tokens and signatures of the urls and commands in it.
+    """Return a text with passwords, tokens and signatures replaced by ``***``.
+
+    They are found in urls and commands.
 
     >>> redact("https://user:word@host/a.tar?token=abc&part=1")
     'https://***@host/a.tar?token=***&part=1'
@@ -70,7 +72,10 @@ def redact(text: str) -> str:
 
 
 def redact_known(text: str) -> str:
-    """Return a text as ``redact`` does, also without the secrets that ``redact`` has found before in this process."""
+    """Return a text redacted by ``redact``, and without secrets known from earlier calls.
+
+    These are all secrets that ``redact`` has found in this process.
+    """
     text = redact(text)
     for secret in sorted(_known, key=len, reverse=True):
         if secret in text:

@@ -33,7 +33,9 @@ def escape(text: str, limit: int = 120) -> str:
 
 
 def both_ends(text: str, limit: int = 120) -> str:
-    """Return ``text`` without its middle if it has more than ``limit`` characters: the ends identify a key.
+    """Return ``text`` without its middle if it is longer than ``limit`` characters.
+
+    The two ends identify a key.
 
     >>> both_ends("abcdefghijkl", limit=9), both_ends("abc")
     ('abc...jkl', 'abc')
@@ -87,7 +89,9 @@ def _quoted_byte(byte: int) -> str:
 
 
 def quote_path(path: str) -> str:
-    """Quote a path or url; a leading dash does not make it an option, and what gives access is hidden.
+    """Quote a path or url, and hide its credentials.
+
+    A leading dash does not make it an option.
 
     >>> print(quote_path("-a.tar"), quote_path("https://user:word@host/a.tar"))
     ./-a.tar 'https://***@host/a.tar'

@@ -111,7 +111,9 @@ def duration(seconds: float) -> str:
 
 
 def short(url: str) -> str:
-    """Return the last part of a shard's path or url, escaped; of a long one both ends, since its number is at the end.
+    """Return the last part of a shard's path or url, escaped.
+
+    A long one is reduced to both ends, since its number is at the end.
 
     >>> short("s3://bucket/laion/00012.tar"), short("a/b.tar"), short("pipe:cat x/y.tar")
     ('00012.tar', 'b.tar', 'pipe:cat x/y.tar')
@@ -169,7 +171,9 @@ def _names(text: str, key: str) -> bool:
 
 
 def relative(url: str) -> str:
-    """Return a local path relative to the working folder if it is inside it; anything else unchanged.
+    """Return a local path relative to the working folder if it is inside.
+
+    Anything else is returned unchanged.
 
     >>> relative("./shards/0.tar"), relative("s3://bucket/0.tar"), relative("/elsewhere/0.tar")
     ('shards/0.tar', 's3://bucket/0.tar', '/elsewhere/0.tar')

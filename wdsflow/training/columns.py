@@ -25,7 +25,10 @@ UserMap = Callable[[dict[str, Any]], Any]
 
 
 class FeedColumn(NamedTuple):
-    """A column: the alternatives of its member, the first of which wins, or "__key__" or "__url__"."""
+    """A column: the alternatives of its member, or "__key__" or "__url__".
+
+    The first alternative that exists is used.
+    """
 
     name: str
     members: tuple[str, ...]
@@ -36,7 +39,10 @@ class FeedColumn(NamedTuple):
         return ";".join(self.members) or self.name
 
     def value(self, key: str, url: str, members: Members) -> object:
-        """Return its value: an int, a str, an object of JSON, an array or bytes, by its name. Raises StageError."""
+        """Return the column's value for a sample, decoded by the name of its member.
+
+        The value is an int, a str, a JSON object, an array, or bytes. Raises StageError.
+        """
         if self.name == "__key__":
             return key
         if self.name == "__url__":
@@ -92,7 +98,10 @@ class FeedColumns:
 
     @property
     def needed(self) -> tuple[tuple[str, ...], ...]:
-        """Alternatives of members without one of which a sample is lost, besides the image and the caption."""
+        """Groups of alternative members: a sample needs one of each group.
+
+        The image and the caption are not included.
+        """
         return tuple(column.members for column in self.more if column.members)
 
     @property
@@ -122,7 +131,10 @@ class FeedColumns:
         return tuple(column.value(key, url, members) for column in self.more)
 
     def mapped(self, key: str, url: str, members: Members, seed: int) -> object:
-        """Return what the user's ``map`` makes of a sample, with all generators seeded. Raises TransformError, StageError."""
+        """Return the result of the user's ``map`` for a sample, with all generators seeded.
+
+        Raises TransformError, StageError.
+        """
         assert self.map is not None
         for name, data in members.items():
             if isinstance(data, int):

@@ -1,4 +1,7 @@
-"""Options of a feed in addition to OpenCLIP's arguments, errors that end training, and checks of a custom loop's arguments."""
+"""Options of a feed, errors that end training, and checks of a custom loop's arguments.
+
+The options are in addition to OpenCLIP's arguments.
+"""
 
 import difflib
 from argparse import Namespace
@@ -55,7 +58,10 @@ class DecoderError(FeedStopped):
 
 
 class SampleError(FeedStopped):
-    """The user's transform or tokenizer failed, or returned no image; the message names the sample."""
+    """The user's transform or tokenizer failed, or returned no image.
+
+    The message names the sample.
+    """
 
 
 class FeedError(FeedStopped):
@@ -77,7 +83,10 @@ class ResumeError(FeedStopped, ValueError):
 
 
 class SubsetError(FeedStopped, ValueError):
-    """The samples that a ledger keeps cannot be trained on; the message has the command that helps."""
+    """The samples that a ledger keeps cannot be used for training.
+
+    The message has a command that helps.
+    """
 
 
 class UnpairedSubset(ValueError):
@@ -85,7 +94,10 @@ class UnpairedSubset(ValueError):
 
 
 class JoinError(FeedStopped, ValueError):
-    """Samples and the table that is joined do not match; the message has the reason and what helps."""
+    """The samples and the joined table do not match.
+
+    The message has the reason and what helps.
+    """
 
 
 class UnpairedCache(ValueError):
@@ -98,7 +110,9 @@ class NothingKept(SubsetError):
 
 @dataclass(frozen=True, kw_only=True)
 class FeedOptions(JoinOptions):
-    """Settings of a feed, with those of a table that it joins. None leaves the choice to OpenCLIP's arguments, or to this machine.
+    """Settings of a feed, including those of a joined table.
+
+    None leaves the choice to OpenCLIP's arguments or to this machine.
 
     Attributes:
         argv: arguments of open_clip_train, which messages repeat in commands.
@@ -212,7 +226,10 @@ class FeedOptions(JoinOptions):
 
     @property
     def workers_have_shards(self) -> bool:
-        """Whether each worker fills its batches from shards of its own, and may lack samples; otherwise all share them."""
+        """Whether each worker fills its batches from its own shards, and may lack samples.
+
+        Otherwise all workers share the shards.
+        """
         return self.schedule == "openclip"
 
     @property

@@ -1,4 +1,4 @@
-"""OpenCLIP's data loading with our feed: same signatures, same results, same shards in the same order.
+"""OpenCLIP's data loading with wdsflow's feed: same signatures, results, shards and order.
 
 ``wdsflow train`` sets ``open_clip_train.main.get_data = wdsflow.training.openclip.get_data``.
 Imports torch and open_clip_train.
@@ -58,7 +58,9 @@ def get_data(
     *,
     options: FeedOptions | None = None,
 ) -> dict[str, Any]:
-    """Return OpenCLIP's training data, with shards read by wdsflow; replaces ``open_clip_train.data.get_data``.
+    """Return OpenCLIP's training data, with shards read by wdsflow.
+
+    Replaces ``open_clip_train.data.get_data``.
 
     Args:
         args: the result of ``open_clip_train.params.parse_args([...])``, or any object or dict with some of its attributes.
@@ -120,7 +122,9 @@ def get_wds_dataset(
     *,
     options: FeedOptions | None = None,
 ) -> Any:
-    """Return the ``DataInfo`` of WebDataset shards; its ``dataloader`` is a ``wdsflow.training.feed.loader.Loader``.
+    """Return the ``DataInfo`` of WebDataset shards.
+
+    Its ``dataloader`` is a ``wdsflow.training.feed.loader.Loader``.
 
     Other batches, of NaFlex and of text of variable length, come from OpenCLIP's own loader.
 
@@ -182,7 +186,10 @@ def _pair(preprocess_fns: object) -> tuple[Any, Any]:
 
 
 def _columns(args: Namespace, options: FeedOptions, *, is_train: bool) -> FeedColumns:
-    """Return the columns of a batch: images and captions, from the fields that the command names."""
+    """Return the columns of a batch: images and captions.
+
+    They come from the fields that the command names.
+    """
     captions = captions_for(options.caption, args, keep_empty=not _VERSION_4)
     if is_train:
         captions = captions.weighted(options.weights)
@@ -199,7 +206,10 @@ def _data_info(loader: Loader) -> Any:
 
 
 def _check_upstream(data: Any, options: FeedOptions, *, is_train: bool) -> None:
-    """Check what OpenCLIP's own loader would ignore: a ledger, a table, and that ``pipe:`` urls are not allowed."""
+    """Check for settings that OpenCLIP's own loader would ignore.
+
+    These are a ledger, a table, and ``pipe:`` urls that are not allowed.
+    """
     if options.ledger is not None and is_train:
         raise SubsetError(
             "NaFlex and text of variable length come from OpenCLIP's own loader, which reads no ledger"

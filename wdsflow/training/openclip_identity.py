@@ -1,4 +1,7 @@
-"""What determines the batches of OpenCLIP's training: ``load_state_dict`` compares it with that of a checkpoint."""
+"""What determines the batches of OpenCLIP's training.
+
+``load_state_dict`` compares it with that of a checkpoint.
+"""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -67,7 +70,10 @@ def _shard_facts(order: Order) -> dict[str, str]:
 
 
 def _digest(data: str | Sequence[str]) -> str:
-    """Return a digest of the urls of the shards, without signatures and passwords, which may change."""
+    """Return a digest of the shards' urls, without signatures and passwords.
+
+    Signatures and passwords may change.
+    """
     if isinstance(data, str):
         urls = repr("::".join(redact(unsigned(part)) for part in data.split("::")))
     else:

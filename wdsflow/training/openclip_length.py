@@ -1,4 +1,6 @@
-"""How many samples an epoch of OpenCLIP's training has: as given, from a file next to the shards, or counted.
+"""The number of samples in an epoch of OpenCLIP's training.
+
+It is given, read from a file next to the shards, or counted.
 
 Imports open_clip_train.
 """
@@ -46,7 +48,10 @@ def epoch_samples(
     job_rank: JobRank,
     options: FeedOptions,
 ) -> float:
-    """Return the number of samples in an epoch: given, from a file next to the shards, or counted."""
+    """Return the number of samples in an epoch.
+
+    It is given, read from a file next to the shards, or counted.
+    """
     size = _known_size(args, urls, options)
     if size is not None:
         _check_join(urls, catalog, job_rank, options)
@@ -80,7 +85,10 @@ def _known_size(args: Namespace, urls: Sequence[Shard], options: FeedOptions) ->
 def _check_join(
     urls: Sequence[Shard], catalog: Catalog, job_rank: JobRank, options: FeedOptions
 ) -> None:
-    """Check the join of samples that need not be counted; all of them are listed only to find ambiguous ones."""
+    """Check the join of samples that need not be counted.
+
+    All samples are listed only to find ambiguous ones.
+    """
     if catalog.join is None:
         return
     if options.join_ambiguous == "each":
@@ -90,7 +98,10 @@ def _check_join(
 
 
 def _stored_size(data: str, shards: int) -> float | None:
-    """Return the samples by ``sizes.json`` or ``__len__`` next to the shards; None if unusable, where OpenCLIP fails."""
+    """Return the number of samples by ``sizes.json`` or ``__len__`` next to the shards.
+
+    None if these are unusable: OpenCLIP would fail.
+    """
     folder = os.path.dirname(data) or "."
     try:
         stored, listed = upstream.get_dataset_size(data)
@@ -109,7 +120,10 @@ def _stored_size(data: str, shards: int) -> float | None:
 
 
 def _check_counts(folder: str) -> None:
-    """Raise ValueError if ``sizes.json`` has a negative count, which OpenCLIP would add; other faults as they come."""
+    """Raise ValueError if ``sizes.json`` has a negative count, which OpenCLIP would add.
+
+    Other faults raise their own errors.
+    """
     sizes = Path(folder, COUNTS[0])
     if not sizes.is_file():
         return

@@ -49,7 +49,9 @@ def training_order(
     *,
     floor: bool,
 ) -> tuple[Order, Subset | None]:
-    """Return the order of samples for training; with a ledger, also the kept samples, to which the catalog is then limited.
+    """Return the order of samples for training, and the kept samples if there is a ledger.
+
+    The catalog is then limited to the kept samples.
 
     Args:
         args: of the training.
@@ -94,7 +96,10 @@ def training_order(
 
 
 def shuffle_of(order: Order) -> Buffers | None:
-    """Return the buffers in which samples of training are shuffled; None if the order of shards is kept."""
+    """Return the shuffle buffers of a training order.
+
+    None if the order of shards is kept.
+    """
     buffers = Buffers.from_environment()
     if isinstance(order, BalancedOrder):
         return order.shuffle(buffers.samples)
@@ -104,7 +109,10 @@ def shuffle_of(order: Order) -> Buffers | None:
 def _openclip_order(
     args: Namespace, urls: Sequence[Shard], work: Workload, options: FeedOptions
 ) -> OpenClipOrder:
-    """Return the order of OpenCLIP's own loader. Raises AssertionError for fewer shards than workers, as that does."""
+    """Return the order of OpenCLIP's own loader.
+
+    Like that loader, raises AssertionError for fewer shards than workers.
+    """
     try:
         return OpenClipOrder(urls, work)
     except AssertionError as error:
@@ -122,7 +130,10 @@ def _balanced_order(
     job_rank: JobRank,
     options: FeedOptions,
 ) -> BalancedOrder:
-    """Return the order in which all ranks and workers share the samples of an epoch, which are counted."""
+    """Return the order in which all ranks and workers share the samples of an epoch.
+
+    The samples are counted.
+    """
     counts = count_joined(catalog, urls, job_rank, options)
     _log.info(
         "balanced: an epoch is all %s samples; a given number of samples and of workers is ignored",

@@ -1,4 +1,4 @@
-"""The ranks of a training run: their numbers, their share of the machine, and messages between them."""
+"""The ranks of a training run: their numbers, their share of the machine, and their messages."""
 
 import os
 import re
@@ -43,7 +43,10 @@ _FAREWELL = 1.5
 
 
 def rank_and_world() -> tuple[int, int]:
-    """Return this process's rank and the number of ranks, from the variables that OpenCLIP reads."""
+    """Return this process's rank and the number of ranks.
+
+    They are read from the variables that OpenCLIP reads.
+    """
     rank = _number(("RANK", "PMI_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"), 0)
     world = _number(("WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"), 1)
     return rank, world
@@ -101,7 +104,9 @@ class JobRank(NamedTuple):
 
 
 def current_rank(args: Namespace | None = None) -> JobRank:
-    """Return this process's rank: from RANK and WORLD_SIZE, torch.distributed or OpenCLIP's arguments, in this order.
+    """Return this process's rank and the number of ranks.
+
+    The sources are RANK and WORLD_SIZE, torch.distributed or OpenCLIP's arguments, in this order.
 
     Without ``args``, as for ``wdsflow.feed``, the last source is the launcher: mpirun or srun with
     several processes. webdataset, and so OpenCLIP's loader, ignores the arguments: under Horovod
@@ -150,7 +155,9 @@ def is_first_rank() -> bool:
 
 
 def of_first_rank(make: Callable[[], T]) -> T:
-    """Return what ``make`` returns in the first of connected ranks; every rank must call it at the same step.
+    """Return the result of ``make`` in the first of connected ranks.
+
+    Every rank must call this function at the same step, but only the first one calls ``make``.
 
     It must not raise: the other ranks would wait.
     """
@@ -179,7 +186,10 @@ def shared_out(
 
 
 def decoders_for(requested: int | None) -> int:
-    """Return the number of decoding threads or processes: ``requested``, or this rank's share of the processors."""
+    """Return the number of decoding threads or processes.
+
+    This is ``requested``; for None it is this rank's share of the processors.
+    """
     return cores_for_rank() if requested is None else requested
 
 
@@ -215,7 +225,10 @@ def start_method(
 
 
 class Board:
-    """A message for all ranks, and single words, in torch.distributed's store. Raises RuntimeError if it is lost."""
+    """A message for all ranks, and single words, in torch.distributed's store.
+
+    Raises RuntimeError if the store is lost.
+    """
 
     def __init__(self, store: "Store", rank: int, world_size: int) -> None:
         self.rank, self.world_size = rank, world_size
@@ -253,13 +266,19 @@ class Board:
         return self._store.check([f"read/{rank}" for rank in range(self.world_size)])
 
     def is_open(self) -> bool:
-        """Return whether torch.distributed is still set up. If not, using the store may print torch's warnings."""
+        """Return whether torch.distributed is still initialized.
+
+        If not, using the store may print torch's warnings.
+        """
         from torch import distributed
 
         return bool(distributed.is_initialized())
 
     def is_over(self) -> bool:
-        """Return whether the store is unusable: its process is ending, or torch.distributed was shut down."""
+        """Return whether the store is unusable.
+
+        Its process is ending, or torch.distributed was shut down.
+        """
         if not self.is_open():
             return True
         if self._lasts or not self._store.check(["left/0"]):
@@ -268,7 +287,10 @@ class Board:
         return True
 
     def leave(self) -> None:
-        """Announce the end of this process; if it holds the store, wait until the others have noticed."""
+        """Announce the end of this process.
+
+        If this process holds the store, it waits until the others have noticed.
+        """
         self._store.set(f"left/{self.rank}", "1")
         if self.rank == 0 and not self._lasts:
             all_left = [f"left/{rank}" for rank in range(self.world_size)]

@@ -1,4 +1,4 @@
-"""The forms that a sample takes in the feed: where its members are, a task to make it, and what was made of it."""
+"""The forms of a sample in the feed: the location of its members, its task, and its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -115,7 +115,10 @@ class Task:
 
 
 class Chunk:
-    """Tasks that a decoder does together. ``done``: all have results, or the work has raised ``error``."""
+    """Tasks that a decoder processes together.
+
+    ``done``: all tasks have results, or the work has raised ``error``.
+    """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = tasks

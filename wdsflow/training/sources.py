@@ -40,7 +40,9 @@ _SHARED = "fields map transform tokenizer ledger where join join_on join_set cap
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedSource:
-    """One source of a mixed feed: its weight, and what differs from the other sources. None: as for the feed.
+    """One source of a mixed feed: its weight, and settings that differ from those of the feed.
+
+    None: the setting of the feed.
 
     ``end``: "repeat" gives its samples again while the epoch lasts; "stop" ends the epoch when all
     have been given.
@@ -220,7 +222,10 @@ def check_together(opened: Sequence[OpenedSource]) -> None:
 
 
 def _layout(columns: FeedColumns) -> tuple[object, ...]:
-    """Return what must be the same in all sources: image and caption are numbers below 0, others may differ."""
+    """Return the part of the columns that must be the same in all sources.
+
+    Image and caption are numbers below 0. Other numbers may differ.
+    """
     positions = [min(number, 0) for number in columns.order]
     return columns.map is not None, columns.names, positions
 
@@ -244,7 +249,10 @@ def report_length(order: BalancedOrder, opened: Sequence[OpenedSource], *, given
 
 
 def _ends_epoch(opened: Sequence[OpenedSource]) -> OpenedSource:
-    """Return the source whose last sample ends the epoch: the first that ends it, or else the last that repeats."""
+    """Return the source whose last sample ends the epoch.
+
+    This is the first source to end with "stop". Without one, it is the last source that repeats.
+    """
 
     def rounds(source: OpenedSource) -> float:
         return source.mixed.samples / source.mixed.weight
@@ -256,7 +264,10 @@ def _ends_epoch(opened: Sequence[OpenedSource]) -> OpenedSource:
 
 
 def _report_overlap(opened: Iterable[OpenedSource]) -> None:
-    """Warn of shards that are in several sources: their samples are given more often than the weights say."""
+    """Warn of shards that are in several sources.
+
+    Their samples are given more often than the weights say.
+    """
     used: defaultdict[str, set[str]] = defaultdict(set)
     for source in opened:
         for url, _ in source.mixed.shards:

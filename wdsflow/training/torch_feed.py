@@ -202,7 +202,10 @@ def _order(
 
 
 def _shuffle_buffer(shuffle: int | bool) -> int:
-    """Return the samples from which the next one is drawn; 0: samples keep their order. Raises TypeError, ValueError."""
+    """Return the size of the shuffle buffer in samples.
+
+    0: samples keep their order. Raises TypeError, ValueError.
+    """
     if isinstance(shuffle, bool):
         return _SHUFFLE if shuffle else 0
     try:

@@ -1,4 +1,7 @@
-"""One try at a batch, and a window of them where the device is lost: what is said of whom, and what is tried next."""
+"""Single attempts at a batch, and windows of batches when the device is lost.
+
+Tests which items are blamed, and what is tried next.
+"""
 
 import weakref
 from collections.abc import Callable, Iterator

@@ -8,7 +8,10 @@ from wdsflow.memory.batching.ceiling import Ceiling, CeilingState
 
 
 def drive(ceiling: Ceiling, capacity: int, batches: int) -> int:
-    """Run batches that fill the ceiling on a device of some capacity; return how many did not fit."""
+    """Run batches that fill the ceiling, and return how many did not fit.
+
+    ``capacity`` is the largest batch that fits on the device.
+    """
     failed = 0
     for _ in range(batches):
         if ceiling.limit <= capacity:

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 
 class Gpu:
-    """A device with some bytes free, of which an item takes a thousand for each unit of its cost."""
+    """A fake device with some free bytes; an item takes 1,000 bytes per unit of its cost."""
 
     def __init__(self, free: int, **memory: int) -> None:
         self.numbers = {"free": free, "total": 10 * free, **memory}

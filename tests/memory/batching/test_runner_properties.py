@@ -1,4 +1,7 @@
-"""Whatever does not fit, and whenever: each item once, in order, and a failure only for what fails alone."""
+"""Whatever does not fit, and whenever: each item is run once, in order.
+
+Only items that fail by themselves are failures.
+"""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,7 @@
-"""The verdict on a decoded image is Pillow's, and damage that Pillow passes over is found besides."""
+"""The verdict on a decoded image is Pillow's.
+
+Damage that Pillow overlooks is found in addition.
+"""
 
 import random
 import sys

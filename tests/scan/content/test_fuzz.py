@@ -1,4 +1,7 @@
-"""Random bytes and random damage: nothing raises, nothing hangs, and every answer is one of those agreed on."""
+"""Random bytes and random damage: nothing raises or hangs.
+
+Every answer is one of the defined ones.
+"""
 
 import gzip
 import io

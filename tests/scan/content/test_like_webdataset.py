@@ -1,4 +1,7 @@
-"""The status of each field against webdataset's own decoders: what they refuse is refused here, and nothing else."""
+"""The status of each field, compared with webdataset's own decoders.
+
+Exactly the contents that they refuse are refused here.
+"""
 
 import gzip
 import io
@@ -111,7 +114,11 @@ def status(suffix: str, data: bytes, level: str) -> str:
 
 @pytest.mark.parametrize("level", ["full", "headers"])
 def test_a_field_is_refused_exactly_where_webdataset_raises(level):
-    """All but images, of which the level headers sees no damage inside; of pickles only those that surely fail."""
+    """Exceptions: images at the level "headers", and pickles that may load.
+
+    At the level "headers", damage inside images is not seen. Of pickles, only those that certainly
+    fail are refused.
+    """
     rng = random.Random(11)
     reader = OpenClip33()
     wrong = []

@@ -1,4 +1,4 @@
-"""What the best of all caches would download, computed with the whole future, and what the usual one does."""
+"""The downloads of an optimal cache, which knows the future, and of an LRU cache."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -6,7 +6,10 @@ from math import inf
 
 
 def fewest_downloads(uses: Sequence[str], room: int) -> list[bool]:
-    """Return which uses download their shard, with room for so many of equal size: Belady's MIN, with bypass."""
+    """Return for each use whether an optimal cache downloads the shard.
+
+    This is Belady's MIN with bypass. ``room``: how many shards fit; all have the same size.
+    """
     following = [inf] * len(uses)
     later: dict[str, int] = {}
     for position in range(len(uses) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Shards of a server through a cache: what is requested, what is kept, and what happens when something fails."""
+"""Remote shards through a cache: requests, kept shards, and failures."""
 
 import concurrent.futures.thread
 import hashlib

@@ -1,4 +1,7 @@
-"""clip_similarity beside transformers' CLIPModel, of the same weights: what Data-Juicer computes."""
+"""clip_similarity compared with transformers' CLIPModel, with the same weights.
+
+Data-Juicer computes its similarity with CLIPModel.
+"""
 
 import io
 import random
@@ -63,7 +66,11 @@ def folders(tmp_path_factory):
 
 @cache
 def loaded_by_transformers(folder):
-    """Return processor and model. With Pillow its pictures are ours; with torchvision they differ by one level."""
+    """Return processor and model.
+
+    The processor uses Pillow, and so gets the same pictures as wdsflow. With torchvision they
+    differ by one level.
+    """
     images = CLIPImageProcessorPil.from_pretrained(folder)
     tokenizer = CLIPProcessor.from_pretrained(folder).tokenizer
     return CLIPProcessor(images, tokenizer), CLIPModel.from_pretrained(folder).eval()

@@ -1,4 +1,7 @@
-"""Limits of scores of texts and headers: what lies just within them has a value, and what lies just outside does not."""
+"""Limits of the scores of texts and headers.
+
+Input just within a limit has a value, input just outside has none.
+"""
 
 import io
 import json

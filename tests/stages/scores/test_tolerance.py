@@ -1,4 +1,7 @@
-"""Decoding at a reduced scale changes values by no more than the scores say; exact decoding gives the libraries' own."""
+"""Decoding at a reduced scale changes values by no more than the scores state.
+
+With exact decoding, the values are those of the libraries.
+"""
 
 import io
 from functools import cache

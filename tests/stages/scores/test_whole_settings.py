@@ -1,4 +1,7 @@
-"""Which settings each score takes, and what is said of the others. ``golden_file`` says how to renew it."""
+"""The settings that each score accepts, and the messages for all others.
+
+``golden_file`` explains how to update the expected text.
+"""
 
 from dataclasses import MISSING, fields
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Small networks of Stanza's, trained on a made-up language in a few seconds, and laid out as Stanza lays them out."""
+"""Small Stanza networks, trained on an invented language in a few seconds.
+
+They are stored in the layout that Stanza uses.
+"""
 
 import contextlib
 import io
@@ -47,7 +50,9 @@ def text_of(sentences):
 
 
 def layout(root, *, trained=True):
-    """Write root/en/.../*.pt and root/resources.json: what `stanza.download` would leave there; return root.
+    """Write the files that `stanza.download` would write below ``root``; return root.
+
+    These are root/en/.../*.pt and root/resources.json.
 
     Not ``trained``: in a third of the time, networks that have seen a few sentences twice, and know
     next to nothing.

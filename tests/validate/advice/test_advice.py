@@ -100,7 +100,10 @@ def test_flags_of_openclip_4_are_advised_only_to_those_whose_shards_are_judged_f
 
 
 def test_a_flag_that_would_lose_samples_is_not_advised(tmp_path):
-    """With --json-text-key the json of a sample decides, and samples whose json has no such name are dropped."""
+    """With --json-text-key, samples whose json lacks the name are dropped.
+
+    The json decides even if the sample has another caption.
+    """
     write(
         tmp_path,
         [samples(30, jpg=PICTURE, txt=b"a red cat", json=b'{"description": "a red cat"}')] * 2,
@@ -151,7 +154,10 @@ def test_the_flag_is_judged_again_by_a_command_where_a_training_command_was_give
 def test_where_a_key_of_openclip_4_names_a_field_that_is_not_there_the_usual_key_is_the_fix(
     tmp_path, monkeypatch, odd
 ):
-    """A repair would rename a field to the name that it has, or write captions that are there already."""
+    """No repair is advised.
+
+    It would rename a field to its own name, or write captions that already exist.
+    """
     monkeypatch.chdir(tmp_path)
     write(tmp_path, [pairs(9, json=JSON)])
     flag, name, usual = odd

@@ -1,4 +1,7 @@
-"""What a forecast of repairs reads: as little as the outcome needs, and nothing twice without need."""
+"""A repair forecast reads as little as the outcome needs.
+
+It reads nothing twice without need.
+"""
 
 import gzip
 from pathlib import Path
@@ -21,7 +24,10 @@ PICTURE = jpeg()
 def forecast(
     folder: Path, shards: list[Members | bytes], level: Level = "full"
 ) -> tuple[RepairForecast, list[str]]:
-    """Return the forecast of these shards, and a list that gets the name of each shard that it reads."""
+    """Return the forecast of shards, and a list of the shards that it reads.
+
+    The list receives the name of each shard when it is read.
+    """
     for number, members in enumerate(shards):
         (folder / f"{number}.tar").write_bytes(
             members if isinstance(members, bytes) else tar(members)

@@ -1,4 +1,7 @@
-"""Settings that a report prints for a training command: the changed command meets no other refusal."""
+"""Settings that a report prints for a training command work.
+
+The changed command is not refused for another reason.
+"""
 
 import random
 

@@ -80,7 +80,10 @@ def test_each_worker_reads_the_shards_that_are_foreseen(seed):
 
 
 def hurt_shards(rng, count):
-    """Return contents in which samples lack fields, shards are empty, and keys go on over shards' borders."""
+    """Return contents of shards with missing fields and empty shards.
+
+    Keys may continue across the borders of shards.
+    """
     contents = []
     for number in range(count):
         prefix = rng.choice(["", f"{number}-"])

@@ -1,4 +1,7 @@
-"""The forecasts of the training commands that have a rule, number by number. ``WDSFLOW_UPDATE_GOLDENS=1`` rewrites them."""
+"""The forecasts of the training commands that have a rule, number by number.
+
+``WDSFLOW_UPDATE_GOLDENS=1`` rewrites the golden files.
+"""
 
 import json
 from pathlib import Path

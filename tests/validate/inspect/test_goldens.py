@@ -1,4 +1,7 @@
-"""The contents of the shards that have rules, on screen and as json. ``WDSFLOW_UPDATE_GOLDENS=1`` rewrites the files."""
+"""The contents of the shards that have rules, as text and as JSON.
+
+``WDSFLOW_UPDATE_GOLDENS=1`` rewrites the golden files.
+"""
 
 import io
 import json

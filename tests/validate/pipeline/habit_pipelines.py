@@ -1,4 +1,7 @@
-"""Pipelines with one habit each, over 40 samples that differ in their pictures. What they do is known from their code."""
+"""Pipelines with one habit each, over 40 samples with different pictures.
+
+Their code shows what they do.
+"""
 
 import io
 import itertools

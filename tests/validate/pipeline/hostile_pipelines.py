@@ -136,7 +136,10 @@ def program_without_memory(urls):
 
 
 def killed_by_the_system(urls):
-    """Dies as the system kills a process when memory is short; the count of that is in a file next to the shards."""
+    """Dies as if the system killed the process for lack of memory.
+
+    A file next to the shards counts such kills.
+    """
     for _ in read(urls):
         Path(urls[0]).with_name("memory.events").write_text("low 0\noom_kill 8\n")
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,7 @@
-"""Pipelines of many kinds, each with one habit that a report has to show. The shards hold 40 samples, of which 4 lack a caption."""
+"""Pipelines of many kinds, each with one habit that a report must show.
+
+The shards hold 40 samples, of which 4 lack a caption.
+"""
 
 import itertools
 import os
@@ -265,7 +268,10 @@ def twice_in_shuffled_batches(urls):
 
 
 def others_instead(urls):
-    """Of each four samples, two are left out, and the other two come twice, not one after the other."""
+    """Of every four samples, leave out two and yield the other two twice.
+
+    The repeats do not directly follow each other.
+    """
 
     def instead(source):
         while some := list(itertools.islice(source, 4)):

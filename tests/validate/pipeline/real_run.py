@@ -1,4 +1,7 @@
-"""Really runs a pipeline over whole shards: a line ``{"make": ..., "urls": [...]}`` in, a line with the outcome out."""
+"""Runs a pipeline over whole shards, without wdsflow.
+
+It reads lines ``{"make": ..., "urls": [...]}``, and answers each with a line for the outcome.
+"""
 
 import importlib
 import json

@@ -45,7 +45,10 @@ class RealRun:
 def differences(
     name: str, seeds: range, folder: Path, *, module: str = "user_pipelines"
 ) -> Iterator[str]:
-    """Yield where a report differs from what the pipeline does without wdsflow, or claims more than it saw."""
+    """Yield the differences between a report and the pipeline without wdsflow.
+
+    A report that claims more than it saw counts as well.
+    """
     with closing(RealRun(module)) as real:
         for seed in seeds:
             made = make_set(seed, folder)

@@ -27,7 +27,10 @@ def jpeg() -> bytes:
 
 
 def write(path: Path, samples: int, missing: int = 0, start: int = 0, picture: bytes = b"x") -> str:
-    """Write samples of a picture and a caption of up to 12 characters; ``missing``: every so many lacks its caption."""
+    """Write samples of a picture and a caption of up to 12 characters.
+
+    ``missing``: every so many samples, one lacks its caption.
+    """
     with tarfile.open(path, "w") as tar:
         for number in range(start, start + samples):
             fields = {"jpg": picture, "txt": b"a" * (number % 12 + 1)}
@@ -57,7 +60,9 @@ def noise(seed: int) -> bytes:
 
 
 def different(folder: Path, samples: int = 40, shards: int = 4, copies: int = 1) -> list[str]:
-    """Write shards of samples that differ in their pictures; some have the caption of another, and labels repeat.
+    """Write shards of samples with different pictures.
+
+    Some samples have the caption of another, and labels repeat.
 
     ``copies``: so many samples after each other have the same content.
     """

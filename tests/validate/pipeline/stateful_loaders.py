@@ -1,4 +1,7 @@
-"""Loaders of torch and torchdata with a state, right and faulty, for the question of --check whether they resume."""
+"""Loaders of torch and torchdata with a state, correct and faulty.
+
+They test whether --check sees if a loader resumes.
+"""
 
 import itertools
 import random

@@ -1,4 +1,7 @@
-"""Loaders with planted faults, and loaders that are right: each fault is named, and nothing else."""
+"""Loaders with planted faults, and correct loaders.
+
+Each fault is reported, and nothing else.
+"""
 
 import inspect
 import io
@@ -520,7 +523,10 @@ def test_the_lines_of_a_loader_are_those_that_decide() -> None:
 
 
 def workers_of(alone: Sequence[str]) -> WorkersCheck:
-    """Return a comparison of workers for two shards with four samples each, of which one process reads some."""
+    """Return a comparison of workers for two shards of four samples each.
+
+    ``alone``: the samples that one process reads.
+    """
     keys = (("a0", "a1", "a2", "a3"), ("b0", "b1", "b2", "b3"))
     request = LoaderRequest(("a.tar", "b.tar"), shard_keys=keys, unique_keys=True)
     return WorkersCheck(LoaderRuns(""), request, read(alone))

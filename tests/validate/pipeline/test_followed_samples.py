@@ -1,4 +1,7 @@
-"""Samples are followed through a stage by their keys, and into elements of several by their values."""
+"""Samples are followed through a stage by their keys.
+
+They are followed into elements of several samples by their values.
+"""
 
 from wdsflow.validate.pipeline.meters.combined_samples import RecentInputs
 from wdsflow.validate.pipeline.meters.followed_keys import FollowedKeys

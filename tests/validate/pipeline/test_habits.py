@@ -140,7 +140,11 @@ def test_samples_of_equal_keys_are_not_taken_for_each_other(tmp_path: Path) -> N
 @pytest.mark.webdataset
 @pytest.mark.parametrize("name", ["swap_pil", "half_twice", "whole_decoded", "cached"])
 def test_samples_of_equal_content_are_no_repeats(name: str, tmp_path: Path) -> None:
-    """Each content is in the shards twice: one that gives each second sample twice gives all contents as often as they are there."""
+    """Each content is in the shards twice.
+
+    So a pipeline that yields every second sample twice yields each content as often as the shards
+    have it.
+    """
     verdict = judged(
         "habit_pipelines", name, different(tmp_path, copies=2), RunLimits(seconds=60.0)
     )

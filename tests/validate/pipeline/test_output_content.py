@@ -113,7 +113,10 @@ def test_equal_samples_prove_each_other() -> None:
 
 
 def test_what_comes_in_each_pass_is_one_sample() -> None:
-    """Equal samples without captions never come out: that others came twice does not stand for them."""
+    """Equal samples without captions never come out.
+
+    Others that come out twice do not prove that these came out.
+    """
     samples = [InputSample(content_of({"jpg": picture(0)})) for _ in range(4)]
     samples += [
         InputSample(content_of({"jpg": picture(0), "txt": b"caption %d" % (number // 2)}))
@@ -155,7 +158,10 @@ def test_different_pictures_prove_nothing_unless_each_sample_gives_one() -> None
 
 @given(st.lists(st.integers(0, 19), max_size=60), st.integers(1, 3))
 def test_no_more_is_proven_than_came_out(numbers: list[int], copies: int) -> None:
-    """Whatever came out, and however often: by fields, and by values that each sample gives once."""
+    """This holds for any output, with any number of repeats.
+
+    Tested by fields, and by values of which each sample yields one.
+    """
     samples = inputs(20, captions=7, copies=copies)
     truth = 0
     contents = [number // copies for number in numbers]

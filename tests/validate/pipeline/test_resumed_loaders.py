@@ -1,4 +1,7 @@
-"""Which state of a loader is named where it does not resume; test_check_loader.py runs the same loaders in new processes."""
+"""For a loader that does not resume, the report names the state that is wrong.
+
+test_check_loader.py runs the same loaders in new processes.
+"""
 
 import os
 import re

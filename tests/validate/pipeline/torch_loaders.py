@@ -1,4 +1,7 @@
-"""Loaders of torch, webdataset, torchdata and datasets, right and faulty, for the questions of --check."""
+"""Loaders of torch, webdataset, torchdata and datasets, to test --check.
+
+Some are correct, others faulty.
+"""
 
 import io
 import os

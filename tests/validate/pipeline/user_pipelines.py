@@ -1,4 +1,7 @@
-"""Pipelines as people write them. ``BATCHED`` names those that give batches; all end after one pass."""
+"""Pipelines as people write them; all end after one pass.
+
+``BATCHED`` names those that yield batches.
+"""
 
 import io
 import json

@@ -40,7 +40,10 @@ class Case:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> list[str]:
-        """Write the shards into a folder; return their names, those of shards that are missing among them."""
+        """Write the shards into a folder; return their names.
+
+        Includes the names of missing shards.
+        """
         for name, data in self.shards.items():
             if data is not None:
                 (folder / name).write_bytes(data)
@@ -92,7 +95,10 @@ def tar(
 
 
 def samples(count: int, start: int = 0, **fields: bytes) -> Members:
-    """Return members of samples with the given fields; ``txt=b"a dog"`` and a jpg if none is named."""
+    """Return members of samples with the given fields.
+
+    Without fields, each has a jpg and ``txt=b"a dog"``.
+    """
     given = fields or {"jpg": jpeg(), "txt": b"a dog"}
     return [
         (f"{index:03d}.{name}", data)

@@ -1,4 +1,7 @@
-"""Samples with one fault each, by name: their members in order. Without it, every reader takes them."""
+"""Samples with one fault each: their members in order, by the name of the fault.
+
+Without the fault, every reader accepts them.
+"""
 
 import gzip
 import io

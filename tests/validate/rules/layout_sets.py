@@ -42,7 +42,10 @@ def obelics(images):
 
 
 def several(numbers, json=None, text=b"two cats") -> Members:
-    """Return samples with so many numbered images each; ``json`` makes their json out of the number."""
+    """Return samples with several numbered images each.
+
+    ``numbers``: images per sample. ``json`` makes the json from that number.
+    """
     members: Members = []
     for sample, images in enumerate(numbers):
         members += [(f"{sample:03d}.{image}.jpg", IMAGE) for image in range(images)]

@@ -174,7 +174,10 @@ def test_an_error_does_not_vanish_behind_a_remark(tmp_path: Path):
 
 
 def test_a_sample_that_loses_members_to_another_shard_is_a_warning(tmp_path: Path):
-    """The png goes to the open sample, which has a jpg already; the caption after it then stands alone."""
+    """The png joins the open sample, which already has a jpg.
+
+    The caption after it is then a sample of its own.
+    """
     later = [*samples(1, 29, png=png(), txt=b"a cat"), *pairs(30, 100)]
     (finding,) = Case({"0.tar": tar(pairs(30)), "1.tar": tar(later)}).findings(tmp_path, "W021")
 

@@ -1,4 +1,7 @@
-"""Each reason for which a reader loses samples, or raises, has rules that explain it, and findings of no others count its losses."""
+"""Each reason for which a reader loses samples or raises has rules that explain it.
+
+Findings of other rules do not count its losses.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""What each rule says, word by word. ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the files again."""
+"""The text of each rule's findings, word by word.
+
+``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` rewrites the golden files.
+"""
 
 from pathlib import Path
 

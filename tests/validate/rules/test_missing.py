@@ -15,7 +15,10 @@ from wdsflow.validate import Finding
 
 
 def fields(**given: bytes) -> Case:
-    """Return a case in which every sample has these fields; a double underscore stands for a dot."""
+    """Return a case in which every sample has these fields.
+
+    A double underscore in a name means a dot.
+    """
     return Case(
         {"0.tar": tar([(name.replace("__", "."), data) for name, data in samples(10, **given)])}
     )

@@ -1,4 +1,7 @@
-"""What the rules about training commands say, word by word. ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` rewrites them."""
+"""The text of the rules about training commands, word by word.
+
+``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` rewrites the golden files.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

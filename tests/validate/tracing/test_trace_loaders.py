@@ -1,4 +1,4 @@
-"""The trace of real pipelines: webdataset of either generation, torch's loader, and OpenCLIP's own."""
+"""Traces of real pipelines: both generations of webdataset, torch's loader, and OpenCLIP."""
 
 import io
 import json

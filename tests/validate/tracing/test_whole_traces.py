@@ -156,7 +156,10 @@ def told(found: Trace) -> Iterator[str]:
 
 @pytest.fixture
 def urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Three shards, the second with a damaged image, a caption that is no text and samples that lack some."""
+    """Three shards, of which the second has damaged samples.
+
+    The damage: an image that is cut off, a caption that is not text, and missing fields.
+    """
     monkeypatch.chdir(tmp_path)
     for shard in range(3):
         members: list[tuple[str, bytes]] = []

@@ -1,4 +1,6 @@
-"""What one pass finds in the shards of each rule, and what all readers make of them, number by number.
+"""The result of one pass over the shards of each rule.
+
+Includes what all readers make of them, number by number.
 
 ``WDSFLOW_UPDATE_GOLDENS=1 pytest ...`` writes the files again.
 """

@@ -1,4 +1,7 @@
-"""What each level reports of losses that no file name shows, compared with OpenCLIP's own loader."""
+"""What each level reports about losses that no file name shows.
+
+It is compared with OpenCLIP's own loader.
+"""
 
 import gzip
 import io
@@ -47,7 +50,10 @@ def real(real_readers):
 
 
 def write(folder: Path, damage, *, every: int = 4, named="{:06d}.") -> list[str]:
-    """Write shards of pairs, with ``damage`` applied to one of ``every`` samples; return their paths."""
+    """Write shards of image-caption pairs; return their paths.
+
+    ``damage`` is applied to one of ``every`` samples.
+    """
     paths = [folder / f"{number:04d}.tar" for number in range(SHARDS)]
     for number, path in enumerate(paths):
         with tarfile.open(path, "w") as tar:
@@ -110,7 +116,10 @@ def test_a_broken_field_beside_image_and_caption_costs_the_sample(field, real, t
 
 
 def test_a_pickle_that_most_likely_fails_counts_as_lost_in_the_outcome(real, tmp_path):
-    """Nothing here may load it: the number of usable samples is a range, and its lower end decides."""
+    """The number of usable samples is a range, whose lower end decides.
+
+    wdsflow must not load the pickle to find out.
+    """
     without_its_module = b"cno_such_module\nThing\n."
     urls = write(tmp_path, lambda fields: fields | {"pyd": without_its_module})
     assert real(urls) == 48
@@ -180,7 +189,10 @@ def test_there_are_never_more_usable_samples_than_samples(level, real, tmp_path)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", RARE)
 def test_rare_formats_are_what_pillow_makes_of_them_everywhere(kind, real, tmp_path):
-    """The loader, the verdict and the decoder of filters agree, whether such an image is whole or cut."""
+    """The loader, the verdict and the decoder of filters agree.
+
+    That holds for intact and truncated images.
+    """
     whole = RARE[kind]()
     for data in (whole, whole[: len(whole) // 2]):
         urls = write(tmp_path, lambda fields, data=data: fields | {"jpg": data})

@@ -22,7 +22,9 @@ _SampleIds = list[tuple[str, ...]]
 
 
 def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
-    """Return whether a loader works with each start method; a loader without workers is tried with two.
+    """Return whether a loader works with each start method.
+
+    A loader without workers is tried with two.
 
     Args:
         runs: starts runs of the loader.
@@ -84,7 +86,10 @@ def _differences(
 
 
 def _are_alike(forked_again: LoaderRun, forked: LoaderRun, *, unique_keys: bool) -> bool:
-    """Return whether two runs by fork give the same samples; otherwise the loader draws some, or orders shards, by chance."""
+    """Return whether two runs by fork yield the same samples.
+
+    If they do not, the loader draws samples or orders shards at random.
+    """
     columns = _identifying_columns(forked_again, forked, unique_keys=unique_keys)
     return bool(columns) and Counter(_sample_ids(forked_again, columns)) == Counter(
         _sample_ids(forked, columns)
@@ -94,7 +99,10 @@ def _are_alike(forked_again: LoaderRun, forked: LoaderRun, *, unique_keys: bool)
 def _identifying_columns(
     forked_again: LoaderRun, forked: LoaderRun, *, unique_keys: bool
 ) -> tuple[str, ...]:
-    """Return the columns that identify samples in two runs by fork; none if one of these did not read all."""
+    """Return the columns that identify samples in two runs by fork.
+
+    There are none if one of the runs did not read everything.
+    """
     for run in (forked_again, forked):
         if run.status != "ended" or not all(run.complete):
             return ()
@@ -136,7 +144,10 @@ def _difference(forked: _SampleIds, other: _SampleIds, *, same_order: bool) -> s
 
 
 def _missing_globals(facts: LoaderFacts, text: str, methods: Sequence[str]) -> str:
-    """Return a text on globals that a spawned worker does not have; "" if they cannot be why some methods fail."""
+    """Return a text on globals that a spawned worker lacks.
+
+    Returns "" if they cannot be the reason why some methods fail.
+    """
     if not facts.set_globals or METHODS[0] in methods or "pickled" in text or "__main__" in text:
         return ""
     line = f" ({facts.lines['sets']})" if facts.lines["sets"] else ""

@@ -1,4 +1,7 @@
-"""Does a loader resume where it stopped? Its states are loaded in new processes, and the samples compared."""
+"""Does a loader resume where it stopped?
+
+Its states are loaded in new processes, and the samples are compared.
+"""
 
 import random
 import re
@@ -140,7 +143,10 @@ class _ResumeCheck:
     def _checkpoints(
         self, run: LoaderRun, resumed_from: _Checkpoint | None = None
     ) -> list[_Checkpoint]:
-        """Return the states that a run saved, with what comes after them; the run may have resumed from a state itself."""
+        """Return the states that a run saved, each with the samples that come after it.
+
+        ``resumed_from``: the state from which the run itself resumed.
+        """
         first_epoch = 0
         before: SampleIds = []
         if resumed_from is not None:
@@ -162,7 +168,10 @@ class _ResumeCheck:
         return checkpoints
 
     def _resume(self, checkpoints: Sequence[_Checkpoint]) -> list[_Checkpoint]:
-        """Resume from states of the base run; return states that were saved by the runs without a difference."""
+        """Resume from states of the base run.
+
+        Returns the states that were saved by the resumed runs without a difference.
+        """
         rng = random.Random(1)
         requests = []
         for checkpoint in checkpoints:
@@ -204,7 +213,9 @@ class _ResumeCheck:
         return len(self.base.epochs[checkpoint.epoch]) - checkpoint.items
 
     def _resume_once(self, requests: Sequence[LoaderRequest], prefix: str = "") -> bool:
-        """Resume once from the middle of the first epoch; return whether that is right, False if it cannot be tried.
+        """Resume once from the middle of the first epoch; return whether that is right.
+
+        Returns False if it cannot be tried.
 
         Args:
             requests: one, or one for each rank of a group; each rank resumes from its own state.
@@ -233,7 +244,10 @@ class _ResumeCheck:
         return True
 
     def _try_without_workers(self) -> None:
-        """Add to each fault whether the loader resumes without workers: a state that is wrong with them may be right."""
+        """Add to each fault whether the loader resumes without workers.
+
+        A state that is wrong with workers may be right without them.
+        """
         faults = self.faults
         self.faults = {}
         is_right = self._resume_once([replace(self.request, workers=0)])

@@ -96,7 +96,10 @@ class WorkersCheck:
         return self._answer(alone)
 
     def _compare_ranks(self, alone: LoaderRun, most_processes: int) -> None:
-        """Compare one process with ranks, which have the loader's own number of workers if there is data for these."""
+        """Compare one process with ranks.
+
+        Each rank has the loader's own number of workers, if there is enough data for them.
+        """
         workers: int | None = None
         if self.facts.can_have_workers:
             # Repeats of workers would come out on ranks as well.
@@ -122,7 +125,10 @@ class WorkersCheck:
         return CheckResult("workers", summary, faults, judged, tuple(self.notes))
 
     def find_unread(self, alone: LoaderRun) -> None:
-        """Find what no number of workers would bring, because one process alone does not read it, either."""
+        """Find what a single process does not read.
+
+        More workers would not read it, either.
+        """
         if not all(alone.complete) or self.facts.repeats:
             return
         urls = self.request.urls
@@ -253,7 +259,10 @@ class WorkersCheck:
             self._add_fault("unequal", f"{shared.description} they get {numbers} items: {reason}")
 
     def _compare_streams(self, shared: SharedRead, columns: tuple[str, ...]) -> None:
-        """Compare the processes of runs without an end, which would repeat samples at some time in any case."""
+        """Compare the processes of endless runs with each other.
+
+        Such runs repeat samples sooner or later, so repeats alone are no fault.
+        """
         streams = streams_of(shared, columns)
         sets = [set(stream) for stream in streams]
         shortest = min(map(len, streams))
@@ -275,7 +284,10 @@ class WorkersCheck:
         )
 
     def _compare_seeds(self, alone: LoaderRun, shared: LoaderRun) -> None:
-        """Compare copies of one sample: values that differ between them, and that each worker has, are the same draws."""
+        """Compare copies of one sample to find workers with the same random draws.
+
+        Values that differ between copies, and that every worker has, are the same draws.
+        """
         for run in (alone, shared):
             if run.status != "ended":
                 text = f"random numbers were not compared: with copies of one sample it ends: {run.failure}"
@@ -321,7 +333,10 @@ def _are_first(some: Sequence[str], keys: Sequence[str]) -> bool:
 
 
 def _column_drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:
-    """Return a column of copies of one sample that has each value twice in two workers, and once in one; "" if none."""
+    """Return a column that two workers drew alike, in copies of one sample.
+
+    It has each value twice in two workers, and once in one. Returns "" if there is none.
+    """
     if not alone or not shared:
         return ""
     for name in shared[0]:

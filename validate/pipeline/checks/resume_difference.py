@@ -98,7 +98,11 @@ def _begins_again(expected: ExpectedSamples, epoch: SampleIds, *, ended: bool) -
 
 
 def _lost_and_repeated(expected: ExpectedSamples, epoch: SampleIds, *, ended: bool) -> str:
-    """Return how many samples are repeated, of those before the position, and how many are lost; "" if none are."""
+    """Return how many samples are lost, and how many are repeated; "" if none are.
+
+    Repeated samples are those from before the position. Lost samples are counted only if the run
+    ended.
+    """
     additional = Counter(epoch) - Counter(expected.rest)
     missing = Counter(expected.rest) - Counter(epoch)
     # Without samples before the position, those of the run itself may be repeated.

@@ -8,7 +8,10 @@ from ..values.rows import Row, identity
 
 
 class SharedRead(NamedTuple):
-    """What several processes read together: the workers of one run, or the ranks of a group, a run each."""
+    """What several processes read together.
+
+    They are the workers of one run, or the ranks of a group, with a run each.
+    """
 
     runs: Sequence[LoaderRun]
     # "with 2 workers", "on 2 ranks"
@@ -50,7 +53,10 @@ def most_padding(shared: SharedRead) -> int:
 
 
 def most_left_out(shared: SharedRead) -> int:
-    """Return how many samples may be left out by processes that give full batches only, or equal shares."""
+    """Return how many samples the processes may leave out without a fault.
+
+    They may yield only full batches, or equal shares.
+    """
     sizes = shared.item_sizes
     least = shared.processes - 1
     if not sizes or min(sizes) < max(sizes):

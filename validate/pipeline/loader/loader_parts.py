@@ -1,4 +1,7 @@
-"""The objects that the user's loader holds: its DataLoaders, what has its state, and whether it repeats."""
+"""The objects that the user's loader holds.
+
+Finds its DataLoaders, the part that has its state, and whether it repeats.
+"""
 
 import sys
 from collections import deque
@@ -46,7 +49,10 @@ class Stateful(Protocol):
 
 
 def parts(loader: object) -> Iterator[tuple[str, object]]:
-    """Yield a loader and all objects that it holds, nearest first, with their paths: "dataset.pipeline[2]"; "" for itself."""
+    """Yield a loader and all objects that it holds, with their paths, nearest first.
+
+    A path is like "dataset.pipeline[2]"; that of the loader itself is "".
+    """
     queue = deque([("", loader)])
     seen = {id(loader)}
     while queue:
@@ -96,7 +102,11 @@ def loaders_in(loader: object) -> list[tuple[str, TorchLoader]]:
 
 
 def stateful_part(loader: object) -> tuple[str | None, Stateful | None]:
-    """Return what has the state of a loader, with its path: itself, or the nearest part that is no model; None if nothing."""
+    """Return the part that has the state of a loader, with its path.
+
+    It is the loader itself, or the nearest part that is not a model. Both values are None if there
+    is none.
+    """
     for path, part in parts(loader):
         has_state = all(callable(getattr(type(part), name, None)) for name in _STATE_METHODS)
         is_model = any(hasattr(part, name) for name in _MODEL_ATTRIBUTES)
@@ -124,7 +134,10 @@ def with_workers(loader: object, count: int) -> object:
 
 
 def repeats(loader: object) -> tuple[bool, bool]:
-    """Return whether a pipeline draws shards with replacement, and whether it repeats them until an epoch is full."""
+    """Return whether a pipeline draws shards with replacement, and whether it repeats them.
+
+    A pipeline that repeats reads its shards again until an epoch is full.
+    """
     draws = False
     repeats_shards = False
     for _, part in parts(loader):

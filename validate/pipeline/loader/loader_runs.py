@@ -130,7 +130,11 @@ class LoaderRuns:
         return process
 
     def _wait_for(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
-        """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""
+        """Return the result of a run, or its progress.
+
+        The status is "hung" after a time without progress, and "begun" if the process ended before
+        the run.
+        """
         run = LoaderRun()
         started = time.monotonic()
         patience = max(IMPORT, self.patience)

@@ -1,4 +1,7 @@
-"""The process in which the user's loader runs: it builds the loader for each request, and reports samples and states."""
+"""The process in which the user's loader runs.
+
+It builds the loader for each request, and reports samples and states.
+"""
 
 import importlib
 import multiprocessing
@@ -29,7 +32,10 @@ from .unpicklable_parts import unpicklable_parts
 
 
 def serve(spec: str, libraries: Sequence[str]) -> None:
-    """Import libraries, then run the loader as each request on the line says, in a fork, and report each step there."""
+    """Import libraries, then run the loader for each request on the line.
+
+    Each request runs in a fork, which reports each step on the line.
+    """
     line = take_line()
     bound_memory()
     for name in libraries:
@@ -207,7 +213,10 @@ class _LoaderProcess:
 
 
 def _set_epoch_method(loader: object) -> Callable[[int], object] | None:
-    """Return what a training script calls at the start of an epoch: of the loader, its sampler or its dataset."""
+    """Return the ``set_epoch`` that a training script calls at the start of an epoch.
+
+    It is a method of the loader, its sampler or its dataset.
+    """
     for owner in (loader, getattr(loader, "sampler", None), getattr(loader, "dataset", None)):
         set_epoch = getattr(owner, "set_epoch", None)
         if callable(set_epoch):

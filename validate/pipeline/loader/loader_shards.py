@@ -1,4 +1,7 @@
-"""The shards that a loader is run over: a small set as it is, otherwise copies of a few of its samples."""
+"""The shards that a loader is run over.
+
+A small set is used as it is. Otherwise they are copies of a few of its samples.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

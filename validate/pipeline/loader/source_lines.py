@@ -1,4 +1,7 @@
-"""Lines of the user's code about a loader: where it is defined, made, seeded, or where it sets something."""
+"""Lines of the user's code about a loader.
+
+They define it, make it, seed it, or set something on it.
+"""
 
 import inspect
 import re
@@ -20,7 +23,9 @@ _ASSIGNS = r"[^#(]*\.{}\s*(?:,[^=()]*|:[^=]*)?=(?!=)"
 
 
 def line_in(loader: object, made_by: object, pattern: str) -> str:
-    """Return the user's line about a loader that begins like a pattern; otherwise the call that makes it, or its class.
+    """Return the user's line about a loader that begins like a pattern.
+
+    If there is none, returns the call that makes the loader, or its class.
 
     Args:
         loader: of the user; the functions and classes of all its parts are searched.
@@ -46,7 +51,10 @@ def line_in(loader: object, made_by: object, pattern: str) -> str:
 
 
 def _call_line(loader: object, loader_parts: list[object], made_by: object) -> str:
-    """Return the line in which the user's function calls the class of a loader, or of a part that reads."""
+    """Return the line where the user's function creates a loader.
+
+    It may call the class of the loader, or that of a part that reads.
+    """
     classes: list[type] = []
     for part in loader_parts:
         if is_pipeline(part) or is_loader(part) or part is loader:
@@ -60,7 +68,9 @@ def _call_line(loader: object, loader_parts: list[object], made_by: object) -> s
 
 
 def made_at(thing: object, owner: object, name: str) -> str:
-    """Return the line of a function, or the one that assigns an attribute; "" if neither is in the user's code.
+    """Return the line of a function, or the one that assigns an attribute.
+
+    Returns "" if neither is in the user's code.
 
     Args:
         thing: a function, a generator, or the value of the attribute.
@@ -76,7 +86,10 @@ def made_at(thing: object, owner: object, name: str) -> str:
 
 
 def _line_like(source: object, pattern: str) -> str:
-    """Return the first line of the user's function or class, or of its base classes, that begins like a pattern."""
+    """Return the first line of a user's function or class that begins like a pattern.
+
+    The base classes of a class are searched too.
+    """
     for base in getattr(source, "__mro__", (source,)):
         for file, number, line in _user_lines(base):
             if re.match(pattern, line):
@@ -85,7 +98,10 @@ def _line_like(source: object, pattern: str) -> str:
 
 
 def _user_lines(source: object) -> Iterator[tuple[str, int, str]]:
-    """Yield file, number and text of the lines of a function or class; none if it is not the user's, or has no file."""
+    """Yield file, number and text of the lines of a function or class.
+
+    Yields nothing if it is not the user's, or has no file.
+    """
     try:
         file = inspect.getsourcefile(source) or ""  # type: ignore[arg-type]
         if not own_line(file, 1):

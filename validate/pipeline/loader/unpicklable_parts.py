@@ -1,4 +1,7 @@
-"""What keeps the DataLoaders of the user's loader from starting a worker by spawn or forkserver: it cannot be pickled."""
+"""Finds parts of DataLoaders that cannot be pickled.
+
+They keep a loader from starting workers by spawn or forkserver.
+"""
 
 from contextlib import suppress
 from functools import partial
@@ -28,7 +31,10 @@ class _Unpicklable(NamedTuple):
 
 
 def unpicklable_parts(loader: object) -> list[str]:
-    """Return what keeps the DataLoaders inside a loader from starting a worker by pickle, after the line that made it."""
+    """Return the parts that keep DataLoaders from starting a worker by pickle.
+
+    Each text begins with the line that made the part.
+    """
     texts = []
     # Otherwise locks, queues and shared values refuse to be pickled.
     set_spawning_popen(_StartedWorker())  # type: ignore[arg-type]
@@ -89,7 +95,10 @@ def _unpicklable_in(
 
 
 def _pickled_children(part: object) -> list[tuple[str, object]]:
-    """Return what pickle would send of an object: what its ``__getstate__`` leaves out is not sent."""
+    """Return the parts of an object that pickle would send.
+
+    What its ``__getstate__`` leaves out is not sent.
+    """
     if not isinstance(part, _CONTAINERS):
         # The user's method may raise anything.
         with suppress(Exception):

@@ -50,7 +50,7 @@ class BatchCounts:
         return count
 
     def _size_before(self, index: int) -> int:
-        """Return the size of full batches that the nearest stage up to this one makes; 0 if unknown."""
+        """Return the size of full batches of the nearest stage up to this one; 0 if unknown."""
         for stage in reversed(self._stages[: index + 1]):
             if stage.batch > 0:
                 return stage.batch
@@ -59,7 +59,10 @@ class BatchCounts:
     def _of_nested_lists(
         self, index: int, outer: int, inner: int, size: int, count: int | None
     ) -> int | None:
-        """Count a batch that is not full as the full ones of its stage: as columns, or as records with so many fields.
+        """Return the number of samples in a batch; None if it is unclear.
+
+        A batch that is not full is read like the full ones of its stage: as columns, or as records
+        with the same number of fields.
 
         Args:
             index: of the stage.

@@ -1,4 +1,7 @@
-"""Which samples a stage puts into one element: a value of an output is the same object as a value of an input."""
+"""Which samples a stage combines into one element.
+
+It shows because a value of an output is the same object as a value of an input.
+"""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
@@ -34,7 +37,10 @@ class RecentInputs:
         self._inputs.append(_Input(values, key, shard))
 
     def combined_in(self, item: object) -> list[tuple[str, str]]:
-        """Return key and shard of the inputs of which an output has values, except the first; each input once."""
+        """Return key and shard of the inputs whose values an output has, except the first.
+
+        Each input is returned once.
+        """
         identities = {id(value) for value in _values_in(item)}
         # A value in several inputs, such as a mask that all samples share, belongs to none of them.
         inputs_with = Counter(identity for kept in self._inputs for identity in kept.values)
@@ -54,7 +60,10 @@ class RecentInputs:
 
 
 def _values_in(item: object) -> Iterator[object]:
-    """Yield the values that belong to one sample, also those of lists in an element; a text may be in several samples."""
+    """Yield the values that belong to one sample, also those in lists of an element.
+
+    Texts are left out, because a text may be in several samples.
+    """
     if isinstance(item, Mapping):
         for value in item.values():
             yield from _values_in(value)

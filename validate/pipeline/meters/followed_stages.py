@@ -1,4 +1,6 @@
-"""Stages through which samples can be followed by their number, because a library's code passes each on, or loses it.
+"""Stages through which samples can be followed by their number.
+
+The code of such a stage is a library's: it passes each element on, or loses it.
 
 A stage of webdataset such as ``map``, ``shuffle`` or ``batched`` gives one element for each that it
 gets, or leaves it out. So what went in and came out can be counted. A generator of the user may
@@ -19,7 +21,10 @@ _CALLERS = frozenset({"map", "map_dict", "map_tuple"})
 
 
 def passes_on(stage: object) -> bool:
-    """Return whether a stage gives one element for each that it gets or leaves it out, or puts them together unchanged."""
+    """Return whether a stage passes on or leaves out each element that it gets.
+
+    It may also put elements together unchanged.
+    """
     if is_loader(stage):
         return _is_of(stage.collate_fn, _COLLATION)
     if bare_name(stage) in _MIXERS:

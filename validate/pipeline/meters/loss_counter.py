@@ -1,4 +1,7 @@
-"""Which samples each stage of a process loses, repeats or combines: by what it got, and what it yields."""
+"""Counts the samples that each stage of a process loses, repeats or combines.
+
+It compares what a stage got with what it yields.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -51,7 +54,9 @@ class LossCounter:
                 self._recent_inputs[index] = RecentInputs()
 
     def yields(self, index: int, item: object, first: int) -> bool:
-        """Count what an item that a stage has yielded shows; return whether it is blank: it holds no sample.
+        """Count what an item that a stage has yielded shows; return whether it is blank.
+
+        A blank item holds no sample.
 
         Args:
             index: of the stage.
@@ -76,7 +81,10 @@ class LossCounter:
         return False
 
     def swallows(self, index: int, error_type: str, loss: LostSamples) -> bool:
-        """Count a sample that a stage has lost by an exception; return whether it is the first one of this type."""
+        """Count a sample that a stage has lost by an exception.
+
+        Returns whether it is the first loss by an exception of this type.
+        """
         self._in_hand.pop(index, None)
         return self._stages[index].add_loss(error_type, loss)
 
@@ -87,7 +95,10 @@ class LossCounter:
                 self._leave_out(index)
 
     def _follow_key(self, index: int, item: object, first: int) -> None:
-        """Count a sample of which the key is visible, and one that a stage yields more often than it got it."""
+        """Count a sample whose key is visible.
+
+        Also counts it as repeated if the stage yields it more often than it got it.
+        """
         if not isinstance(item, dict):
             return
         key = item.get("__key__")
@@ -115,7 +126,10 @@ class LossCounter:
             self._lose(index, SILENT, in_hand)
 
     def _lose(self, index: int, name: str, key_and_shard: KeyAndShard) -> None:
-        """Count a sample that a stage has lost without an exception; ``name``: BLANK, COMBINED or SILENT."""
+        """Count a sample that a stage has lost without an exception.
+
+        ``name``: BLANK, COMBINED or SILENT.
+        """
         stage = self._stages[index]
         key, shard = key_and_shard
         stage.add_loss(name, LostSamples(name, stage.line, key, shard))

@@ -68,7 +68,10 @@ class ReportedStage(RunningStage):
 
     @property
     def is_followed(self) -> bool:
-        """Whether it is visible which of its input it yields: by keys, or because its code is known."""
+        """Whether it is visible which of its input the stage yields.
+
+        Keys show it, or the code of the stage is known.
+        """
         if self.kind in ("", "shard", "member"):
             return True
         makes_batches = "batch" in (self.kind, self.input_kind) and self.calls_function

@@ -1,4 +1,6 @@
-"""What one run has shown: how many samples came out, how many certainly, and why the others did not.
+"""The results of one run.
+
+They are how many samples came out, how many certainly did, and why the others did not.
 
 ``observation`` computes the numbers: from the counts of the stages (``stage_losses``), by keys
 (``sample_keys``) and by contents (``output_content``, which compares each ``output_column`` with

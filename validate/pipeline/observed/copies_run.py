@@ -1,4 +1,6 @@
-"""A run over copies of a few samples: it shows which columns of the output are determined by the sample alone.
+"""A run over copies of a few samples.
+
+It shows which columns of the output depend on the sample alone.
 
 The output of a pipeline without keys shows different samples only if no sample gives different
 values: random crops, flips and parts of a picture are as different as the pictures of different
@@ -49,7 +51,9 @@ def single_valued_columns(
     *,
     allow_pipe: bool,
 ) -> frozenset[str]:
-    """Run a pipeline over copies of some samples, and return the columns of which each sample gives one value.
+    """Return the columns of which each sample yields one value.
+
+    To find them, a pipeline runs over copies of some samples.
 
     Args:
         spec: ``module:object`` or ``train.py:object``, see ``find`` and ``build``.
@@ -88,7 +92,9 @@ def single_valued_columns(
 
 
 def _different_samples(locations: Sequence[SampleLocation], tars: SmallTars) -> list[_Members]:
-    """Return the members of samples from all parts of the set, whose contents differ and whose fields are the usual ones.
+    """Return the members of samples with different contents and the usual fields.
+
+    They come from all parts of the set.
 
     Equal captions of two samples would give values as often as both have copies. So samples that
     differ in each field come first, and then those that differ in any.

@@ -45,7 +45,10 @@ class InputContent:
 
     @cached_property
     def partitions(self) -> list[Counter[str]]:
-        """How often the values of each field entered, in one form only; and how often whole samples did."""
+        """How often each value of each field entered, and how often each whole sample did.
+
+        Each value is counted in one form only.
+        """
         partitions: dict[str, Counter[str]] = {}
         for sample in self.samples:
             for name, marks in sample.content.items():

@@ -1,4 +1,6 @@
-"""The numbers of one run of the user's pipeline: what was read, what came out, and what was lost on the way.
+"""The numbers of one run of the user's pipeline.
+
+They are what was read, what came out, and what was lost on the way.
 
 The counts of the stages are in ``run``. They are compared with the shards here: with the keys of
 the samples where these are visible, otherwise with their contents.
@@ -28,7 +30,10 @@ class _Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Observation:
-    """One run, with its numbers. Each is computed from the reports and lists of the run, when it is first needed."""
+    """One run, with its numbers.
+
+    Each number is computed from the reports and lists of the run when it is first needed.
+    """
 
     evidence: Evidence
     run: ObservedRun
@@ -51,7 +56,10 @@ class Observation:
 
     @cached_property
     def usable(self) -> int:
-        """Those of them that came out, at most: each element may be one, unless it repeats the content of others."""
+        """The number of these samples that came out, at most.
+
+        Each element may be a sample, unless it repeats the content of others.
+        """
         total, came_out = self._judged
         if self.run.read is None and self.run.ended_by != "itself" and not self.is_in_order:
             # All that is known is what came out.
@@ -81,7 +89,10 @@ class Observation:
 
     @cached_property
     def is_followed(self) -> bool:
-        """Whether it is visible which samples came out: by their keys, or because the code of all stages is known."""
+        """Whether it is visible which samples came out.
+
+        Their keys show it, or the code of all stages is known.
+        """
         if self.run.combined:
             return False
         if self.has_keys and not self.without_key:
@@ -95,7 +106,10 @@ class Observation:
 
     @cached_property
     def _is_doubtful(self) -> bool:
-        """Whether the content of the output repeats more than that of the shards, although keys or stages do not show why."""
+        """Whether the content of the output repeats more than that of the shards.
+
+        Keys and stages do not show why.
+        """
         return self.content.is_doubtful(self.max_loss)
 
     @cached_property
@@ -142,7 +156,7 @@ class Observation:
 
     @cached_property
     def has_keys(self) -> bool:
-        """Whether it is visible which samples came out, at least of those elements that have a key."""
+        """Whether it is visible which samples came out, for elements that have a key."""
         return self.run.main is not None and self.keys.identify
 
     @property
@@ -159,13 +173,20 @@ class Observation:
 
     @cached_property
     def repeated(self) -> int | None:
-        """Of those that were read, otherwise of those that came out, samples that had come before; None if not visible."""
+        """The number of samples that had come before; None if that is not visible.
+
+        It counts the samples that were read, otherwise those that came out.
+        """
         is_visible = self.keys.entered or self.keys.items or self.has_keys
         return self.keys.repeated() if is_visible else None
 
     @cached_property
     def _delivered_once(self) -> int:
-        """Samples that came out, each as often as it entered at most, by themselves or within the elements of others."""
+        """The number of samples that came out, without repeats.
+
+        A sample counts at most as often as it entered. It may come out within the element of
+        another.
+        """
         delivered = self.keys.delivered_once() if self.has_keys else self.delivered
         return delivered + self.run.combined
 
@@ -190,12 +211,18 @@ class Observation:
 
     @property
     def in_buffers(self) -> int:
-        """Samples that were in a buffer or a batch when a limit of the run ended it: neither lost nor out."""
+        """The number of samples in a buffer or batch when a limit ended the run.
+
+        They are neither lost nor out.
+        """
         return self._unaccounted if self.run.limited else 0
 
     @property
     def unexplained(self) -> int:
-        """Samples that entered a pipeline which ended by itself, and neither came out nor were lost by a stage."""
+        """The number of samples that neither came out nor were lost by a stage.
+
+        They entered a pipeline that ended by itself.
+        """
         ended_by_itself = self.run.ended_by == "itself" and not self.run.stopped_early
         if not ended_by_itself or self.run.read is None or not self.run.stages[-1].ended:
             return 0

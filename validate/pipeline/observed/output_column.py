@@ -40,7 +40,10 @@ class OutputColumn:
         return len(self.values) > 1 and len(self.values) >= _LEAST_DISTINCT * self.rows
 
     def rows_in(self, field_counts: Mapping[str, int]) -> int:
-        """Return how many rows have a value of a field; ``field_counts``: how often each value entered."""
+        """Return how many rows have a value of a field.
+
+        ``field_counts``: how often each value entered.
+        """
         return sum(count for mark, count in self.values.items() if mark in field_counts)
 
     def rows_beyond(self, field_counts: Mapping[str, int]) -> int:

@@ -1,4 +1,6 @@
-"""What the content of a pipeline's output shows: how many samples are certainly in it, and how many only stand in for others.
+"""What the content of a pipeline's output proves.
+
+It proves how many samples are certainly in the output, and how many rows only stand in for others.
 
 The output is a list of rows, one for each sample that came out, with a mark for each of its
 columns. The input is a list of samples, with marks of their fields. Three questions are answered.
@@ -61,7 +63,10 @@ class OutputContent:
 
     @property
     def is_at_least(self) -> bool:
-        """Whether more rows may be replaced: which fields pictures are made of is not known, and each may explain some."""
+        """Whether more rows than counted may be replaced.
+
+        It is not known which fields pictures are made of, and each field may explain some repeats.
+        """
         return self.replaced > 0 and self._replaced_in_pictures > 0
 
     def is_doubtful(self, tolerance: float) -> bool:
@@ -122,13 +127,19 @@ class OutputContent:
 
     @cached_property
     def _passes(self) -> int:
-        """How often the input was read at least, where code that does not show it gives more rows than samples entered."""
+        """How often the input was read at least.
+
+        This matters if the code does not show it, and yields more rows than samples entered.
+        """
         entered = self._input.entered
         return math.ceil(len(self.rows) / entered) if entered else 1
 
     @cached_property
     def _field_of(self) -> dict[str, str]:
-        """The field of which each column has the unchanged values; without the columns that are no field."""
+        """The field whose values each column has, unchanged.
+
+        Columns that are not a field are left out.
+        """
         field_of = {}
         for column in self._columns:
             if column.is_mostly((NUMBER,)):
@@ -139,7 +150,10 @@ class OutputContent:
         return field_of
 
     def _best_field(self, column: OutputColumn) -> str | None:
-        """Return the field that has most values of a column; None if no field has nearly all of them."""
+        """Return the field that has most values of a column.
+
+        Returns None if no field has nearly all of them.
+        """
         best = ""
         most_rows = 0
         fewest_beyond = 0
@@ -215,7 +229,10 @@ class OutputContent:
     # Samples that are certainly among the rows.
 
     def _proven_by_fields(self) -> int:
-        """Return how many samples are certainly among the rows, by columns that are fields of the shards, unchanged."""
+        """Return how many samples are certainly among the rows, proven by fields.
+
+        It uses the columns that are unchanged fields of the shards.
+        """
         proven = 0
         counted = set[int]()
         candidates = self._rows_of_candidates()
@@ -261,7 +278,10 @@ class OutputContent:
         return max(contents.values())
 
     def _proven_by_values(self, single_valued: Collection[str]) -> int:
-        """Return how many samples are certainly among the rows, by columns of which each sample gives one value."""
+        """Return how many samples are certainly among the rows, proven by values.
+
+        It uses the columns of which each sample yields one value.
+        """
         names = [column.name for column in self._columns if column.name in single_valued]
         if not names:
             return 0
@@ -278,11 +298,17 @@ class OutputContent:
         return proven
 
     def _in_one_pass(self, count: int) -> int:
-        """Return how many samples gave ``count`` equal rows, if each gave one in each pass: at least one sample did."""
+        """Return how many samples yielded ``count`` equal rows; at least 1.
+
+        Each sample is assumed to yield one row in each pass.
+        """
         return max(1, count // self._passes)
 
 
 def _may_show_pictures(partition: Counter[str]) -> bool:
-    """Return whether pictures may be made of the values of a field: they are files, or at least no labels."""
+    """Return whether the values of a field may be the source of pictures.
+
+    They are files, or at least not labels.
+    """
     values = OutputColumn("", partition)
     return values.is_mostly((BYTES,)) or values.is_varied

@@ -1,4 +1,7 @@
-"""Why samples did not come out of the user's pipeline, by stage, error and line, and how the run ended."""
+"""Why samples did not come out of the user's pipeline, and how the run ended.
+
+Losses are listed by stage, error and line.
+"""
 
 from collections.abc import Iterator
 
@@ -209,7 +212,9 @@ def _early_end(observation: Observation) -> str:
 
 
 def _dropped_by_own_code(observation: Observation, count: int, share: str) -> Reason:
-    """Return that samples did not come out of code that has no stages, with the first of them if keys show it.
+    """Return the reason that samples did not come out of code without stages.
+
+    It names the first of them if keys show it.
 
     Args:
         observation: of the run.

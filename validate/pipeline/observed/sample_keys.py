@@ -1,4 +1,4 @@
-"""The keys of samples in one run: those in the shards, those that entered the pipeline, and those that came out of it."""
+"""The keys of samples in one run: in the shards, at the entry, and at the exit."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -42,14 +42,20 @@ class SampleKeys:
 
     @property
     def shards(self) -> set[str]:
-        """The shards of the samples that entered or, if they have no url, of those that came out."""
+        """The shards of the samples that entered.
+
+        If these have no URL, the shards of the samples that came out.
+        """
         entered = {shard for shard, _ in self.entered if shard}
         if entered or not self.in_shards or not self.identify:
             return entered
         return {self.in_shards[self._numbers[key]][0] for key in self.delivered}
 
     def repeated(self) -> int:
-        """Return how many samples entered again, or came out again if it is not visible what entered."""
+        """Return how many samples entered again.
+
+        If it is not visible what entered, returns how many came out again.
+        """
         if self.items:
             return self.items.total() - len(self.items)
         if not self.entered:
@@ -66,7 +72,10 @@ class SampleKeys:
         return self.items.total() or self.entered.total() or len(self.delivered)
 
     def delivered_once(self) -> int:
-        """Return how many samples came out, each as often as it entered at most: several elements of one count once."""
+        """Return how many samples came out, without repeats.
+
+        A sample counts at most as often as it entered; several elements of one sample count once.
+        """
         if not self.entered:
             return len(set(self.delivered))
         entered = Counter[str]()
@@ -75,7 +84,10 @@ class SampleKeys:
         return (Counter(self.delivered) & entered).total()
 
     def in_order(self) -> bool:
-        """Return whether the samples came out in the order of the shards, False if that is not known."""
+        """Return whether the samples came out in the order of the shards.
+
+        Returns False if that is not known.
+        """
         if not self.in_shards:
             return False
         numbers = [self._numbers[key] for key in self.delivered]

@@ -31,7 +31,10 @@ def why_unclear(observation: Observation) -> str:
 
 
 def why_hidden(observation: Observation) -> str:
-    """Return why it is hidden how many samples came out, whatever their content; "" if it is not."""
+    """Return why it is hidden how many samples came out; "" if it is not.
+
+    Such a reason holds whatever the content of the samples.
+    """
     missing = machine_fault_of(observation)
     if missing:
         return f"{missing}: validate where it will train"
@@ -69,7 +72,10 @@ def machine_fault_of(observation: Observation) -> str:
 
 
 def _other_shards(observation: Observation) -> list[str]:
-    """Return the shards of samples that came from others than the named ones, one for each sample."""
+    """Return the shards of samples that came from shards that were not named.
+
+    There is one entry for each sample.
+    """
     named = {os.path.realpath(url) for url in observation.urls}
     others = []
     for shard, _ in observation.keys.entered:
@@ -79,7 +85,10 @@ def _other_shards(observation: Observation) -> list[str]:
 
 
 def _too_few_for_a_batch(observation: Observation) -> str:
-    """Return which stage gave no batch because a limit ended the run before one was full; "" if none."""
+    """Return which stage got too few samples for a batch; "" if none did.
+
+    A limit ended the run before a batch of it was full.
+    """
     if observation.run.ended_by not in ("samples", "passes"):
         return ""
     for stage in observation.run.stages:
@@ -118,7 +127,10 @@ def _why_not_counted(observation: Observation) -> str:
 
 
 def _may_give_batches(observation: Observation) -> bool:
-    """Return whether elements that came out may be batches, although no stage is known to make any."""
+    """Return whether elements that came out may be batches.
+
+    No stage is known to make batches.
+    """
     if (
         observation.run.main is None
         or not observation.run.main.possible_batches
@@ -131,7 +143,10 @@ def _may_give_batches(observation: Observation) -> bool:
 
 
 def _may_make_batches(stage: ReportedStage) -> bool:
-    """Return whether a stage of the user may have made batches of samples: it gave fewer elements than it got."""
+    """Return whether a stage of the user may have made batches of samples.
+
+    Such a stage yields fewer elements than it gets.
+    """
     if not stage.line:
         return False
     return stage.number == 1 or (stage.inputs > stage.out and not stage.losses)

@@ -46,7 +46,10 @@ class ProcessStep(NamedTuple):
 
 
 class ProcessPosition(Note):
-    """The last step and the counts of a process. They are written at once, and can be read after the process has died."""
+    """The last step and the counts of a process.
+
+    They are written immediately, and can be read after the process has died.
+    """
 
     def __init__(self, path: Path) -> None:
         self._number = 0
@@ -78,7 +81,10 @@ class ProcessPosition(Note):
         return ProcessStep(role, pid, stage, key, shard, number, seconds)
 
     def write_counts(self, index: int, stage: ReportedStage) -> None:
-        """Note the counts of a stage; there is room for 51 stages, those of others are only in reports."""
+        """Note the counts of a stage.
+
+        There is room for 51 stages. The counts of further stages are only in reports.
+        """
         start = index * _COUNTS_OF_STAGE
         if start + _COUNTS_OF_STAGE > len(self._counts):
             return

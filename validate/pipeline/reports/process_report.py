@@ -1,4 +1,6 @@
-"""What each process of a run reports several times a second: the counts of its stages, and why it ended.
+"""What each process of a run reports several times a second.
+
+A report has the counts of its stages, and why it ended.
 
 The latest counts are in its position, in shared memory, which the process updates at each step.
 """
@@ -73,7 +75,10 @@ def write_report(folder: Path, report: ProcessReport) -> None:
 
 
 def read_reports(folder: Path) -> list[ProcessReport]:
-    """Return the report of each process, with its latest counts; that of the pipeline itself first."""
+    """Return the report of each process, with its latest counts.
+
+    That of the pipeline itself comes first.
+    """
     reports: list[ProcessReport] = []
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         report: ProcessReport = pickle.loads(path.read_bytes())  # noqa: S301 - of our own processes

@@ -1,4 +1,7 @@
-"""The line of the user's code at which a process of a run hangs: the process writes its stacks at a signal."""
+"""Finds the line of the user's code at which a process of a run hangs.
+
+The process writes its stacks when it gets a signal.
+"""
 
 import contextlib
 import faulthandler
@@ -22,7 +25,10 @@ _FRAME = re.compile(r'  File "(.*)", line (\d+) in ')
 
 
 def write_stacks_at_signal(folder: Path, role: Role) -> None:
-    """Let this process write the stacks of its threads at a signal, even while it holds Python's lock."""
+    """Let this process write the stacks of its threads at a signal.
+
+    That works even while it holds Python's lock.
+    """
     # It stays open as long as the process.
     file = (folder / f"{role}-{os.getpid()}{_SUFFIX}").open("w")
     faulthandler.register(_SIGNAL, file, all_threads=True)
@@ -50,7 +56,10 @@ def hanging_line(folder: Path, parent: int) -> tuple[int, str]:
 
 
 def own_line_in(stacks: str) -> str:
-    """Return the innermost line of the user's code in the stacks of a process, "" if none; its main thread comes last."""
+    """Return the innermost line of the user's code in the stacks of a process.
+
+    Returns "" if there is none. The stack of the main thread is the last one in the text.
+    """
     for stack in reversed(stacks.split("\n\n")):
         for file, number in _FRAME.findall(stack):
             line = own_line(_unescaped(file), int(number))

@@ -1,4 +1,6 @@
-"""Lists that the processes of a run write: the shards that were opened, the samples that entered, and what came out.
+"""Lists that the processes of a run write.
+
+They hold the shards that were opened, the samples that entered, and what came out.
 
 Each process has files of its own in the folder of the run, with a line for each entry. A line is
 complete even if the process dies after it.
@@ -56,7 +58,10 @@ def read_keys(
 
 
 def read_contents(folder: Path) -> dict[tuple[str, str], SampleContent]:
-    """Return the contents of the samples that entered, as far as they were listed, by shard and key."""
+    """Return the contents of the samples that entered, by shard and key.
+
+    Samples whose content was not listed are left out.
+    """
     contents: dict[tuple[str, str], SampleContent] = {}
     for shard, key, *content in _read(folder, "entered"):
         if not content:
@@ -101,7 +106,10 @@ def list_opened(folder: Path, urls: Sequence[str]) -> None:
 
 
 def read_opened(folder: Path, urls: Sequence[str]) -> set[str]:
-    """Return the shards that were opened, as far as Python opened them, or samples have them as their url."""
+    """Return the shards that were opened.
+
+    They are those that Python opened, and those that samples have as their URL.
+    """
     try:
         paths = set((folder / _OPENED).read_text("utf-8", "surrogateescape").splitlines())
     except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""How many samples the processes of a run have read and delivered so far, added up over the workers of a loader."""
+"""Counts of the samples that the processes of a run have read and delivered so far.
+
+They are added up over the workers of a loader.
+"""
 
 import fcntl
 import os
@@ -15,7 +18,10 @@ _FORMAT = "<qqqq"
 
 
 class SampleCounts:
-    """Two counts for each kind of process, in memory that all of them share: samples read, and elements delivered."""
+    """Two counts for each kind of process: samples read, and elements delivered.
+
+    They are in memory that all processes share.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT)
@@ -35,7 +41,7 @@ class SampleCounts:
             fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def of(self, role: Role) -> tuple[int, int]:
-        """Return how many samples processes of one kind have read, and how many elements they have delivered."""
+        """Return how many samples processes of one kind have read, and delivered."""
         first = 2 * _ROLES.index(role)
         read, delivered = self._note.read()[first : first + 2]
         return read, delivered

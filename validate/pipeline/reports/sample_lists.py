@@ -1,4 +1,7 @@
-"""The samples that one process lists: those that entered its stages, and those that came out of the pipeline."""
+"""The samples that one process lists.
+
+They are those that entered its stages, and those that came out of the pipeline.
+"""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -48,7 +51,9 @@ class SampleLists:
         self._items.add(["", name])
 
     def add_delivered(self, item: object, *, is_batch: bool, samples: int | None) -> None:
-        """List an element that the user's code would get: the keys in it, and the contents of its samples.
+        """List an element that the user's code would get.
+
+        Its keys and the contents of its samples are listed.
 
         Args:
             item: the element.

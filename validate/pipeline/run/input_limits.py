@@ -1,4 +1,7 @@
-"""When the input of a run ends: after enough samples, or passes over the shards, of all processes of one kind together."""
+"""Decides when the input of a run ends.
+
+It ends after enough samples, or passes over the shards, of all processes of one kind together.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""DataLoaders whose datasets are measured where they are read: in the worker processes, or here if there are none."""
+"""DataLoaders whose datasets are measured where they are read.
+
+That is in the worker processes, or in this process if there are none.
+"""
 
 import copy
 import sys
@@ -46,7 +49,10 @@ class MeasuredLoaders:
 
 
 class _MeasuredDataset:
-    """A dataset of the user in the process that reads it. All else, such as what worker_init_fn sets, is the user's."""
+    """Wraps a dataset of the user in the process that reads it.
+
+    Everything else, such as what worker_init_fn sets, is the user's.
+    """
 
     _OWN_ATTRIBUTES = frozenset({"_dataset", "_request", "_deadline", "_run"})
 

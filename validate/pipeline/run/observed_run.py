@@ -1,4 +1,7 @@
-"""What was observed of one run of the user's pipeline: how it ended, its stages, and what these show by themselves."""
+"""What was observed of one run of the user's pipeline.
+
+It is how the run ended, its stages, and what these show by themselves.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,7 +102,10 @@ class ObservedRun:
 
     @property
     def read(self) -> int | None:
-        """Samples that entered, each as often as it did; None if the tars are read in code that has no stages."""
+        """The number of samples that entered, each as often as it did.
+
+        It is None if the tars are read in code that has no stages.
+        """
         if not self.stages or self.stages[0].kind not in ("shard", "member"):
             return None
         for stage in self.stages:
@@ -109,7 +115,10 @@ class ObservedRun:
 
     @property
     def read_until_the_limit(self) -> int:
-        """What a limit of samples counts: samples that entered or, in code that has no stages, elements of its source."""
+        """The number that a limit of samples counts.
+
+        It counts samples that entered or, in code that has no stages, elements of its source.
+        """
         if self.read is not None:
             return self.read
         source = self.stages[0]
@@ -132,7 +141,10 @@ class ObservedRun:
 
 
 def all_stages(reports: Sequence[ProcessReport]) -> list[ReportedStage]:
-    """Return all stages, numbered: those of a loader's dataset, added up over its workers, then those of the pipeline."""
+    """Return all stages, numbered.
+
+    Those of a loader's dataset come first, added up over its workers, then those of the pipeline.
+    """
     stages = [*_added_up(reports, DATASET), *_added_up(reports, MAIN)]
     before: ReportedStage | None = None
     for number, stage in enumerate(stages, 1):

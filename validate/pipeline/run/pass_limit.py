@@ -45,7 +45,10 @@ class PassLimit:
 
 
 def _never_ends(pipeline: object) -> bool:
-    """Return whether a pipeline repeats or draws shards without end, and nothing after that can end it."""
+    """Return whether a pipeline repeats or draws shards without end.
+
+    A later stage that can end it makes this False.
+    """
     pipeline = getattr(pipeline, "dataloader", pipeline)
     if is_loader(pipeline):
         return _never_ends(pipeline.dataset)
@@ -61,13 +64,19 @@ def _never_ends(pipeline: object) -> bool:
 
 
 def _may_end(stage: object) -> bool:
-    """Return whether a stage may end before its input: such as ``slice``, or one of the user's own."""
+    """Return whether a stage may end before its input.
+
+    Examples are ``slice``, and stages of the user.
+    """
     function = getattr(stage, "f", stage)
     return bare_name(stage) == "slice" or not module_of(function).startswith("webdataset.")
 
 
 def _most_passes(pipeline: object) -> float:
-    """Return how often a pipeline that may end can read the shards; infinity if it ends after a number of elements."""
+    """Return how often a pipeline that may end can read the shards.
+
+    Returns infinity if it ends after a number of elements.
+    """
     pipeline = getattr(pipeline, "dataloader", pipeline)
     if is_loader(pipeline):
         return max(1, pipeline.num_workers) * _most_passes(pipeline.dataset)

@@ -1,4 +1,7 @@
-"""What an exception of the user's code shows: the error that Ray has wrapped, and the sample at which it was raised."""
+"""What an exception of the user's code shows.
+
+Finds the error that Ray has wrapped, and the sample at which it was raised.
+"""
 
 import re
 import traceback
@@ -28,7 +31,9 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def key_in_frames(error: BaseException, keys: Collection[str]) -> str:
-    """Return the key of the sample that the user's code had at hand when it raised an error, by its variables; "" if unknown.
+    """Return the key of the sample at which the user's code raised an error.
+
+    It is found in the variables of the user's functions. Returns "" if it is unknown.
 
     ``keys``: of the samples in the shards.
     """

@@ -108,7 +108,10 @@ class ReportedRun(TraceRun):
         return self.chain.assemble([metered(self, index) for index in range(len(self.chain.steps))])
 
     def counting_warnings(self) -> AbstractContextManager[None]:
-        """Count the warnings that stages log; those of a loader are counted where its dataset is read."""
+        """Count the warnings that stages log.
+
+        Those of a loader are counted where its dataset is read.
+        """
         if is_loader(self.chain.steps[0].stage):
             return nullcontext()
         return counting_warnings(self, threading.current_thread())
@@ -179,7 +182,10 @@ class ReportedRun(TraceRun):
         return before
 
     def begins(self, index: int) -> None:
-        """End the run if the pipeline repeats after the end of its input, or repeats without any output."""
+        """End the run if the pipeline repeats after the end of its input.
+
+        Also ends it if the pipeline repeats without any output.
+        """
         if index > 0:
             return
         self.passes += 1
@@ -197,7 +203,10 @@ class ReportedRun(TraceRun):
         self.refuse()
 
     def names_shard(self, text: str) -> bool:
-        """Return whether a text that comes before any sample is a shard: other sources may yield captions."""
+        """Return whether a text that comes before any sample is a shard.
+
+        Other sources may yield captions.
+        """
         return text in self.request.urls or ".tar" in text
 
     def samples_in(self, index: int, batch: object) -> int:
@@ -220,7 +229,10 @@ class ReportedRun(TraceRun):
         return end
 
     def look(self, index: int, item: object) -> None:
-        """Count a sample that comes out of a stage, and those that it leaves out; report from time to time."""
+        """Count a sample that comes out of a stage, and those that the stage leaves out.
+
+        From time to time, a report is written.
+        """
         stage = self.reported_stages[index]
         if self._is_one_stage and stage.kind != "batch":
             stage.kind = "sample"

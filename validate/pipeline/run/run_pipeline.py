@@ -1,4 +1,7 @@
-"""Runs the user's pipeline in a process of its own, for some samples or to its end, and returns what was observed."""
+"""Runs the user's pipeline in its own process, and returns what was observed.
+
+It runs for some samples, or to its end.
+"""
 
 import contextlib
 import re
@@ -74,7 +77,10 @@ class _RunningPipeline:
         self.kills_before = oom_kills()
 
     def wait_for_step(self, name: str, seconds: float) -> None:
-        """Wait for the end of a step before the run. Raises PipelineError if it fails or takes too long."""
+        """Wait for the end of a step before the run.
+
+        Raises PipelineError if the step fails or takes too long.
+        """
         try:
             if wait([self.peer.line], seconds):
                 error = self.peer.receive()
@@ -118,7 +124,10 @@ class _RunningPipeline:
         return ObservedRun(end, stages, reports, fault, idle, seconds)
 
     def _wait(self, patience: float) -> tuple[RunEnd, float]:
-        """Wait until the run ends or has to be ended; return how, and the seconds since its last step."""
+        """Wait until the run ends or must be ended.
+
+        Returns how it ended, and the seconds since its last step.
+        """
         limit = self.request.seconds
         started = last_change = time.monotonic()
         steps = -1
@@ -142,7 +151,10 @@ class _RunningPipeline:
         return "ended", 0.0
 
     def _exception(self, reports: Sequence[ProcessReport]) -> tuple[RunEnd, Fault]:
-        """Return the exception that ended a run; that of a worker says more than what torch made of it."""
+        """Return the exception that ended a run.
+
+        That of a worker is preferred, because it is more informative than what torch makes of it.
+        """
         # Those of workers come last.
         report = [report for report in reports if report.fault is not None][-1]
         fault = report.fault
@@ -156,7 +168,10 @@ class _RunningPipeline:
     def _fault_at_last_step(
         self, reports: Sequence[ProcessReport], pid: int, error: str, line: str
     ) -> Fault:
-        """Return a fault at the last step of a process; of 0, or of one without a step, at the last step of all."""
+        """Return a fault at the last step of a process.
+
+        With ``pid`` 0, or without a step of that process, it is the last step of all processes.
+        """
         steps = list(read_steps(self.folder))
         of_process = [step for step in steps if step.pid == pid]
         step = max(of_process or steps, key=lambda step: step.time)
@@ -165,5 +180,8 @@ class _RunningPipeline:
 
 
 def _may_be_killed(end: RunEnd, fault: Fault) -> bool:
-    """Return whether a process ended that may have been killed: the pipeline's own, a worker, or a program that it ran."""
+    """Return whether a process ended that may have been killed.
+
+    It is the pipeline's own process, a worker, or a program that it ran.
+    """
     return end == "died" or "SIGKILL" in fault.error

@@ -32,7 +32,10 @@ _CALL = re.compile(r"\b(\w+)\(")
 
 
 def serve(spec: str) -> None:
-    """In the process: import the pipeline, build it, and run it; answer "" after each step, or why it failed."""
+    """Import the pipeline, build it, and run it, in this process.
+
+    Each step is answered with "", or with the reason why it failed.
+    """
     line = take_line()
     # Nothing that the pipeline started survives the process that asked.
     when_closed(line, lambda: os.killpg(0, signal.SIGKILL))
@@ -91,7 +94,7 @@ class _NoSleep:
 
 
 def _call_lines(made_by: object) -> dict[str, str]:
-    """Return the functions that the code of a function or class calls in one line only, with that line."""
+    """Return the names that a function or class calls in one line only, with that line."""
     try:
         file = inspect.getsourcefile(made_by) or ""  # type: ignore[arg-type]
         lines, first = inspect.getsourcelines(made_by)  # type: ignore[arg-type]

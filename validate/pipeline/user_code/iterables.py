@@ -30,7 +30,10 @@ class RayDataset(Protocol):
 
 
 def is_map_style(thing: object) -> TypeGuard[Mapping[object, object]]:
-    """Return whether an object gives access to items by number or key only; one with keys iterates over these."""
+    """Return whether an object gives access to items by number or key only.
+
+    An object that has keys iterates over these.
+    """
     kind = type(thing)
     if isinstance(thing, type) or not hasattr(kind, "__getitem__"):
         return False

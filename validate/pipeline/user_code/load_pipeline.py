@@ -1,4 +1,7 @@
-"""Finds the pipeline that ``module:object`` or ``train.py:make`` names, and builds it for some shards."""
+"""Finds the pipeline of the user, and builds it for some shards.
+
+It is named as ``module:object`` or ``train.py:make``.
+"""
 
 import importlib
 import importlib.util
@@ -75,7 +78,10 @@ def build(made_by: object, urls: Sequence[str]) -> object:
 
 
 def _takes_no_shards(made_by: object) -> bool:
-    """Return whether a function has no positional parameter; False if that is not known, as of some in C."""
+    """Return whether a function has no positional parameter.
+
+    Returns False if that is not known, as for some functions in C.
+    """
     try:
         parameters = inspect.signature(made_by).parameters.values()  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -85,7 +91,10 @@ def _takes_no_shards(made_by: object) -> bool:
 
 
 def _exact(urls: Sequence[str]) -> list[str]:
-    """Return what opens the shards; what is secret in it is hidden in all that this process reports."""
+    """Return what opens the shards.
+
+    Its secrets are hidden in all reports of this process.
+    """
     exact_urls = []
     for url in urls:
         exact = url.exact if isinstance(url, Shard) else url
@@ -95,7 +104,10 @@ def _exact(urls: Sequence[str]) -> list[str]:
 
 
 def check_built(made_by: object, built: object) -> None:
-    """Raise PipelineError if a function returned nothing, or several pipelines instead of a list of stages."""
+    """Raise PipelineError if a function returned nothing, or several pipelines.
+
+    A list of stages is one pipeline.
+    """
     name = escape(getattr(made_by, "__name__", type(made_by).__name__), _MOST_NAME_LETTERS)
     kind = type(built).__name__
     if built is None:
@@ -128,7 +140,9 @@ def _gives_samples(thing: object) -> bool:
 
 
 def failure_text(error: BaseException, action: str) -> str:
-    """Return a text on an error in the user's code; if it parses a command line, on missing arguments.
+    """Return a text on an error in the user's code.
+
+    If the code parses a command line, the text is about missing arguments.
 
     Args:
         error: that was raised.

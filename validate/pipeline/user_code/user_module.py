@@ -1,4 +1,7 @@
-"""The user's module, seen from the function or class in it that was named: its globals, and the libraries that it imports."""
+"""The user's module, seen from the function or class in it that was named.
+
+Finds its globals, and the libraries that it imports.
+"""
 
 import sys
 import threading
@@ -8,7 +11,9 @@ from ...tracing.errors import own_line
 
 
 def globals_of(made_by: object) -> dict[str, tuple[int, int]]:
-    """Return each global of the module in which a function or class is defined, as far as a change of it can be seen.
+    """Return each global of the module in which a function or class is defined.
+
+    A change of a global is visible if its identity or length changes.
 
     Returns:
         Name -> identity of the value, and its length if it is a dict, a list or a set.
@@ -25,7 +30,9 @@ def globals_of(made_by: object) -> dict[str, tuple[int, int]]:
 
 
 def libraries_of(made_by: object) -> tuple[str, ...]:
-    """Return the modules of libraries from which the module of a function or class has something, for an earlier import.
+    """Return the library modules that the module of a function or class uses.
+
+    A process can import them in advance.
 
     () if that would make a difference: if threads run, or CUDA is in use.
     """

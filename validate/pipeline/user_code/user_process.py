@@ -1,4 +1,7 @@
-"""What the processes that run the user's code have in common: their ranks, their memory, and how they ended."""
+"""Code for the processes that run the user's code.
+
+It handles their ranks, their memory, and how they ended.
+"""
 
 import contextlib
 import os
@@ -56,7 +59,10 @@ def bound_memory() -> None:
 
 
 def oom_kills() -> int:
-    """Return how many processes the system has killed so far because memory was short, as far as it reports that."""
+    """Return how many processes the system has killed so far for lack of memory.
+
+    Only kills that the system reports are counted.
+    """
     kills = 0
     for path in OOM_COUNTS:
         with contextlib.suppress(OSError):

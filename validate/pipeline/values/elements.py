@@ -1,4 +1,6 @@
-"""What one element of the user's loader holds: a sample, or a batch of how many, and the keys that are visible in it.
+"""What one element of the user's loader holds.
+
+It is a sample, or a batch of a number of samples, with the keys that are visible in it.
 
 An element may be anything: a mapping, a tuple, a list of records or of columns, a tensor, a text.
 """
@@ -29,14 +31,19 @@ def looks_like_picture(value: object) -> bool:
 
 
 def without_none(item: object) -> object:
-    """Return a list without None, which some loaders give for a sample that they skip; anything else unchanged."""
+    """Return a list without None; anything else is returned unchanged.
+
+    Some loaders yield None for a sample that they skip.
+    """
     if not isinstance(item, list):
         return item
     return [value for value in item if value is not None]
 
 
 def keys_in(item: object, keys: Collection[str]) -> list[str]:
-    """Return the keys of the samples in one element, a sample or a batch; none if they are not visible.
+    """Return the keys of the samples in one element.
+
+    It is a sample or a batch. Returns none if the keys are not visible.
 
     ``keys``: of the samples in the shards.
     """
@@ -64,7 +71,9 @@ def keys_in(item: object, keys: Collection[str]) -> list[str]:
 
 
 def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None:
-    """Return the number of samples in a batch, by its keys, its records or its columns; None if it is unclear.
+    """Return the number of samples in a batch; None if it is unclear.
+
+    Keys, records or columns show it.
 
     Args:
         item: the batch.
@@ -96,7 +105,10 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
 
 
 def lengths_of(batch: object) -> tuple[int, int] | None:
-    """Return the lengths of a sequence of sequences, outer and inner: columns or records. None if it is none."""
+    """Return the outer and inner lengths of a sequence of sequences.
+
+    These are columns or records. Returns None if it is neither.
+    """
     if not isinstance(batch, list | tuple):
         return None
     if not all(isinstance(inner, list | tuple) for inner in batch):
@@ -122,7 +134,10 @@ def may_be_batch(item: object) -> bool:
 
 
 def has_records(items: Sequence[object], keys: Collection[str]) -> bool:
-    """Return whether a sequence has samples, not columns: their fields differ in type, or each has one key."""
+    """Return whether a sequence holds samples, not columns.
+
+    Samples have fields of different types, or each has one key.
+    """
     if not items:
         return False
     if all(isinstance(item, Mapping) for item in items):
@@ -181,7 +196,10 @@ def are_keys(value: object, keys: Collection[str]) -> TypeGuard[Sequence[str]]:
 
 
 def _length_beside_scalars(batch: object, columns: Mapping[str, object]) -> int | None:
-    """Return the number of texts or files in a list, or the one length of the columns of a mapping; None if there is none."""
+    """Return the number of texts or files in a list, or the length of a mapping's columns.
+
+    Returns None if the columns do not have one length.
+    """
     if isinstance(batch, list | tuple):
         return len(batch) if all(isinstance(item, str | bytes) for item in batch) else None
     lengths = set()

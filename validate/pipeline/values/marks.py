@@ -1,4 +1,6 @@
-"""Marks of values in the output of a loader: equal contents have equal marks, and a mark shows the kind of its value.
+"""Marks of values in the output of a loader.
+
+Equal contents have equal marks, and a mark shows the kind of its value.
 
 A mark is "kind:digest". Only marks are kept of what a pipeline yields, so that memory does not grow
 with its images.
@@ -89,7 +91,10 @@ def mark_of(value: object, keys: Collection[str] = ()) -> str:
 
 
 def text_mark(text: str) -> str:
-    """Return the mark of a text; the spaces around it do not count, because many pipelines remove them."""
+    """Return the mark of a text.
+
+    The spaces around it do not count, because many pipelines remove them.
+    """
     data = text.strip().encode("utf-8", "surrogatepass")
     kind = TEXT if len(data) >= _SHORT_BYTES else f"{SHORT}{TEXT}"
     return kind + _digest(data)

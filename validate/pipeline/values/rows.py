@@ -51,7 +51,9 @@ def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> li
 
 
 def rows_of_batch(batch: object, count: int, keys: Collection[str]) -> list[Row]:
-    """Return the rows of a batch that is known to hold ``count`` samples; none if they cannot be separated in it.
+    """Return the rows of a batch that is known to hold ``count`` samples.
+
+    Returns none if they cannot be separated.
 
     What the batch has as a whole, such as the number of the epoch, is no content of a sample.
     """
@@ -70,7 +72,10 @@ def rows_of_batch(batch: object, count: int, keys: Collection[str]) -> list[Row]
 
 
 def row_of_sample(item: object, keys: Collection[str]) -> Row:
-    """Return the row of an element, with columns for what is inside of its fields: it may have those of several samples."""
+    """Return the row of an element, with columns for the values inside of its fields.
+
+    The row may have columns of several samples.
+    """
     columns = columns_of(item)
     for _ in range(_MOST_DEPTH):
         columns = _with_inner_columns(columns)
@@ -154,7 +159,10 @@ def _columns_of_length(columns: Mapping[str, object], count: int) -> dict[str, S
 
 
 def _with_inner_columns(columns: Mapping[str, object]) -> dict[str, object]:
-    """Return columns with the fields of records in the place of these; lists of numbers, such as tokens, are no records."""
+    """Return columns in which the fields of records replace the records.
+
+    Lists of numbers, such as tokens, are not records.
+    """
     flat: dict[str, object] = {}
     for name, value in columns.items():
         inner: dict[str, object] = {}

@@ -48,7 +48,10 @@ def content_of(sample: Mapping[object, object]) -> SampleContent:
 
 
 def contents_in(url: Shard, *, allow_pipe: bool) -> Iterator[SampleContent]:
-    """Yield the contents of the samples of a shard in order, up to the offset where readers stop; none if unreadable."""
+    """Yield the contents of the samples of a shard in order.
+
+    It stops at the offset where readers stop. Yields none if the shard is unreadable.
+    """
     content: SampleContent = {}
     with suppress(SourceError, OSError), open_source(url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
@@ -80,7 +83,10 @@ def _content_of_bytes(field: str, data: bytes) -> SampleContent:
 
 
 def _values_in(value: object, path: str, depth: int) -> Iterator[tuple[str, object]]:
-    """Yield the values in an object of a JSON field, with their paths; ``depth``: of objects that may still follow."""
+    """Yield the values in an object of a JSON field, with their paths.
+
+    ``depth``: how many more levels of objects are entered.
+    """
     if isinstance(value, Mapping) and depth:
         for name, inner in value.items():
             yield from _values_in(inner, f"{path}.{name}", depth - 1)

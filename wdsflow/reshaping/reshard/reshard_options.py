@@ -61,7 +61,9 @@ class SplitPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ReshardOptions:
-    """Everything besides the inputs that determines the outputs; ``checked`` makes it from ``ReshardRequest``.
+    """All options that affect the outputs, apart from the inputs.
+
+    ``checked`` makes it from a ``ReshardRequest``.
 
     Attributes:
         size: in bytes.
@@ -98,7 +100,10 @@ class ReshardOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReshardRequest:
-    """The arguments of a reshard. ``begin`` is called with a pass's number of shards; its result is called after each."""
+    """The arguments of a reshard.
+
+    ``begin`` is called with the number of shards of a pass. Its result is called after each shard.
+    """
 
     samples: int | None = option(
         None, "At most N samples in a shard; all shards equal.", metavar="N"
@@ -173,7 +178,10 @@ def checked(request: ReshardRequest) -> ReshardOptions:
 
 
 def parts_of(split: object, folds: object) -> tuple[SplitPart, ...]:
-    """Return the parts of ``--split`` or ``--folds``; without them, a single part. Raises ValueError."""
+    """Return the parts of ``--split`` or ``--folds``; without them, a single part.
+
+    Raises ValueError.
+    """
     if isinstance(split, str):
         return tuple(_parts_of_split(split))
     if isinstance(folds, int):

@@ -1,4 +1,4 @@
-"""The locations of samples as rows of four numbers, in files that are appended to and read in pieces."""
+"""Sample locations as rows of four numbers, in files that are appended to and read in pieces."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,9 @@ _BYTES_OF_ROW = 8 * COLUMNS
 
 
 def origin_of(number: int, fields: int) -> int:
-    """Return the value of ``ORIGIN`` for a sample of the input ``number``; fields after the 65,535th do not count.
+    """Return the value of ``ORIGIN`` for a sample of the input ``number``.
+
+    At most 65,535 fields are counted.
 
     >>> origin_of(3, 2) == (3 << 16) + 2
     True

@@ -57,7 +57,7 @@ class NothingRead(ValueError):
 def reshard_shards(
     urls: str | Iterable[str], out: str | os.PathLike[str], request: ReshardRequest
 ) -> ReshardReport:
-    """Write the samples of shards into other shards, with ``sizes.json`` and ``__len__`` next to them.
+    """Write the samples of shards into new shards, with ``sizes.json`` and ``__len__``.
 
     Samples are copied byte for byte, with their headers; nothing is decoded. The inputs never
     change. Memory does not grow with the data. The same call resumes an interrupted run: finished
@@ -121,7 +121,10 @@ def _reshard(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -
 
 
 def _grid(request: ReshardRequest, options: ReshardOptions) -> Grid:
-    """Return the ranks and workers for which the evenness of an epoch is reported. Raises ValueError."""
+    """Return the ranks and workers for which the evenness of an epoch is reported.
+
+    Raises ValueError.
+    """
     if request.even_for is not None:
         return parse_grid(request.even_for, "--even-for")
     return options.divisible_by or USUAL_GRID
@@ -171,7 +174,10 @@ def _arrange_and_write(
     request: ReshardRequest,
     report: ReshardReport,
 ) -> None:
-    """Arrange the samples, and write the outputs of all parts. ``root`` is the record of the whole run."""
+    """Arrange the samples and write the outputs of all parts.
+
+    ``root`` is the record of the whole run.
+    """
     rows_of_parts, outside = arrange(inputs, options, inputs[0].scratch)
     for input_report in report.inputs:
         report.left_out += input_report.dropped
@@ -243,7 +249,10 @@ def _clear(root: _Record, records: Sequence[_Record]) -> None:
 
 
 def _begin(part: _Part, options: ReshardOptions, report: ReshardReport) -> None:
-    """Record the planned outputs, and remove those of an earlier run of other inputs, which readers would also read."""
+    """Record the planned outputs, and remove outputs of an earlier run that are not among them.
+
+    The earlier run had other inputs. Readers would also read its outputs.
+    """
     record = part.record
     names = [job.target.name for job in part.jobs]
     earlier_names = record.outputs

@@ -46,7 +46,7 @@ def write_output(
 
 
 def made_from(inputs: OpenInputs, job: OutputShardJob) -> dict[str, object]:
-    """Return the values that determine the bytes of an output: its samples, and the identities of their inputs."""
+    """Return what determines the bytes of an output: its samples and its input identities."""
     from xxhash import xxh3_128
 
     samples = xxh3_128()
@@ -117,7 +117,10 @@ class _Renamer:
         self._report = report
 
     def pieces(self, sample: Range, number: int) -> Iterator[Piece]:
-        """Yield a sample under the key ``KEY-number``, or the next that is free: new headers, the same contents."""
+        """Yield a sample under the key ``KEY-number``, or the next free one.
+
+        The headers are new, the contents unchanged.
+        """
         input_number = number_of(sample[0])
         base = address(input_number, 0)
         start = sample[0] - base

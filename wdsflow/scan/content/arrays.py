@@ -41,7 +41,10 @@ def _npy_header(stream: BytesIO) -> "tuple[tuple[int, ...], dtype[generic]]":
 
 
 def npy_rank(data: bytes) -> int:
-    """Return the number of dimensions of a valid npy field; -1 for elements of a type that Arrow's tensors lack."""
+    """Return the number of dimensions of a valid npy field.
+
+    -1 for an element type that Arrow's tensors do not support.
+    """
     shape, dtype = _npy_header(BytesIO(data))
     is_long_float = dtype.kind == "f" and dtype.itemsize > 8
     if dtype.kind not in _TENSORS or is_long_float:
@@ -50,7 +53,11 @@ def npy_rank(data: bytes) -> int:
 
 
 def npy_is_valid(start: bytes, size: int) -> bool:
-    """Return whether ``numpy.lib.format.read_array`` takes an array of ``size`` bytes, without pickles, by its start."""
+    """Return whether ``numpy.lib.format.read_array`` can read an npy field, without pickles.
+
+    Only ``start``, the first bytes of the field, is parsed. ``size`` is the size of the field in
+    bytes.
+    """
     stream = BytesIO(start)
     try:
         shape, dtype = _npy_header(stream)
@@ -63,7 +70,10 @@ def npy_is_valid(start: bytes, size: int) -> bool:
 
 
 def npz_status(data: bytes) -> str:
-    """Return OK for a zip of npy files, BAD if ``numpy.load`` refuses it, PARTLY if only an array in it does not load.
+    """Return the status of an npz file.
+
+    OK for a zip of npy files. BAD if ``numpy.load`` refuses it. PARTLY if only an array in it does
+    not load.
 
     Arrays are unpacked in small pieces and not kept; of those beyond 256 MiB only the headers are
     compared.

@@ -45,7 +45,10 @@ def cbor_is_valid(data: bytes) -> bool:
 
 
 def _cbor_item(data: bytes, position: int, major: int, info: int) -> tuple[int, int]:
-    """Return where the item's head and string end, and how many items belong to it (-1: until a break)."""
+    """Return the end of an item's head and string, and the number of items nested in it.
+
+    The number is -1 if they last until a break.
+    """
     if info == _INDEFINITE and major in (_BYTES, _TEXT, _ARRAY, _MAP):
         return position, -1
     if info > 27:

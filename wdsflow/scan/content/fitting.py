@@ -1,4 +1,4 @@
-"""Types of columns in Hugging Face datasets, which the first samples decide, and which values fit."""
+"""Column types in Hugging Face datasets, inferred from the first samples, and which values fit."""
 
 import io
 import json
@@ -74,7 +74,7 @@ class UnknownColumns(Exception):
 
 
 def holds_value(suffix: str) -> bool:
-    """Return whether a field becomes a column of a type that depends on its contents, and ``value_of`` can read it."""
+    """Return whether a field's column type depends on its contents and ``value_of`` can read it."""
     kind = kind_of(suffix)
     if kind == "gz":
         kind = kind_of(suffix[:-3])
@@ -83,7 +83,10 @@ def holds_value(suffix: str) -> bool:
 
 
 def value_of(suffix: str, data: bytes) -> object:
-    """Return the value that the reader decodes a field to. Raises UnknownColumns if it is too large, and errors of decoders."""
+    """Return the value that the reader decodes a field to.
+
+    Raises UnknownColumns if the value is too large, and errors of decoders.
+    """
     kind = kind_of(suffix)
     if kind == "gz":
         suffix = suffix[:-3]
@@ -112,7 +115,7 @@ def value_of(suffix: str, data: bytes) -> object:
 def infer(
     url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = False
 ) -> InferredColumns:
-    """Return the columns that decoded first samples give; each row has the values of one sample by field name.
+    """Return the columns that the reader infers from the first decoded samples.
 
     Args:
         url: shard of the samples.
@@ -152,7 +155,9 @@ def first_line(error: Exception) -> str:
 
 
 def as_lists(value: Any, most: int = _MANY) -> Any:
-    """Return a value as the reader gives it to Arrow: arrays of several dimensions as lists of arrays.
+    """Return a value as the reader gives it to Arrow.
+
+    An array of several dimensions becomes a list of arrays.
 
     Of an array with more than ``most`` elements the first rows are enough: they have the type of
     all.
@@ -231,7 +236,10 @@ def _is_filled(value: object, kind: Kind) -> bool:
 
 
 def _surely_fits(kind: Kind, value: object) -> bool:
-    """Return whether a json value fits for certain; a fast parser may have made a float of an integer beyond 64 bits."""
+    """Return whether a JSON value certainly fits its column.
+
+    A fast JSON parser may have turned an integer of more than 64 bits into a float.
+    """
     tag = kind.tag
     if tag == "struct" and isinstance(value, dict):
         get = value.get
@@ -265,7 +273,10 @@ class ColumnCheck:
         return self.arrow is None and _surely_fits(self.kind, value)
 
     def takes(self, data: bytes) -> bool | None:
-        """Return whether the reader converts a valid field without an exception; None if that is unknown."""
+        """Return whether the reader converts a valid field without an exception.
+
+        None if that is unknown.
+        """
         self.unwritable, self.other_type = "", False
         if self.kind.tag == "any" and self.arrow is None:
             return True
@@ -305,7 +316,10 @@ def _plain(value: object) -> object:
 
 
 def _like(kind: Kind, value: Any) -> bool:
-    """Return whether a value is an array of exactly the dimensions and type of its column: it fits for certain."""
+    """Return whether a value is an array with exactly the dimensions and type of its column.
+
+    Such an array certainly fits.
+    """
     dimensions = getattr(value, "ndim", -1)
     for _ in range(dimensions):
         if kind.tag != "list":

@@ -119,7 +119,10 @@ def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[
 
 
 def _is_uniform(image: "Image") -> bool:
-    """Return whether all pixels have one colour; transparency is left out, as in ``convert("RGB")``."""
+    """Return whether all pixels have one colour, ignoring transparency.
+
+    Transparency is dropped as in ``convert("RGB")``.
+    """
     with_alpha = image.mode in ("RGBA", "LA", "PA")
     colours = len(image.getbands()) - with_alpha
     probed = set()

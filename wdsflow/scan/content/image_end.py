@@ -25,7 +25,9 @@ def ends_early(tail: bytes, header: ImageHeader) -> bool:
 
 
 def has_end(data: bytes, header: ImageHeader) -> bool:
-    """Return whether the end mark of a JPEG or PNG is in a whole file, before bytes that were appended to it.
+    """Return whether a complete JPEG or PNG contains its end mark.
+
+    Bytes may have been appended after the end mark.
 
     That of a GIF is a single byte: any may be one.
     """

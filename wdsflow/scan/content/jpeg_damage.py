@@ -52,7 +52,9 @@ def decode_jpeg_strictly(
 
 @cache
 def _visible_step(step: int) -> tuple[int, float]:
-    """Return a step of the mean that shows impossible means without clipping them, and the limit of possible means.
+    """Return a quantization step that shows impossible block means unclipped, and their limit.
+
+    Means within the limit are possible.
 
     A block's mean coefficient is within -1024 and 1016 for 8-bit samples (ITU T.81, annex A.3.3,
     less the level shift). Two steps and 4 grey levels of slack are left for encoders that round in

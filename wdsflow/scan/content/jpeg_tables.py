@@ -1,4 +1,4 @@
-"""The tables of a JPEG, before its first scan: what Pillow reads of them, and how coarse the image is."""
+"""The JPEG tables before the first scan: what Pillow reads of them and how coarse the image is."""
 
 from struct import Struct, error
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Audio and video in fields: whether they are what their names promise, and whether they are cut."""
+"""Audio and video fields: whether they match their names and whether they are truncated."""
 
 from wdsflow.media import (
     HEAD,
@@ -18,7 +18,9 @@ _SLOPPY = 12
 
 
 def media_notes(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], str]:
-    """Return the names of the tallies that an audio or video member adds to, and the format that was found instead.
+    """Return the tallies that an audio or video member adds to, and its format as found.
+
+    The format is "" if none is recognized.
 
     ``suffix`` is the field name in lower case; ``read`` returns bytes by offset and number, none if
     it cannot.

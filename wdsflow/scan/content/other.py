@@ -64,7 +64,10 @@ def decode_other(kind: str, suffix: str, data: bytes) -> Outcome:
 
 
 def _is_valid(kind: str, data: bytes) -> bool | None:
-    """Return whether webdataset's decoder of a kind accepts a field; None if the field stays bytes."""
+    """Return whether webdataset's decoder for a kind accepts a field.
+
+    None if the field stays bytes.
+    """
     if kind == "integer":
         return _is_integer(data)
     if kind == "npy":
@@ -79,7 +82,9 @@ def _is_valid(kind: str, data: bytes) -> bool | None:
 
 
 def _is_integer(data: bytes) -> bool:
-    r"""Return whether ``int(data)`` works: it takes white space, a sign, and underscores between digits.
+    r"""Return whether ``int(data)`` works.
+
+    ``int`` accepts white space, a sign, and underscores between digits.
 
     >>> _is_integer(b" 1_000\n"), _is_integer(b"7.0"), _is_integer(b"")
     (True, False, False)
@@ -123,7 +128,10 @@ def has_library(name: str) -> bool:
 
 
 def _msgpack_is_valid(data: bytes) -> bool:
-    """Return whether ``msgpack.unpackb(data)`` takes the bytes; the library itself limits lengths and depth."""
+    """Return whether ``msgpack.unpackb(data)`` accepts the bytes.
+
+    The library itself limits lengths and depth.
+    """
     try:
         import_module("msgpack").unpackb(data)
     except Exception:  # noqa: BLE001 - it raises ValueError, TypeError, UnpackException and more

@@ -36,7 +36,7 @@ class _Nowhere:
 
 
 def pickle_status(data: bytes) -> str:
-    """Return what ``pickle.loads`` would make of bytes, as far as that is known without running them.
+    """Return the likely result of ``pickle.loads``, without running the pickle.
 
     BAD: it is cut, or no pickle. SUSPECT: its instructions do not fit together, or it needs a
     module that is not installed here. UNSAFE: nothing speaks against it.
@@ -65,7 +65,10 @@ def torch_status(data: bytes) -> str:
 
 
 def _is_damaged(data: bytes) -> bool:
-    """Return whether a checksum in a zip file does not match; not all versions of torch compare them."""
+    """Return whether a checksum in a zip file does not match.
+
+    Not all versions of torch compare checksums.
+    """
     try:
         with ZipFile(BytesIO(data)) as archive:
             return archive.testzip() is not None
@@ -74,7 +77,10 @@ def _is_damaged(data: bytes) -> bool:
 
 
 def _modules_in_zip(data: bytes) -> set[str]:
-    """Return the modules that the object in a file of torch 1.6 and later needs. Raises errors of zipfile."""
+    """Return the modules needed by the object in a file of torch 1.6 or later.
+
+    Raises errors of zipfile.
+    """
     with ZipFile(BytesIO(data)) as archive:
         found = next(
             (member for member in archive.infolist() if member.filename.endswith("/data.pkl")), None
@@ -88,7 +94,10 @@ def _modules_in_zip(data: bytes) -> set[str]:
 
 
 def _modules_in_old_file(data: bytes) -> set[str]:
-    """Return the modules that the pickles in a file of torch before 1.6 need. Raises ValueError and others."""
+    """Return the modules needed by the pickles in a file of torch before 1.6.
+
+    Raises ValueError and others.
+    """
     stream = BytesIO(data)
     if _TORCH_MAGIC not in [argument for _, argument, _ in pickletools.genops(stream)]:
         raise ValueError("not a file of torch")
@@ -96,7 +105,10 @@ def _modules_in_old_file(data: bytes) -> set[str]:
 
 
 def _modules_in(stream: BytesIO) -> set[str]:
-    """Return the modules from which the next pickle takes names. Raises ValueError and others if it is none."""
+    """Return the modules from which the next pickle imports names.
+
+    Raises ValueError and others if there is no valid pickle.
+    """
     end = len(stream.getbuffer())
     modules: set[str] = set()
     # The latest two, which STACK_GLOBAL takes.
@@ -124,7 +136,7 @@ def _modules_in(stream: BytesIO) -> set[str]:
 
 
 def _is_installed(module: str) -> bool:
-    """Return whether the top-level package of a module can be imported here, without importing it."""
+    """Return whether the top-level package of a module can be imported, without importing it."""
     package = module.partition(".")[0]
     # Of the program that wrote it; of Python 2.
     if package in ("__main__", "copy_reg", "__builtin__"):

@@ -72,7 +72,9 @@ _PATTERNS = {
 def look_at_json(
     data: bytes, wanted: tuple[str, ...], *, nested: bool = False
 ) -> tuple[str, tuple[str, ...], dict[str, object] | None]:
-    """Return ``(status, notes, object)`` of a json field; object is None unless it is a json object.
+    """Return ``(status, notes, object)`` of a JSON field.
+
+    ``object`` is None unless the field holds a JSON object.
 
     Status is BAD exactly where ``json.loads(data)`` raises. With ``wanted`` (OpenCLIP 4's
     --json-text-key, in the order of its alternatives) it is NO_CAPTION where none of these holds a
@@ -106,7 +108,9 @@ def _holds_caption(value: object, wanted: tuple[str, ...], *, nested: bool) -> b
 def texts_in(
     value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH
 ) -> list[tuple[str, str, bool]]:
-    """Return ``(path, text, plain)`` of each name in a json object; text is "" where it holds no caption.
+    """Return ``(path, text, plain)`` of each name in a JSON object.
+
+    ``text`` is "" if the name holds no caption.
 
     Paths and captions are those of the stage JsonText: names of objects within objects are joined
     by dots, and of a list the first string counts. ``plain``: no list, and not within another
@@ -133,7 +137,10 @@ def texts_in(
 
 
 def _first_values(items: list[Any]) -> dict[str, Any]:
-    """Return the names in a list of objects, each with the value of the first one that has it, as ``look_up`` finds it."""
+    """Return the names in a list of objects, each with its first value.
+
+    That is the value that ``look_up`` finds.
+    """
     values: dict[str, Any] = {}
     for item in items[:_MOST_OBJECTS]:
         for name, value in item.items() if isinstance(item, dict) else ():

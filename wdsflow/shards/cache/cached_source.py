@@ -99,7 +99,10 @@ class CachedSource(Source):
         return data
 
     def _wait_for(self, end: int) -> None:
-        """Wait until the file has bytes up to ``end``. Raises OSError of the disk, and SourceError of the server."""
+        """Wait until the file has bytes up to ``end``.
+
+        Raises OSError of the disk and SourceError of the server.
+        """
         latest = time.monotonic() + _PATIENCE
         while True:
             state = os.fstat(self._file)

@@ -1,4 +1,4 @@
-"""A thread that writes a shard of a server to its file in the cache, while others read what is there."""
+"""A thread that downloads a shard to its cache file, while others read what has arrived."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""The name of a file in the cache: which url, which version of it, and how many bytes the shard has."""
+"""The name of a cache file: the url, its version, and the size of the shard in bytes."""
 
 import re
 from contextlib import suppress
@@ -67,7 +67,10 @@ class CacheEntry(NamedTuple):
 
 
 def url_digest(shard: Shard) -> str:
-    """Return what names the url of a shard. Its signature, another one each day, does not matter."""
+    """Return a digest that identifies the url of a shard.
+
+    Its signature, which may change every day, is ignored.
+    """
     return _digest(unsigned(shard.exact), 16)
 
 
@@ -83,7 +86,10 @@ def version_digest(version: str) -> str:
 
 @lru_cache(maxsize=1)
 def boot_digest() -> str:
-    """Return what names the time since the system started; always the same where it cannot be known."""
+    """Return a digest that identifies the current boot of the system.
+
+    It is constant where the boot cannot be identified.
+    """
     boot = ""
     with suppress(OSError):
         boot = _BOOT_ID.read_text()

@@ -72,7 +72,10 @@ class CacheFolder:
         return self._shards / entry.url[:_DIGITS] / entry.name
 
     def of_url(self, url: str) -> list[Stored]:
-        """Return the shards and parts of one url, by its digest, of all versions; broken ones are removed."""
+        """Return all versions of the shards and parts of one url.
+
+        ``url`` is its digest. Broken files are removed.
+        """
         return [
             stored for stored in self._scan(self._shards / url[:_DIGITS]) if stored.entry.url == url
         ]

@@ -1,4 +1,6 @@
-"""What the runs of a node need next: each notes it in a file, which others read, and which ends with its process.
+"""What the runs of a node need next: each run keeps a plan in a file that the others read.
+
+The plan ends with its process.
 
 A file has the number of uses, the number of each shard (``entry.url_number``) in the order of use, and a
 byte for each use, which is set when the shard is opened. Its process holds its lock: the file of a
@@ -41,7 +43,9 @@ class RunPlan:
         self._done_at = 0
 
     def begin(self, uses: Sequence[int], of_epoch: int) -> None:
-        """Replace the plan by that of an epoch and those after it; locks the folder. Raises OSError.
+        """Replace the plan by that of an epoch and the epochs after it.
+
+        Locks the folder. Raises OSError.
 
         Args:
             uses: the shards that are opened, in this order.
@@ -74,7 +78,10 @@ class RunPlan:
             self._end()
 
     def _write(self, data: bytes) -> tuple[Path, int]:
-        """Write a new file; return its path and its descriptor, which keeps it locked. Raises OSError."""
+        """Write a new file; return its path and its descriptor, which keeps it locked.
+
+        Raises OSError.
+        """
         path = self._folder.runs / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
         temporary, file = create(path)
         try:
@@ -101,7 +108,9 @@ class RunPlan:
 
 
 def needed_next(folder: CacheFolder) -> dict[int, float]:
-    """Return how many uses come before the next use of each shard, over the plans of all processes that live.
+    """Return how many uses come before the next use of each shard.
+
+    The plans of all running processes count.
 
     Plans of others are removed: call it while the folder is locked.
     """

@@ -38,7 +38,9 @@ class CachedShard(NamedTuple):
 def victims(
     kept: Iterable[CachedShard], new: CachedShard, missing: int
 ) -> list[CachedShard] | None:
-    """Return the shards to remove so that ``missing`` more bytes are free; None: the new shard is not worth it.
+    """Return the shards to remove so that ``missing`` more bytes are free.
+
+    None if the new shard is not worth it.
 
     MIN is for shards of equal size. Of shards that differ a little, the one that is needed last may be
     too small by a few bytes: then one alone that is large enough goes, rather than two.
@@ -75,7 +77,9 @@ def victims(
 
 
 def needed_last(kept: Iterable[CachedShard], excess: int) -> list[CachedShard]:
-    """Return the shards to remove so that at least ``excess`` bytes are free: those that are needed last.
+    """Return the shards to remove so that at least ``excess`` bytes are free.
+
+    These are the shards that are needed last.
 
     >>> kept = [CachedShard("a", 10, 3), CachedShard("b", 10, 8), CachedShard("c", 10, 5)]
     >>> [shard.name for shard in needed_last(kept, 11)]

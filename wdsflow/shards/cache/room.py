@@ -41,7 +41,9 @@ class CacheRoom:
 
     @property
     def has_all(self) -> bool:
-        """Whether all shards that the runs of this machine need are here, or are being written within the limit.
+        """Whether all shards needed by the runs of this machine are cached or being written.
+
+        Only shards within the limit are being written.
 
         Then none has to be removed, as long as none changes on its server.
         """
@@ -53,7 +55,7 @@ class CacheRoom:
         return here.issuperset(self._needed)
 
     def make(self, entry: CacheEntry, if_unplanned: float) -> bool:
-        """Remove shards that are needed later than a new one; return whether there is room for it then.
+        """Remove shards needed later than a new one; return whether the new one then fits.
 
         ``if_unplanned``: the next use of the new shard if no run has planned it.
         """

@@ -1,4 +1,7 @@
-"""Opens a shard on its server where a file of the cache cannot be read, if the server still has that version."""
+"""Opens a shard on its server in place of an unreadable cache file.
+
+The server must still have that version.
+"""
 
 from pathlib import Path
 
@@ -24,7 +27,10 @@ def open_version(shard: Shard, entry: CacheEntry) -> RemoteSource:
 
 
 def open_instead(shard: Shard, file: str) -> RemoteSource:
-    """Open a shard on its server in place of a file of the cache with this path. Raises SourceError, as ``open_version``."""
+    """Open a shard on its server in place of a cache file.
+
+    ``file`` is the path of the cache file. Raises SourceError, as ``open_version`` does.
+    """
     entry = CacheEntry.named(Path(file).name)
     assert entry is not None, file
     return open_version(shard, entry)

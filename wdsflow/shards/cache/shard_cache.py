@@ -1,4 +1,4 @@
-"""Opens shards of servers through a cache: from its files, while they are being written, or around it."""
+"""Opens remote shards through a cache: from complete files, partial downloads, or the server."""
 
 import logging
 import os
@@ -101,7 +101,10 @@ class ShardCache:
             self._report(error)
 
     def _look(self) -> None:
-        """Look whether all shards are there, and remove what does not belong there. Raises OSError."""
+        """Check whether all required shards are cached, and clean up the folder.
+
+        Files that do not belong there are removed. Raises OSError.
+        """
         self._next_look = time.monotonic() + _LOOK
         with self.folder.locked():
             room = CacheRoom(self.folder, self.figures.limit)
@@ -116,13 +119,19 @@ class ShardCache:
     # Opening
 
     def open(self, shard: Shard, *, allow_pipe: bool = False) -> Source:
-        """Open a shard, unpacked if it is compressed, and keep it if it is worth it. Raises ``SourceError``."""
+        """Open a shard, decompressed if necessary, and cache it if it is worth it.
+
+        Raises ``SourceError``.
+        """
         if shard.kind != "url" or shard.lacks_secret:
             return open_source(shard, allow_pipe=allow_pipe)
         return as_source(self.stored(shard))
 
     def stored(self, shard: Shard) -> Source | RemoteStream:
-        """Open a url for its bytes as they are stored, and keep them if that is worth it. Raises ``SourceError``."""
+        """Open a url for its bytes as stored, and cache them if that is worth it.
+
+        Raises ``SourceError``.
+        """
         source: Source | None = None
         try:
             source = self._from_folder(shard)
@@ -133,7 +142,10 @@ class ShardCache:
         return self._from_server(shard) if source is None else source
 
     def peek(self, shard: Shard, *, allow_pipe: bool = False) -> Source:
-        """Open a shard of which a few bytes are read: from its file if it is there, and nothing is kept. Raises ``SourceError``."""
+        """Open a shard to read only a few bytes, from its cache file if there is one.
+
+        Nothing is added to the cache. Raises ``SourceError``.
+        """
         if shard.kind == "url" and not shard.lacks_secret:
             with suppress(OSError):
                 for stored in self._of_version(shard):
@@ -142,7 +154,10 @@ class ShardCache:
         return open_source(shard, allow_pipe=allow_pipe)
 
     def _from_folder(self, shard: Shard) -> Source | None:
-        """Return a shard that is kept or being written; None if there is no such file. Raises OSError."""
+        """Return a shard that is cached or being written.
+
+        None if there is no such file. Raises OSError.
+        """
         for _ in range(_TRIES):
             current = self._of_version(shard)
             if not current:
@@ -168,7 +183,10 @@ class ShardCache:
             self._report(error)
 
     def _of_version(self, shard: Shard) -> list[Stored]:
-        """Return the files of the version that the server has; others of the url are removed. Raises OSError."""
+        """Return the cache files of the version that the server has.
+
+        Files of other versions are removed. Raises OSError.
+        """
         files = self.folder.of_url(url_digest(shard))
         if not files:
             return []
@@ -201,7 +219,10 @@ class ShardCache:
         return self._source(shard, stored.entry, file, download)
 
     def _from_server(self, shard: Shard) -> Source | RemoteStream:
-        """Return a shard that is not in the folder, and store it if it is worth it. Raises ``SourceError``."""
+        """Return a shard that is not cached, and store it if it is worth it.
+
+        Raises ``SourceError``.
+        """
         stored = open_stored(shard)
         if not isinstance(stored, RemoteSource) or not stored.version or not stored.length:
             text = "wdsflow: %s is not cached: its server sends no ranges, or neither an ETag nor a time"
@@ -270,7 +291,9 @@ class ShardCache:
         )
 
     def _resume(self, shard: Shard, entry: CacheEntry, reading: int) -> Download | None:
-        """Continue a part that nobody writes; None if somebody does, or if it is whole. Raises OSError, SourceError.
+        """Resume a partial download that no process is writing.
+
+        None if a process is writing it or it is complete. Raises OSError, SourceError.
 
         ``reading``: the descriptor of who waits for it. It has no lock, which a process that is forked
         would keep.
@@ -306,7 +329,9 @@ class ShardCache:
         return download
 
     def _reserved(self, entry: CacheEntry) -> int | None:
-        """Return the locked file of a new part, for which there is room; None if it is not worth it. Raises OSError.
+        """Return the locked file of a new part, after making room for it.
+
+        None if the shard is too large or not worth it, or if storing is paused. Raises OSError.
 
         Raises FileExistsError if the shard, or its part, is there.
         """
@@ -359,7 +384,10 @@ class ShardCache:
 
 @lru_cache(maxsize=16)
 def shared_cache(folder: Path, limit: int) -> ShardCache | None:
-    """Return the cache of a folder, one for all feeds of this process; None if it cannot be used, which is reported."""
+    """Return the cache of a folder, shared by all feeds of this process.
+
+    None if it cannot be used, which is reported.
+    """
     try:
         return ShardCache(folder.absolute(), limit)
     except OSError as error:

@@ -1,4 +1,7 @@
-"""Which samples next to damage have lost a member, or may have; judged while the samples of a tar are read."""
+"""Which samples next to damage have lost a member, or may have.
+
+This is judged while the samples of a tar are read.
+"""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -47,7 +50,10 @@ class DamagedSamples:
             self._add_damage(None)
 
     def judge(self, sample: TarSample, *, before_damage: bool) -> None:
-        """Mark a sample that is whole as far as it can be read. ``before_damage``: damage follows it."""
+        """Judge a sample at possible damage and mark it if it has lost members.
+
+        It is complete as far as it can be read. ``before_damage``: damage follows it.
+        """
         is_near_damage = before_damage
         if self._damage_before is not None:
             self._damage_before.after = sample

@@ -1,4 +1,4 @@
-"""The rule by which neighbouring members become samples, for code that looks at members individually.
+"""The rule that groups neighbouring members into samples, for code that handles members one by one.
 
 A walk (``shards/tar/walk.py``) turns the bytes of a tar into members. Neighbours with the same key
 are one sample; the key is a name up to the first dot of its last component. Programs differ in

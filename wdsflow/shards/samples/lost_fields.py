@@ -63,7 +63,10 @@ def _owner(member: LostMember, before: TarSample | None, after: TarSample | None
 
 
 def _is_field_of(sample: TarSample, name: str, wrong_bytes: list[int]) -> bool:
-    """Return whether a name is that of a further field of a sample, if some bytes of its key are wrong by these amounts."""
+    """Return whether a name is a further field of a sample, if some bytes of its key are wrong.
+
+    ``wrong_bytes``: the amounts by which the bytes are wrong.
+    """
     prefix = f"{sample.key}.".encode("utf-8", "surrogateescape")
     name_bytes = name.encode("utf-8", "surrogateescape")
     if len(name_bytes) <= len(prefix):

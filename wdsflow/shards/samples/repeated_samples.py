@@ -1,4 +1,7 @@
-"""Samples that have the fields of the one before, made many at a time: most of the samples of most shards."""
+"""Samples with the same fields as the one before, made many at a time.
+
+In most shards, most samples are of this kind.
+"""
 
 from collections.abc import Sequence
 
@@ -39,7 +42,9 @@ class RepeatedSamples:
         sample.names = self.names
 
     def after(self, sample: TarSample, rows: Sequence[Row], at: int) -> list[TarSample]:
-        """Return the samples from ``at`` on that have the fields of ``sample``, each directly after the one before.
+        """Return consecutive samples from ``at`` on that have the fields of ``sample``.
+
+        Each follows directly after the one before.
 
         There may be more of them than are returned.
         """

@@ -18,7 +18,10 @@ _ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
 
 
 class Repeats:
-    """Finds samples with the same members as an earlier one, many at a time, with the same result as individually."""
+    """Finds samples with the same members as an earlier one, many at a time.
+
+    The result is the same as for one sample at a time.
+    """
 
     def __init__(self) -> None:
         # Samples for which ``keys`` is not worth its time; the caller counts it down.
@@ -54,7 +57,10 @@ class Repeats:
         return keys
 
     def _adapt(self, repeated: int, most: int) -> None:
-        """Choose how many samples are compared next time, and whether to pause; ``repeated`` of ``most`` were alike."""
+        """Choose how many samples are compared next time, and whether to pause.
+
+        ``repeated`` of ``most`` samples were alike.
+        """
         if repeated == self._most:
             if self._most > _FEWEST:
                 self._next_pause = 1
@@ -74,7 +80,10 @@ def _first_difference(actual: Sequence[str], expected: Sequence[str]) -> int:
 
 
 def _first_odd(keys: Sequence[str]) -> int:
-    """Return the index of the first key whose members have to be looked at individually; how many there are if none."""
+    """Return the index of the first key whose members have to be checked individually.
+
+    The number of keys if there is none.
+    """
     for index, key in enumerate(keys):
         if _ODD.search(f"\n{key}\n"):
             return index

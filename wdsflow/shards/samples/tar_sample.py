@@ -4,7 +4,10 @@ from wdsflow.shards.tar.plain_entries import Row
 
 
 class TarSample:
-    """Neighbouring members of one key as one range of the tar; a repeated field begins another sample, as in OpenCLIP."""
+    """Neighbouring members of one key as one range of the tar.
+
+    As in OpenCLIP, a repeated field begins another sample.
+    """
 
     __slots__ = ("end", "fields", "key", "names", "number", "start", "trouble")
 

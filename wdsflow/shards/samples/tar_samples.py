@@ -37,7 +37,9 @@ _NO_NAME = "\0"
 
 
 class Samples:
-    """Iterate over the samples of a tar, once; counts of other members are complete when the iteration ends.
+    """Iterate over the samples of a tar, once.
+
+    Counts of other members are complete when the iteration ends.
 
     A range begins at the first header of the first member, extended headers included, and ends
     after the padding of the last. As in OpenCLIP, a repeated field begins another sample. Members
@@ -83,11 +85,17 @@ class Samples:
 
     @property
     def global_records(self) -> bool:
-        """Whether global headers have changed names or sizes: a range then has another meaning in another tar."""
+        """Whether global headers have changed names or sizes.
+
+        If so, a range has a different meaning in another tar.
+        """
         return self._walk.global_records
 
     def read(self, row: Row, start: int = 0, size: int | None = None) -> bytes:
-        """Return contents of a member of the latest sample; fewer than requested only at its end. Raises OSError."""
+        """Return contents of a member of the latest sample.
+
+        Fewer bytes than requested are returned only at its end. Raises OSError.
+        """
         rest = max(row[1] - start, 0)
         if size is None or size > rest:
             size = rest
@@ -175,7 +183,10 @@ class Samples:
     def _take_repeated(
         self, samples: list[TarSample], pieces: Sequence[Piece]
     ) -> Iterator[list[TarSample]]:
-        """Take samples that directly follow the current one. The last of them may have more fields."""
+        """Take samples that directly follow the current one.
+
+        The last of them may have more fields.
+        """
         assert self._current is not None
         complete = [self._current, *samples[:-1]]
         if self._pieces.pieces is not pieces:
@@ -194,7 +205,10 @@ class Samples:
         self._prefix = _NO_NAME
 
     def _end_before(self, behind: Behind) -> Iterator[list[TarSample]]:
-        """End the current sample at the end of an archive, or at damage, after which the walk continued."""
+        """End the current sample at the end of an archive or at damage.
+
+        The walk has continued after the damage.
+        """
         before_damage = behind == "damage"
         if self._current is not None:
             yield [self._finish(before_damage=before_damage)]
@@ -274,7 +288,10 @@ class Samples:
         return sample
 
     def _end_of_tar(self) -> Iterator[list[TarSample]]:
-        """End the last sample, and complete the counts. Raises NoTarError if nothing could be read."""
+        """End the last sample and complete the counts.
+
+        Raises NoTarError if nothing could be read.
+        """
         stop = self._walk.stop
         if stop is not None and stop.kind == "unreadable" and not self.members:
             raise NoTarError(stop.detail)

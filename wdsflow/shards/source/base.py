@@ -30,7 +30,10 @@ _COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
 
 
 class SourceError(OSError):
-    """A shard that cannot be opened or read. ``kind`` is the reason, ``fix`` a command that helps, "" if none is known."""
+    """A shard that cannot be opened or read.
+
+    ``kind`` is the reason. ``fix`` is a command that helps, "" if none is known.
+    """
 
     def __init__(self, kind: Trouble, detail: str, fix: str = ""):
         # Libraries name urls in their exceptions.
@@ -153,7 +156,9 @@ class Source:
         return data
 
     def parts(self, start: int, stop: int) -> Iterator[tuple["Source", Piece]]:
-        """Yield the parts of a range: new bytes, and ranges of sources, each open until the next part.
+        """Yield the parts of a range: new bytes, and ranges of sources.
+
+        Each source is open until the next part.
 
         If a tar lacks the padding of its last member, that follows. Raises SourceChangedError if it
         lacks more.
@@ -181,7 +186,10 @@ class Source:
 
     @staticmethod
     def padding(end: int, wanted: int) -> bytes:
-        """Return the zeros that a tar lacks that ends within its last padding. Raises SourceChangedError if it lacks more."""
+        """Return the zeros missing from a tar that ends within its last padding.
+
+        Raises SourceChangedError if more is missing.
+        """
         if wanted - end >= _BLOCK:
             raise SourceChangedError.short(end, wanted - end)
         return bytes(wanted - end)
@@ -194,7 +202,10 @@ class Source:
         return False
 
     def drain(self) -> None:
-        """Read a stream to its end, where its checksums are: ``fault`` is final then. Raises ``SourceError``."""
+        """Read a stream to its end, where its checksums are.
+
+        After that, ``fault`` is final. Raises ``SourceError``.
+        """
 
     def ahead(self, offset: int, size: int) -> None:
         """Announce that these bytes will be read soon."""
@@ -214,7 +225,10 @@ class Source:
 
 
 class LocalSource(Source):
-    """A plain file on this machine, read by ``os.pread``: a mapped file that shrinks would kill the process."""
+    """A plain file on this machine, read by ``os.pread``.
+
+    It is not mapped into memory: a mapped file that shrinks would kill the process.
+    """
 
     def __init__(self, url: Shard, fd: int) -> None:
         self.url, self.fd = url, fd
@@ -286,7 +300,9 @@ def file_size(url: Shard) -> int:
 
 
 def place_of(url: Shard) -> str:
-    """Return the one name of a shard that has several: the absolute path without links if it is local, otherwise the url.
+    """Return the canonical name of a shard.
+
+    For a local shard the absolute path without links, otherwise the url.
 
     >>> place_of(Shard.url(f"hf://datasets/org/set@{'0' * 40}/a.tar"))  # commits may have the same file
     'hf://datasets/org/set/a.tar'
@@ -299,7 +315,9 @@ def place_of(url: Shard) -> str:
 
 
 def local_folder(out: str | os.PathLike[str]) -> Path:
-    """Return the path of a folder or file to write to. Raises ValueError if it is the url of something remote.
+    """Return the path of a folder or file to write to.
+
+    Raises ValueError if the text is the url of something remote.
 
     Command lines convert arguments to paths, and ``s3://bucket`` to ``s3:/bucket``.
     """

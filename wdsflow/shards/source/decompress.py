@@ -51,7 +51,9 @@ Raw = Callable[[], bytes]
 
 
 def unpack_command(path: str, kind: str) -> str:
-    """Return the command that unpacks a local file into a new one next to it, even if its checksums do not match.
+    """Return the command that decompresses a local file into a new one next to it.
+
+    It works even if checksums do not match.
 
     >>> unpack_command("/none/a.tar.gz", "gz"), unpack_command("/none/a.tgz", "gz"), unpack_command("/none/a", "xz")
     ('gzip -dc /none/a.tar.gz > /none/a.tar', 'gzip -dc /none/a.tgz > /none/a.tar', 'xz -dc < /none/a > /none/a.tar')
@@ -66,7 +68,9 @@ def unpack_command(path: str, kind: str) -> str:
 
 
 def compression_of(start: bytes) -> str | None:
-    r"""Return the compression by the first bytes, as tarfile does, and zstd; a file that ends within these bytes counts.
+    r"""Return the compression of a file, judged by its first bytes.
+
+    The rules are those of tarfile, plus zstd. A file that ends within these bytes counts too.
 
     >>> compression_of(b"\x1f\x8b\x08 and more"), compression_of(b"\xfd7z"), compression_of(b"a name")
     ('gz', 'xz', None)
@@ -121,7 +125,10 @@ class CompressedStream:
         self.wrong = ""
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield its contents; some pieces may be empty. Raises ``Damaged``, and ``ImportError`` for zstd."""
+        """Yield the decompressed contents; some pieces may be empty.
+
+        Raises ``Damaged``, and ``ImportError`` for zstd.
+        """
         engine = self.make()
         for data in self._buffers():
             pending: list[bytes] = []
@@ -158,13 +165,19 @@ class CompressedStream:
             data = b""
 
     def after(self) -> bytes:
-        """Return the first bytes that follow the stream; empty at the end. May find that the stream is not complete."""
+        """Return the first bytes that follow the stream; empty at the end.
+
+        May detect that the stream is incomplete.
+        """
         more = self.raw()
         self.raises = bool(more)
         return self.rest + more
 
     def hides_end(self, tail: bytes) -> bool:
-        """Return whether a stream that seems cut is whole but damaged: ``tail``, the end of the file, is that of a whole one."""
+        """Return whether a stream that seems truncated is complete but damaged.
+
+        It is if ``tail``, the end of the file, is that of a complete one.
+        """
         return False
 
 
@@ -186,7 +199,11 @@ class Xz(CompressedStream):
 
 
 class Gzip(CompressedStream):
-    """gzip. A checksum that does not match ends no stream, because tarfile ignores it; it is noted in ``wrong``."""
+    """A gzip stream.
+
+    A checksum that does not match does not end the stream, because tarfile ignores it. It is noted
+    in ``wrong``.
+    """
 
     name, errors = "gzip", (zlib.error,)
     make = staticmethod(partial(zlib.decompressobj, -zlib.MAX_WBITS))
@@ -227,7 +244,10 @@ class Gzip(CompressedStream):
         return rest[8:] or self.raw()
 
     def hides_end(self, tail: bytes) -> bool:
-        """Return whether the file ends with a length in blocks of a tar, near that of the unpacked bytes."""
+        """Return whether the file ends with a length close to the number of unpacked bytes.
+
+        The length must be that of a tar: whole blocks.
+        """
         length = int.from_bytes(tail[-4:], "little")
         return 0 < length == length // 512 * 512 and abs(length - (self.given & 0xFFFFFFFF)) < _NEAR
 

@@ -1,4 +1,7 @@
-"""Shards on web servers: every response is compared with the request, and with earlier responses."""
+"""Shards on web servers.
+
+Every response is compared with the request and with earlier responses.
+"""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -44,7 +47,9 @@ class HttpFile:
         self.marks: dict[str, str] = {}
 
     def first(self, size: int) -> "bytes | HttpStream":
-        """Return the first bytes, at most ``size``, or the whole file as a stream if the server sends no parts.
+        """Return the first bytes, at most ``size``.
+
+        If the server does not support ranges, returns the whole file as a stream.
 
         Raises SourceError.
         """
@@ -96,7 +101,10 @@ class HttpFile:
         return self._streamed(await self._request({}))
 
     async def _request(self, headers: dict[str, str]) -> "ClientResponse":
-        """Send a request; ``identity``: bytes that are packed on the way are not those that are stored."""
+        """Send a request with the encoding ``identity``.
+
+        Bytes compressed for the transfer would not be those that are stored.
+        """
         system = self._system
         settings = {"timeout": system.client_kwargs["timeout"], **system.kwargs}
         headers = {
@@ -139,7 +147,10 @@ class HttpFile:
         return HttpStream(self._system.loop, response)
 
     async def _body(self, response: "ClientResponse", start: int, stop: int) -> bytes:
-        """Return the bytes of a part. Raises SourceError unless they are from ``start`` on, of this very file."""
+        """Return the bytes of a part.
+
+        Raises SourceError unless they begin at ``start`` and are from the same file.
+        """
         response.raise_for_status()
         if response.status == 200:
             raise SourceError(
@@ -184,7 +195,10 @@ class HttpStream:
         self._response = response
 
     def read(self, size: int) -> bytes:
-        """Return at most ``size`` bytes, none at the end. Raises errors of aiohttp if the connection breaks."""
+        """Return at most ``size`` bytes, none at the end.
+
+        Raises errors of aiohttp if the connection breaks.
+        """
         from fsspec.asyn import sync
 
         data: bytes = sync(self._loop, self._response.content.read, size)

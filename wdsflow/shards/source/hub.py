@@ -1,4 +1,4 @@
-"""Shards on the Hugging Face hub: ``hf://`` urls become those of files that its web server sends, at a fixed commit.
+"""Shards on the Hugging Face hub: ``hf://`` urls are resolved to web addresses at a fixed commit.
 
 huggingface_hub's own files would list the folder of a shard in each process, and ask the hub again
 for each range; here a shard costs one request to the hub, and its ranges go to the storage behind
@@ -27,7 +27,10 @@ _COMMIT = re.compile("[0-9a-f]{40}")
 
 
 class HubUrl(NamedTuple):
-    """The parts of an ``hf://`` url; ``kind`` is "datasets", "spaces", "buckets", or "" for a model."""
+    """The parts of an ``hf://`` url.
+
+    ``kind`` is "datasets", "spaces", "buckets", or "" for a model.
+    """
 
     kind: str
     name: str
@@ -52,7 +55,9 @@ class HubUrl(NamedTuple):
         return f"{self.kind}/{self.name}" if self.kind else self.name
 
     def pinned(self) -> str:
-        """Return the url at the commit to which its revision leads now. Raises errors of huggingface_hub.
+        """Return the url at the commit that its revision refers to now.
+
+        Raises errors of huggingface_hub.
 
         A bucket has no commits. All urls of a process get the same commit of a revision, and so do
         its workers.
@@ -65,7 +70,10 @@ class HubUrl(NamedTuple):
         return f"{SCHEME}{self.repository}@{commit}/{self.path}"
 
     def facts(self) -> dict[str, object]:
-        """Return size and hash of a file, without a listing. Raises FileNotFoundError, and errors of huggingface_hub."""
+        """Return the size and hash of a file, without listing its folder.
+
+        Raises FileNotFoundError, and errors of huggingface_hub.
+        """
         if self.kind == "buckets":
             entries = list(_api().get_bucket_paths_info(self.name, [self.path]))
         else:
@@ -86,7 +94,7 @@ class HubUrl(NamedTuple):
         return {"size": info["size"], name: value}
 
     def web(self) -> tuple[Any, str]:
-        """Return a file system for the web that has the user's token, and the address of the file there."""
+        """Return a web file system that has the user's token, and the address of the file in it."""
         import fsspec
 
         hub = _hub()
@@ -101,7 +109,11 @@ class HubUrl(NamedTuple):
 
 
 def _hub() -> "HfFileSystem":
-    """Return the file system of the hub, which has endpoint and token from the environment, or fsspec's settings."""
+    """Return the file system of the hub.
+
+    Its endpoint and token come from the environment or from fsspec's settings. Raises SourceError
+    if HF_HUB_OFFLINE is set.
+    """
     import fsspec
 
     # Raises ImportError with the name of the library.

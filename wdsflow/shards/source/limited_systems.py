@@ -1,4 +1,4 @@
-"""File systems of fsspec whose requests have the limits of ``limits``: those of S3, of the web, and of the hub."""
+"""File systems of fsspec with the limits of ``limits``: those of S3, the web and the hub."""
 
 import os
 import weakref
@@ -13,7 +13,10 @@ _limited_by_us: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def limited(system: Any) -> Any:
-    """Set the limit for a file system of fsspec, unless the user has set others; return it. Raises SourceError."""
+    """Set the silence limit for a file system of fsspec, and return the file system.
+
+    Limits set by the user are kept. Raises SourceError.
+    """
     limit = silence_limit()
     protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
     if "s3" in protocols:
@@ -34,7 +37,10 @@ def limited(system: Any) -> Any:
 
 
 def _limit_s3(system: Any, limit: float) -> None:
-    """Let s3fs wait as long as others do, and try once: by itself it waits 25 times, before ``trying`` tries again."""
+    """Set the silence limit for s3fs, and let it try once.
+
+    By itself, s3fs waits 25 times before ``trying`` tries again.
+    """
     from aiobotocore.config import AioConfig
 
     system.connect_timeout = system.read_timeout = limit

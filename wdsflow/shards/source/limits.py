@@ -1,4 +1,4 @@
-"""Limits of requests to servers: how long one may be silent, and messages about those that take long.
+"""Limits for silent servers, and messages about requests that take long.
 
 The limit is ``WDSFLOW_REMOTE_TIMEOUT``, in seconds. It holds for connecting, and for each time in
 which nothing comes from the server. A request as a whole may take any time, unless it sends a body:
@@ -37,7 +37,10 @@ T = TypeVar("T")
 
 
 def silence_limit() -> float:
-    """Return the seconds for which a server may be silent. Raises SourceError if the variable is no such number."""
+    """Return how many seconds a server may be silent.
+
+    Raises SourceError if ``WDSFLOW_REMOTE_TIMEOUT`` is not a valid number.
+    """
     text = os.environ.get(VARIABLE, "")
     if not text:
         return _USUAL
@@ -83,7 +86,7 @@ def within_limit(action: Callable[[], T], url: str, size: int = 0) -> T:
 
 
 class _Waiting:
-    """The requests of this process that are not answered yet, and a thread that reports one that takes long."""
+    """The unanswered requests of this process, and a thread that reports slow ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -146,7 +149,10 @@ os.register_at_fork(after_in_child=_waiting.forget)
 
 @contextmanager
 def reported(url: str, size: int = 0) -> Iterator[None]:
-    """Report the request of the block on standard error if it takes long; ``size``: bytes that it sends or gets."""
+    """Report the request of the block on standard error if it takes long.
+
+    ``size``: the bytes that it sends or receives.
+    """
     number = _waiting.add(url, size)
     try:
         yield
@@ -155,7 +161,10 @@ def reported(url: str, size: int = 0) -> Iterator[None]:
 
 
 def is_silence(error: BaseException | None) -> bool:
-    """Return whether a request failed because its server was silent for too long, whichever library made it."""
+    """Return whether a request failed because its server was silent for too long.
+
+    It does not matter which library sent the request.
+    """
     while error is not None:
         if any("Timeout" in kind.__name__ for kind in type(error).__mro__):
             return True

@@ -19,7 +19,9 @@ _BOMB_BYTES, _BOMB_RATIO = 1 << 30, 100
 
 
 def open_source(shard: Shard, *, allow_pipe: bool = False) -> Source:
-    """Open a shard: a file, a url that fsspec knows, or (``allow_pipe``) the output of a shell command.
+    """Open a shard: a file, a url that fsspec knows, or the output of a shell command.
+
+    Shell commands are run only with ``allow_pipe``.
 
     Compression is recognized by the first bytes, not by the name. Raises ``SourceError``.
     """
@@ -70,7 +72,10 @@ class Packing(NamedTuple):
         return Packing(source.damage, source.cut, source.fault)
 
     def mark(self, copy: Source) -> str:
-        """Set them on the source of the unpacked tar; return those that a walk over it does not report."""
+        """Set these faults on the source of the unpacked tar.
+
+        Returns the faults that a walk over the tar does not report.
+        """
         copy.damage, copy.cut, copy.fault = self
         return "" if self.cut or self.fault is not None or not copy.length else self.damage or ""
 
@@ -79,7 +84,9 @@ class Packing(NamedTuple):
 def seekable(
     url: Shard, folder: Path, *, allow_pipe: bool = False, here: bool = True
 ) -> Iterator[tuple[Source, str]]:
-    """Open a shard for reading in any order, and report faults of its compression; a cut or a fault is set on the source.
+    """Open a shard for reading in any order, and report faults of its compression.
+
+    A truncation or another fault is also set on the source.
 
     A source that can only be read forward is first unpacked into ``folder``, for the block. With
     ``here`` a remote one is copied, too.
@@ -103,7 +110,10 @@ def seekable(
 
 
 def unpack(source: Source, file: int, folder: Path) -> None:
-    """Write all bytes of a shard, unpacked, to a file in ``folder``. Raises SourceError, or OSError for the folder."""
+    """Write all bytes of a shard, decompressed, to a file in ``folder``.
+
+    Raises SourceError, or OSError for the folder.
+    """
     at = 0
     # Also streams that tarfile does not reach.
     while (data := source.read_at(at, _STEP)) or source.lift():

@@ -115,7 +115,10 @@ class RemoteSource(Source):
 
 
 class RemoteStream:
-    """A shard on a server that sends all of it, from the start; resumed after the connection fails."""
+    """A shard on a server that sends only whole files, from the start.
+
+    It is resumed after the connection fails.
+    """
 
     def __init__(
         self,
@@ -142,7 +145,10 @@ class RemoteStream:
         return data
 
     def peek(self, size: int) -> bytes:
-        """Return the next ``size`` bytes; fewer only at the end. They are read again afterwards. Raises ``SourceError``."""
+        """Return the next ``size`` bytes without consuming them; fewer only at the end.
+
+        Raises ``SourceError``.
+        """
         while len(self._held) < size and (data := trying(self._more, self.url)):
             self._at += len(data)
             self._sum = crc32(data, self._sum)
@@ -180,12 +186,18 @@ class RemoteStream:
 
 
 def open_remote(shard: Shard) -> Source:
-    """Open a url through fsspec; its contents are unpacked if it is compressed. Raises ``SourceError``."""
+    """Open a url through fsspec, decompressed if necessary.
+
+    Raises ``SourceError``.
+    """
     return as_source(open_stored(shard))
 
 
 def open_stored(shard: Shard) -> RemoteSource | RemoteStream:
-    """Open a url for its bytes as they are stored; the first of them have come. Raises ``SourceError``."""
+    """Open a url for its bytes as stored.
+
+    The first bytes have arrived when it returns. Raises ``SourceError``.
+    """
     system, path = _file_of(shard)
     if "https" in system.protocol:
         return _open_http(system, shard, path)
@@ -203,7 +215,10 @@ def open_stored(shard: Shard) -> RemoteSource | RemoteStream:
 
 
 def version_of(shard: Shard) -> tuple[int | None, str]:
-    """Return the size of a url's file now, and what names the version of its bytes, in one request. Raises ``SourceError``.
+    """Return the current size of a url's file and the version of its bytes, in one request.
+
+    Raises ``SourceError``. The size is None if the server does not report it. The version
+    identifies the bytes.
 
     It is an ETag, a hash or a time, whichever the server gives; "" if it gives none.
     """
@@ -224,7 +239,10 @@ def _version(facts: Mapping[str, object]) -> str:
 
 
 def _file_of(shard: Shard) -> tuple[Any, str]:
-    """Return the file system of a url, that of the web for the hub, and the path there. Raises ``SourceError``."""
+    """Return the file system of a url, and the path in it.
+
+    For the hub, this is the file system of the web. Raises ``SourceError``.
+    """
     url = shard.exact
     return trying(HubUrl.of(url).web, shard) if url.startswith(SCHEME) else filesystem(url)
 
@@ -304,7 +322,10 @@ def _unpacked(source: Source) -> Source:
 
 
 def as_source(stored: Source | RemoteStream) -> Source:
-    """Return a source of stored bytes, or of their contents if they are compressed. Raises ``SourceError``."""
+    """Return a source of stored bytes, or of their decompressed contents.
+
+    Raises ``SourceError``.
+    """
     return _onwards(stored) if isinstance(stored, RemoteStream) else _unpacked(stored)
 
 
@@ -327,7 +348,10 @@ def _closed_on_error(source: Source | RemoteStream) -> Iterator[None]:
 
 
 def pinned(url: str) -> str:
-    """Return a url of the hub at the commit of its revision, and any other as it is. Raises ``SourceError``."""
+    """Return a hub url at the commit of its revision, and any other url unchanged.
+
+    Raises ``SourceError``.
+    """
     return trying(lambda: HubUrl.of(url).pinned(), url) if url.startswith(SCHEME) else url
 
 
@@ -344,7 +368,10 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def about(shard: Shard) -> dict[str, object]:
-    """Return a server's current facts about a file: its size, when it changed. Raises ``SourceError``."""
+    """Return a server's current facts about a file: its size and when it changed.
+
+    Raises ``SourceError``.
+    """
     url = shard.exact
     if url.startswith(SCHEME):
         return trying(lambda: HubUrl.of(url).facts(), shard)
@@ -361,7 +388,9 @@ def _facts(system: Any, path: str, shard: Shard) -> dict[str, object]:
 
 
 def is_listing(url: str) -> bool:
-    """Return whether a url is a glob, or a folder, on a server that may list it; web servers do by a page of links.
+    """Return whether a url is a glob, or a folder on a server that may list it.
+
+    Web servers list a folder by a page of links.
 
     >>> [is_listing(url) for url in ("s3://b/*.tar", "gs://b/a/", "s3://b/a.tar?versionId=*", "https://h/*.tar")]
     [True, True, False, True]
@@ -375,7 +404,10 @@ def is_listing(url: str) -> bool:
 
 
 def listed(url: str) -> list[Shard]:
-    """Return the shards that a glob or a folder stands for, as people count. Raises ``SourceError``."""
+    """Return the shards in a folder, or those that match a glob, in natural order.
+
+    Raises ``SourceError``.
+    """
     system, path = filesystem(url)
     pattern = f"{path.rstrip('/')}/*" if url.endswith("/") else path
 

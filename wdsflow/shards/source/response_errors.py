@@ -5,7 +5,10 @@ UNSIGNED = frozenset(("NoCredentialsError", "PartialCredentialsError", "Credenti
 
 
 def cause_of(error: Exception) -> Exception:
-    """Return the cause of an exception: fsspec reports every fault at opening a url as a missing file."""
+    """Return the underlying cause of an exception.
+
+    fsspec reports every failure to open a url as a missing file.
+    """
     cause = error.__cause__
     if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):
         return error

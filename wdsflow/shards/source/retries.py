@@ -68,7 +68,10 @@ def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
 
 
 def _next_wait(error: Exception, tries: int, elapsed: float) -> float | None:
-    """Return the seconds until the next try, None if there is none. ``elapsed``: seconds since the first."""
+    """Return the seconds until the next try; None if there is none.
+
+    ``elapsed``: seconds since the first try.
+    """
     seconds = WAITS
     if s3_code_of(error) in _THROTTLED:
         seconds = (*WAITS, *_MORE_WAITS)

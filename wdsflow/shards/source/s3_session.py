@@ -10,10 +10,17 @@ from .limits import sending_limit
 
 
 class LimitedSession(AIOHTTPSession):  # type: ignore[misc]  # it has no types
-    """Sends requests. aiohttp limits how long an answer takes, but not how long it takes to send."""
+    """Sends requests with a time limit.
+
+    aiohttp limits how long an answer takes, but not how long it takes to send.
+    """
 
     async def send(self, request: Any) -> Any:
-        """Send a request. Raises ReadTimeoutError if it is not answered in a time that depends on its size."""
+        """Send a request.
+
+        Raises ReadTimeoutError if it is not answered in time. The limit depends on the size of the
+        request.
+        """
         size = int(request.headers.get("Content-Length") or 0)
         try:
             return await asyncio.wait_for(super().send(request), sending_limit(size))

@@ -1,4 +1,6 @@
-"""How long servers want no requests: all threads of a process keep to it, and all processes that share a folder.
+"""How long servers want no requests: followed by all threads of a process, and shared by processes.
+
+The processes are those that share a folder.
 
 A server that has too much to do answers with 429 or 503, and says when the next request may come. If
 each of the processes of a machine learned that by a request of its own, the server would get as many
@@ -43,7 +45,10 @@ class ServerWaits:
         self._lock = threading.Lock()
 
     def share(self, folder: Path) -> None:
-        """From now on, share the waits with all processes that use this folder. Raises OSError if it cannot be made."""
+        """Share the waits with all processes that use this folder from now on.
+
+        Raises OSError if the folder cannot be created.
+        """
         folder.mkdir(exist_ok=True)
         self._folder = folder
 

@@ -83,7 +83,11 @@ class ForwardSource(Source):
         self._joined = False
 
     def read_at(self, offset: int, size: int) -> bytes:
-        """Return bytes, from at most ``HISTORY`` before the latest request on. Raises ``SourceError``."""
+        """Return bytes from an offset on.
+
+        The offset may be at most ``HISTORY`` bytes before that of the latest request. Raises
+        ``SourceError``.
+        """
         self._fill(offset, size)
         start = offset - self._from
         if start < 0:
@@ -94,7 +98,10 @@ class ForwardSource(Source):
         return data
 
     def join(self) -> None:
-        """Read all streams as one, as Arrow does: a cut, or bytes that are no stream, are then an error."""
+        """Read all streams as one, as Arrow does.
+
+        A truncated stream, or bytes that are not a stream, are then an error.
+        """
         self._joined = True
 
     def lift(self) -> bool:
@@ -138,7 +145,7 @@ class ForwardSource(Source):
         return data
 
     def _stream(self, start: bytes) -> Iterator[bytes]:
-        """Yield pieces of the tar, none of them empty, until a stream ends, and note why it does."""
+        """Yield non-empty pieces of the tar until a stream ends, and note why it ends."""
         make = CODECS.get(self.compression)
         if make is None:
             yield from filter(None, chain((start,), iter(self._read, b"")))
@@ -276,7 +283,9 @@ def open_pipe(shard: Shard) -> Source:
 
 @atexit.register
 def end_commands(thread: threading.Thread | None = None) -> None:
-    """Kill the commands of a thread of this process, which can run no other; None: those of all threads.
+    """Kill the commands started by a thread of this process; None kills those of all threads.
+
+    Afterwards, that thread can start no other commands.
 
     A command that waits for storage would outlive this process.
     """

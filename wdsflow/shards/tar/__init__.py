@@ -1,4 +1,4 @@
-"""The walk: from the bytes of a tar to its members, as Python's tarfile delivers them, with damage in its place.
+"""The walk: from the bytes of a tar to its members, as tarfile delivers them, and its damage.
 
 All readers of WebDataset shards read tars with ``tarfile.open(mode="r|*")``, so that its rules
 decide which samples a training sees. The walk follows these rules, reports where and how tarfile

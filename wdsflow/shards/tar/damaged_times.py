@@ -20,7 +20,9 @@ _CHECKSUM = slice(148, 156)
 
 
 def with_damaged_times(read: Read, start: int, stop: int | None) -> list[Member]:
-    """Return the members from ``start`` to ``stop``, or to the end mark, of which only the times in headers are damaged.
+    """Return the members of a range if only the times in their headers are damaged.
+
+    The members are those from ``start`` to ``stop``, or to the end mark.
 
     They fill that part of the tar exactly; if they do not, there are none. A name may have a wrong
     byte, too, but only if that is hidden by those of the time in the checksum.
@@ -43,7 +45,9 @@ def with_damaged_times(read: Read, start: int, stop: int | None) -> list[Member]
 
 
 def _time_repaired(block: bytes) -> Header | None:
-    """Return a header of which digits of the time are damaged, and most likely nothing else; None if there is other damage.
+    """Return the repaired header if only digits of its time are damaged, most likely.
+
+    None if there is other damage.
 
     Bytes that are no digits show where the damage is; with digits in their place the checksum has
     to hold.

@@ -22,7 +22,10 @@ class SearchResult(NamedTuple):
 
 
 def search(read: Read, start: int, *, old: bool = False, until: int | None = None) -> SearchResult:
-    """Search on block borders from ``start`` on, in linear time; ``old`` also accepts headers without magic."""
+    """Search for a header on block boundaries from ``start`` on, in linear time.
+
+    ``old`` also accepts headers without magic.
+    """
     base = padded(start)
     junk = None
     while until is None or base < until:

@@ -29,7 +29,10 @@ _EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))
 
 
 class LostMember(NamedTuple):
-    """A member whose header is damaged, as far as it can be read; its name may have a wrong byte."""
+    """A member whose header is damaged, as far as it can be read.
+
+    Its name may have a wrong byte.
+    """
 
     name: str
     # Bytes, -1 if that cannot be read.
@@ -61,7 +64,10 @@ class HeaderGap(NamedTuple):
 
 
 def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
-    """Read the damaged headers from ``start`` up to ``stop``, where a valid one is, or up to the end of the archive."""
+    """Read the damaged headers from ``start`` up to ``stop``, where a valid one is.
+
+    With None, read up to the end of the archive.
+    """
     lost: list[LostMember] = []
     at = start
     size = 0 if stop is None else stop - start
@@ -138,7 +144,10 @@ def _name_is_right(block: bytes, checksum_error: int) -> bool:
 
 
 def _next_name(kind: bytes, body: bytes) -> str | None:
-    """Return the name that an extended header holds for the next member; ``LostMember.next_name`` has the other values."""
+    """Return the name that an extended header gives to the next member.
+
+    ``LostMember.next_name`` describes the other values.
+    """
     if kind == b"L":
         return text(body)
     if kind == b"K":

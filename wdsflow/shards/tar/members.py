@@ -41,7 +41,9 @@ def split_name(name: str) -> tuple[str, str] | tuple[None, None]:
 
 
 def is_meta(name: str) -> bool:
-    """Return whether webdataset skips the member as metadata (``__name__`` or a folder of that form).
+    """Return whether webdataset skips the member as metadata.
+
+    Its name is ``__name__``, or it is in a folder with such a name.
 
     >>> is_meta("__info__"), is_meta("__MACOSX/a.jpg"), is_meta("__keys__/a.jpg")
     (True, False, True)
@@ -52,7 +54,7 @@ def is_meta(name: str) -> bool:
 
 
 def is_junk(key: str, suffix: str) -> bool:
-    """Return whether a member belongs to no sample of the user's: macOS twins, dot-files in folders.
+    """Return whether a member belongs to no sample: macOS metadata, or a dot-file in a folder.
 
     >>> is_junk("photos/", "_001.jpg"), is_junk("__MACOSX/photos/", "_1.jpg"), is_junk("photos/001", "jpg")
     (True, True, False)
@@ -65,7 +67,9 @@ def is_junk(key: str, suffix: str) -> bool:
 
 
 def is_keyed_by_folder(name: str) -> bool:
-    """Return whether a name is a folder and an extension, so that the folder is the key of a sample.
+    """Return whether a name is only a folder and an extension.
+
+    The folder is then the key of a sample.
 
     >>> is_keyed_by_folder("000000/.jpg"), is_keyed_by_folder("000000/.DS_Store"), is_keyed_by_folder(".jpg")
     (True, False, False)
@@ -145,7 +149,10 @@ class MemberBatch(NamedTuple):
 
 
 class PieceReader:
-    """Finds bytes in the pieces of a tar that were read; quickest where requests mostly go onwards."""
+    """Finds bytes in the pieces of a tar that were read.
+
+    It is fastest if requests mostly move forward.
+    """
 
     __slots__ = ("_at", "_base", "_window", "pieces")
 
@@ -153,7 +160,10 @@ class PieceReader:
         self.take(((0, b""),))
 
     def take(self, pieces: Sequence[Piece]) -> None:
-        """Replace the pieces. They are sorted, and overlap at most by the repeated part of the last one."""
+        """Replace the pieces.
+
+        They are sorted and overlap at most by the repeated part of the last one.
+        """
         self.pieces = pieces
         self._at = 0
         self._base, self._window = pieces[0]

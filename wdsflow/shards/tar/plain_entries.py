@@ -25,7 +25,9 @@ _MTIME = re.compile(rb"(\d+) mtime=")
 
 
 class Sums(dict[bytes, int]):
-    """Maps end of size, time and checksum fields to the low half of ``adler32`` of the first 156 bytes.
+    """Maps end of size, time and checksum fields to the low half of a header's Adler-32.
+
+    ``adler32`` is taken of the first 156 bytes.
 
     The low half of Adler-32 is 1 plus the sum of the bytes, modulo 65521, and 156 bytes cannot
     reach that. A field that tarfile would not accept maps to -1.
@@ -55,7 +57,10 @@ _NOTHING: tuple[bytes, int, bytes, Sums, bytes] = (b"\xff", 0, b"\xff", _NEVER, 
 
 
 class Skimmer:
-    """Walks plain entries window by window; repeated parts of this shard's headers are remembered here."""
+    """Walks plain entries window by window.
+
+    Remembers repeated parts of the headers of this shard.
+    """
 
     def __init__(self) -> None:
         # Bytes, their offset, and the position within them.
@@ -76,7 +81,10 @@ class Skimmer:
         self.latest = _NOTHING
 
     def learn(self, header: bytes) -> None:
-        """Remember a header that ``parse_header`` accepted, if it is of a plain file and without a prefix."""
+        """Remember a header that ``parse_header`` accepted.
+
+        Ignores headers that have a prefix or are not of a plain file.
+        """
         if header[156:157] != b"0" or header[345] or header[99]:
             return
         if len(self.tails) > 64 or len(self.owners) > 256:
@@ -109,7 +117,9 @@ class Skimmer:
     def run(  # noqa: C901, PLR0912, PLR0915
         self, rows: list[Row], refill: Callable[[int], bytes] | None, full: int, length: int
     ) -> bool:
-        """Append plain entries to ``rows``, from the current position on; return whether the next one needs care.
+        """Append plain entries to ``rows``; return whether the next entry needs care.
+
+        The walk begins at the current position.
 
         With ``refill`` (offset -> window) windows are fetched until there are ``full`` rows; a last
         row whose data end after ``length`` needs care. Without, the last row may reach out of the

@@ -77,14 +77,20 @@ class _Extension(NamedTuple):
 
 
 def blocks(size: int) -> int:
-    """Round up to whole blocks. Raises ``BadHeader`` for negative sizes if this Python's tarfile does."""
+    """Round up to whole blocks.
+
+    Raises ``BadHeader`` for negative sizes if this Python's tarfile does.
+    """
     if size < 0 and refuses_negative():
         raise BadHeader("a size is negative")
     return padded(size)
 
 
 class _Reading:
-    """The state while the headers of one entry are read. Methods raise ``BadHeader`` and ``RefusedRecord``."""
+    """The state while the headers of one entry are read.
+
+    Methods raise ``BadHeader`` and ``RefusedRecord``.
+    """
 
     def __init__(self, read: Read, at: int, shared: dict[str, str]):
         self.read, self.at, self.shared = read, at, shared
@@ -199,7 +205,9 @@ class _Reading:
 
 
 def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
-    """Read the entry whose first header is at ``start``; ``shared`` holds global PAX records and is updated.
+    """Read the entry whose first header is at ``start``.
+
+    ``shared`` holds global PAX records and is updated.
 
     Raises ``Ending``.
     """

@@ -188,18 +188,27 @@ def looks_like(start: bytes) -> str:
 
 
 class RefusedRecord(Exception):
-    """A record for which tarfile raises an exception other than HeaderError, or that is refused here."""
+    """A record that is refused here, or that makes tarfile raise an unusual exception.
+
+    That is an exception other than HeaderError.
+    """
 
 
 @lru_cache(maxsize=1)
 def is_strict() -> bool:
-    """Return whether this Python's tarfile checks the frame of PAX records (from 3.10.15, 3.11.10, 3.12.6, 3.13)."""
+    """Return whether this Python's tarfile checks the framing of PAX records.
+
+    It does from 3.10.15, 3.11.10, 3.12.6 and 3.13 on.
+    """
     return hasattr(tarfile, "_header_length_prefix_re")
 
 
 @lru_cache(maxsize=1)
 def refuses_negative() -> bool:
-    """Return whether this Python's tarfile refuses negative sizes (from 3.10.19, 3.11.14, 3.12.12, 3.13.6)."""
+    """Return whether this Python's tarfile refuses negative sizes.
+
+    It does from 3.10.19, 3.11.14, 3.12.12 and 3.13.6 on.
+    """
     try:
         tarfile.TarInfo()._block(-1)  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else tells
     except tarfile.HeaderError:
@@ -208,7 +217,9 @@ def refuses_negative() -> bool:
 
 
 def read_records(body: bytes) -> dict[str, str]:
-    """Parse a whole extended header, padding included; of the keywords only those that matter here are distinguished.
+    """Parse a whole extended header, padding included.
+
+    Only the keywords that matter here are distinguished.
 
     Raises ``BadHeader`` and ``RefusedRecord`` if tarfile raises.
     """
@@ -258,7 +269,10 @@ def _strict_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _check_charset(body: bytes) -> None:
-    """Look for hdrcharset anywhere, as tarfile does, but in linear time: it has to be text, no more."""
+    """Check that hdrcharset is text, wherever it occurs.
+
+    This is what tarfile checks, but in linear time. Raises ``RefusedRecord`` if it is not text.
+    """
     at = body.find(b" hdrcharset=")
     while at >= 0:
         end = body.find(b"\n", at + 13)

@@ -30,7 +30,9 @@ _SEARCH = 64 << 20
 
 
 class Walk:
-    """Iterate over a tar in batches, once. ``stop``, ``seen``, ``lost`` and ``ended`` are complete when the iteration has ended.
+    """Iterate over a tar in batches, once.
+
+    ``stop``, ``seen``, ``lost`` and ``ended`` are complete when the iteration has ended.
 
     With ``contents``, members of up to 512 KiB are wholly in the window of their batch, and larger
     ones can be read by ``read`` until the next batch is requested. Without, and with ``keep``, a
@@ -76,7 +78,9 @@ class Walk:
         self._end_mark = False
 
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
-        """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
+        """Return contents of a member of the latest batch.
+
+        Without a size, everything from ``start`` on is returned.
 
         Of members over 32 MiB in compressed shards only the first MiB can be had; holes are left
         out. Raises ``OSError``.
@@ -138,7 +142,10 @@ class Walk:
             self._halt(kind, skim.base + skim.at, str(error))
 
     def _take_plain(self) -> bool:
-        """Collect plain entries; return whether the next one needs care, otherwise a window has to be loaded."""
+        """Collect plain entries; return whether the next one needs care.
+
+        Otherwise a window has to be loaded.
+        """
         skim = self._skim
         windows = self._windows
         rows = self._rows
@@ -208,7 +215,10 @@ class Walk:
         return max(entry.tell, position)
 
     def _end_inside(self, entry: Entry, *, is_complete: bool) -> int:
-        """Note that the file ends inside an entry, or in its padding if it is complete; return where to search on."""
+        """Note that the file ends inside an entry; return the position to search from.
+
+        If the entry is complete, the file ends inside its padding.
+        """
         name = "tar.truncated-data"
         part = f"its {entry.size:,} bytes"
         if is_complete:
@@ -282,7 +292,10 @@ class Walk:
         return ending.resume
 
     def _end_at_start(self, ending: Ending) -> int | None:
-        """Note that the first header cannot be read; return where to search on, None if that is useless."""
+        """Note that the first header cannot be read; return the position to search from.
+
+        None if a search is useless.
+        """
         if not self._first_block:
             self._halt("unreadable", 0, self._source.damage or "empty file")
             return None

@@ -1,4 +1,4 @@
-"""How much of a tar is read at a time: windows, clusters of headers, or hops from header to header."""
+"""How a tar is read: in windows, in clusters of headers, or by hops from header to header."""
 
 from collections.abc import Callable
 from functools import partial
@@ -108,7 +108,9 @@ class Windows:
         self.requested = size
 
     def missing(self, entry: Entry) -> tuple[int, int] | None:
-        """Return where a window must start to hold an entry, and how many bytes it must have; None if this one does.
+        """Return the start and the minimum size of a window that holds an entry.
+
+        None if the current window does.
 
         Long extended headers stay outside: they may be larger than memory.
         """
@@ -128,7 +130,9 @@ class Windows:
         return start, end - start
 
     def cut_back(self, rows: list[Row]) -> bool:
-        """Take back the last row if its contents are not in the window and should be, or are not there at all.
+        """Take back the last row if its contents are incomplete.
+
+        They should be in the window and are not, or they are not in the file.
 
         Sets ``least`` for the next window; returns whether the row has to be read with care
         instead.
@@ -195,7 +199,7 @@ class Windows:
         return 1 << 62 if self.source.length is None else self.source.length
 
     def end_batch(self, members: int, position: int) -> None:
-        """Learn from the number of members of a batch how large they are, and choose how to continue."""
+        """Estimate the size of members from a batch, and choose how to continue."""
         if members and position > self._batch_end:
             mean = (position - self._batch_end) / members
             if self.mean:

@@ -15,7 +15,10 @@ _LEAST, _MOST = 3, 16
 
 
 class CachePlan:
-    """Notes which shards a feed opens in the epochs to come. It ends with the last reference to it."""
+    """Notes which shards a feed opens in the coming epochs.
+
+    It ends with the last reference to it.
+    """
 
     def __init__(self, recipe: FeedRecipe, cache: ShardCache) -> None:
         self._order, self._cache = recipe.order, cache

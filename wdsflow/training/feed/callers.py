@@ -1,4 +1,7 @@
-"""Who iterates over a feed: callers that would get batches of batches, and processes that would get samples twice."""
+"""Who iterates over a feed.
+
+Some callers would get batches of batches, some processes would get samples twice.
+"""
 
 from types import FrameType
 
@@ -12,7 +15,10 @@ _FETCH = "torch.utils.data._utils.fetch"
 
 
 def check_caller(frame: FrameType | None) -> None:
-    """Raise FeedError if a DataLoader that would join batches to batches of batches has called the function of a frame."""
+    """Raise FeedError if a DataLoader that collates batches has called the function of a frame.
+
+    It would join the feed's batches to batches of batches.
+    """
     caller = frame.f_back if frame is not None else None
     # Of no other caller: a frame whose locals were read keeps them, such as a batch or the feed,
     # until it ends.

@@ -13,7 +13,10 @@ from .resume.position import FeedPosition
 
 
 class StartedEpoch(NamedTuple):
-    """An epoch whose batches are being made. ``before``: the counts of samples when it was started."""
+    """An epoch whose batches are being made.
+
+    ``before``: the counts of samples when it was started.
+    """
 
     number: int
     run: EpochRun
@@ -21,7 +24,9 @@ class StartedEpoch(NamedTuple):
 
 
 class EpochPass(Iterator[Any]):
-    """Iterates over the batches of one pass. It ends with an error, or with the last reference to it, even before the first batch.
+    """Iterates over the batches of one pass.
+
+    It ends with an error, or with the last reference to it, even before the first batch.
 
     Its own state is for torchdata's StatefulDataLoader, which stores it next to that of the feed.
     The feed's state after the last batch of an epoch continues with the next epoch: only the state

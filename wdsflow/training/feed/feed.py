@@ -128,7 +128,10 @@ class Feed:
         return 0.0 if self.run is None else self.run.decoders.cpu()
 
     def abandon(self) -> None:
-        """End the threads and processes soon. Takes no lock: garbage collection may call it anywhere."""
+        """End the threads and processes soon.
+
+        Takes no lock, because garbage collection may call it anywhere.
+        """
         if self.run is not None and self.run.owner == os.getpid():
             self.run.abandon()
             if self._ahead is not None:
@@ -219,7 +222,7 @@ class Feed:
         )
 
     def _plan_ahead(self, epoch: int) -> None:
-        """Plan an epoch that will probably come next, so that its shards on servers are read when it begins.
+        """Plan the epoch that probably comes next, so that its remote shards are read in time.
 
         Until it begins, its streams hold a quarter of their share of the memory, which those of the
         epoch before it may still hold, too.

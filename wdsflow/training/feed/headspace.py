@@ -1,4 +1,6 @@
-"""How fast training would be if data cost nothing: a few batches are kept and given again. Imports torch.
+"""Measures how fast training would be if data cost nothing.
+
+A few batches are kept and yielded again. Imports torch.
 
 The idea is that of "headspace analysis" in SPDL (Hira et al., 2025), which replaces the loader by a
 cache.
@@ -74,7 +76,9 @@ def measured(
     cores: int,
     done: Callable[[Headspace], None],
 ) -> Iterator[Any]:
-    """Yield ``count`` batches, then as many that are some of them again; then call ``done`` with the result.
+    """Yield ``count`` batches, then as many repeated ones; then call ``done`` with the result.
+
+    The repeated batches are a few of the first ones.
 
     ``cpu`` returns the processor time of the decoders so far. Of an epoch that is shorter, all
     batches are measured.

@@ -1,4 +1,7 @@
-"""The loader that training iterates over: batches, their number, and a state to resume from. Imports torch."""
+"""The loader that training iterates over: batches, their number, and a state to resume from.
+
+Imports torch.
+"""
 
 import inspect
 import logging
@@ -71,20 +74,28 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self._wait.seconds
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration begin this epoch; if a state of this epoch was loaded, continue after that state.
+        """Make the next iteration begin this epoch.
+
+        If a state of this epoch was loaded, the iteration continues after that state.
 
         An iteration that has not yielded a batch yet also begins this epoch.
         """
         self._position.set_epoch(whole_number("epoch", epoch, 0))
 
     def __len__(self) -> int:
-        """Return the number of batches. Raises TypeError if it is unknown: evaluation without ``val_num_samples``."""
+        """Return the number of batches.
+
+        Raises TypeError if it is unknown: evaluation without ``val_num_samples``.
+        """
         if not self.num_batches:
             raise TypeError("the number of batches is unknown: set val_num_samples")
         return self.num_batches
 
     def __repr__(self) -> str:
-        """Return what an epoch has, and how far this one is: ``given`` counts samples of all ranks."""
+        """Return the size of an epoch and the progress of this one.
+
+        ``given`` counts the samples of all ranks.
+        """
         recipe, order, state = self._recipe, self._recipe.order, self.state_dict()
         step_of_all_ranks = self.batch_size * recipe.job_rank.world_size
         shuffle = self._identity["shuffle"]
@@ -135,7 +146,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self._position.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after a state's last batch with the next ``iter()``; after an epoch's last batch, begin the next epoch.
+        """Resume after a state's last batch with the next ``iter()``.
+
+        After the last batch of an epoch, the next epoch begins.
 
         The number of decoders may differ; of a balanced schedule also the ranks and the batch size.
         Raises ValueError if this is no state, or, with the differences, if shards or other settings
@@ -148,7 +161,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._feed.set_limits(loaded)
 
     def headspace(self, batches: int = 50) -> Iterator[Any]:
-        """Yield batches of the next epoch, then a few of them again as often, and log how much training waits for data.
+        """Yield batches of the next epoch, then repeat a few of them as often.
+
+        Logs how much training waits for data.
 
         It is for a trial: the same loop as for training, over this instead of the feed.
         ``headroom`` has the result then. Raises ValueError for an epoch of fewer than three
@@ -172,7 +187,10 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self._watchdog.explain(error)
 
     def close(self) -> None:
-        """End all threads of this loader, and wait for them. They also end after the last reference to it is gone."""
+        """End all threads of this loader and wait for them.
+
+        They also end when the last reference to the loader is gone.
+        """
         self._feed.close()
         self._watchdog.stop()
 
@@ -197,7 +215,10 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
 
 def _progress(recipe: FeedRecipe) -> Progress:
-    """Return what reports the progress. Evaluation prints no lines, and must not overwrite the metrics of training."""
+    """Return the progress reporter.
+
+    Evaluation prints no lines and must not overwrite the metrics of training.
+    """
     options = recipe.options
     if not recipe.trains:
         options = replace(options, status_every=0.0, metrics=None)

@@ -47,7 +47,9 @@ def shares(
     chunk: int,
     streams: int,
 ) -> Shares:
-    """Divide ``memory`` bytes; None selects a sensible amount, at most half of this machine's share.
+    """Divide ``memory`` bytes.
+
+    None selects a sensible amount, at most half of this machine's share.
 
     ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that
     waits for its batch. The share of shuffling does not depend on ``decoders``, because the order

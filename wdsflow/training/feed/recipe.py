@@ -1,4 +1,4 @@
-"""What determines a feed: its order, and for each source which samples there are and how they are made."""
+"""What determines a feed: its order, and for each source its samples and how they are made."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,10 @@ from .catalog.sample_catalog import Catalog
 
 @dataclass(frozen=True, kw_only=True)
 class FeedSource:
-    """How samples of one source are made. ``images``: None if they have none; ``join``: None without a table."""
+    """How the samples of one source are made.
+
+    ``images``: None if the samples have none. ``join``: None without a table.
+    """
 
     images: ImageWork | None
     columns: FeedColumns
@@ -37,7 +40,10 @@ class FeedSource:
         max_pixels: int | None = None,
         join: JoinedFields | None = None,
     ) -> "FeedSource":
-        """Return a source with these columns. Images of more than ``max_pixels`` are lost, by default of Pillow's limit."""
+        """Return a source with these columns.
+
+        Images of more than ``max_pixels`` are lost. The default is Pillow's limit.
+        """
         images = None
         if columns.image:
             limit = max_pixels or BOMB_PIXELS
@@ -64,7 +70,10 @@ class FeedSource:
 
     @property
     def recognised(self) -> bool:
-        """Whether only code of wdsflow makes its images, so that threads or forked processes can."""
+        """Whether its samples are made only by code of wdsflow.
+
+        Threads or forked processes can then make them.
+        """
         return self.columns.map is None and (self.images is None or self.images.recognised)
 
     @property

@@ -1,1 +1,1 @@
-"""Runs inside OpenCLIP's training: start, checkpoints, resume, and the check of the shards before."""
+"""Runs inside OpenCLIP's training: start, checkpoints, resume, and a check of the shards first."""

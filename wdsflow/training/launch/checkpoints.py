@@ -24,7 +24,10 @@ _NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
 
 
 def capture(device: str | None = None) -> dict[str, Any]:
-    """Return the states of Python's, numpy's, torch's and the device's generators, for ``weights_only=True``."""
+    """Return the random states of Python, numpy, torch and the device.
+
+    They can be loaded with ``weights_only=True``.
+    """
     _, numbers, normal = random.getstate()
     name, key, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002 - others draw from it
     states: dict[str, Any] = {
@@ -44,7 +47,10 @@ def capture(device: str | None = None) -> dict[str, Any]:
 
 
 def restore(states: dict[str, Any], device: str | None = None) -> None:
-    """Set the generators to the states that ``capture`` returned; a device that had none keeps its own."""
+    """Set the random generators to the states that ``capture`` returned.
+
+    A device without a captured state keeps its own.
+    """
     numbers, normal = states["python"]
     random.setstate((_PYTHON_VERSION, tuple(numbers), normal))
     name, key, *rest = states["numpy"]
@@ -60,7 +66,10 @@ def _is_cuda(device: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPosition:
-    """The position of training: ``batch`` batches of each rank into an epoch, after ``step`` optimizer steps."""
+    """The position of training within an epoch.
+
+    Each rank has trained on ``batch`` batches of the epoch, after ``step`` optimizer steps.
+    """
 
     epoch: int
     batch: int
@@ -95,7 +104,10 @@ class Saved:
 
 
 def saved_in(checkpoint: object) -> Saved | None:
-    """Return the entry of the feed in a loaded checkpoint; None if it was written without wdsflow."""
+    """Return the feed's entry in a loaded checkpoint.
+
+    None if the checkpoint was written without wdsflow.
+    """
     entry = checkpoint.get(ENTRY) if isinstance(checkpoint, dict) else None
     if entry is None:
         return None
@@ -118,7 +130,10 @@ def save(checkpoint: object, path: Path) -> None:
 
 
 def tidy(newest: Path) -> None:
-    """Remove older checkpoints from within epochs, next to ``newest``, which OpenCLIP or wdsflow wrote."""
+    """Remove checkpoints from within epochs that are older than ``newest``, in its folder.
+
+    OpenCLIP or wdsflow wrote ``newest``.
+    """
     position = _position(newest.name)
     if position is None:
         return

@@ -1,4 +1,4 @@
-"""Keeps secrets of ``--train-data`` and ``--val-data`` out of what OpenCLIP writes about its arguments."""
+"""Keeps secrets of ``--train-data`` and ``--val-data`` out of the arguments OpenCLIP records."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence

@@ -14,7 +14,9 @@ _JSON = frozenset({"json", "jsn"})
 
 
 def preview_json(judged: JudgedData, fatal_codes: Collection[str]) -> list[ShardEvidence]:
-    """Return the evidence of the first shard with JSON, of one in the middle and of the last one; none if it would not help.
+    """Return the evidence of the first, the middle and the last shard with JSON.
+
+    Only the first one if they are on a server, none if it would not help.
 
     ``fatal_codes``: of the findings for which training would not begin.
     """
@@ -49,7 +51,10 @@ def _captions_only_in_json(judged: JudgedData) -> bool:
 
 
 def other_layout(judged: JudgedData, preview: Sequence[ShardEvidence]) -> list[str]:
-    """Return a line on a layout that is visible in the JSON only; findings report layouts visible in names."""
+    """Return a line on a layout that is visible only in the JSON.
+
+    Findings already report layouts that are visible in names.
+    """
     layout = layout_of(preview)
     if layout.is_image_text or not layout_of(judged.context.evidence.shards).is_image_text:
         return []

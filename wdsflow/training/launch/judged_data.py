@@ -41,7 +41,10 @@ class JudgedData:
 def judge_data(
     data: ScannedData, arguments: Arguments, options: FeedOptions, *, trains: bool
 ) -> JudgedData:
-    """Judge the shards. There is a forecast if workers fill batches from their own shards, all of which were scanned."""
+    """Judge the shards.
+
+    There is a forecast if workers fill batches from their own shards and all of these were scanned.
+    """
     reader = _feed_reader(data.captions, arguments, options)
     # Files next to the shards do not describe the samples that a ledger keeps.
     urls = [shard.url for shard in data.evidence.shards]

@@ -33,7 +33,10 @@ _FAREWELL = 5.0
 
 
 def parse(argv: Sequence[str]) -> Any:
-    """Return open_clip_train's parsed arguments; its parser reports errors and exits with 2. Raises NoOpenClip."""
+    """Return open_clip_train's parsed arguments.
+
+    Its parser reports errors and exits with 2. Raises NoOpenClip.
+    """
     if importlib.util.find_spec("open_clip_train") is None:
         raise NoOpenClip
     # Imports argparse and ast only.
@@ -51,7 +54,7 @@ def launch(
     refused: bool = False,
     headspace: bool = False,
 ) -> int:
-    """Train as ``open_clip_train.main`` does with these arguments, fed by wdsflow; return an exit status.
+    """Train as ``open_clip_train.main`` does, fed by wdsflow; return an exit status.
 
     Args:
         argv: open_clip_train's arguments.
@@ -125,7 +128,9 @@ def ends_others() -> bool:
 
 @contextmanager
 def shared(main: ModuleType, refused: bool) -> Iterator[None]:
-    """Send the first rank's decision to all ranks of ``open_clip_train.main`` once they are connected.
+    """Send the first rank's decision to all ranks of ``open_clip_train.main``.
+
+    It is sent once the ranks are connected.
 
     Raises Refused on each of them if it is a refusal.
     """

@@ -29,7 +29,9 @@ def preflight(
     progress: BeginProgress | None = None,
     dry_run: bool = False,
 ) -> Preflight | None:
-    """Read the names in the shards of a training command, and check that wdsflow's feed can read them.
+    """Check the shards of a training command by name, and that wdsflow's feed can read them.
+
+    Only the names in the shards are read.
 
     Args:
         argv: open_clip_train's arguments.

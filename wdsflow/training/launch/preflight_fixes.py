@@ -80,7 +80,10 @@ def _field_fixes(
 
 
 def _share_fixes(context: Context, options: FeedOptions) -> Iterator[str]:
-    """Yield fixes for workers with too few samples; the predicate first, if it keeps less than one batch."""
+    """Yield fixes for workers with too few samples.
+
+    The predicate comes first if it keeps less than one batch.
+    """
     usable = context.verdicts[0].usable
     arguments = context.arguments
     assert arguments is not None
@@ -91,7 +94,9 @@ def _share_fixes(context: Context, options: FeedOptions) -> Iterator[str]:
 
 
 def _repairs(options: FeedOptions, report: Report, *, field_located: bool) -> Iterator[str]:
-    """Yield the planned repair, and the fixes of all errors, those of the refusal first, as a report lists them.
+    """Yield the planned repair, then the fixes of all errors.
+
+    The errors of the refusal come first, as in a report.
 
     ``field_located``: another location of the missing field is known, so that no field needs another name.
     """

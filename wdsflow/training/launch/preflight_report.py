@@ -29,7 +29,10 @@ _MOST_FINDINGS = 3
 
 
 def result_of(judged: JudgedData, head: str, seconds: float) -> Preflight:
-    """Return the result. ``head``: the first words of its first line. ``seconds``: what the check took."""
+    """Return the result of the preflight.
+
+    ``head``: the first words of its first line. ``seconds``: the duration of the check.
+    """
     rule_findings, _ = run_rules(judged.context)
     findings = try_settings(rule_findings, judged.context)
     fatal = fatal_findings(judged.context, findings)

@@ -60,7 +60,9 @@ def _read(process: psutil.Process) -> int:
 def ended_if_idle(
     options: FeedOptions, begin: Begin, show: Callable[[str], None]
 ) -> Iterator[Begin]:
-    """Yield ``begin`` for the preflight. Ends this process with status 1, after ``show(message)``, if it is idle.
+    """Yield ``begin`` for the preflight, and end this process if it is idle.
+
+    It ends with status 1, after a call of ``show(message)``.
 
     Idle means that for ``options.stall_after`` seconds no shard is finished, nothing computed and
     nothing read.

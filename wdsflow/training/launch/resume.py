@@ -1,4 +1,7 @@
-"""Replaces parts of open_clip_train.main: another feed, checkpoints that hold its state, exact resume. Imports torch."""
+"""Replaces parts of open_clip_train.main: the feed, checkpoints that hold its state, exact resume.
+
+Imports torch.
+"""
 
 import builtins
 import importlib
@@ -212,7 +215,10 @@ class ResumedRun:
             )
 
     def _end(self, loop: Loop) -> None:
-        """Keep the state of the feed for OpenCLIP's checkpoint of this epoch; if it saves none, save one."""
+        """Keep the state of the feed for OpenCLIP's checkpoint of this epoch.
+
+        If OpenCLIP saves none and one is due, save one.
+        """
         steps = int(self.loader.num_batches) // int(loop.args.accum_freq)
         self._position = CheckpointPosition(loop.epoch + 1, 0, steps * (loop.epoch + 1))
         self._states = gathered(self._state())
@@ -242,7 +248,10 @@ class ResumedRun:
 
 
 class _Saving:
-    """torch for open_clip_train.main, with a ``save`` that is atomic and adds the state of the feed."""
+    """A torch for open_clip_train.main whose ``save`` is atomic.
+
+    It also adds the state of the feed.
+    """
 
     def __init__(self, run: ResumedRun) -> None:
         self._run = run
@@ -322,7 +331,10 @@ class Steps:
 
 @contextmanager
 def counted(function: Callable[..., object], steps: Steps) -> Iterator[None]:
-    """Replace ``enumerate`` in the module of ``function`` by ``steps``. Raises RuntimeError if none was enumerated."""
+    """Replace ``enumerate`` in the module of ``function`` by ``steps`` for the block.
+
+    Raises RuntimeError if nothing was enumerated.
+    """
     names = function.__globals__
     names["enumerate"] = steps
     try:

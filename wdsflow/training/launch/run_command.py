@@ -21,7 +21,10 @@ class RunCommand(Invocation):
 
 
 def with_training_flags(options: FeedOptions, flags: Sequence[str]) -> FeedOptions:
-    """Return options with other flags of the training command; the feed's own options take precedence."""
+    """Return options with further flags of the training command.
+
+    The feed's own options take precedence.
+    """
     for name, *value in paired_flags(flags):
         if name == "--image-key":
             options = replace(options, image=value[0])

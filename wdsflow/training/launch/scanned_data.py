@@ -65,7 +65,9 @@ def scan_data(
     *,
     trains: bool,
 ) -> ScannedData:
-    """Scan the shards that ``arguments.train_data`` names. Raises Refusal if the feed could not read them.
+    """Scan the shards that ``arguments.train_data`` names.
+
+    Raises Refusal if the feed could not read them.
 
     Args:
         arguments: the training command.
@@ -139,7 +141,10 @@ def _gaps(expansion: Expansion) -> list[Gap]:
 
 
 def _join_lines(join: JoinResult | None, options: FeedOptions, *, all_scanned: bool) -> list[str]:
-    """Return lines on the samples with a row, none without a table. Refuses a join that the feed would refuse."""
+    """Return lines on the samples with a row, none without a table.
+
+    Raises Refusal for a join that the feed would refuse.
+    """
     if join is None:
         return []
     try:
@@ -150,7 +155,10 @@ def _join_lines(join: JoinResult | None, options: FeedOptions, *, all_scanned: b
 
 
 class _ScannedShards(NamedTuple):
-    """The evidence of shards; a line on the share that a ledger keeps; how samples match the rows of a table."""
+    """The scanned evidence of shards, and lines on the kept share and the join.
+
+    ``kept``: the share that a ledger keeps. ``join``: how samples match the rows of a table.
+    """
 
     shards: list[ShardEvidence]
     kept: str = ""

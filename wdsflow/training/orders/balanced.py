@@ -1,4 +1,7 @@
-"""The balanced order: one order of all samples of an epoch for the whole job, of any number of ranks and sources."""
+"""The balanced order: one order of an epoch's samples for the whole job.
+
+It works for any number of ranks and sources.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -23,7 +26,7 @@ _PARTS = 16
 
 
 class BalancedOrder(Order):
-    """Each sample of an epoch once, for any number of ranks, decoders and batch size, and however often it is resumed.
+    """Yields each sample of an epoch once, for any ranks, decoders, batch size and resumes.
 
     ``MixedStreams`` is the order of all samples; each stream shuffles its own samples. The next
     samples of this order are the next step, of which each rank takes streams that lie side by side.
@@ -85,7 +88,10 @@ class BalancedOrder(Order):
         self.num_batches = self.steps_left(0)
 
     def shuffle(self, samples: int) -> Buffers | None:
-        """Return the shuffle buffer of one stream, if those of all streams together hold so many samples; None for 0."""
+        """Return the shuffle buffer of one stream; None for 0 samples.
+
+        The buffers of all streams together hold this number of samples.
+        """
         if not samples or not self.shuffled:
             return None
         samples_of_stream = -(-samples // self.streams)
@@ -101,7 +107,7 @@ class BalancedOrder(Order):
         return self.mixed.first_round(epoch)
 
     def opened_shards(self, epoch: int) -> list[Shard]:
-        """Return the shards that this rank opens in an epoch, about in the order in which it opens them.
+        """Return the shards that this rank opens in an epoch, roughly in order of opening.
 
         The epoch is taken in a few large steps. In each of them a rank has about the streams that it
         has in the small steps of batches.
@@ -138,13 +144,19 @@ class BalancedOrder(Order):
             start = stop
 
     def _gets_batch(self, size: int) -> bool:
-        """Return whether this rank gets a batch of a step of ``size`` samples; no rank does at the end of the epoch."""
+        """Return whether this rank gets a batch of a step of ``size`` samples.
+
+        No rank does at the end of the epoch.
+        """
         if not size:
             return False
         return self.together or self.job_rank.rank < size
 
     def state(self, position: EpochPosition) -> dict[str, Any]:
-        """Return the samples of all ranks so far; after the last batch all, also for smaller batches or other ranks."""
+        """Return the number of samples that all ranks have been given.
+
+        After the last batch these are all samples, also for smaller batches or other ranks.
+        """
         over = position.samples and self.is_over(position)
         return {"samples": self.length if over else position.samples}
 
@@ -162,7 +174,10 @@ class BalancedOrder(Order):
         return EpochPosition(samples=position.samples + size)
 
     def batches_before(self, position: EpochPosition) -> int:
-        """Return how many batches of the epoch come before a position, as this rank counts them now."""
+        """Return how many batches of the epoch come before a position.
+
+        They are counted as this rank counts them now.
+        """
         return self.num_batches - self.steps_left(position.samples)
 
     def steps_left(self, start: int) -> int:

@@ -49,7 +49,10 @@ class MixedSource:
 
 
 class DealtShards(NamedTuple):
-    """The shards of each stream in one pass over a source, and the groups of streams; lengths are in samples."""
+    """The shards of each stream in one pass over a source, and the groups of streams.
+
+    Lengths are in samples.
+    """
 
     streams: list[list[CountedShard]]
     lengths: Counts
@@ -91,7 +94,11 @@ class MixedStreams:
         self._of_streams = lru_cache(maxsize=latest)(self._shares_of_streams)
 
     def epoch_length(self) -> int:
-        """Return the samples of an epoch: until each source that ends, or of several that repeat each one, has been given once."""
+        """Return the number of samples in an epoch.
+
+        An epoch lasts until the first source that ends has been given once. If none ends, until
+        each source has been given at least once.
+        """
         if len(self.sources) == 1:
             return self._samples[0]
         ending = [number for number, source in enumerate(self.sources) if source.ends]
@@ -120,7 +127,10 @@ class MixedStreams:
         return self.dealt(stream.source, epoch, stream.round).streams[stream.number]
 
     def shards_of_run(self, epoch: int, run: StreamRun) -> Iterator[tuple[int, int, Shard]]:
-        """Yield the shards of a run: the number in the stream, its first sample there, and the shard."""
+        """Yield the shards of a run.
+
+        Each comes with its number in the stream and the position of its first sample there.
+        """
         assert run.first is not None
         end = run.first + run.samples
         first = 0
@@ -132,7 +142,10 @@ class MixedStreams:
             first += samples
 
     def runs(self, epoch: int, start: int, stop: int) -> list[StreamRun]:
-        """Return the samples ``start`` to ``stop`` of an epoch, side by side what is read side by side."""
+        """Return the samples ``start`` to ``stop`` of an epoch as runs of streams.
+
+        Runs that are read side by side are next to each other.
+        """
         placed: list[tuple[float, StreamRun]] = []
         begins = self._of_sources(start).tolist()
         ends = self._of_sources(stop).tolist()
@@ -169,7 +182,10 @@ class MixedStreams:
         return shares_of(self._rates, first)
 
     def _shares_of_streams(self, source: int, epoch: int, round_: int, first: int) -> Counts:
-        """Return how many of the first samples of a pass over a source come from each of its streams."""
+        """Return how many samples each stream contributes to the start of a pass over a source.
+
+        ``first``: the number of samples from the start of the pass.
+        """
         dealt = self.dealt(source, epoch, round_)
         if first >= self._samples[source]:
             return dealt.lengths

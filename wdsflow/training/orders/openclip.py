@@ -1,4 +1,6 @@
-"""OpenCLIP's orders: a stream for each worker of its DataLoader, which reads the same shards and fills its own batches.
+"""OpenCLIP's orders: a stream for each worker of its DataLoader.
+
+A worker reads the same shards as in OpenCLIP and fills its own batches.
 
 Batches come from the streams in turn.
 """
@@ -73,7 +75,10 @@ class WorkerOrder(Order):
 
 
 class EvaluationOrder(WorkerOrder):
-    """Each shard once, as given, dealt to the streams in turn: how OpenCLIP reads shards for evaluation."""
+    """Each shard once, in the given order, dealt to the streams in turn.
+
+    This is how OpenCLIP reads shards for evaluation.
+    """
 
     name = "in-order"
     at_end = "stop"
@@ -119,7 +124,9 @@ class _TrainingOrder(WorkerOrder):
 
 
 class OpenClipOrder(_TrainingOrder):
-    """Shards shuffled again each epoch, dealt to ranks and to their workers: open_clip_train's default.
+    """Shards shuffled again each epoch, dealt to ranks and their workers.
+
+    This is the default of open_clip_train.
 
     Source: open_clip_train/data.py, get_wds_dataset; its order of shards for equal seed, epoch,
     ranks and workers.
@@ -166,7 +173,10 @@ class ResampledOrder(_TrainingOrder):
         return resampled(self.urls, self._weights, self.worker_seed(epoch, stream))
 
     def opened_shards(self, epoch: int) -> list[Shard]:
-        """Return the first shards of all streams in turn: as many as there are, as if an epoch were one pass."""
+        """Return the first shards of all streams in turn, as if an epoch were one pass.
+
+        There are about as many as shards exist.
+        """
         streams = self._work.job_rank.world_size * self.streams
         count = -(-self.shards // streams)
         drawn = [islice(self.shards_of(epoch, key), count) for key in self.first_round(epoch)]

@@ -51,7 +51,10 @@ class StreamPosition(NamedTuple):
 
 
 class EpochPosition(NamedTuple):
-    """How far an epoch is. Each order uses its own part: the position of each stream, or the samples of all ranks."""
+    """The progress of an epoch.
+
+    Each order uses its own part: the position of each stream, or the samples of all ranks.
+    """
 
     batch: int = 0
     # None of them: all streams are at their beginning.
@@ -60,7 +63,9 @@ class EpochPosition(NamedTuple):
 
 
 class Order(ABC):
-    """The batches of one rank, epoch by epoch. All methods are functions of their arguments and of ``base_seed`` alone.
+    """The batches of one rank, epoch by epoch.
+
+    All methods depend only on their arguments and on ``base_seed``.
 
     ``global_order``: there is one order of samples for all ranks. A position in it is one number,
     from which any number of ranks can continue, and streams are the same on all ranks. A lost
@@ -95,7 +100,10 @@ class Order(ABC):
 
     @abstractmethod
     def steps(self, epoch: int, position: EpochPosition) -> Iterator[OrderStep]:
-        """Yield the batches of this rank after a position, without end if their number depends on what the shards have."""
+        """Yield the batches of this rank after a position.
+
+        They are endless if their number depends on the contents of the shards.
+        """
 
     @abstractmethod
     def first_round(self, epoch: int) -> Iterator[StreamKey]:
@@ -106,7 +114,10 @@ class Order(ABC):
         """Yield the shards of a stream, in the order in which they are read."""
 
     def opened_shards(self, epoch: int) -> list[Shard]:
-        """Return the shards that this rank opens in an epoch, about in the order in which it opens them."""
+        """Return the shards that this rank opens in an epoch.
+
+        They are roughly in the order of opening.
+        """
         timed: list[tuple[float, Shard]] = []
         for stream in self.first_round(epoch):
             shards = list(self.shards_of(epoch, stream))

@@ -35,7 +35,10 @@ class StepSizes:
         return self.length // whole_number_of * whole_number_of
 
     def next_size(self, start: int) -> int:
-        """Return the samples of the step that begins after ``start`` samples; 0 at the end of the epoch."""
+        """Return the number of samples in the step after ``start`` samples.
+
+        0 at the end of the epoch.
+        """
         remaining = self.remaining(start)
         full = self.full
         if remaining > 2 * full or self.last == "drop":

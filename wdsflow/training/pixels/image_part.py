@@ -39,7 +39,10 @@ class _DrawnPart:
 def crop_part(
     transform: RandomCrop, decode: Decode, data: bytes, seed: int, admit: Admit | None
 ) -> Pixels:
-    """Return an array (3, height, width) of a random part of an image. Raises Dropped and StageError."""
+    """Return a random part of an image as an array (3, height, width).
+
+    Raises Dropped and StageError.
+    """
     drawn = _DrawnPart(transform, decode, seed)
     if decode.mode == "reference":
         return _crop_with_pillow(drawn, data, admit)
@@ -54,7 +57,10 @@ def crop_part(
 
 
 def _crop_with_pillow(drawn: _DrawnPart, data: bytes, admit: Admit | None) -> Pixels:
-    """Return the pixels that torchvision would return: the part is cut out of the full image first."""
+    """Return the pixels that torchvision would return.
+
+    The part is cut out of the full image first.
+    """
 
     def admit_copy(peak: int) -> None:
         assert admit is not None
@@ -72,7 +78,9 @@ def _crop_with_pillow(drawn: _DrawnPart, data: bytes, admit: Admit | None) -> Pi
 
 
 def _image_target(part: Part, image_size: Size, size: Size, decode: Decode) -> Size:
-    """Return the size of the whole image that makes the part as large as ``size``, or larger if that is too coarse.
+    """Return the size of the whole image at which the part is as large as ``size``.
+
+    The size is larger if that would be too coarse.
 
     In images that are decoded smaller, parts may begin between two pixels: not every position is
     possible.

@@ -28,7 +28,10 @@ Preprocess: TypeAlias = Callable[[Any], Any]
 
 
 class TransformError(RuntimeError):
-    """The user's preprocessing raised (see the cause) or returned no image. ``always``: it fails for any image."""
+    """The user's preprocessing raised an exception, or returned no image.
+
+    The exception is the cause. ``always``: it fails for any image.
+    """
 
     def __init__(self, message: str, *, always: bool = False) -> None:
         super().__init__(message)
@@ -71,7 +74,10 @@ def image_work(
 
 
 def as_rgb(image: Any) -> NDArray[np.uint8]:
-    """Return a PIL image as an RGB array (height, width, 3): the preprocessing of a feed that is given none."""
+    """Return a PIL image as an RGB array (height, width, 3).
+
+    This is the default preprocessing of a feed.
+    """
     from wdsflow.stages.imaging.pillow_pixels import to_array
 
     return to_array(image.convert("RGB"))
@@ -121,7 +127,10 @@ class ImageWork:
                 self.run(small.getvalue(), 0)
 
     def run(self, data: bytes, seed: int, hold: Hold | None = None) -> Any:
-        """Return an item for ``collate``: a uint8 array (3, height, width), or the result of the preprocessing.
+        """Return an item for ``collate``.
+
+        A uint8 array (3, height, width) for a known transform, otherwise the result of the
+        preprocessing.
 
         A known transform draws as after ``torch.manual_seed(seed)``; otherwise the global
         generators of Python, numpy and torch are seeded. ``hold`` returns a context for a number of
@@ -176,7 +185,9 @@ class ImageWork:
         return made, fault_of(made), None
 
     def collate(self, items: Sequence[Any], out: "torch.Tensor | None" = None) -> Any:
-        """Join results of ``run`` into a batch: normalised floats (n, 3, height, width), in ``out`` if given.
+        """Join results of ``run`` into a batch: normalised floats (n, 3, height, width).
+
+        The batch is in ``out`` if it is given.
 
         Tensors of an unknown preprocessing are stacked, in ``out`` if it fits; other values form a
         list.
@@ -214,7 +225,10 @@ class ImageWork:
 
 
 def seed_generators(seed: int) -> None:
-    """Seed the generators that other people's transforms draw from: those of Python, numpy and torch."""
+    """Seed the global random generators of Python, numpy and torch.
+
+    Transforms of other authors draw from these.
+    """
     import random
 
     import torch
@@ -236,7 +250,10 @@ def as_tensor(item: object) -> Any:
 
 
 def as_array(item: object) -> NDArray[Any] | None:
-    """Return an array or tensor of numbers as an array that shares its memory; None for anything else."""
+    """Return an array or tensor of numbers as an array that shares its memory.
+
+    None for anything else.
+    """
     if type(item) is np.ndarray:
         return item if item.dtype.kind in "biuf" else None
     import torch

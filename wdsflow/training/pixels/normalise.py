@@ -16,7 +16,9 @@ def normalise(
     *,
     exact: bool,
 ) -> None:
-    """Write (level / 255 - mean) / std of arrays (3, height, width) into ``out`` (n, 3, height, width).
+    """Normalise arrays (3, height, width) into ``out`` (n, 3, height, width).
+
+    The result is (level / 255 - mean) / std.
 
     ``exact``: in the three steps of torchvision's ``ToTensor`` and ``Normalize``, equal to theirs
     in every bit. Otherwise in two steps of float32, at most 1e-6 from theirs.

@@ -1,4 +1,6 @@
-"""OpenCLIP's transforms on single images, up to the last pixel. Imports torch: import this module where it is needed.
+"""OpenCLIP's transforms on single images, up to the last pixel.
+
+Imports torch: import this module only where it is needed.
 
 Everything runs in several threads at once. It must not call torch on more than 32,768 values,
 except for the resize, which stays in its thread: torch would start a pool of OpenMP threads for

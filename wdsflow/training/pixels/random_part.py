@@ -1,4 +1,7 @@
-"""The random part of an image that OpenCLIP's training crops, as torchvision draws it. Imports torch."""
+"""The random part of an image that OpenCLIP's training crops, drawn as torchvision does.
+
+Imports torch.
+"""
 
 import math
 import threading
@@ -21,7 +24,9 @@ _local = threading.local()
 def random_part(
     width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float], seed: int
 ) -> Part:
-    """Return the part that ``RandomResizedCrop.get_params`` draws after ``torch.manual_seed(seed)``.
+    """Return the part that ``RandomResizedCrop.get_params`` would draw.
+
+    It is drawn as after ``torch.manual_seed(seed)``.
 
     The numbers equal torch's, draw by draw and bit by bit; torch's global generator is not changed.
     They come from numpy's generator, the same Mersenne twister: each of torch's thirty small calls
@@ -66,7 +71,10 @@ def _draws(seed: int) -> NDArray[np.uint64]:
 
 
 def _uniform(draws: NDArray[np.uint64], low: float, high: float) -> NDArray[np.float32]:
-    """Return the result of torch's ``uniform_`` for draws: 24 bits of each, in a fused multiply-add."""
+    """Return the result of torch's ``uniform_`` for draws.
+
+    24 bits of each draw are used, in a fused multiply-add.
+    """
     start, step = _steps(low, high)
     return ((draws & _BITS) * step + start).astype(np.float32)
 

@@ -1,4 +1,7 @@
-"""Recognises OpenCLIP's transforms by their structure, without importing OpenCLIP or torchvision."""
+"""Recognises OpenCLIP's transforms by their structure.
+
+It does not import OpenCLIP or torchvision.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -65,7 +68,10 @@ class ResizeAndCrop(Transform):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomCrop(Transform):
-    """torchvision's RandomResizedCrop: a random part, with bounds for area and shape, resized to ``size``."""
+    """torchvision's RandomResizedCrop: a random part of an image, resized to ``size``.
+
+    The area and the shape of the part are bounded.
+    """
 
     scale: tuple[float, float]
     ratio: tuple[float, float]
@@ -134,7 +140,10 @@ def _name(step: Step) -> tuple[str, str]:
 
 
 def _is_upstream(step: Step) -> bool:
-    """Return whether a step is from the module that has it for OpenCLIP, not another one of its name."""
+    """Return whether a step is from the module from which OpenCLIP takes it.
+
+    Another step may have the same name.
+    """
     module, name = _name(step)
     return module == (_OPENCLIP if name in _OF_OPENCLIP else _TORCHVISION)
 

@@ -1,4 +1,4 @@
-"""OpenCLIP's transforms for validation: an image is resized as a whole, and its centre is cut out."""
+"""OpenCLIP's transforms for validation: the whole image is resized, and its centre is cut out."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,10 @@ def resize_whole(
 
 
 def _padded(pixels: Pixels, size: Size, fill: int) -> Pixels:
-    """Return (3, height, width) with the picture in the middle, where OpenCLIP's ``CenterCropOrPad`` puts it."""
+    """Return (3, height, width) with the picture in the middle.
+
+    It is where OpenCLIP's ``CenterCropOrPad`` puts it.
+    """
     height, width = pixels.shape[:2]
     top = (size[0] - height) // 2
     left = (size[1] - width) // 2

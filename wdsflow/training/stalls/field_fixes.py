@@ -1,4 +1,4 @@
-"""Fixes in messages: wdsflow train options for fields, commands for a sample or a shard that hangs."""
+"""Fixes in messages: wdsflow train options for fields, commands for a hanging sample or shard."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -45,7 +45,7 @@ _SHOWN = 3
 def command(
     options: FeedOptions, *flags: str, **changed: str | bool | tuple[str, ...] | None
 ) -> str:
-    """Return the command of this run with all options that differ from their defaults, some of them changed.
+    """Return the command of this run with all non-default options, some of them changed.
 
     For a custom loop, which has no command line, it is a Python expression.
 
@@ -95,7 +95,10 @@ def _flag_words(name: str, value: object) -> list[str]:
 
 
 def _launcher(*, dry_run: bool) -> list[str]:
-    """Return the words before ``wdsflow train``: a dry run needs no other ranks, and is that of the first one."""
+    """Return the words before ``wdsflow train``.
+
+    A dry run needs no other ranks. It is run as the first rank.
+    """
     if not dry_run:
         return list(launcher_words())
     _, world_size = rank_and_world()
@@ -103,7 +106,10 @@ def _launcher(*, dry_run: bool) -> list[str]:
 
 
 def pipe_fixes(options: FeedOptions, *flags: str) -> Iterator[str]:
-    """Yield how to allow the commands of ``pipe:`` urls, and how to do without. ``flags``: further ones."""
+    """Yield how to allow the commands of ``pipe:`` urls, and how to do without them.
+
+    ``flags``: further flags.
+    """
     yield f"if it may run: {command(options, *flags, allow_pipe=True)}"
     yield NEED_NO_COMMAND
 
@@ -159,7 +165,9 @@ def _literal(name: str, value: object) -> str:
 
 
 def argument(options: FeedOptions, name: str) -> str:
-    """Return the user's name of an OpenCLIP argument: a flag, or an item of a custom loop's ``args``.
+    """Return the user's name of an OpenCLIP argument.
+
+    This is a flag, or an item of a custom loop's ``args``.
 
     >>> argument(FeedOptions(), "batch_size"), argument(FeedOptions(argv=("--workers", "2")), "batch_size")
     ('args["batch_size"]', '--batch-size')
@@ -172,7 +180,9 @@ def argument(options: FeedOptions, name: str) -> str:
 
 
 def processes_named(options: FeedOptions, *, recognised: bool) -> str:
-    """Return the user's name of the number of decoding processes. ``recognised``: the transform is one of OpenCLIP's.
+    """Return the user's name of the number of decoding processes.
+
+    ``recognised``: the transform is one of OpenCLIP's.
 
     >>> processes_named(FeedOptions(), recognised=True), processes_named(FeedOptions(argv=("--seed", "2")), recognised=False)
     ('FeedOptions(decoders=...)', '--workers')
@@ -239,7 +249,10 @@ def requested_captions(options: FeedOptions) -> Captions | None:
 
 
 def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
-    """Return the problem if none of the JSON names for captions has text, with the names that are there; "" if one has."""
+    """Return the problem if no JSON name for captions has text; "" if one has.
+
+    It lists the names that exist.
+    """
     existing = json_names(peeked)
     requested: list[str] = []
     for source in captions.sources:
@@ -266,7 +279,7 @@ def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
 
 
 def _most_frequent(counts: Mapping[str, int]) -> str:
-    """Return the names that occur most often, those of equal counts in the order of the alphabet."""
+    """Return the most frequent names as text, equal counts in alphabetical order."""
     names = sorted(counts, key=lambda name: (-counts[name], name))
     shown = [escape(name, 40) for name in names[:_MOST_NAMES]]
     if len(names) > _MOST_NAMES:
@@ -275,7 +288,10 @@ def _most_frequent(counts: Mapping[str, int]) -> str:
 
 
 def _likeliest(names: Sequence[str], usual: Sequence[str]) -> str:
-    """Return the name whose extension comes first among the usual ones; "" if no name has one of them."""
+    """Return the name whose extension is first among the usual ones.
+
+    "" if no name has one of them.
+    """
     ranked: list[tuple[int, str]] = []
     for name in names:
         extension = name.rpartition(".")[2]

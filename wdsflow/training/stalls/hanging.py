@@ -58,7 +58,10 @@ def without(task: Task) -> Iterator[str]:
 
 
 def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
-    """Yield lines on hanging decoders and shards. Decoders in foreign code come first: the others may wait for them."""
+    """Yield lines on hanging decoders and shards.
+
+    Decoders in foreign code come first, because the others may wait for them.
+    """
     for decoder in sorted(busy, key=_blame)[:_SHOWN]:
         yield _decoder_line(decoder)
     for item in reading[:_SHOWN]:

@@ -99,7 +99,10 @@ class LossTally:
         self.damage.setdefault(damage[:2], damage)
 
     def count_fields(self, fields: tuple[str, ...]) -> None:
-        """Count the fields of a sample that lacked its image or caption; at most a hundred different sets."""
+        """Count the fields of a sample that lacked its image or caption.
+
+        At most a hundred different sets are counted.
+        """
         if fields in self.fields or len(self.fields) < 100:
             self.fields[fields] += 1
 
@@ -133,7 +136,10 @@ _log = logging.getLogger("wdsflow.training")
 
 
 def say(level: int, text: str) -> None:
-    """Log a text; if logging is not set up, write it to stderr, where only warnings would appear."""
+    """Log a text; if logging is not set up, write it to stderr.
+
+    Without logging, Python would show only warnings.
+    """
     if _log.hasHandlers():
         _log.log(level, "%s", text)
     else:

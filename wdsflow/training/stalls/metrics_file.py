@@ -73,7 +73,10 @@ class Metrics:
 
 
 def exposition(facts: Facts, rank: int) -> str:
-    """Return facts in Prometheus' text format 0.0.4, as node_exporter's textfile collector takes it: no times."""
+    """Return facts in Prometheus' text format 0.0.4, without times.
+
+    node_exporter's textfile collector takes no times.
+    """
     return "\n".join([*_families(facts, f'rank="{rank}"'), ""])
 
 
@@ -135,7 +138,10 @@ def _label(text: str) -> str:
 
 
 def _record(facts: Facts, rank: int, world_size: int) -> dict[str, object]:
-    """Return facts as a JSON object. Counts of samples are those of this epoch; "waited_seconds" is since the start."""
+    """Return facts as a JSON object.
+
+    Counts of samples are those of this epoch. "waited_seconds" is since the start.
+    """
     tally = facts.tally
     reasons = [
         {

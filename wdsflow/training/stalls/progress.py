@@ -84,7 +84,10 @@ class Progress:
         self._next_wait = self._first_wait
 
     def begin(self, epoch: int, num_batches: int, tally: LossTally, waited: float) -> None:
-        """Begin an epoch. ``tally`` and ``waited`` (seconds) are of the whole run, here and below."""
+        """Begin an epoch.
+
+        ``tally`` and ``waited`` (seconds) are of the whole run, in the other methods too.
+        """
         self._epoch = epoch
         self._num_batches = num_batches
         self._batch = 0
@@ -101,7 +104,10 @@ class Progress:
             self._metrics.write(self._facts(self._first, tally, waited, done=False))
 
     def step(self, samples: int, batch: int, tally: LossTally, waited: float) -> None:
-        """Count a batch of so many samples, ``batch`` being its number (from 1) in its epoch; log if it is time."""
+        """Count a batch of ``samples`` samples, and log if it is time.
+
+        ``batch`` is its number in its epoch, from 1.
+        """
         self._samples += samples
         self._batch = batch
         self._batches += 1

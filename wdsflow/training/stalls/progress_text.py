@@ -55,7 +55,10 @@ def epoch_table(facts: Facts, rank: int, world_size: int) -> Iterator[str]:
 
 
 def _count_lines(tally: LossTally) -> Iterator[str]:
-    """Yield the counts of samples with their shares, those lost for a reason with the first of them."""
+    """Yield the counts of samples with their shares.
+
+    A line on a reason for losses also has the first sample lost for it.
+    """
     rows = [("seen", tally.seen, ""), ("kept", tally.kept, ""), ("lost", tally.lost, "")]
     for item in tally.reasons:
         first = item.first

@@ -50,7 +50,10 @@ _JSON = ("json", "jsn")
 
 
 def peek(url: Shard, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
-    """Return the JSON names in the first hundred members of that name, in ``json_keys``; None if none came in two seconds."""
+    """Return the JSON names in the first hundred members called ``member``.
+
+    They are in ``json_keys``. None if none arrived in two seconds.
+    """
     evidence = ShardEvidence(url)
     thread = threading.Thread(
         target=_read, args=(evidence, member, allow_pipe), name="wdsflow-peek", daemon=True
@@ -74,7 +77,10 @@ def _read(evidence: ShardEvidence, member: str, allow_pipe: bool) -> None:
 
 
 class StallError(FeedStopped):
-    """Raised on all ranks when training waits for batches that never come. The message has the reason and fixes."""
+    """Raised on all ranks when training waits for batches that never come.
+
+    The message has the reason and fixes.
+    """
 
 
 class WorkerFacts(NamedTuple):
@@ -183,7 +189,7 @@ def _event(worker: WorkerFacts | None, waited: float | None, lost_in_a_row: int 
 
 
 def _loss_lines(tally: LossTally) -> Iterator[str]:
-    """Yield where samples were lost, which fields those have that lack one, and which shards are damaged."""
+    """Yield where samples were lost, the fields of incomplete ones, and the damaged shards."""
     seen = f"Of {how_many(tally.seen, 'sample')} seen on this rank"
     if not tally.seen:
         yield "No sample was seen."

@@ -106,7 +106,10 @@ class Watchdog:
 
     @contextmanager
     def waiting(self, describe: Callable[[float], StallError]) -> Iterator[None]:
-        """Mark a wait for a batch: after ``stall_after`` seconds, ``check`` raises ``describe(seconds waited)``."""
+        """Mark a wait for a batch.
+
+        After ``stall_after`` seconds, ``check`` raises ``describe(seconds waited)``.
+        """
         self._looked = time.monotonic()
         self._wait = (self._looked, describe)
         try:
@@ -120,7 +123,10 @@ class Watchdog:
             self._wait = (time.monotonic(), self._wait[1])
 
     def check(self) -> None:
-        """Raise StallError if another rank has failed, or if this wait has lasted too long. Call it while waiting."""
+        """Raise StallError if another rank has failed or this wait has lasted too long.
+
+        Call it while waiting.
+        """
         if self._message is not None and self._pid == os.getpid():
             raise self._heard(self._message)
         self._look()

@@ -1,4 +1,7 @@
-"""The main loop of a decoding process: chunks come by a pipe; images go to shared memory, the rest into the answer."""
+"""The main loop of a decoding process.
+
+Chunks come by a pipe. Images go to shared memory, the rest into the answer.
+"""
 
 import gc
 import os
@@ -26,7 +29,10 @@ _PARENT = 2.0
 
 
 class DecoderSetup(NamedTuple):
-    """The number of a process among ``total``, and what it shares with its parent if it is forked."""
+    """The number of a decoding process, and what it shares with its parent if it is forked.
+
+    ``total``: how many processes there are.
+    """
 
     number: int
     total: int
@@ -35,7 +41,9 @@ class DecoderSetup(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """The results of a chunk, column by column: sample by sample they would take three times as long to pickle.
+    """The results of a chunk, stored by column.
+
+    Stored by sample, they would take three times as long to pickle.
 
     ``lost``: by the number of the task; the columns have the others. ``images``: a ``HeldSlot`` if
     it is in a slot. ``texts``: an array with a row for each, or a list. ``trace``: if ``error``
@@ -57,7 +65,10 @@ def serve(
     work: ChunkWork,
     setup: DecoderSetup,
 ) -> None:
-    """Answer chunks until the last one, or until the parent has died. ``others``: the parent's ends of pipes."""
+    """Answer chunks until the last one, or until the parent has died.
+
+    ``others``: the parent's ends of pipes.
+    """
     # The parent ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -91,7 +102,10 @@ def serve(
 
 
 def read_answer(data: bytes, tasks: Sequence[Task], slots: Slots) -> None:
-    """In the parent: set the results of tasks; images are views of their slots. Raises the error of the work."""
+    """Set the results of tasks from an answer, in the parent process.
+
+    Images are views of their slots. Raises the error of the work.
+    """
     answer: _Answer = pickle.loads(data)  # noqa: S301 - by a child of ours
     if answer.error is not None:
         slots.give_back(*(task.slot for task in tasks))
@@ -127,7 +141,10 @@ def _be_a_worker(setup: DecoderSetup) -> None:
 
 
 def _receive(chunks: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
-    """Receive chunks at once, so that the parent never waits; end this process after the last one."""
+    """Receive chunks immediately, so that the parent never waits.
+
+    Ends this process after the last one.
+    """
     parent = os.getppid()
     try:
         # Other forks may hold the parent's end too, and keep the pipe open.

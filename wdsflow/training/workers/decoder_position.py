@@ -1,4 +1,4 @@
-"""How far a decoding process is, in memory that it shares with its parent, and the functions that it is in."""
+"""The progress of a decoding process, in memory shared with its parent, and its call stack."""
 
 import faulthandler
 import mmap
@@ -70,7 +70,10 @@ class SharedPosition:
         return Position(*self._cell.read())
 
     def stack(self, pid: int) -> list[str]:
-        """Return the child's functions outside our code, innermost first; empty if it does not answer or is closed."""
+        """Return the child's functions outside wdsflow's code, innermost first.
+
+        Empty if the child does not answer or is closed.
+        """
         with self._in_use:
             return self._stack(pid) if self._end.alive else []
 

@@ -1,4 +1,4 @@
-"""One decoding process, as its parent sees it: its chunks, its answers, its position and its end."""
+"""One decoding process, as its parent sees it: its chunks, answers, position and end."""
 
 import atexit
 import contextlib
@@ -106,7 +106,9 @@ class DecoderProcess:
         chunk.done = True
 
     def does_not_begin(self, seconds: float) -> bool:
-        """Return whether it has had work for ``seconds`` without starting any, and is not using the processor.
+        """Return whether it has had work for ``seconds`` without starting any.
+
+        Returns True only if it is not using the processor either.
 
         A forked process hangs this way if it needs a lock that another thread of its parent held
         during the fork. Each call compares the processor time with that of the last call.
@@ -134,7 +136,9 @@ class DecoderProcess:
         return Death(self.name, self.process.exitcode, tasks, tokens, count, recognised)
 
     def busy(self, seconds: float) -> BusyWith | None:
-        """Return its current tasks if it has been at them for ``seconds``; None if it has no work, or if unknown.
+        """Return its current tasks if it has worked on them for ``seconds``.
+
+        None if it has no work, or if its work is unknown.
 
         ``tasks`` is empty if it has not begun its first chunk, for example because its start hangs.
         """
@@ -192,7 +196,10 @@ class DecoderProcess:
                 self.process.kill()
 
     def _current(self) -> tuple[Position | None, Sequence[Task], bool]:
-        """Return its position, if known, the tasks that it may be at, and whether it is in the tokenizer."""
+        """Return its position, its current tasks, and whether it is in the tokenizer.
+
+        The position is None if unknown.
+        """
         chunks = list(self.sent.copy())
         if self._position is None:
             return None, chunks[0].tasks if chunks else (), False
@@ -206,7 +213,10 @@ class DecoderProcess:
 
 @atexit.register
 def kill_decoders() -> None:
-    """Kill all processes: multiprocessing would terminate them and wait, forever if one is stopped."""
+    """Kill all decoding processes.
+
+    multiprocessing would terminate them and wait, and hang if one is stopped.
+    """
     for process in list(_living):
         process.kill()
 

@@ -1,4 +1,7 @@
-"""Decoding in processes: Python threads share one interpreter lock, so a second processor would gain half of one."""
+"""Decoding in processes.
+
+Python threads share one interpreter lock, so a second processor would gain half of one.
+"""
 
 import logging
 import selectors
@@ -142,7 +145,10 @@ class DecodingProcesses(Decoders):
             raise DecoderError(message) from error
 
     def _check(self) -> None:
-        """Raise DecoderError for a process that has ended; restart one that does not start to work."""
+        """Raise DecoderError for a process that has ended.
+
+        Restarts a process that does not start to work.
+        """
         for number, process in enumerate(self._processes):
             # Another fork may keep its pipe open.
             if not process.process.is_alive():

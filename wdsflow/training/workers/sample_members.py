@@ -101,7 +101,10 @@ def read_members(
 def _from_cache(
     ref: SampleRef, shards: OpenShards, most: Callable[[str], int]
 ) -> tuple[bytes, Members]:
-    """Return the members of a sample whose shard is in a cache, or was. Raises OSError, StageError."""
+    """Return the members of a sample whose shard is or was in a cache.
+
+    Raises OSError, StageError.
+    """
     # It cannot be opened if another run with a smaller cache has removed it: nothing is wrong then.
     with suppress(SourceError), shards.use(ref.stored_at) as fd:
         try:
@@ -116,7 +119,10 @@ def _from_cache(
 
 
 def _remove_damaged(ref: SampleRef, error: Exception) -> None:
-    """Remove a file of the cache that cannot be read, or is too short, so that its shard is downloaded again."""
+    """Remove a cache file that cannot be read or is too short.
+
+    Its shard is then downloaded again.
+    """
     _log.warning(
         "wdsflow: %s cannot be read and is removed, its shard is read from %s: %s",
         ref.stored_at,
@@ -128,7 +134,10 @@ def _remove_damaged(ref: SampleRef, error: Exception) -> None:
 
 
 def _read_members(ref: SampleRef, read: _Read, most: Callable[[str], int]) -> tuple[bytes, Members]:
-    """Return the image and the other members of a sample that is not held. Raises OSError, StageError."""
+    """Return the image and the other members of a sample that is not held in memory.
+
+    Raises OSError, StageError.
+    """
     image = ref.image
     if len(ref.texts) == 1 and (pair := _together(read, image, ref.texts[0])) is not None:
         return pair[0], {ref.texts[0].name: pair[1]}
@@ -152,7 +161,10 @@ def _held(blob: Blob, most: int) -> bytes | int:
 
 
 def _together(read: _Read, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
-    """Read an image and the caption soon after it at once; None if they are far apart or incomplete."""
+    """Read an image and the caption soon after it in one read.
+
+    None if they are far apart or incomplete.
+    """
     size = text.at + text.size - image.at
     if not image.name or not image.size <= size <= image.size + _CLOSE:
         return None

@@ -1,4 +1,4 @@
-"""What a decoder does: it reads the members of each sample, decodes and transforms the image, and tokenizes the captions.
+"""The work of a decoder: reads members, decodes and transforms images, and tokenizes captions.
 
 Imports torch in functions only, because spawned processes import this module first.
 """
@@ -54,7 +54,10 @@ class SampleWork:
         return SampleWork, made
 
     def make(self, task: Task) -> MadeSample | FeedLoss:
-        """Return the sample of a task with its caption as text, or why it is lost. Raises SampleError."""
+        """Return the sample of a task with its caption as text, or why it is lost.
+
+        Raises SampleError.
+        """
         ref, columns = task.ref, self.columns
         stage = "read"
         try:

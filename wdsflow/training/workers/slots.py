@@ -1,4 +1,4 @@
-"""Transfer of decoded samples to the training process: images in shared memory, the rest pickled."""
+"""Transfer of decoded samples to the training process: images in shared memory, others pickled."""
 
 import errno
 import io
@@ -62,7 +62,9 @@ class HeldSlot(NamedTuple):
 
 
 class Slots:
-    """``count`` places for images of at most ``size`` bytes each, which a forked child writes and its parent reads.
+    """``count`` slots for images of at most ``size`` bytes each.
+
+    A forked child writes them and its parent reads them.
 
     The memory is a nameless file, not one in ``/dev/shm``, which in containers often has 64 MiB
     only. A slot takes memory once something is written into it.
@@ -86,7 +88,10 @@ class Slots:
         return numbers + [-1] * (count - len(numbers))
 
     def write(self, number: int, image: object) -> object:
-        """Write an image into a slot and return its description; return the image itself if it does not fit."""
+        """Write an image into a slot and return its description.
+
+        If the image does not fit, return it unchanged.
+        """
         array = as_array(image) if number >= 0 else None
         if array is None or array.nbytes > self.size:
             return image
@@ -139,7 +144,10 @@ def joined_rows(items: Sequence[object]) -> NDArray[Any] | None:
 
 
 def packed(value: object) -> bytes:
-    """Return the pickle of a value, with tensors as arrays, which is many times faster than torch's own pickle."""
+    """Return the pickle of a value, with tensors as arrays.
+
+    This is many times faster than torch's own pickle.
+    """
     stream = io.BytesIO()
     _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(value)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""The error for code of the user that failed at a sample: its location, and how to train without the sample."""
+"""The error for user code that failed at a sample: its location, and how to skip the sample."""
 
 from collections.abc import Sequence
 from traceback import extract_tb

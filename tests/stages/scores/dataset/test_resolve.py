@@ -118,7 +118,10 @@ def test_a_record_that_was_cut_is_refused(tmp_path):
 
 
 def peak(name, count, folder):
-    """Return the bytes that Python holds at most while so many records are compared, one key in a third of them."""
+    """Return the peak of Python's memory, in bytes, while ``count`` records are compared.
+
+    One third of the keys are random, all others are equal.
+    """
     width = 8 if name == "near_duplicate" else 16
     rng = random.Random(4)
     given = (

@@ -22,7 +22,10 @@ WORDS = st.lists(
 
 
 def cells_of(shapes):
-    """Return the padded words of the sentences, and the characters when each word, or each sentence, is padded."""
+    """Return the padded size of the sentences, in words and in characters.
+
+    Characters are counted twice: with each word padded, and with each sentence padded.
+    """
     return (
         len(shapes) * max(shape.words for shape in shapes),
         sum(shape.words for shape in shapes) * max(shape.longest for shape in shapes),

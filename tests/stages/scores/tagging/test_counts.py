@@ -1,4 +1,7 @@
-"""From the tags of words to the values of ``pos`` and ``entities``; what the networks say is given."""
+"""From tags of words to the values of ``pos`` and ``entities``.
+
+The tags are given: no network runs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

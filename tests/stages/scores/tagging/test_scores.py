@@ -28,7 +28,10 @@ TEXT = "The red dog sees Anna. Carl Diana likes a cat in Berlin!"
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Small networks on several threads wait for each other more than they compute, next to other tests above all."""
+    """Run torch on one thread.
+
+    With several threads, small networks mostly wait, especially next to other tests.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -37,7 +40,10 @@ def one_thread():
 
 @pytest.fixture(autouse=True)
 def inference():
-    """As the runner calls models; tensors that they share may be of another test, and may not be mixed."""
+    """Use inference mode, as the runner does when it calls models.
+
+    Models may share tensors with other tests, and the two kinds of tensors cannot be mixed.
+    """
     with torch.inference_mode():
         yield
 
@@ -141,7 +147,10 @@ def test_order_neighbours_and_batches_change_nothing(folder, captions, kind):
 
 
 def seen(processor, monkeypatch):
-    """Return a list that gets the padded and the real words of each batch, and the cells of its characters."""
+    """Return a list that receives the sizes of each batch.
+
+    An entry has the padded words, the real words, and the cells of the characters.
+    """
     trainer = processor.trainers[0] if hasattr(processor, "trainers") else processor.trainer
     found, predict = [], trainer.predict
 

@@ -1,4 +1,4 @@
-"""Taggers with networks that know next to nothing: a batch says what Stanza itself says of each caption."""
+"""Taggers with nearly untrained networks: a batch gives Stanza's own result for each caption."""
 
 import random
 from collections import Counter

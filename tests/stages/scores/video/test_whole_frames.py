@@ -1,4 +1,7 @@
-"""Which frames are taken of videos of many kinds, and what is said of odd ones. ``golden_file`` says how to renew it."""
+"""The frames sampled from videos of many kinds, and the messages for odd videos.
+
+``golden_file`` explains how to update the expected text.
+"""
 
 from functools import cache
 from io import BytesIO
@@ -20,7 +23,10 @@ GOLDEN = Path(__file__).parent / "frames.txt"
 
 
 class Stream(BytesIO):
-    """What is written to once, from front to back: a container cannot go back to write its duration or index."""
+    """A stream that is written once, from front to back.
+
+    A container cannot seek back to write its duration or index.
+    """
 
     def seekable(self):
         return False
@@ -29,7 +35,10 @@ class Stream(BytesIO):
 
 
 def made(pictures, kind, *, codec="mpeg4", keys=12, edit=None, out=None, **options):
-    """A video whose packets ``edit`` changes, or leaves out by returning None, before they are written."""
+    """Return a video whose packets ``edit`` changes before they are written.
+
+    A packet for which ``edit`` returns False is left out.
+    """
     stream = BytesIO() if out is None else out
     with av.open(stream, "w", format=kind, options=options) as container:
         track = container.add_stream(codec, rate=10)

@@ -1,1 +1,1 @@
-"""What a feed is made of: its shards, a reference for each of their samples, and how many samples there are."""
+"""What a feed is made of: its shards, references to their samples, and the number of samples."""

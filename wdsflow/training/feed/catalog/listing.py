@@ -107,7 +107,10 @@ class RequiredMembers:
         row: int,
         names: frozenset[str] | None,
     ) -> Listed:
-        """Return the sample with the fields ``names`` that its row sets, None for nothing, or why it is lost."""
+        """Return a sample with the fields that its row sets, or why it is lost.
+
+        ``names``: the fields that the row sets; None if it sets none.
+        """
         if join.leaves_out(row):
             return FeedLoss("select", NO_ROW_REASON, key, shard)
         loss = self._loss(shard, key, fields, names or _NOTHING)
@@ -129,7 +132,10 @@ class RequiredMembers:
     def _loss(
         self, shard: Shard, key: str, fields: dict[str, Blob], added: frozenset[str]
     ) -> FeedLoss | None:
-        """Return why a sample with these members, and ``added`` ones, is lost; None if it is not."""
+        """Return why a sample is lost that has these members and ``added`` ones.
+
+        None if it is not lost.
+        """
         missing = []
         if self.images and not any(name in fields for name in self.images):
             missing.append("image")
@@ -150,7 +156,10 @@ class RequiredMembers:
         read: dict[str, Blob],
         row: int = NO_ROW,
     ) -> SampleRef:
-        """Return the reference of a sample. ``read``: its members that may be read, besides the image."""
+        """Return the reference to a sample.
+
+        ``read``: its members that may be read, apart from the image.
+        """
         image = next((fields[name] for name in self.images if name in fields), NO_IMAGE)
         names = read if self.everything else [name for name in self.read if name in read]
         return SampleRef(shard, key, image, tuple(read[name] for name in names), row)

@@ -56,7 +56,10 @@ class ListingCache:
         samples: Iterator[Listed],
         are_all: Callable[[], bool] = lambda: True,
     ) -> Iterator[Listed]:
-        """Yield the samples of a shard, and keep them after the last one, if ``are_all`` of them were listed."""
+        """Yield the samples of a shard, and store them after the last one.
+
+        They are stored only if ``are_all`` returns true: all samples were listed.
+        """
         rows: list[_Row] | None = []
         for sample in samples:
             if rows is not None:

@@ -19,7 +19,10 @@ _LOOKED_AT = 100
 def nothing_usable(
     catalog: Catalog, urls: Sequence[Shard], job_rank: JobRank, options: FeedOptions
 ) -> ShardsError:
-    """Return the error for shards without a usable sample; it lists other fields that may hold what is missing."""
+    """Return the error for shards without a usable sample.
+
+    It lists other fields that may hold what is missing.
+    """
     tally = LossTally()
     catalog.hurt = tally.hurt
     samples = chain.from_iterable(catalog.outline(url) for url in urls)

@@ -1,4 +1,4 @@
-"""The samples of shards: a reference for each, lost ones with their reason, and shards that hang."""
+"""The samples of shards: a reference to each, lost samples with reasons, and hanging shards."""
 
 import json
 import time
@@ -25,7 +25,9 @@ _LARGEST_SIZES = 64 << 20
 
 
 class Catalog:
-    """Lists the samples of shards: neighbouring members of one key, never across the end of a shard.
+    """Lists the samples of shards: neighbouring members of one key.
+
+    A sample never crosses the end of a shard.
 
     A sample that lacks what it needs becomes a ``FeedLoss``. Damage of a shard goes to ``hurt``;
     samples after it are listed too. ``view`` returns the part of a shard that is read.
@@ -65,15 +67,24 @@ class Catalog:
         self._waits: set[_Wait] = set()
 
     def samples(self, shard: Shard) -> Iterator[Listed]:
-        """Yield the samples of a shard lazily, in order. A shard that cannot be opened yields none."""
+        """Yield the samples of a shard lazily, in order.
+
+        A shard that cannot be opened yields none.
+        """
         return self._awaited(shard, self._samples(shard, contents=True))
 
     def outline(self, shard: Shard) -> Iterator[Listed]:
-        """Yield the samples of a shard as ``samples`` does, without contents: of a server only headers are requested."""
+        """Yield the samples of a shard as ``samples`` does, without contents.
+
+        From a server, only headers are requested.
+        """
         return self._awaited(shard, self._samples(shard, contents=False))
 
     def count(self, shard: Shard) -> int:
-        """Return how many samples of a shard have an image and a caption, judged by member names."""
+        """Return how many samples of a shard have an image and a caption.
+
+        This is judged by member names.
+        """
         count = sum(isinstance(item, SampleRef) for item in self.outline(shard))
         if self.join is not None and self.join.use is not None:
             self.join.use.add(shard)
@@ -92,7 +103,10 @@ class Catalog:
         return list(self._damage.get(shard, {}).values())
 
     def sizes(self, shard: Shard) -> dict[str, int]:
-        """Return the counts in ``sizes.json`` next to a shard on a server; none if there is no such file, or another one."""
+        """Return the counts in ``sizes.json`` next to a shard on a server.
+
+        Empty if there is no such file, or if it has another content.
+        """
         wait = _Wait(shard.beside(COUNTS[0]))
         self._waits.add(wait)
         try:
@@ -170,7 +184,10 @@ class Catalog:
     def _listed_for_later(
         self, shard: Shard, part: Source, length: int, stored_at: str
     ) -> Iterator[Listed]:
-        """Yield the samples with contents; keep the places of these for when the shard is a file of this machine."""
+        """Yield samples with contents, and store their positions for later.
+
+        The positions are used once the shard is a file on this machine.
+        """
         listed = self._listed(shard, part, contents=True, later=True)
         # Another read may find what an error of the server hid.
         kept = self._cache.keeping(
@@ -207,7 +224,10 @@ class Catalog:
 
 
 class _Wait:
-    """The progress of listing a shard; ``since``: when the next sample was requested, None if it was not."""
+    """The progress of listing a shard.
+
+    ``since``: when the next sample was requested, None if none is.
+    """
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard

@@ -24,7 +24,10 @@ _COUNTING = "the samples of an epoch cannot be counted; a number of samples save
 
 
 class ShardCount(NamedTuple):
-    """The samples of a shard; ``listed``: the number is from ``sizes.json``, and the shard has not been read."""
+    """The number of samples in a shard.
+
+    ``listed``: the number is from ``sizes.json``, and the shard has not been read.
+    """
 
     samples: int
     listed: bool
@@ -38,7 +41,9 @@ def count_samples(
     *,
     exact: bool = True,
 ) -> list[int]:
-    """Return how many samples of each shard have an image and a caption, judged by names. Ranks share the work.
+    """Return how many samples of each shard have an image and a caption.
+
+    This is judged by member names. The ranks share the work.
 
     For shards on a server ``sizes.json`` next to them is used if it is right about the first of
     them, on which all ranks look: the counts do not depend on the number of ranks. With ``exact``
@@ -112,7 +117,7 @@ class _Counting:
             self.counts[number] = self.counts[first[urls[number]]]
 
     def warn_of_damage(self) -> None:
-        """Log how many shards have no sample because they cannot be read, and why the first cannot."""
+        """Log the number of unreadable shards without samples, and why the first cannot be read."""
         damage = []
         for number in self._numbers:
             if not self.counts[number].samples:
@@ -127,7 +132,7 @@ class _Counting:
             )
 
     def _use_sizes(self, folder: str) -> None:
-        """Take the numbers of a folder from its ``sizes.json``, if that is right about the first shard."""
+        """Use the counts of a folder's ``sizes.json`` if that of the first shard is correct."""
         number = self._first[folder]
         first = self._urls[number]
         sizes = self._catalog.sizes(first)

@@ -34,7 +34,9 @@ class _Listing(NamedTuple):
 def shard_list_of_ranks(
     data: str | Sequence[str], options: FeedOptions, job_rank: JobRank
 ) -> list[Shard]:
-    """Return the shards as ``shard_list``; if all are on servers, connected ranks take the list of the first.
+    """Return the shards as ``shard_list`` does, agreed among connected ranks.
+
+    If all shards are on servers, the ranks use the list of the first rank.
 
     So a folder is listed once, and a branch of the hub is looked up once: what is written meanwhile
     does not give ranks different shards. Of local shards each machine has its own.

@@ -1,1 +1,1 @@
-"""The running epoch: which samples come next, the loop that has them decoded, and the batches made of them."""
+"""The running epoch: the samples that come next, the decoding loop, and the batches."""

@@ -21,7 +21,10 @@ Shape: TypeAlias = tuple[int, ...] | None
 
 
 class Assembler:
-    """Joins samples into a batch: a list of columns, or a dict of them. ``images``: how those of each source are joined."""
+    """Joins samples into a batch: a list of columns, or a dict of them.
+
+    ``images``: how the images of each source are joined.
+    """
 
     def __init__(self, images: Sequence[ImageWork | None], columns: FeedColumns) -> None:
         self._images = images
@@ -52,7 +55,10 @@ class Assembler:
         return stack([task.made.more[number] for task in samples])
 
     def _pictures(self, samples: Sequence[Task]) -> object:
-        """Return the images as one tensor, in memory of the pool if their shape is known; others as a list."""
+        """Return the images as one tensor, or as a list if they cannot be stacked.
+
+        The tensor is in memory of the pool if the shape of the images is known.
+        """
         self._check_shapes(samples)
         memory = self._memory(samples)
         parts: list[object] = []
@@ -111,7 +117,10 @@ class Assembler:
 
 
 def joined(items: Sequence[Any]) -> object:
-    """Join what a user's map returned for each sample: tuples, lists and dicts by column, anything else as one column."""
+    """Join the results of a user's map.
+
+    Tuples, lists and dicts are joined by column, anything else as one column.
+    """
     first = items[0]
     if isinstance(first, Mapping):
         return {name: joined([item[name] for item in items]) for name in first}
@@ -121,7 +130,10 @@ def joined(items: Sequence[Any]) -> object:
 
 
 def stack(items: Sequence[object]) -> object:
-    """Return tensors or arrays of one shape as one tensor, numbers as a tensor, anything else as a list."""
+    """Return tensors or arrays of equal shape as one tensor, numbers as a tensor.
+
+    Anything else is returned as a list.
+    """
     first = items[0]
     if isinstance(first, np.ndarray) and first.dtype.kind in "biuf":
         arrays = [item for item in items if isinstance(item, np.ndarray)]

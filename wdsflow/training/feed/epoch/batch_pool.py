@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 
 class BatchPool:
-    """Lends float32 memory for batches: new pages for each batch would cost as much as resizing the images.
+    """Lends reusable float32 memory for batches.
+
+    New pages for each batch would cost as much time as resizing the images.
 
     Memory is reused once no tensor or view shares it, so a batch that the user keeps does not
     change. For a process that uses CUDA, it is pinned: copies to the GPU then take a sixth of the

@@ -19,7 +19,9 @@ from .losses import StarvedError
 
 
 class BatchWait:
-    """Waits for batches. What goes wrong is sent to the other ranks before it is raised on this one.
+    """Waits for batches.
+
+    An error is sent to the other ranks before it is raised on this one.
 
     ``seconds``: that training has waited so far.
 
@@ -126,7 +128,11 @@ class BatchWait:
 def _worker_facts(
     recipe: FeedRecipe, run: EpochRun, epoch: int, starved: StarvedError | None
 ) -> WorkerFacts | None:
-    """Return the shards of the stream that has too few samples, or that the next batch comes from; None if several."""
+    """Return the shards of the stream that has too few samples.
+
+    Without such a stream, those of the stream that the next batch comes from. None if there are
+    several.
+    """
     order = recipe.order
     usable = 0
     passes = 0

@@ -96,7 +96,9 @@ class EpochRun:
         _living.add(self)
 
     def next(self, look: Callable[[float], None]) -> Ready | None:
-        """Return the next batch, None after the last; while waiting, call ``look`` with the seconds waited.
+        """Return the next batch; None after the last.
+
+        While it waits, it calls ``look`` with the seconds waited.
 
         Raises errors of the work or of ``look``, and RuntimeError once this pass has been closed.
         """
@@ -192,7 +194,10 @@ class EpochRun:
                 self._all_drawn()
 
     def _send_next(self, planner: Planner, pending: deque[Chunk]) -> bool:
-        """Give the next chunk to a decoder, unless enough are in progress; return whether there was one."""
+        """Send the next chunk to a decoder, and return whether a chunk was sent.
+
+        None is sent if enough are in progress.
+        """
         if len(pending) >= self.decoders.most_chunks:
             return False
         tasks = planner.draw()

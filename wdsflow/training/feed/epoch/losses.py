@@ -24,7 +24,10 @@ class StarvedError(RuntimeError):
 
 
 class Losses:
-    """Counts lost samples of an epoch. Raises StarvedError if ``most`` are lost in a row; ``idle`` may raise, too."""
+    """Counts lost samples of an epoch.
+
+    Raises StarvedError if ``most`` samples are lost in a row. ``idle`` may raise, too.
+    """
 
     def __init__(self, tally: LossTally, most: int, idle: Callable[[], None]) -> None:
         self.in_a_row = 0

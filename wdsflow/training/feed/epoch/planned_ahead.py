@@ -1,4 +1,4 @@
-"""An epoch that has been planned before it begins, so that its first batch need not wait for servers."""
+"""An epoch planned before it begins, so that its first batch need not wait for servers."""
 
 import atexit
 import weakref
@@ -10,7 +10,9 @@ _living: "weakref.WeakSet[PlannedAhead]" = weakref.WeakSet()
 
 
 class PlannedAhead:
-    """The planner of an epoch that has not begun. Streams of shards that cannot seek already read ahead.
+    """The planner of an epoch that has not begun.
+
+    Streams of shards that cannot seek already read ahead.
 
     Args:
         epoch: its number.

@@ -31,7 +31,10 @@ class PlannedStep:
         return sum(run.lost for run in self.runs)
 
     def samples(self) -> list[Task | None]:
-        """Return the samples so far in the order of the batch; None for a lost one that keeps its slot."""
+        """Return the samples so far in batch order.
+
+        None for a lost sample that keeps its slot.
+        """
         return [task for run in self.runs for task in run.samples]
 
     def valid(self) -> list[Task]:

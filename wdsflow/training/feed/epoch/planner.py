@@ -27,7 +27,7 @@ class BatchSamples(NamedTuple):
 
 
 class Planner:
-    """Hands out chunks of tasks in the order in which batches need them, and puts batches together from the results.
+    """Hands out chunks of tasks in batch order, and builds batches from the results.
 
     Used by one thread. What is in a batch depends only on the order and on the results, never on
     timing: results come in the order of their tasks.
@@ -95,13 +95,19 @@ class Planner:
         self._streams.clear()
 
     def abandon(self) -> None:
-        """Let all streams stop reading ahead soon. Takes no lock: garbage collection may call it anywhere."""
+        """Make all streams stop reading ahead soon.
+
+        Takes no lock, because garbage collection may call it anywhere.
+        """
         for used in self._streams.values():
             used.stream.abandon()
 
     @property
     def all_drawn(self) -> bool:
-        """Whether the tasks of all batches of the epoch have been drawn, but for those that replace lost ones."""
+        """Whether the tasks of all batches of the epoch have been drawn.
+
+        Tasks that replace lost samples do not count.
+        """
         return self._all_planned and not self._to_draw
 
     @property
@@ -123,7 +129,10 @@ class Planner:
         return self._draw() or self._replacements.search(self._chunk)
 
     def take(self, tasks: Sequence[Task]) -> None:
-        """Take drawn tasks, which now have results. Raises StarvedError if too many samples were lost in a row."""
+        """Take drawn tasks, which now have results.
+
+        Raises StarvedError if too many samples were lost in a row.
+        """
         if self._replacements.take(tasks):
             return
         for task in tasks:
@@ -194,7 +203,10 @@ class Planner:
             used.stream.skip_to(used.given.number)
 
     def _open(self, key: StreamKey, position: StreamPosition) -> None:
-        """Open a stream in the round of a position: if its shards cannot seek, it begins to read ahead."""
+        """Open a stream in the round of a position.
+
+        If its shards cannot seek, the stream begins to read ahead.
+        """
         stream = self._open_stream(key, position.round, self._losses.lose)
         self._streams[key] = StreamInUse(stream, position)
 
@@ -279,7 +291,10 @@ class Planner:
             self._end_if_complete(used)
 
     def _close_passed(self, begun: StreamKey) -> None:
-        """Close the streams of earlier rounds that are no longer needed: other ranks take their last samples."""
+        """Close the streams of earlier rounds that are no longer needed.
+
+        Other ranks take their last samples.
+        """
         passed = [
             used
             for key, used in self._streams.items()
@@ -319,7 +334,10 @@ class Planner:
             self._draw_again(used, 1)
 
     def _end_round(self, used: StreamInUse) -> None:
-        """End a round of a stream whose results are complete: what it has for an incomplete batch is dropped."""
+        """End a round of a stream whose results are complete.
+
+        Its samples for an incomplete batch are dropped.
+        """
         left_over = used.runs[0].clear() if used.runs else 0
         self._drawn -= left_over
         if left_over and not used.round:
@@ -353,7 +371,10 @@ class Planner:
     # Batches
 
     def _full(self, planned: PlannedStep) -> list[Task]:
-        """Return the samples of the next batch: fewer than planned, or none, if its stream has stopped."""
+        """Return the samples of the next batch.
+
+        There are fewer than planned, or none, if its stream has stopped.
+        """
         samples = planned.valid()
         if len(samples) < planned.size and self._order.at_end == "restart":
             key = planned.step.runs[0].stream
@@ -361,7 +382,10 @@ class Planner:
         return samples
 
     def _filled(self, planned: PlannedStep) -> list[Task] | None:
-        """Return the samples of the next batch, with others in the slots of lost ones; None while these are missing."""
+        """Return the samples of the next batch, with other samples in the slots of lost ones.
+
+        None while the other samples are not ready.
+        """
         return self._replacements.fill(
             planned,
             islice(self._planned, 1, None),

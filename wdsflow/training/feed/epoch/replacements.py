@@ -1,4 +1,4 @@
-"""What fills the slots of lost samples in batches, where the order of samples is one for all ranks."""
+"""Fills the slots of lost samples in batches, if one order of samples is shared by all ranks."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
@@ -46,7 +46,10 @@ class Replacements:
         self._in_progress: Sequence[Task] | None = None
 
     def search(self, count: int) -> list[Task]:
-        """Return at most ``count`` next tasks of the search, if the next batch needs more samples."""
+        """Return the next tasks of the search, if the next batch needs more samples.
+
+        There are at most ``count``.
+        """
         if len(self._first_valid) >= self._needed or self._in_progress is not None:
             return []
         tasks = list(islice(self._tasks, count))
@@ -76,7 +79,9 @@ class Replacements:
         all_planned: bool,
         lost_in_a_row: int,
     ) -> list[Task] | None:
-        """Return the samples of a complete step with others in the slots of lost ones; None while these are missing.
+        """Return the samples of a complete step, with other samples in the slots of lost ones.
+
+        None while the other samples are not ready.
 
         Args:
             planned: the step.
@@ -102,7 +107,10 @@ class Replacements:
         self._tasks.close()
 
     def _of_later_steps(self, count: int, later: Iterable[PlannedStep]) -> list[Task] | None:
-        """Return the first samples of the next step that has some, [] while it is incomplete; None if no step has any."""
+        """Return the first valid samples of the next step that has some.
+
+        Empty while that step is incomplete, None if no step has any.
+        """
         for step in later:
             following = step.valid()[:count]
             if len(following) == count or (following and step.complete):

@@ -1,4 +1,4 @@
-"""A stream: the samples of some shards, round after round, in a seeded order, through a shuffle buffer."""
+"""A stream: the samples of some shards in a seeded order, shuffled in a buffer, in rounds."""
 
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -79,7 +79,10 @@ class Stream:
         return Task(ref, self._sample_seed(ref), self.key, self.round, number)
 
     def skip_to(self, number: int) -> None:
-        """Pass over the samples of this round before ``number``: they were given before, or are those of other ranks."""
+        """Skip the samples of this round before ``number``.
+
+        They were given before, or belong to other ranks.
+        """
         count = number - self.drawn
         if count <= 0:
             return
@@ -160,7 +163,9 @@ class Stream:
 def mixed(
     refs: Iterable[SampleRef], size: int, initial: int, rng: random.Random, most_bytes: int
 ) -> Iterator[SampleRef]:
-    """Yield references in an order drawn by ``rng``; begin when the buffer is full or has ``initial``.
+    """Yield references from a shuffle buffer, in an order drawn by ``rng``.
+
+    The first comes when the buffer is full or has ``initial`` references.
 
     The buffer is full at ``size`` references or about ``most_bytes`` bytes of content; local shards
     have none.

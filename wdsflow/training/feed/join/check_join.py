@@ -37,7 +37,9 @@ def count_joined(
     *,
     exact: bool = True,
 ) -> list[int]:
-    """Return how many samples of each shard can be used, as ``count_samples`` does, and check the join, if there is one.
+    """Return how many samples of each shard can be used, and check the join, if any.
+
+    The samples are counted as by ``count_samples``.
 
     Shards with samples that do not get their row are counted again. Raises JoinError, on all ranks.
     """
@@ -62,7 +64,10 @@ def check_some_match(
     job_rank: JobRank,
     options: FeedOptions,
 ) -> None:
-    """List shards until a sample has a row. Raises JoinError if none has, or if ranks have other tables."""
+    """List shards until a sample has a row.
+
+    Raises JoinError if no sample has one, or if ranks have other tables.
+    """
     use = join.use
     assert use is not None
     if job_rank.world_size > 1 and talks():
@@ -110,7 +115,10 @@ class _Matches:
     def _add(
         self, rows_of_ranks: "list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]"
     ) -> "NDArray[np.uint8]":
-        """Count the rows that samples have, and those that several samples have, on one rank or on different ones; return the latter."""
+        """Count the rows that samples have, and return those that several samples have.
+
+        These are counted too. The samples may be on one rank or on different ranks.
+        """
         import numpy as np
 
         used = np.zeros_like(rows_of_ranks[0][0])
@@ -126,7 +134,10 @@ class _Matches:
 def _check(
     join: JoinedFields, urls: Sequence[Shard], job_rank: JobRank, options: FeedOptions
 ) -> None:
-    """Check the rows of all samples, which have been listed, and let ambiguous ones lose theirs. Raises JoinError, on all ranks."""
+    """Check the rows of all samples, and withhold them from ambiguous samples.
+
+    The samples have been listed. Raises JoinError, on all ranks.
+    """
     use, join.use = join.use, None
     assert use is not None
     gather: Callable[[Any], list[Any]] = _alone

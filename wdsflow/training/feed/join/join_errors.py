@@ -16,7 +16,10 @@ def refused_join(error: JoinMismatch, options: FeedOptions) -> JoinError:
 
 
 def refused_table(error: TableError, options: FeedOptions) -> JoinError:
-    """Return the error of a feed whose table cannot be read, with a table, or a column, of a similar name."""
+    """Return the error of a feed whose table cannot be read.
+
+    It suggests a table or a column with a similar name.
+    """
     lines = [str(error), *error.advice]
     captions = requested_captions(options)
     changed = nearest_options(error, options.join_on, tuple(options.join_set), captions)

@@ -1,4 +1,7 @@
-"""Opens the table that a feed joins: its index, made once on a machine, and the keys of its shards."""
+"""Opens the table that a feed joins: its index and the keys of its shards.
+
+The index is made once on a machine.
+"""
 
 from collections.abc import Sequence
 
@@ -48,7 +51,10 @@ def open_join(options: FeedOptions, captions: Captions | None) -> FeedJoin | Non
 def open_unchecked_join(
     options: FeedOptions, captions: Captions | None, urls: Sequence[Shard]
 ) -> JoinedFields | None:
-    """Return the join of some shards, for which nobody checks how samples and rows match. Raises JoinError, UnpairedJoin."""
+    """Return the join of some shards, without a check of how samples and rows match.
+
+    Raises JoinError, UnpairedJoin.
+    """
     join = open_join(options, captions)
     if join is None:
         return None

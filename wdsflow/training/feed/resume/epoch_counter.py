@@ -11,7 +11,9 @@ _COUNTS = 2
 
 
 class EpochCounter:
-    """Counts the epochs of one loader. Without ``advances``, as for evaluation, the epoch changes only on request.
+    """Counts the epochs of one loader.
+
+    Without ``advances``, as for evaluation, the epoch changes only on request.
 
     An iteration counts as an epoch once it yields its second or last batch. Before that it is a
     look, as by ``next(iter(loader))``, and the next iteration begins the same epoch: not all ranks
@@ -42,7 +44,10 @@ class EpochCounter:
         self._read = {epoch} if done else set()
 
     def begin(self) -> int:
-        """Begin an iteration and return its epoch. Warns if the caller reads the same data again."""
+        """Begin an iteration and return its epoch.
+
+        Logs a warning if the caller reads the same data again.
+        """
         requested, self.requested = self.requested, False
         self._looks = 0 if self._counted or requested else self._looks + bool(self._given)
         self._epoch, self._given, self._counted = self.next, 0, False

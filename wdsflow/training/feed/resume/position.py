@@ -1,4 +1,7 @@
-"""The position of a feed: the epoch that comes next, and the state after the last batch. Imports torch."""
+"""The position of a feed: the epoch that comes next, and the state after the last batch.
+
+Imports torch.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +17,7 @@ from .state import VERSION, OtherSamples, check_state
 
 
 class FeedPosition:
-    """Counts the batches and epochs of a feed; makes states of its position, and continues from them.
+    """Counts the batches and epochs of a feed, saves its position and resumes from it.
 
     ``running``: the epoch of the latest iteration.
 
@@ -54,7 +57,10 @@ class FeedPosition:
         return self._epochs.requested
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration begin this epoch, or continue it if a state of it has been loaded."""
+        """Make the next iteration begin this epoch.
+
+        If a state of this epoch was loaded, the iteration continues the epoch.
+        """
         self._epochs.request(epoch)
         if self._resumed is None or self._resumed["epoch"] != epoch:
             self._resumed = self._state = None
@@ -78,7 +84,10 @@ class FeedPosition:
             self._resumed = None
 
     def end(self, epoch: int) -> None:
-        """End an epoch: take up the position of the other ranks, if they got a last batch for which this one had no sample."""
+        """End an epoch at the position of the other ranks.
+
+        They may have got a last batch for which this rank had no sample.
+        """
         if self._state is None:
             return
         position = self._order.position(self._state)

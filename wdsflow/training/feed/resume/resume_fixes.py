@@ -13,7 +13,10 @@ from .state import OtherJoin, OtherSamples, OtherSubset
 
 
 def resume_fixes(options: FeedOptions, other: OtherSamples) -> list[str]:
-    """Return fixes for a run that cannot resume because it would read other samples; each line ends with a command."""
+    """Return fixes for a run that cannot resume because it would read other samples.
+
+    Each line ends with a command.
+    """
     if not options.argv:
         return []
     fixes = []

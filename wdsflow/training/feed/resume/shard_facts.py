@@ -25,7 +25,10 @@ def counted_shards(shards: Sequence[Shard], samples: Sequence[int]) -> dict[str,
 
 
 def sized_shards(shards: Sequence[Shard]) -> dict[str, str]:
-    """Return facts about shards whose samples have not been counted: those of this machine have a size."""
+    """Return facts about shards whose samples have not been counted.
+
+    Local shards have a size, unless there are very many shards.
+    """
     looks = len(shards) <= _MOST_SIZES
     return _facts(shards, [_size(shard) if looks else "there" for shard in shards])
 

@@ -48,7 +48,10 @@ class OtherSamples(ValueError):
 
 
 class OtherJoin(OtherSamples):
-    """A state belongs to a feed that joined another table, or none. ``joined``: whether it joined one."""
+    """A state belongs to a feed that joined another table, or none.
+
+    ``joined``: whether that feed joined one.
+    """
 
     def __init__(self, text: str, *, joined: bool) -> None:
         super().__init__(text)
@@ -56,7 +59,9 @@ class OtherJoin(OtherSamples):
 
 
 class OtherSubset(OtherSamples):
-    """A state belongs to a feed of other samples. ``ledger`` and ``where``: of that feed; None if it read all samples.
+    """A state belongs to a feed of other samples.
+
+    ``ledger`` and ``where``: of that feed; None if it read all samples.
 
     ``again``: with them, this feed would match.
     """
@@ -69,7 +74,9 @@ class OtherSubset(OtherSamples):
 def check_state(
     state: object, identity: Mapping[str, Any], advice: str = "", *, global_order: bool = False
 ) -> None:
-    """Raise ValueError if a value is no state, or is of another feed; OtherSamples if that read other samples.
+    """Raise ValueError if a value is not a state, or is a state of another feed.
+
+    Raises OtherSamples if that feed read other samples.
 
     Args:
         state: what was given as a state.

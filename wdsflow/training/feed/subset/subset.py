@@ -1,4 +1,4 @@
-"""Training on the samples that a ledger keeps: the shards that have some, and the part of each shard that is read."""
+"""Training on the samples that a ledger keeps: which shards have some, what is read of them."""
 
 import logging
 import os
@@ -24,7 +24,10 @@ _log = logging.getLogger("wdsflow.training")
 
 
 class _Share(NamedTuple):
-    """How much of a shard is kept, as ranks exchange it; ``kept`` is -1 if the shard cannot be read now."""
+    """The kept share of a shard, as ranks exchange it.
+
+    ``kept`` is -1 if the shard cannot be read now.
+    """
 
     kept: int
     digest: bytes
@@ -76,7 +79,10 @@ class Subset:
         self.digest = blake2b(digests, digest_size=8).hexdigest()
 
     def view(self, url: Shard, source: Source) -> Source:
-        """Return the part of a shard that is kept. Raises SubsetError if the shard has changed, SourceError."""
+        """Return the part of a shard that is kept.
+
+        Raises SubsetError if the shard has changed, and SourceError.
+        """
         state = _state_of(source)
         with self._lock:
             held_state, kept = self._held.get(url, (None, None))
@@ -91,7 +97,10 @@ class Subset:
         return view_of(source, kept.ranges)
 
     def _hold(self, url: Shard, state: tuple[int, ...], kept: KeptSamples) -> None:
-        """Hold the kept samples of a shard, and let go those of others that were used longest ago."""
+        """Hold the kept samples of a shard in memory.
+
+        Those of the least recently used shards are released.
+        """
         with self._lock:
             _, earlier = self._held.pop(url, (None, None))
             if earlier is not None:
@@ -103,7 +112,10 @@ class Subset:
                 self._size -= len(evicted.offsets)
 
     def _shares(self, urls: Sequence[Shard], job_rank: JobRank) -> list[_Share]:
-        """Return the kept share of each shard; ranks share the work. Raises SubsetError, on all ranks."""
+        """Return the kept share of each shard.
+
+        The ranks divide the work. Raises SubsetError, on all ranks.
+        """
 
         def share(shard: ShardLedger) -> _Share:
             try:

@@ -23,7 +23,10 @@ _LEDGER = "ledger"
 
 @dataclass(frozen=True)
 class _KeptScan:
-    """Scans the kept part of a shard, in any process. If nothing is kept, there are no samples and no error."""
+    """Scans the kept part of a shard, in any process.
+
+    If nothing is kept, there are no samples and no error.
+    """
 
     shard: ShardLedger
     join: JoinedFields | None = None
@@ -58,7 +61,9 @@ def scan_kept(
     progress: Progress | None,
     join: JoinedFields | None = None,
 ) -> tuple[list[ShardEvidence], str]:
-    """Scan the kept samples of some shards; return the evidence of the shards that have any, and a line on the share.
+    """Scan the kept samples of shards; return evidence, and a line on their share.
+
+    Only shards with kept samples or an error are included.
 
     Args:
         every: all shards of the run: a predicate may compare the samples of all of them.
