@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the reference pages from the code: `scripts/gen_reference.py`, or `--check` to fail where they are out of date."""
+"""Writes the reference pages from the code.
+
+Run `scripts/gen_reference.py`, or add `--check` to fail if the pages are out of date.
+"""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""The base of stages: a frozen dataclass, callable from an iterator of samples to an iterator of samples.
+"""The base of stages: frozen dataclasses that map an iterator of samples to another.
 
 A sample is webdataset's dict: ``__key__``, ``__url__`` and fields by extension. A stage needs no
 runtime: it works in a ``wds.DataPipeline``, in a DataLoader's worker, or called directly.
@@ -26,7 +26,10 @@ class Dropped(Exception):
 
 
 class StageError(ValueError):
-    """A sample that a stage cannot handle; names stage, sample and shard. ``slug`` is its name in the counts."""
+    """A sample that a stage cannot handle.
+
+    The message names stage, sample and shard. ``slug`` is the error's name in the counts.
+    """
 
     def __init__(self, slug: str, message: str) -> None:
         super().__init__(message)
@@ -40,7 +43,9 @@ class StageError(ValueError):
 
 @dataclass
 class StageCounts:
-    """The sample counts of a stage: ``seen == kept + dropped.total() + failed.total()`` after a pass.
+    """The sample counts of a stage.
+
+    After a pass, ``seen == kept + dropped.total() + failed.total()``.
 
     During a pass, samples in a buffer (Shuffle, Batch) are only seen. Batches count as the samples
     in them.
@@ -61,7 +66,7 @@ class StageCounts:
 
 
 def check_choice(owner: str, setting: str, value: object, kind: object) -> None:
-    """Raise ValueError if the type of a setting is a ``Literal`` that does not include its value."""
+    """Raise ValueError if a setting's value is not in its ``Literal`` type."""
     if get_origin(kind) is Literal and value not in (choices := get_args(kind)):
         raise ValueError(
             f"{owner}: {setting}={value!r} is not one of {', '.join(map(repr, choices))}"
@@ -93,7 +98,10 @@ class _FactsMeta(ABCMeta):
 
 
 class ClassFacts(metaclass=_FactsMeta):
-    """An abstract class whose subclasses can set class attributes by keyword: ``class Drop(Stage, name="drop")``."""
+    """An abstract class whose subclasses can set class attributes by keyword.
+
+    For example ``class Drop(Stage, name="drop")``.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +121,10 @@ class Stage(ClassFacts):
     )
 
     def __post_init__(self) -> None:
-        """Refuse an unknown choice: a misspelt "drop" must not keep samples. Subclasses call this first."""
+        """Raise ValueError for an unknown choice.
+
+        A misspelt "drop" must not keep samples. Subclasses call this first.
+        """
         for item in fields(self):
             check_choice(self.name, item.name, getattr(self, item.name), item.type)
 
@@ -124,7 +135,10 @@ class Stage(ClassFacts):
 
     @property
     def writes(self) -> frozenset[str]:
-        """Fields that exist afterwards; of alternatives, joined by a semicolon, the one that existed is written."""
+        """Return the fields that exist afterwards.
+
+        Of alternatives, joined by a semicolon, the one that existed is written.
+        """
         return self._named(self.written_by)
 
     @property
@@ -137,7 +151,10 @@ class Stage(ClassFacts):
         return frozenset((names,) if isinstance(names, str) else names)
 
     def _fail(self, sample: Sample, error: StageError, on_error: OnError) -> None:
-        """Count a sample with an error; if ``on_error`` is "raise", raise StageError with its key and shard."""
+        """Count a sample with an error.
+
+        Raises StageError with its key and shard if ``on_error`` is "raise".
+        """
         self.counts.failed[error.slug] += 1
         if on_error == "raise":
             place = f"{self.name}: sample {sample.get('__key__')!r} of {sample.get('__url__')!r}"
@@ -150,13 +167,18 @@ class Stage(ClassFacts):
 
 @dataclass(frozen=True, kw_only=True)
 class SampleStage(Stage):
-    """A stage that works on one sample at a time. ``on_error``: whether a bad one ends the run or is counted."""
+    """A stage that works on one sample at a time.
+
+    ``on_error``: whether a bad sample ends the run or is counted.
+    """
 
     on_error: OnError = "raise"
 
     @abstractmethod
     def apply(self, sample: Sample) -> Sample:
-        """Return the changed sample; raise ``Dropped`` to drop it, ``StageError`` if it cannot be handled.
+        """Return the changed sample.
+
+        Raises ``Dropped`` to drop it, ``StageError`` if it cannot be handled.
 
         The given dict may be changed; its values may not.
         """

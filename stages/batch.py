@@ -17,7 +17,11 @@ _SHOWN = 12
 
 @dataclass
 class _Load:
-    """Size of a batch: its samples, their bytes, and the height, width and tokens to which all would be padded."""
+    """The size of a batch.
+
+    It has the number of samples, their bytes, and the height, width and tokens to which all would
+    be padded.
+    """
 
     count: int = 0
     size: int = 0
@@ -116,7 +120,10 @@ class Batch(Stage, name="batch"):
             counts.dropped["partial-batch"] += len(batch)
 
     def _load(self, sample: Sample) -> _Load:
-        """Return the size of one sample, in what is bounded. Raises StageError if it cannot be measured."""
+        """Return the size of one sample, in the units that have a bound.
+
+        Raises StageError if it cannot be measured.
+        """
         load = _Load(count=1)
         try:
             if self.max_bytes is not None:

@@ -49,7 +49,11 @@ class Captions:
         return text if self.probs is None else f"{text} by {','.join(map(str, self.probs))}"
 
     def weighted(self, probs: Sequence[float] | None) -> "Captions":
-        """Return a copy that draws the order of trial by weights; the same without weights. Raises ValueError."""
+        """Return a copy that tries sources in an order drawn by weights.
+
+        Without weights it is unchanged. Raises ValueError for unusable weights, or for a source
+        that is named twice.
+        """
         if probs is None:
             return self
         count = len(self.sources)
@@ -92,7 +96,9 @@ class Captions:
         return replace(self, sources=tuple(sources)) if draws else self
 
     def read(self, key: str, members: Mapping[str, bytes | int]) -> str:
-        """Return the caption. Raises Dropped or StageError with the reason of the last source that had a member.
+        """Return the caption.
+
+        Raises Dropped or StageError with the reason of the last source that had a member.
 
         ``members``: raw contents by field, or the size in bytes of a member that is too large to be
         read.
@@ -160,7 +166,10 @@ def parse_captions(text: str) -> Captions:
 
 
 def captions_for(given: str | None, args: object, *, keep_empty: bool) -> Captions:
-    """Return the caption sources: ``given`` if set, otherwise from OpenCLIP's arguments (version 4 has some for it)."""
+    """Return the caption sources: ``given`` if set, otherwise from OpenCLIP's arguments.
+
+    Version 4 of OpenCLIP has arguments for captions in json.
+    """
     if given:
         return parse_captions(given)
     key = getattr(args, "json_text_key", None)

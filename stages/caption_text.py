@@ -131,7 +131,10 @@ def clean_text(text: str) -> str:
 
 
 def visible(text: str) -> bool:
-    """Return whether a text has a visible character, other than white space, controls and zero-width characters."""
+    """Return whether a text has a visible character.
+
+    White space, controls and zero-width characters are not visible.
+    """
     return any(char.isprintable() and not char.isspace() for char in text)
 
 
@@ -225,7 +228,10 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
         return sample
 
     def caption(self, key: str, json: object) -> str:
-        """Return the caption of a sample's json, raw or decoded. Raises Dropped and StageError as the stage does."""
+        """Return the caption from a sample's json, raw or decoded.
+
+        Raises Dropped and StageError as the stage does.
+        """
         tree = _decoded(json)
         kinds = set[str]()
         for name in self._order(key):

@@ -109,7 +109,9 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
         return sample
 
     def decode(self, data: object, *, aim: Aim | None = None, admit: Admit | None = None) -> Any:
-        """Decode one image: to an array or a PIL image, by ``output``. Raises ``Dropped`` and ``StageError``.
+        """Decode one image to an array or a PIL image, by ``output``.
+
+        Raises ``Dropped`` and ``StageError``.
 
         Two hooks are called after the header is read, before a pixel is decoded, and again if the
         header was wrong. ``aim(width, height)`` returns the target of this image, instead of
@@ -142,7 +144,10 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
                 return self._output(*decoded, header.orientation)
 
         def target_of(image: "Image") -> Target:
-            """Return the target of an image that Pillow has opened, whose size may not be that of the header."""
+            """Return the target of an image that Pillow has opened.
+
+            Its size may differ from that in the header.
+            """
             if image.size == (header.width, header.height):
                 return target
             actual = header._replace(width=image.width, height=image.height, mode=image.mode)
@@ -162,7 +167,10 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     def _check(
         self, header: ImageHeader, data: bytes, aim: Aim | None, admit: Admit | None
     ) -> Target:
-        """Return the target. Raises ``Dropped`` or ``StageError`` if the header alone excludes the image."""
+        """Return the target size for decoding.
+
+        Raises ``Dropped`` or ``StageError`` if the header alone excludes the image.
+        """
         width, height = header.width, header.height
         if self.max_pixels is not None and width * height > self.max_pixels:
             raise Dropped("too-many-pixels")

@@ -89,7 +89,7 @@ class _SampleFields:
 
 
 def _check_batching(stage: Stage, title: str, before: Sequence[AnyStage], *, batched: bool) -> None:
-    """Raise ContractError if a stage gets batches in place of samples, or samples in place of batches."""
+    """Raise ContractError if a stage gets batches instead of samples, or the reverse."""
     if isinstance(stage, Unbatch):
         # Other callables may make batches, and so may what is before the pipeline.
         if before and not batched and all(isinstance(other, Stage) for other in before):

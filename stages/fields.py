@@ -15,7 +15,10 @@ _SHOWN = 12
 
 
 def written(text: str, source: object, output: Output) -> str | bytes:
-    """Return a text in the type ``output``; "same" is the type of ``source``, from which it was read."""
+    """Return a text as the type ``output``, str or bytes.
+
+    "same" is the type of ``source``, from which it was read.
+    """
     if output == "same":
         as_bytes = isinstance(source, (bytes, bytearray, memoryview))
     else:
@@ -29,7 +32,10 @@ def present(sample: Sample, names: Iterable[str]) -> list[str]:
 
 
 def note_or_raise(slug: str, choice: str, text: str) -> str:
-    """Return ``slug``, to be noted. Raises StageError with the text if ``choice`` is "raise", Dropped if it is "drop"."""
+    """Return ``slug``, to be noted, or raise as ``choice`` demands.
+
+    Raises StageError with the text if ``choice`` is "raise", Dropped if it is "drop".
+    """
     if choice == "raise":
         raise StageError(slug, text)
     if choice == "drop":
@@ -52,7 +58,9 @@ def named(fields: Iterable[str]) -> str:
 
 
 def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
-    """Return names with their alternatives, normalized. Raises ValueError, with ``example``, if there are none.
+    """Return names with their alternatives, normalized.
+
+    Raises ValueError, with ``example`` in the message, if there are none.
 
     >>> entries(("jpg; png", "depth.png"), "Decode(fields='jpg;png')")
     ('jpg;png', 'depth.png')
@@ -64,7 +72,10 @@ def entries(fields: str | Iterable[str], example: str) -> tuple[str, ...]:
 
 
 def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
-    """Yield for each entry of ``fields`` the name under which the sample has it. Raises StageError "no-image"."""
+    """Yield the name of each entry's field in the sample.
+
+    ``fields`` may have alternatives in an entry. Raises StageError "no-image".
+    """
     for entry in fields:
         names = present(sample, entry.split(";"))
         if not names:
@@ -74,7 +85,9 @@ def images(sample: Sample, fields: Iterable[str]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HasFields(SampleStage, name="has_fields", read_by="fields"):
-    """Keep samples that have all of the fields; others are dropped, counted by the first that is missing.
+    """Keep samples that have all of the fields, and drop the others.
+
+    A dropped sample is counted by the first field that is missing.
 
     Each entry may name alternatives: ``HasFields(("jpg;png;jpeg;webp", "txt"))`` keeps what
     OpenCLIP keeps.
@@ -246,6 +259,9 @@ class Rename(SampleStage, name="rename"):
 
 
 def _note(slug: str, choice: str, text: str, setting: str) -> str:
-    """Return ``slug``, to be noted, or raise as ``choice`` says; the message names the setting that would note it."""
+    """Return ``slug``, to be noted, or raise as ``choice`` demands.
+
+    The message of an error names the setting that would note it instead.
+    """
     remedy = f"on_error='drop' drops such samples; or set {setting}"
     return note_or_raise(slug, choice, f"{text} ({remedy})")

@@ -16,7 +16,9 @@ USUAL = frozenset("jpg jpeg png webp gif bmp tif tiff avif jxl heic txt json cls
 
 @dataclass(frozen=True, init=False, repr=False)
 class Pipeline:
-    """Stages in sequence; itself a callable from samples to samples, which can be used like a stage.
+    """Stages in sequence.
+
+    A pipeline is itself a callable from samples to samples, and can be used like a stage.
 
     Raises ``ContractError``, with a hint, if a stage reads a field that no sample can have at that
     point. ``source`` names the fields that shards may hold: by default images of the usual
@@ -65,7 +67,10 @@ class Pipeline:
 
     @property
     def counts(self) -> StageCounts:
-        """Samples in and out, and the reasons of dropped ones, which begin with the number of their stage."""
+        """The numbers of samples in and out, and the reasons of dropped samples.
+
+        A reason begins with the number of its stage.
+        """
         counted = [
             (number, stage)
             for number, stage in enumerate(self.stages, 1)
@@ -83,7 +88,10 @@ class Pipeline:
         return result
 
     def describe(self) -> str:
-        """Return a table of the stages: settings other than the defaults, and the fields read, written and removed."""
+        """Return a table of the stages.
+
+        It has settings other than the defaults, and the fields that are read, written and removed.
+        """
         rows = [["", "stage", "reads", "writes", "removes"]]
         for number, stage in enumerate(self.stages, 1):
             row = [str(number), _shown(stage)]

@@ -25,7 +25,9 @@ _MOST_PIXELS = 1 << 26
 
 @dataclass(frozen=True)
 class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
-    """Resize RGB images, bicubic with antialiasing, to the sizes of torchvision's ``Resize`` and ``CenterCrop``.
+    """Resize RGB images to the sizes of torchvision's ``Resize`` and ``CenterCrop``.
+
+    The filter is bicubic, with antialiasing.
 
     ``size``: of the shortest side in pixels, or (height, width) regardless of the aspect ratio.
     ``crop`` crops the centre, ``size`` x ``size``. Images are PIL images or arrays (height, width,

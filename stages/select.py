@@ -97,7 +97,9 @@ class Sample(SampleStage, name="sample"):
 
 
 def uniform(seed: int, key: str, purpose: str = "") -> float:
-    """Return a number in [0, 1) that depends only on the arguments; for each purpose it is another one.
+    """Return a number in [0, 1) that depends only on the arguments.
+
+    Each purpose has another number.
 
     >>> uniform(0, "000001") == uniform(0, "000001") != uniform(1, "000001")
     True
@@ -129,7 +131,11 @@ def weighted_order(
 
 
 def given_weights(given: Iterable[float], length: int, what: str, of: str) -> tuple[float, ...]:
-    """Return ``length`` weights; missing ones are 0. Raises ValueError; ``what`` and ``of`` say what has weights for what."""
+    """Return ``length`` weights, with 0 for missing ones.
+
+    Raises ValueError for too many, negative or infinite weights. ``what`` and ``of`` describe them
+    in messages.
+    """
     weights = [float(weight) for weight in given]
     if len(weights) > length:
         raise ValueError(f"{what} has {len(weights)} weights for {length} {of}")

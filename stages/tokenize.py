@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"):
-    """Replace captions by tokens: a LongTensor of ``context length``, equal to ``tokenizer(text)[0]``.
+    """Replace captions by tokens: a LongTensor of ``context length``.
+
+    It is equal to ``tokenizer(text)[0]``.
 
     ``tokenizer``: a callable from a list of n strings to a LongTensor (n, context length), or from
     one string to a row; or the name of an OpenCLIP model, whose tokenizer is created on first use.
@@ -90,7 +92,10 @@ def _tensor(tokens: object) -> "torch.Tensor":
 
 
 def _truncation_note(contract: TokenizerContract, text: str, tokens: "torch.Tensor") -> str:
-    """Return the name of the note that a caption was cut, "" if the tokens certainly hold all of it."""
+    """Return the name of the note that a caption was truncated.
+
+    It is "" if the tokens certainly hold the whole caption.
+    """
     empty = _tensor(contract.call(""))
     # Not padded.
     if not len(empty):

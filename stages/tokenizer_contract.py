@@ -23,7 +23,10 @@ _CONTRACT = (
 
 
 class TokenizerError(ValueError):
-    """A tokenizer returns an unusable result; the message describes it, and the result that is required."""
+    """A tokenizer returned an unusable result.
+
+    The message describes the result, and the result that is required.
+    """
 
     def __init__(self, fault: str) -> None:
         super().__init__(f"the tokenizer cannot be used: {fault}.\n{_CONTRACT}")
@@ -120,7 +123,10 @@ class TokenizerContract:
         return rows[0]
 
     def _check(self, texts: Sequence[str]) -> Form:
-        """Return how to call it. Lists of two captions are tried: one that takes a string may accept ``[text]``."""
+        """Return how to call the tokenizer.
+
+        Lists of two captions are tried: a tokenizer that takes a string may accept ``[text]``.
+        """
         form: Form = "many"
         attempts = [self._attempt([text, text], 2) for text in texts]
         fault = _common_fault(attempts)
@@ -143,7 +149,10 @@ class TokenizerContract:
     def _attempt_single(
         self, texts: Sequence[str], list_fault: _Fault
     ) -> list[list[object] | _Fault]:
-        """Return the result for each caption alone. Raises if these calls fail as those with lists did."""
+        """Return the result for each caption alone.
+
+        Raises if all these calls fail, as those with lists did.
+        """
         attempts = [self._attempt(text, 1) for text in texts]
         fault = _common_fault(attempts)
         if fault is None:
@@ -157,7 +166,10 @@ class TokenizerContract:
     def _check_together(
         self, texts: Sequence[str], alone: Sequence[object]
     ) -> Literal["many", "list"]:
-        """Return whether captions get the same rows together as alone, or the tokenizer is random."""
+        """Return "many" if captions get the same rows together as alone.
+
+        Returns "list" if the tokenizer is random. Raises TokenizerError if rows differ otherwise.
+        """
         together = self._attempt(list(texts), len(texts))
         if isinstance(together, _Fault):
             raise together.exception(texts)
@@ -174,7 +186,10 @@ class TokenizerContract:
     def _is_random(
         self, texts: Sequence[str], number: int, together: object, alone: object
     ) -> bool:
-        """Return whether the same calls give other rows: those of all captions, and of one alone."""
+        """Return whether the same calls give other rows when repeated.
+
+        The calls are with all captions, and with one caption alone.
+        """
         calls = ((list(texts), together, number), ([texts[number]] * 2, alone, 0))
         # A tokenizer may be random for a few captions only.
         for _ in range(_REPEATS):

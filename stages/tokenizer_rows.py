@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 
 
 def rows_of(result: object) -> list[object]:
-    """Return the rows of a tokenizer's result. Raises TypeError, with its description, if it has none."""
+    """Return the rows of a tokenizer's result.
+
+    Raises TypeError, with a description of the result, if it has none.
+    """
     import numpy as np
     import torch
 

@@ -1,4 +1,7 @@
-"""OpenCLIP's BPE tokenizer, word by word: the tokens of most words are looked up, because they were seen before."""
+"""OpenCLIP's BPE tokenizer, word by word, with a cache.
+
+Most words were seen before, and their tokens are looked up.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +14,10 @@ _LONGEST_WORD = 32
 
 
 def by_words(tokenizer: Callable[..., object]) -> "WordTokens | None":
-    """Return a faster tokenizer with the same tokens; None unless it is OpenCLIP's, unchanged and without a reduction."""
+    """Return a faster tokenizer with the same tokens, or None.
+
+    None unless the tokenizer is OpenCLIP's, unchanged and without a reduction.
+    """
     kind = type(tokenizer)
     if f"{kind.__module__}.{kind.__qualname__}" != "open_clip.tokenizer.SimpleTokenizer":
         return None
@@ -28,7 +34,9 @@ def by_words(tokenizer: Callable[..., object]) -> "WordTokens | None":
 
 
 class WordTokens:
-    """Tokenizes lists of captions as an ``open_clip.tokenizer.SimpleTokenizer``, about 20 times as fast.
+    """Tokenizes lists of captions as an ``open_clip.tokenizer.SimpleTokenizer``.
+
+    It is about 20 times as fast.
 
     Its cleaning and its pattern treat the words of a text of printable ASCII without "&"
     separately: cleaning changes only other characters and HTML entities, and no match contains a

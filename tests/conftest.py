@@ -65,7 +65,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the server of programs; record times; watch for skipped tests, of several processes in the one that hears of all tests."""
+    """Start the server of programs, and register the plugins.
+
+    They record times and watch for skipped tests. With several processes, only the one that sees
+    all tests watches for skips.
+    """
     plugins = config.pluginmanager.get_plugins()
     # A divided session is forked later, and each fork has a server.
     if not any(isinstance(plugin, DividedSession) for plugin in plugins):
@@ -79,7 +83,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before deep tests are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test with the mark ``sample(n)``, let n cases stay in the gate, spread evenly; the others are deep."""
+    """Mark the cases of ``sample(n)`` tests as deep, except for n of them.
+
+    The n cases stay in the gate, and are spread evenly.
+    """
     refuse_both(items)
     sampled: dict[object, list[pytest.Item]] = {}
     for item in items:
@@ -105,7 +112,11 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop() -> Generator[None, object, object]:
-    """Let libraries find all their objects released, unless the process was forked from one that had frozen them."""
+    """Unfreeze the garbage collector's objects after the tests.
+
+    Libraries then find all their objects released. Not in a process that was forked from one with
+    frozen objects.
+    """
     frozen = gc.get_freeze_count()
     result = yield
     if not frozen:
@@ -115,14 +126,20 @@ def pytest_runtestloop() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let the collector look only at what the test makes, where it is called after it: at all there is, it takes seconds."""
+    """Freeze all objects before a test after which the garbage collector runs.
+
+    The collector then looks only at what the test makes. Looking at all objects takes seconds.
+    """
     if _leaves_open(item):
         gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Close what a reader leaves open to the collector, where the test allows that, and not in a later test."""
+    """Close what a reader leaves open, where the test allows that.
+
+    Otherwise the collector would close it in a later test.
+    """
     if _leaves_open(item):
         close_what_is_left_open()
 
@@ -157,7 +174,10 @@ def forked_programs() -> Iterator[None]:
 
 @pytest.fixture
 def new_interpreters() -> Iterator[None]:
-    """Let the programs of a test be new interpreters: where imports, the start or the memory of a program is tested."""
+    """Run the programs of a test in new interpreters.
+
+    For tests of imports, of the start, or of the memory of a program.
+    """
     with new_python():
         yield
 
@@ -176,7 +196,10 @@ def real_readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def drive(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[list[dict[str, Any]]], list[str]]]:
-    """Small trainings, which run as training/drive.py says, one after the other; the exit statuses of each are returned."""
+    """Return a function that runs small trainings one after the other.
+
+    They run as described in training/drive.py. The function returns the exit statuses.
+    """
     script = Path(__file__).parent / "training" / "drive.py"
     program = Program(
         script, tmp_path_factory.mktemp("trainings"), {"OMP_NUM_THREADS": "1"}, path=sys.path
@@ -192,7 +215,10 @@ def drive(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_timeout_set_timer() -> Any:
-    """If a test takes too long, print the stacks of all its processes; pytest-timeout knows this one's threads only."""
+    """Print the stacks of all processes of a test that takes too long.
+
+    pytest-timeout itself only prints the threads of its own process.
+    """
     result = yield
     fail: Any = signal.getsignal(signal.SIGALRM)
 

@@ -7,14 +7,19 @@ from hypothesis import settings
 
 
 def cases(gate: int) -> settings:
-    """For a test whose cases are slow: ``gate`` cases in the gate, 60 times as many in the deep run."""
+    """Return settings for a test whose cases are slow.
+
+    There are ``gate`` cases in the gate, and 60 times as many in the deep run.
+    """
     return settings(
         max_examples=gate * (1 if settings.get_current_profile_name() == "gate" else 60)
     )
 
 
 def refuse_both(items: Iterable[pytest.Item]) -> None:
-    """Raise UsageError if a test has both marks, ``deep`` and ``sample(n)``: the gate would run none of its cases.
+    """Raise UsageError if a test has both marks, ``deep`` and ``sample(n)``.
+
+    The gate would run none of its cases.
 
     Single cases of a test with ``sample(n)`` may be deep: the n cases are taken from the others.
     """

@@ -31,7 +31,9 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
 
 def leave_pandas_out() -> None:
-    """Hide pandas from Arrow and DuckDB when wdsflow calls them, in a process that is wdsflow's own.
+    """Hide pandas from Arrow and DuckDB when wdsflow calls them.
+
+    Only for processes that belong to wdsflow.
 
     Arrow, and DuckDB before 2.0, import pandas with the first list that they convert, only to
     recognise objects of pandas, which wdsflow does not have. That takes half a second. Others can

@@ -100,7 +100,9 @@ def is_cut(size: int, read: Read) -> bool:
 
 
 def media_kind(suffix: str) -> str:
-    """Return "audio" or "video" by the extension of a field name in lower case, "" for other fields.
+    """Return "audio" or "video" by the extension of a field name, "" for other fields.
+
+    The name must be in lower case.
 
     >>> media_kind("wav"), media_kind("0.mp4"), media_kind("jpg"), media_kind("mpg")
     ('audio', 'video', '', '')
@@ -112,7 +114,10 @@ def media_kind(suffix: str) -> str:
 
 
 def promised_format(suffix: str) -> str:
-    """Return the format that the extension of a field name in lower case promises; "" if it promises none."""
+    """Return the format that a field name's extension promises, "" if none.
+
+    The name must be in lower case.
+    """
     return _PROMISED.get(suffix.rpartition(".")[2], "")
 
 
@@ -126,7 +131,7 @@ def format_title(name: str) -> str:
 
 
 def media_format(head: bytes) -> str:
-    r"""Return the format of a file by its first bytes, "" for bytes of no known audio or video format.
+    r"""Return the audio or video format of a file by its first bytes, "" if it is unknown.
 
     An ID3 tag is not looked through: see ``tag_length``.
 
@@ -152,7 +157,7 @@ def media_format(head: bytes) -> str:
 
 
 def tag_length(head: bytes) -> int:
-    r"""Return how many bytes an ID3v2 tag takes before the first frame of an MP3; 0 if there is none.
+    r"""Return the size in bytes of the ID3v2 tag before the first frame of an MP3; 0 without one.
 
     >>> tag_length(b"ID3\x04\0\0\0\0\x02\x01")
     267
@@ -164,7 +169,10 @@ def tag_length(head: bytes) -> int:
 
 
 def _frame_format(head: bytes) -> str:
-    """Return "mp3" for the first frame of layers II and III of MPEG audio, "aac" for one of ADTS, "" for neither."""
+    """Return "mp3" or "aac" by a frame header, "" for neither.
+
+    "mp3" is the first frame of layers II and III of MPEG audio, "aac" one of ADTS.
+    """
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return ""
     version, layer, rate = head[1] >> 3 & 3, head[1] >> 1 & 3, head[2]
@@ -199,7 +207,10 @@ def least_size(head: bytes) -> int:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return an EBML number and where it ends; None if it is not there, or stands for an unknown size."""
+    """Return an EBML number and its end position.
+
+    None if it is missing, or is the value for an unknown size.
+    """
     first = data[at] if at < len(data) else 0
     length = 9 - first.bit_length()
     if not first or at + length > len(data):

@@ -40,7 +40,9 @@ def text_literal(text: str) -> str:
 
 
 def connection(settings: Settings) -> "DuckDBPyConnection":
-    """Return a new connection to the database of this process with these settings. Its tables and variables are its own.
+    """Return a new connection to the database of this process that has these settings.
+
+    The connection has its own tables and variables.
 
     ``settings``: names and values in SQL, made in this order after the common ones; those that this
     DuckDB does not know are left out.
@@ -65,7 +67,9 @@ def _database(_process: int, settings: Settings) -> "DuckDBPyConnection":
 
 
 def call(connection: "DuckDBPyConnection", do: Callable[..., Result], *given: object) -> Result:
-    """Call a method of a connection, so that signals raise their exceptions as anywhere else, and end it within a moment.
+    """Call a method of a connection so that signals interrupt it.
+
+    Signals raise their exceptions as usual and end the call within a moment.
 
     DuckDB looks at signals too rarely, and hides their exceptions: in the main thread, which gets
     them, the call is made in a thread of its own.
@@ -85,7 +89,10 @@ def call(connection: "DuckDBPyConnection", do: Callable[..., Result], *given: ob
 
 
 def result_of(future: "Future[Result]", connection: "DuckDBPyConnection") -> Result:
-    """Wait for the result of a statement. An exception of this thread, such as that of a signal, interrupts the statement."""
+    """Wait for the result of a statement.
+
+    An exception of this thread, such as that of a signal, interrupts the statement.
+    """
     try:
         return future.result()
     except BaseException:

@@ -1,4 +1,7 @@
-"""Run by a fresh environment that holds only wdsflow's wheel and configobj, outside of the repository."""
+"""Checks of an installed wheel, run outside the repository.
+
+The environment is fresh and holds only wdsflow's wheel and configobj.
+"""
 
 import importlib
 import io

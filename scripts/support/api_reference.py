@@ -1,4 +1,7 @@
-"""The page of the Python API: signatures and docstrings of the public names, read from the source without importing it."""
+"""The page of the Python API: signatures and docstrings of the public names.
+
+They are read from the source, without importing it.
+"""
 
 import ast
 import inspect
@@ -61,7 +64,10 @@ def reference() -> str:
 
 
 def _options_of(node: Definition, module: str) -> Definition | None:
-    """Return the class whose fields are keyword arguments of a function, by its decorator ``keywords``."""
+    """Return the options class that a function names in its decorator ``keywords``.
+
+    The fields of this class are keyword arguments of the function. None without such a decorator.
+    """
     if not isinstance(node, ast.FunctionDef):
         return None
     for decorator in node.decorator_list:
@@ -149,7 +155,10 @@ def _code_block(code: str) -> str:
 
 
 def _documented(node: Definition, options: Definition) -> str:
-    """Return a docstring in which options have their help, after the arguments or attributes that it describes."""
+    """Return a docstring with the help of its options added.
+
+    The help follows the arguments or attributes that the docstring describes.
+    """
     text = ast.get_docstring(node) or ""
     lines: list[str] = []
     for name, help_text in _helps(options):
@@ -181,7 +190,10 @@ def _helps(node: Definition) -> Iterator[tuple[str, str]]:
 
 
 def _option(node: ast.AnnAssign) -> ast.Call | None:
-    """Return the call that makes an option of a field; several commands share some, each made by a function."""
+    """Return the call that makes an option of a field, or None.
+
+    Options that several commands share are each made by a function; its return value is used.
+    """
     value = node.value
     if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("_option"):
         shared = _definition("wdsflow.text.options", ast.unparse(value.func))
@@ -239,7 +251,10 @@ def _field(node: ast.AnnAssign) -> str:
 def _call(
     node: ast.FunctionDef, name: str, width: int = _WIDTH, options: Definition | None = None
 ) -> str:
-    """Return a signature, on one line if it fits; ``options``: the class whose fields are keyword arguments."""
+    """Return a signature, on one line if it fits.
+
+    ``options``: the class whose fields are keyword arguments.
+    """
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     if isinstance(options, ast.ClassDef):
         return _lines_of_call(name, _with_options(node, options), returns)
@@ -251,7 +266,7 @@ def _call(
 
 
 def _with_options(node: ast.FunctionDef, options: ast.ClassDef) -> list[str]:
-    """Return the parameters of a function, with the fields of its options in place of the last one."""
+    """Return a function's parameters, with the last one replaced by the fields of its options."""
     parameters = [_source(parameter) for parameter in node.args.args[:-1]]
     fields = [_field(field) for field in options.body if isinstance(field, ast.AnnAssign)]
     if "_: KW_ONLY" not in fields:

@@ -1,4 +1,7 @@
-"""The steps of scripts/test. Each is one or more commands; all run, and the failing ones are named at the end."""
+"""The steps of scripts/test, each of one or more commands.
+
+All commands run, and the failing ones are named at the end.
+"""
 
 import contextlib
 import os
@@ -190,12 +193,18 @@ def webdataset1(out: TextIO) -> None:
 
 
 def deep(out: TextIO) -> None:
-    """What takes long: more cases of the property tests, new ones each time, and slow proofs; not part of the gate."""
+    """Run the slow tests, which are not part of the gate.
+
+    They are more cases of the property tests, new ones each time, and slow proofs.
+    """
     pytest_in_forks(out, [ALL], "--hypothesis-profile", "search", "-m", "deep or hypothesis")
 
 
 def seconds(out: TextIO) -> None:
-    """Record the processor time of the tests, by which the gate orders them; prints those that take most."""
+    """Record the processor time of the tests, and print the slowest.
+
+    The gate orders the tests by these times.
+    """
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder, "seconds")
         try:
@@ -217,7 +226,10 @@ def _with_webdataset1() -> str:
 
 
 def pytest_in_forks(out: TextIO, groups: list[str], *options: str) -> None:
-    """Run groups of tests in processes that share imports. One seed, which is printed, draws the order in files."""
+    """Run groups of tests in processes that share imports.
+
+    The order of tests in files is drawn from one seed, which is printed.
+    """
     # More processes than cores, because tests wait a lot.
     processes = 2 * (os.cpu_count() or 1)
     script = [PYTHON, "scripts/support/forked_pytest.py", str(processes), *groups, "--"]

@@ -119,7 +119,10 @@ def _kind(score: Any) -> str:
 
 
 def _markdown(docstring: str) -> str:
-    """Return a docstring with its code between single backticks, and no other sign that Markdown takes for its own."""
+    """Return a docstring as Markdown, with its code in single backticks.
+
+    Other characters with a meaning in Markdown are escaped.
+    """
     parts = re.split(r"``(.*?)``", docstring)
     for index, part in enumerate(parts):
         is_code = index % 2 == 1

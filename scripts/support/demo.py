@@ -1,4 +1,6 @@
-"""The demonstration: valid and faulty shards, what `wdsflow validate` says of each, and what OpenCLIP itself does.
+"""The demonstration: what `wdsflow validate` reports for valid and faulty shards.
+
+Each report is compared with what OpenCLIP itself does.
 
 Then faults that only a model sees: ``demo_models``.
 """
@@ -128,7 +130,10 @@ def show(number: int, scenario: Scenario, drawn: list[Scene], open_clip: OpenCli
 
 
 def repair(open_clip: OpenClip) -> list[str]:
-    """Do what the report on the json shards advised, and load the result with OpenCLIP; return what went wrong."""
+    """Follow the advice of the report on the json shards, and load the result with OpenCLIP.
+
+    Returns what went wrong.
+    """
     heading(f"{len(SCENARIOS) + 1}. The one change that the report on number 2 advised")
     done = wdsflow("repair", f"json/{URLS}", "-o", "fixed", "--caption", "json:description")
     print(indent(done.stdout))
@@ -214,7 +219,10 @@ def finish(problems: list[str], seconds: float) -> int:
 
 
 def essence(report: str) -> str:
-    """Return the verdict and the advice of a report, and its first findings without their details."""
+    """Return the verdict, the advice and the first findings of a report.
+
+    Details of the findings are left out.
+    """
     head, _, rest = report.partition("\nFound: ")
     head = head.partition("\nNote: ")[0].partition("\nNothing found")[0]
     lines = [line for line in head.splitlines() if line.strip()]

@@ -1,4 +1,7 @@
-"""The end of the demonstration: faults that only a model sees, and how scores by models find them."""
+"""The end of the demonstration: faults that only a model sees.
+
+Shows how scores by models find them.
+"""
 
 import shutil
 from pathlib import Path
@@ -139,7 +142,10 @@ def filter_printed(source: Path) -> list[str]:
 
 
 def show_kept(folder: Path, before: set[str], planted_keys: set[str]) -> list[str]:
-    """Say how many planted samples were dropped and how many others kept; return what falls short."""
+    """Print how many planted samples were dropped and how many good ones were kept.
+
+    Returns the shares that are too small, as messages.
+    """
     after = planted.keys(folder)
     good_keys = before - planted_keys
     dropped = len(planted_keys - after)

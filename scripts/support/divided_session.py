@@ -38,7 +38,10 @@ class DividedSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Run the units, in each fork; elsewhere, wait for the forks and print what they have printed."""
+        """Fork, and run the units of tests in each fork.
+
+        The parent process waits for the forks, and prints their output.
+        """
         if session.testsfailed or session.config.option.collectonly or self._processes == 1:
             return None
         units = _units(session.items)

@@ -49,7 +49,11 @@ def python() -> Path:
 
 
 def enter(purpose: str) -> None:
-    """Return at once inside ``.venv``; elsewhere make it, and run the calling script again inside it."""
+    """Make sure that the calling script runs inside ``.venv``.
+
+    Returns immediately if it does. Otherwise makes the environment, and runs the script again
+    inside it.
+    """
     if (
         Path(sys.prefix).resolve() == VENV.resolve()
         and os.environ.get("_WDSFLOW_SCRIPT") == purpose
@@ -92,12 +96,18 @@ def ensure(purpose: str) -> None:
 
 
 def ensure_webdataset1() -> Path:
-    """Install webdataset 1.x into a folder of its own, to be put first on PYTHONPATH; return the folder."""
+    """Install webdataset 1.x into a separate folder, and return the folder.
+
+    Put the folder first on PYTHONPATH.
+    """
     return _ensure_beside(WEBDATASET1, WEBDATASET1_LOCK)
 
 
 def ensure_lowest_duckdb() -> Path:
-    """Install the lowest DuckDB into a folder of its own, to be put first on PYTHONPATH; return the folder."""
+    """Install the lowest supported DuckDB into a separate folder, and return the folder.
+
+    Put the folder first on PYTHONPATH.
+    """
     return _ensure_beside(LOWEST_DUCKDB, LOWEST_DUCKDB_LOCK)
 
 
@@ -163,7 +173,10 @@ def _has_pip() -> bool:
 
 
 def _make_venv() -> None:
-    """Make ``.venv`` with pip in it, also where Debian has split ensurepip off into a package of its own."""
+    """Make ``.venv`` with pip in it.
+
+    Also works on Debian, where ensurepip is in a separate package.
+    """
     with_pip = subprocess.run(
         [sys.executable, "-m", "venv", "--clear", VENV], capture_output=True, text=True, check=False
     )

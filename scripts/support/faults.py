@@ -29,12 +29,18 @@ def sound(folder: Path, scenes: list[Scene]) -> None:
 
 
 def captions_in_json(folder: Path, scenes: list[Scene]) -> None:
-    """Put the captions into json, as many downloaders do: the example shards of the documentation."""
+    """Move the captions into json, as many downloaders do.
+
+    These are the example shards of the documentation.
+    """
     write_examples(folder, scenes)
 
 
 def truncated(folder: Path, scenes: list[Scene]) -> None:
-    """Cut one shard in the middle of a member's header, as a broken download leaves it: no reader says a word."""
+    """Cut one shard in the middle of a member's header, as a broken download leaves it.
+
+    All readers accept it silently.
+    """
     sound(folder, scenes)
     path = folder / "002.tar"
     with tarfile.open(path) as tar:
@@ -46,7 +52,10 @@ def truncated(folder: Path, scenes: list[Scene]) -> None:
 
 
 def interleaved(folder: Path, scenes: list[Scene]) -> None:
-    """Write all pictures of a shard first and its captions after them, as `tar --sort=...` by extension does."""
+    """Write all pictures of a shard first and its captions after them.
+
+    `tar --sort=...` by extension does the same.
+    """
     _write(
         folder,
         scenes,
@@ -71,7 +80,10 @@ def macos_twins(folder: Path, scenes: list[Scene]) -> None:
 
 
 def huge_png(folder: Path, scenes: list[Scene]) -> None:
-    """Replace one picture by a PNG of 200 megapixels: a few kilobytes in the tar, over 800 MB once decoded."""
+    """Replace one picture with a PNG of 200 megapixels.
+
+    It is a few kilobytes in the tar, and over 800 MB once decoded.
+    """
 
     def with_bomb(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
@@ -84,7 +96,10 @@ def huge_png(folder: Path, scenes: list[Scene]) -> None:
 
 
 def latin1_caption(folder: Path, scenes: list[Scene]) -> None:
-    """Write one caption in Latin-1; the loader drops the sample with a warning that names neither key nor shard."""
+    """Write one caption in Latin-1.
+
+    The loader drops the sample with a warning that names neither key nor shard.
+    """
 
     def latin1(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
@@ -97,7 +112,10 @@ def latin1_caption(folder: Path, scenes: list[Scene]) -> None:
 
 
 def lost_samples(folder: Path, scenes: list[Scene]) -> None:
-    """Leave out the caption of one sample, and cut the picture of another: training loses both silently."""
+    """Leave out the caption of one sample, and truncate the picture of another.
+
+    Training loses both silently.
+    """
 
     def faulty(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
         for name, data in members(part):
@@ -124,7 +142,10 @@ def labels_by_other_name(folder: Path, scenes: list[Scene]) -> None:
 
 
 def layouts(folder: Path, scenes: list[Scene]) -> None:
-    """Write one shard each of samples that are no image-text pairs. One conversation has a token too many."""
+    """Write one shard for each kind of sample that is not an image-text pair.
+
+    One conversation has one image token too many.
+    """
     folder.mkdir(parents=True)
     numbered = list(enumerate(scenes[:10]))
     several = [
@@ -161,7 +182,7 @@ def layouts(folder: Path, scenes: list[Scene]) -> None:
 
 
 def photos(folder: Path, scenes: list[Scene]) -> None:
-    """Write no shards but what they are made of, next to the folder: images with a table, and folders of classes.
+    """Write sources of shards next to the folder: images with a table, and folders of classes.
 
     Of the table, a row names a missing file, one a page of HTML, and one has no caption.
     """
@@ -236,7 +257,10 @@ def _tone(hertz: int) -> bytes:
 
 
 def white_png(width: int, height: int) -> bytes:
-    """Return an all-white 1-bit PNG, compressed row by row: the picture itself is never in memory."""
+    """Return an all-white 1-bit PNG.
+
+    It is compressed row by row, so the whole picture is never in memory.
+    """
     squeeze = zlib.compressobj(9)
     row = b"\0" + b"\xff" * ((width + 7) // 8)
     data = b"".join(squeeze.compress(row) for _ in range(height)) + squeeze.flush()

@@ -79,7 +79,10 @@ def main(arguments: list[str]) -> int:
 
 
 def end(status: int) -> NoReturn:
-    """End as Python does, but for the search through all objects, and what libraries say about what is left of theirs."""
+    """Exit as Python does, but without the final garbage collection.
+
+    Skips the search through all objects, and the messages of libraries about objects that remain.
+    """
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
     sys.stdout.flush()
@@ -88,7 +91,10 @@ def end(status: int) -> NoReturn:
 
 
 def _tested() -> Iterator[str]:
-    """Yield the modules that are tested, without those that import webdataset, and without programs."""
+    """Yield the names of the tested modules.
+
+    Modules that import webdataset and programs are left out.
+    """
     package = importlib.import_module(TESTED)
     for module in pkgutil.walk_packages(package.__path__, f"{TESTED}."):
         if not module.name.startswith(WITH_WEBDATASET) and not module.name.endswith(".__main__"):
@@ -96,7 +102,10 @@ def _tested() -> Iterator[str]:
 
 
 def _collect_one() -> None:
-    """Collect a test of hypothesis: pytest imports its plugins, and hypothesis looks through all modules for constants."""
+    """Collect one hypothesis test, to do slow first-time work before the fork.
+
+    pytest imports its plugins, and hypothesis looks through all modules for constants.
+    """
     import pytest
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):

@@ -1,4 +1,7 @@
-"""llms.txt: a short map of the documentation for programs that read it, in the order of the site."""
+"""Writes llms.txt: a short map of the documentation for programs that read it.
+
+It follows the order of the site.
+"""
 
 import re
 from collections.abc import Iterator

@@ -31,7 +31,10 @@ class Loaded:
 
 
 class OpenClip:
-    """A process that imports OpenCLIP as soon as it is made, and then runs its loader on request."""
+    """A process that runs OpenCLIP's loader on request.
+
+    It imports OpenCLIP as soon as it starts.
+    """
 
     def __init__(self) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
@@ -54,7 +57,10 @@ class OpenClip:
         return self._version
 
     def load(self, arguments: list[str], *, batches: int) -> Loaded:
-        """Ask OpenCLIP's training loader for some batches, for several times as long as the first set took."""
+        """Request some batches from OpenCLIP's training loader, with a time limit.
+
+        The limit is several times the duration of the first set.
+        """
         assert self.version
         assert self._process.stdin is not None
         request = {"arguments": arguments, "batches": batches, "seconds": self._limit_s or 60}

@@ -9,7 +9,10 @@ from wdsflow.stages.scores.sample_view import View
 
 
 def compute(score: ModelScore, sample: dict[str, bytes], device: str = "cpu") -> Value:
-    """Return a model score of one sample, computed in this process. Raises ScoreError, and errors of loading."""
+    """Return a model score of one sample, computed in this process.
+
+    Raises ScoreError, and errors of loading.
+    """
     view = View(sample)
     loaded: dict[Model, Loaded] = {}
 

@@ -1,4 +1,7 @@
-"""A plugin of pytest, with which OpenCLIP's own tests get wdsflow's feed instead of OpenCLIP's loader."""
+"""A pytest plugin that runs OpenCLIP's own tests on wdsflow's feed.
+
+The feed replaces OpenCLIP's loader.
+"""
 
 import functools
 from typing import Any

@@ -1,4 +1,7 @@
-"""The table of packages at the end of docs/code-map.md: each package with the first line of its docstring."""
+"""The table of packages at the end of docs/code-map.md.
+
+Each package has the first line of its docstring.
+"""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Pictures for README and docs: what commands of ours print for small sets, as SVG files, and pages that they write."""
+"""Pictures for README and docs.
+
+They are SVG files of what our commands print for small sets, and of the pages that they write.
+"""
 
 import argparse
 import io
@@ -135,7 +138,10 @@ def _named_folder() -> Iterator[Path]:
 
 
 def take_pages() -> None:
-    """Write pictures of the page of a run and of that of a validation. They are not checked: fonts differ."""
+    """Write pictures of the page of a run and the page of a validation.
+
+    They are not checked, because fonts differ.
+    """
     from playwright.sync_api import sync_playwright
 
     with _named_folder() as folder, sync_playwright() as playwright:

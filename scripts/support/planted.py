@@ -1,4 +1,7 @@
-"""Shards of the world of shapes with faults among them that only a model can see, and the scores that a run gave them."""
+"""Shards of the world of shapes with planted faults that only a model can see.
+
+Also reads the scores that a run gave them.
+"""
 
 import io
 import math
@@ -24,7 +27,10 @@ DEVIATION_BY_MEDIAN_DISTANCE = 1.4826
 
 
 def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) -> set[str]:
-    """Draw scenes that were held out from training, ``wrong`` of them with another one's caption; return their keys."""
+    """Write shards of scenes that were held out from training, some with a wrong caption.
+
+    ``wrong`` samples have the caption of another scene. Returns their keys.
+    """
     rng = random.Random(f"shuffled {seed}")
     drawn = [choose(rng, held_out=True) for _ in range(samples)]
     planted = _no_two_alike(drawn, wrong, rng)
@@ -43,7 +49,9 @@ def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) 
 
 
 def printed_captions(source: Path, folder: Path, *, printed: int, seed: int = 0) -> set[str]:
-    """Copy shards with pictures of half the width and height, and print ``printed`` captions across theirs.
+    """Copy shards with pictures of half the width and height, and print some captions.
+
+    ``printed`` samples get their caption printed across the picture.
 
     Returns the keys of those. Half the size is a quarter of the time that it takes to look for
     text.
@@ -86,7 +94,10 @@ def print_across(image: Image.Image, text: str) -> None:
 
 
 def ledger(folder: Path, score: str) -> dict[str, float | None]:
-    """Return the value of a score, or None, for each key, from the ledgers that a run left in a folder."""
+    """Return the value of a score for each key, from the ledgers in a run's folder.
+
+    A value may be None.
+    """
     table = duckdb.read_parquet(str(folder / ".wdsflow" / "ledger" / "*.parquet"))
     column = next(name for name in table.columns if name.partition("(")[0] == score)
     quoted = column.replace('"', '""')
@@ -94,7 +105,10 @@ def ledger(folder: Path, score: str) -> dict[str, float | None]:
 
 
 def histogram(values: dict[str, float], planted: set[str]) -> str:
-    """Draw how many samples have which score: an o for each ten good ones or part of ten, an x for planted ones."""
+    """Draw a histogram of the scores of good and planted samples.
+
+    An o stands for up to ten good samples, an x for up to ten planted ones.
+    """
     tenths = {key: math.floor(value * 10) for key, value in values.items()}
     lines = ["    score     good planted"]
     for tenth in range(min(tenths.values()), max(tenths.values()) + 1):
@@ -108,14 +122,20 @@ def histogram(values: dict[str, float], planted: set[str]) -> str:
 
 
 def area_under_roc(good: np.ndarray[Any, Any], bad: np.ndarray[Any, Any]) -> float:
-    """Return how often a good one has the higher score, of all pairs of a good one and a bad one; a tie is half."""
+    """Return the area under the ROC curve.
+
+    That is how often the good sample has the higher score, over all pairs of a good one and a bad
+    one. A tie counts half.
+    """
     higher = good[:, None] > bad
     equal = good[:, None] == bad
     return float((higher + equal / 2).mean())
 
 
 def threshold(scores: np.ndarray[Any, Any]) -> float:
-    """Return three times the usual spread below the middle: where most are good, few good ones lie below it.
+    """Return a threshold below most good scores: the middle minus three times the usual spread.
+
+    If most samples are good, few good ones are below it.
 
     The middle is the median, and the spread is taken from the median distance from it: bad ones far
     below hardly move either.
@@ -131,7 +151,10 @@ def keys(folder: Path) -> set[str]:
 
 
 def contents(path: Path) -> Iterator[tuple[str, bytes, str]]:
-    """Yield (key, jpeg, caption) of a shard as it is written here, each caption after its picture."""
+    """Yield (key, jpeg, caption) of a shard whose captions each follow their picture.
+
+    Shards written here have this order.
+    """
     with tarfile.open(path) as tar:
         members = [(info.name, file.read()) for info in tar if (file := tar.extractfile(info))]
     for (name, picture), (_, text) in zip(members[::2], members[1::2], strict=True):

@@ -15,7 +15,10 @@ SHOWN = 100
 
 
 def unit_name(item: pytest.Item) -> str:
-    """Return the name of the unit of a test: its file, or that of its mark ``xdist_group(name)``."""
+    """Return the name of a test's unit.
+
+    It is the test's file, or the name in its mark ``xdist_group(name)``.
+    """
     mark = item.get_closest_marker("xdist_group")
     if mark is not None:
         return str(mark.args[0])
@@ -33,7 +36,10 @@ def read_seconds() -> dict[str, float]:
 
 
 def write_seconds(record: Path, out: TextIO) -> None:
-    """Write the file from lines of seconds, unit and test, with tabs in between; print the tests that take most."""
+    """Write the file of seconds, and print the slowest tests.
+
+    Input lines hold seconds, unit and test, separated by tabs.
+    """
     units: Counter[str] = Counter()
     tests: list[tuple[float, str]] = []
     for line in record.read_text("utf-8").splitlines():

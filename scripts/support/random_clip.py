@@ -11,7 +11,9 @@ Tower = Mapping[str, int]
 def write_clip(
     folder: Path, *, base: str = "ViT-B-32", vision: Tower | None = None, text: Tower | None = None
 ) -> str:
-    """Write a model in the geometry of one of OpenCLIP's, and return the name by which OpenCLIP finds it.
+    """Write a model with random weights in the geometry of one of OpenCLIP's.
+
+    Returns the name by which OpenCLIP finds it.
 
     ``vision`` and ``text``: settings of the towers that differ, say ``{"layers": 1}``.
     """

@@ -1,4 +1,6 @@
-"""A run over pretended shards: only the work on each shard is pretended, the scheduler and the record are real.
+"""A run over simulated shards, with the real scheduler and the real record.
+
+Only the work on each shard is simulated.
 
 The workers are threads in place of processes, behind the interface of those; some die, as processes
 do.
@@ -158,7 +160,10 @@ def timed(folder: Path, simulation: Simulation) -> None:
 
 
 def in_a_process(folder: Path, simulation: Simulation, until: int | None = None) -> float:
-    """Run in a process of its own, and kill it when ``until`` shards are recorded; return the seconds it took."""
+    """Run in a separate process, and return the seconds it took.
+
+    The process is killed when ``until`` shards are recorded.
+    """
     start = time.monotonic()
     child = multiprocessing.get_context("fork").Process(target=timed, args=(folder, simulation))
     child.start()

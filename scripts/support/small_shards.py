@@ -11,7 +11,10 @@ _WORDS = "a an old red green small stone wooden house river bridge street market
 
 
 def write_small_shards(folder: Path, shards: int, samples: int, different: int = 40) -> list[str]:
-    """Write shards unless they are there; return their paths. Pictures of 20 KB, 6 to 15 words each."""
+    """Write shards unless they exist, and return their paths.
+
+    Pictures have 20 KB, captions 6 to 15 words.
+    """
     paths = [folder / f"{shards}x{samples}-{number:04d}.tar" for number in range(shards)]
     if not all(path.is_file() for path in paths):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""For a command that hangs: prints the stacks of a process and of all that it started, and kills them."""
+"""Prints the stacks of a hanging process and of all its descendants, and kills them."""
 
 import contextlib
 import shutil
@@ -14,7 +14,10 @@ _PATIENCE = 30.0
 
 
 def print_stacks(process: psutil.Process, to: TextIO) -> None:
-    """Print the stacks of a process and of all below it: of Python's threads, by py-spy; of others the command."""
+    """Print the stacks of a process and of all its descendants.
+
+    Stacks are those of Python's threads, by py-spy. For other processes it prints the command.
+    """
     tool = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or "py-spy"
     for member in with_descendants(process):
         try:

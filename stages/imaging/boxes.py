@@ -21,7 +21,9 @@ _KEY = "wdsflow.box"
 
 
 class Scaled(np.ndarray):
-    """Pixels of a picture that was decoded at a reduced scale; ``box`` is the part of them that is the picture.
+    """Pixels of a picture that was decoded at a reduced scale.
+
+    ``box`` is the part of the pixels that is the picture.
 
     A picture 4001 pixels wide at a quarter of its size fills 1000.25 of 1001 columns. Views and
     copies have no box.

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 
 
 def in_srgb(image: "Image", data: bytes) -> "Image":
-    """Return a small image with the colours that the profile in ``data`` gives it, in sRGB; unchanged if it cannot be used."""
+    """Return a small image with its colours converted to sRGB.
+
+    The colour profile is that of the encoded original, ``data``. The image is unchanged if the
+    profile cannot be used.
+    """
     from PIL import ImageCms
 
     if image.mode not in {"RGB", "RGBA"}:

@@ -29,7 +29,9 @@ _PIXELS_ONLY = ("JPEG", "PNG")
 
 
 def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[Pixels, Box] | None":
-    """Return pixels (height, width, 3) at 1 / ``scale`` of the size, and the part of them that is the picture.
+    """Return pixels (height, width, 3) at 1 / ``scale`` of the size, and the picture's box.
+
+    The box is the part of the pixels that is the picture.
 
     None if Pillow is needed: damage, CMYK, no simplejpeg. ``scale`` is 1, 2, 4 or 8.
     """
@@ -57,7 +59,9 @@ def decode_with_pillow(
     *,
     upright: bool = False,
 ) -> "tuple[Image, Box, int]":
-    """Return the first frame as an RGB image, the part of it that is the picture, and the EXIF orientation.
+    """Return the first frame as an RGB image, its box, and the EXIF orientation.
+
+    The box is the part of the image that is the picture.
 
     In mode "fast" a JPEG is decoded at a smaller scale, and others are averaged down after
     decoding. ``gate`` is called with the image before any pixel is decoded: it returns the target,

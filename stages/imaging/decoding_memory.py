@@ -30,7 +30,9 @@ def peak_bytes(
     k: float = 2.0,
     coefficients: int | None = None,
 ) -> int:
-    """Return an upper bound of the memory for decoding, in bytes, including the result but not the encoded bytes.
+    """Return an upper bound of the memory for decoding, in bytes.
+
+    It includes the result, but not the encoded bytes.
 
     ``coefficients``: ``coefficient_bytes`` of a JPEG; without it a progressive file counts as one
     without subsampling. 0 if the header has no size.

@@ -13,7 +13,9 @@ _DCT_SCALE = 8
 def scale_of(
     width: int, height: int, target: Target, k: float = 2.0, most: int = _DCT_SCALE
 ) -> int:
-    """Return the power of two by which an image can be reduced and still be ``k`` times the target on both sides.
+    """Return the power of two by which an image can be reduced before resizing.
+
+    The reduced image is still ``k`` times the target on both sides.
 
     ``target`` is (height, width) in pixels, or one number for both.
 

@@ -2,7 +2,9 @@
 
 
 def output_size(width: float, height: float, size: int | tuple[int, int]) -> tuple[int, int]:
-    """Return (height, width) after torchvision's ``Resize``: the short side is ``size``, the long one truncated to int.
+    """Return (height, width) after torchvision's ``Resize``.
+
+    If ``size`` is a number, the short side gets it, and the long side is truncated to int.
 
     >>> output_size(640, 481, 224), output_size(300, 900, (10, 20))
     ((224, 298), (10, 20))

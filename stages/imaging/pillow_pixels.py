@@ -17,7 +17,9 @@ _STRIP = 1 << 15
 
 
 def to_array(image: "Image") -> "Pixels":
-    """Return the pixels of a PIL image of one byte a channel: an array (height, width, channels), or without channels.
+    """Return the pixels of a PIL image of one byte a channel as an array.
+
+    Its shape is (height, width, channels), or (height, width) if the image has no channel axis.
 
     Made in strips: ``np.array(image)`` takes twice the time, and three times the memory of the
     result.

@@ -28,7 +28,9 @@ def resize(
     crop: tuple[int, int] | None,
     kernel: Kernel = "bicubic",
 ) -> Pixels:
-    """Resize the part of an array (height, width, 3) within ``box`` to (height, width); crop that to its centre.
+    """Resize the part of an array (height, width, 3) within ``box`` to (height, width).
+
+    The result is then cropped to its centre, ``crop``.
 
     Uses torch's kernel for uint8 if torch can be imported: at most 2 levels from Pillow's, four
     times as fast. Otherwise Pillow's. The result need not be contiguous.
@@ -68,7 +70,9 @@ def resize_with_pillow(
     gap: float | None = None,
     start: tuple[int, int] | None = None,
 ) -> "Image":
-    """Resize and crop a PIL image as ``resize`` does, with Pillow's kernel; only the crop is computed.
+    """Resize and crop a PIL image as ``resize`` does, with Pillow's kernel.
+
+    Only the crop is computed.
 
     ``start``: the top and left of the crop, by default those of ``centre``. ``gap``: first average
     pixels as long as there are more than so many times as many as needed on a side.
@@ -94,7 +98,10 @@ def resize_with_pillow(
 
 
 def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
-    """Return whether Pillow would resize down before across: from version 13 on, if that saves more."""
+    """Return whether Pillow would resize vertically before horizontally.
+
+    It does from version 13 on, if that saves more work.
+    """
     rows, columns = pixels.shape[0] - size[0], pixels.shape[1] - size[1]
     if rows <= max(0, 2 * columns):
         return False
@@ -106,7 +113,9 @@ def goes_down_first(pixels: Pixels, size: tuple[int, int]) -> bool:
 def resize_part(
     pixels: Pixels, part: Box, size: tuple[int, int], kernel: Kernel = "bicubic"
 ) -> Pixels:
-    """Resize the part of an array (height, width, 3) to (height, width); it need not be contiguous then.
+    """Resize the part of an array (height, width, 3) to (height, width).
+
+    The result need not be contiguous.
 
     ``part`` is left, top, right and bottom, in pixels. A part of whole pixels is resized as if it
     had been cropped before; otherwise pixels around it affect its edges, and it may be shifted by

@@ -44,7 +44,10 @@ _EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
 
 
 class Small(NamedTuple):
-    """An image that was made smaller. ``was``: the format of the old file; ``format``: "jpeg", "png" or "webp"."""
+    """An image that was made smaller.
+
+    ``was``: the format of the old file; ``format``: "jpeg", "png" or "webp".
+    """
 
     data: bytes
     width: int
@@ -138,7 +141,10 @@ class Shrinker:
         return Small(encoded, *small.size, header.format, new_format)
 
     def shares(self, header: ImageHeader) -> bool:
-        """Return whether the picture that scores decode has the pixels that are needed here: of a JPEG, at the same scale."""
+        """Return whether the picture that scores decode has the pixels that are needed here.
+
+        For a JPEG, it must be decoded at the same scale.
+        """
         if header.format != "jpeg" or self.mode != "fast":
             return False
         if self.orientation == "apply" and header.orientation != 1:
@@ -148,7 +154,10 @@ class Shrinker:
         return scale == scale_of(*size, aim_of_scores(*size), 1.0)
 
     def _aim(self, width: int, height: int) -> tuple[int, int]:
-        """Return the target (height, width) of decoding: never less than scores need, so that both can share it."""
+        """Return the target (height, width) of decoding.
+
+        It is never smaller than scores need, so that both can share the decoded image.
+        """
         across, down = (ceil(_K * side) for side in self.rule.scaled(width, height))
         least = aim_of_scores(width, height)
         return max(down, least[0]), max(across, least[1])
@@ -175,7 +184,10 @@ class Shrinker:
         return bytes_per_pixel * header.width * header.height // scale**2
 
     def _resized(self, image: "Image", width: int, height: int) -> "Image":
-        """Return an image of ``width`` x ``height`` pixels, of which ``image`` may be a turned and reduced copy, smaller."""
+        """Return the resized image of an original of ``width`` x ``height`` pixels.
+
+        ``image`` may be a turned and reduced copy of the original.
+        """
         from PIL import Image as Images
 
         from .boxes import box_of
@@ -233,7 +245,10 @@ class Shrinker:
 
 
 def _measured(data: bytes, header: ImageHeader) -> ImageHeader:
-    """Return the header of an image that has its size elsewhere, such as an icon. Raises StageError if it is unknown."""
+    """Return the header of an image whose size is not in its header, such as an icon.
+
+    Raises StageError if the size is unknown.
+    """
     if header.format in UNREADABLE:
         raise StageError(
             "undecodable", f"{header.format} cannot be decoded here, and its size is unknown"

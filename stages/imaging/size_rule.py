@@ -33,7 +33,9 @@ class SizeRule(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "SizeRule":
-        """Parse ``512`` (the long side), ``short:224``, ``pixels:1MP``, ``square:512`` or ``center-crop:256``.
+        """Parse a rule such as ``512``, ``short:224`` or ``pixels:1MP``.
+
+        ``512`` is the long side. ``square:512`` and ``center-crop:256`` are the other kinds.
 
         Raises ValueError.
 
@@ -65,7 +67,9 @@ class SizeRule(NamedTuple):
         return side <= self.most
 
     def scaled(self, width: int, height: int) -> tuple[int, int]:
-        """Return width and height, at least 1 and never enlarged, before ``square`` fills up and ``center-crop`` cuts.
+        """Return width and height, at least 1 and never enlarged.
+
+        They apply before ``square`` fills up and ``center-crop`` cuts.
 
         >>> [SizeRule.parse(rule).scaled(4000, 3000) for rule in ("512", "short:224", "pixels:1MP", "center-crop:256")]
         [(512, 384), (299, 224), (1154, 866), (341, 256)]

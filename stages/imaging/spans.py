@@ -10,7 +10,9 @@ _UNIFORM_RMS = 0.577
 
 
 class Span(NamedTuple):
-    """Pixels ``begin`` to ``end`` of one axis, to be resized at ``step`` source pixels for an output pixel.
+    """Pixels ``begin`` to ``end`` of one axis, to be resized.
+
+    ``step`` is the number of source pixels for an output pixel.
 
     A resize starts at a whole pixel. If the part does not, the span begins ``extra`` output pixels
     earlier, close to a whole pixel; these are cut off afterwards. With ``flip``, positions count
@@ -27,7 +29,10 @@ class Span(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """A whole pixel to start at, ``shift`` output pixels (root mean square) from the right position."""
+    """A whole pixel at which a resize starts.
+
+    It is ``shift`` output pixels (root mean square) from the right position.
+    """
 
     shift: float
     begin: int
@@ -36,7 +41,9 @@ class _Start(NamedTuple):
 
 
 def span(start: float, stop: float, length: int, count: int) -> Span:
-    """Return how to make ``count`` pixels of the part from ``start`` to ``stop`` of an axis of ``length`` pixels.
+    """Return the span that makes ``count`` pixels of a part of an axis.
+
+    The part is from ``start`` to ``stop``, and the axis has ``length`` pixels.
 
     >>> span(12, 44, 100, 16)
     Span(begin=12, end=44, extra=0, step=2.0, flip=False, shift=0.0)
@@ -60,7 +67,10 @@ def span(start: float, stop: float, length: int, count: int) -> Span:
 
 
 def _best_start(before: float, after: float, step: float, count: int) -> _Start:
-    """Return the start with the least shift; ``before`` and ``after`` are the pixels on both sides of the part."""
+    """Return the start with the least shift.
+
+    ``before`` and ``after`` are the pixels on both sides of the part.
+    """
     half = count / 2
     best = _Start(1e9, 0, 0, flip=False)
     # Unflipped first: flipping takes time.

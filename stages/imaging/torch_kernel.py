@@ -15,7 +15,10 @@ Kernel = Literal["bicubic", "bilinear"]
 
 @cache
 def has_torch() -> bool:
-    """Return whether torch can be imported, with the kernel for uint8; the first call imports it."""
+    """Return whether torch can be imported and has the kernel for uint8.
+
+    The first call imports it.
+    """
     try:
         import torch
     except ImportError:

@@ -20,7 +20,10 @@ _STEPS = {
 
 
 def upright(pixels: "Pixels", box: "Box", orientation: int) -> "tuple[Pixels, Box]":
-    """Return an array (height, width, channels) and its box, rotated; numbers outside of 2 to 8 change nothing."""
+    """Return an array (height, width, channels) and its box, rotated by an EXIF orientation.
+
+    Orientations outside of 2 to 8 change nothing.
+    """
     if orientation not in _STEPS:
         return pixels, box
     import numpy as np
@@ -41,7 +44,10 @@ def upright(pixels: "Pixels", box: "Box", orientation: int) -> "tuple[Pixels, Bo
 
 
 def orientation_of(image: "Image") -> int:
-    """Return the EXIF orientation, 1 if there is none. Call it after decoding: some formats store it at their end."""
+    """Return the EXIF orientation, 1 if there is none.
+
+    Call it after decoding: some formats store the orientation at their end.
+    """
     try:
         return int(image.getexif().get(0x0112, 1))
     except Exception:  # noqa: BLE001 - damaged EXIF does not make a picture unusable

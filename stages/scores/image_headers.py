@@ -17,7 +17,9 @@ def sized(header: ImageHeader) -> ImageHeader:
 
 @simple_score()
 def animated(image: ImageField) -> bool:
-    """Whether the file is an animation: GIF, WebP or PNG of several frames. Training sees only the first frame.
+    """Whether the file is an animation: GIF, WebP or PNG of several frames.
+
+    Training sees only the first frame.
 
     A GIF counts if it loops, or if a second frame begins within its first MiB. Source: the header.
     """
@@ -34,7 +36,9 @@ def aspect_ratio(header: ImageHeader) -> float:
 
 
 class Bytes(ImageScore, name="bytes", tier="header", unit="bytes", low=0):
-    """Size of the encoded image in bytes; in a predicate, sizes are written as 120 * KiB or 1.5 * GB.
+    """Size of the encoded image in bytes.
+
+    In a predicate, sizes are written as 120 * KiB or 1.5 * GB.
 
     From 0 on. Source: the tar's header; Data-Juicer's image_sizes (whose kb is a KiB here).
     """
@@ -45,7 +49,9 @@ class Bytes(ImageScore, name="bytes", tier="header", unit="bytes", low=0):
 
 @simple_score("format")
 def format_(header: ImageHeader) -> str:
-    """Format of the image by its first bytes, never by the field's name: "jpeg", "png", "webp", "gif", "bmp", "tiff", ...
+    """Format of the image: "jpeg", "png", "webp", "gif", "bmp", "tiff" or another.
+
+    It is determined by the first bytes, never by the field's name.
 
     Formats that are recognized only by their mark are included ("heic", "svg", "pdf"). Source: the
     header.
@@ -73,7 +79,9 @@ def min_side(header: ImageHeader) -> int:
 
 @simple_score()
 def mode(header: ImageHeader) -> str:
-    """Colour mode of the image, by Pillow's name: "RGB", "L" (grey), "RGBA", "P" (palette), "CMYK", "1", "I;16", ...
+    """Colour mode of the image, by Pillow's name: "RGB", "L" (grey), "RGBA", "CMYK".
+
+    Other modes are "P" (palette), "1", "I;16" and more.
 
     Source: the header; equal to the mode of ``PIL.Image.open`` for JPEG, PNG, GIF, WebP and BMP.
     """

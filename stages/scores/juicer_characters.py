@@ -1,4 +1,6 @@
-"""Data-Juicer's special characters, as data: its filters of captions strip and count these, whatever Unicode says of them.
+"""Data-Juicer's special characters.
+
+Its caption filters strip and count these, whatever their category in Unicode.
 
 Data-Juicer 1.6.1, ``data_juicer/ops/common/special_characters.py`` (Apache License 2.0, after
 BigScience's text-data-filtering): ASCII punctuation, digits and white space, a table of other

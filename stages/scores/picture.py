@@ -74,7 +74,9 @@ class Picture:
 
     @cached_property
     def luma(self) -> "Image":
-        """The image in grey, at most 512 x 512 pixels: larger ones are made smaller, with their aspect ratio kept.
+        """Return the image in grey, at most 512 x 512 pixels.
+
+        Larger images are made smaller, with their aspect ratio kept.
 
         0.299 R + 0.587 G + 0.114 B, ITU-R BT.601, rounded to 0..255. Pillow's bilinear filter,
         antialiased; images of at most 512 x 512 keep their pixels.

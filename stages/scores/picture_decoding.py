@@ -22,7 +22,10 @@ _JPEG = b"\xff\xd8\xff"
 
 
 def decode_picture(data: bytes, budget: int) -> Picture:
-    """Decode an image. Raises ScoreError, "over-budget" if that would take more than ``budget`` bytes."""
+    """Decode an image.
+
+    Raises ScoreError, with "over-budget" if decoding would take more than ``budget`` bytes.
+    """
     output: Literal["numpy", "pil"] = "numpy" if data.startswith(_JPEG) else "pil"
     return Picture(decoded(data, budget, "fast", aim_of_scores, k=1.0, output=output))
 
@@ -36,7 +39,9 @@ def decoded(
     k: float = 2.0,
     output: Literal["pil", "numpy"] = "numpy",
 ) -> "Pixels":
-    """Return an array (height, width, 3), or a PIL image; ``box_of`` returns the part of it that is the picture.
+    """Return an array (height, width, 3), or a PIL image.
+
+    ``box_of`` returns the part of it that is the picture.
 
     ``mode``, ``k`` and ``output``: see ``Decode``. Raises ScoreError as ``decode_picture``.
     """

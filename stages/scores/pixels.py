@@ -21,7 +21,9 @@ _ROWS = 16
 
 @simple_score(low=0, scale_tolerance=Tolerance(0.35, "of the value"))
 def blur(picture: Picture) -> float:
-    """Variance of the Laplacian of the luma (levels 0 to 255): low is blurred or empty, high is sharp or noisy.
+    """Variance of the Laplacian of the luma (levels 0 to 255).
+
+    Low values are blurred or empty images, high values are sharp or noisy ones.
 
     Kernel [[0, 1, 0], [1, -4, 1], [0, 1, 0]], borders mirrored, as OpenCV's
     ``Laplacian(grey, CV_64F).var()``, on the luma of at most 512 pixels per side: thresholds for
@@ -61,7 +63,9 @@ def brightness(picture: Picture) -> float:
 
 @simple_score(low=0, high=0.5, scale_tolerance=Tolerance(0.005))
 def contrast(picture: Picture) -> float:
-    """Standard deviation of the luma, as a share of white (RMS contrast): 0 is one tone, 0.5 is half black, half white.
+    """Standard deviation of the luma, as a share of white (RMS contrast).
+
+    0 is one tone; 0.5 is half black, half white.
 
     0 to 0.5, on the luma of at most 512 pixels per side. Source: Peli, Contrast in complex images,
     JOSA A 1990.
@@ -78,7 +82,9 @@ def contrast(picture: Picture) -> float:
 
 @simple_score(unit="bits", low=0, high=8, scale_tolerance=Tolerance(0.05))
 def entropy(picture: Picture) -> float:
-    """Shannon entropy of the luma's histogram of 256 levels, in bits: 0 is one tone; photographs have 6 to 8.
+    """Shannon entropy of the luma's histogram of 256 levels, in bits.
+
+    0 is one tone; photographs have 6 to 8.
 
     0 to 8, on the luma of at most 512 pixels per side, rounded to 12 decimal places. Source:
     Pillow's ``Image.entropy`` of the grey image.
@@ -94,7 +100,9 @@ def entropy(picture: Picture) -> float:
 
 @simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
 def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
-    """Whether the image has one colour: nearly all pixels are close to the median, in each of red, green and blue.
+    """Whether the image has one colour.
+
+    Nearly all pixels are close to the median, in each of red, green and blue.
 
     At least ``share`` of the values of each channel are within ``tolerance`` levels of its median.
     Source: our own.
@@ -122,7 +130,10 @@ def is_blank(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> b
 
 
 def _least_outside(counts: "NDArray[np.intp]", tolerance: int) -> int:
-    """Return the least number of values outside of a range of ``tolerance`` around a median, whichever it is."""
+    """Return the least number of values outside ``tolerance`` around any median.
+
+    It is the least for all levels that the median may have.
+    """
     import numpy as np
 
     # At each level: the number of values below it.
@@ -133,7 +144,10 @@ def _least_outside(counts: "NDArray[np.intp]", tolerance: int) -> int:
 
 
 def _is_even(counts: list[int], tolerance: int, share: float) -> bool:
-    """Return whether at least ``share`` of a channel's values are within ``tolerance`` of their median."""
+    """Return whether a channel has nearly one value.
+
+    At least ``share`` of its values must be within ``tolerance`` of their median.
+    """
     size = sum(counts)
     median = _median(counts)
     lowest = max(0, median - tolerance)
@@ -153,7 +167,9 @@ def _median(counts: list[int]) -> int:
 
 @simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})
 def greyscale(picture: Picture, *, tolerance: int = 8, share: float = 0.999) -> bool:
-    """Whether the image has no colours, whatever the mode of its file: red, green and blue are nearly the same.
+    """Whether the image has no colours, whatever the mode of its file.
+
+    Red, green and blue are nearly the same.
 
     They differ by at most ``tolerance`` levels in at least ``share`` of the pixels. Source:
     cleanvision's grayscale, which goes by the mode, and finds no grey image that is stored in

@@ -1,4 +1,7 @@
-"""Lists of images to avoid: evaluation sets, placeholders, takedowns; and the distance to the nearest one."""
+"""Lists of images to avoid: evaluation sets, placeholders, takedowns.
+
+Also the distance to the nearest image of a list.
+"""
 
 import json
 from dataclasses import dataclass
@@ -23,7 +26,11 @@ _OPTIONS = {
 
 
 class ReferenceList(NamedTuple):
-    """A list. ``values``: hashes, uint64 (n,), or embeddings of length 1, float32 (n, dimensions). ``about``: its model."""
+    """A list of images by their hashes or embeddings.
+
+    ``values``: hashes, uint64 (n,), or embeddings of length 1, float32 (n, dimensions). ``about``:
+    facts about the list, such as its model.
+    """
 
     kind: Kind
     values: "NDArray[Any]"
@@ -54,7 +61,10 @@ def bytes_of_list(kind: Kind, values: "NDArray[Any]", about: dict[str, Any]) -> 
 
 
 def path_of(name: str, text: str) -> Path:
-    """Return the path of a list. Raises ValueError, for the score ``name``, if there is no such file."""
+    """Return the path of a list.
+
+    Raises ValueError, for the score ``name``, if the file is missing.
+    """
     path = local_path(text)
     if path is None:
         raise ValueError(
@@ -112,7 +122,9 @@ class PhashDistance(
     high=64,
     scale_tolerance=Tolerance(2, "bits"),
 ):
-    """In how many bits the phash of an image differs from the nearest one of a list: 0 looks the same, 64 is the most.
+    """Number of bits in which an image's phash differs from the nearest one of a list.
+
+    0 looks the same, 64 is the most.
 
     ``file`` is one that ``wdsflow measure URL... -o OUT --scores phash --export hashes.npz`` wrote.
     Of copies of 171 photographs, at a half to a tenth of their size and of low quality, 99 % differ

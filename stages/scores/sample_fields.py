@@ -1,4 +1,7 @@
-"""The fields of a sample: selects images and captions by name, and reads their headers and texts."""
+"""The fields of a sample.
+
+Selects images and captions by name, and reads their headers and texts.
+"""
 
 import codecs
 import io
@@ -42,7 +45,9 @@ _OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))
 
 
 class ScoreError(Exception):
-    """A score that could not be computed; it is counted by ``slug``, and ``detail`` is the reason for one sample.
+    """A score that could not be computed.
+
+    It is counted by ``slug``; ``detail`` is the reason for one sample.
 
     It differs from a score of 0 or "": a missing value proves nothing.
     """
@@ -75,7 +80,9 @@ def parse_images(text: str) -> FieldNames:
 
 @lru_cache(maxsize=64)
 def parse_captions(text: str) -> tuple[FieldNames | CaptionField, ...]:
-    """Parse ``txt``, ``txt;text``, ``json:caption;alt``, or several of these, tried in order: ``txt|json:caption``.
+    """Parse the sources of captions: ``txt``, ``txt;text`` or ``json:caption;alt``.
+
+    Several of these are tried in order: ``txt|json:caption``.
 
     Fields are chosen as for images (``0.txt``, ``1.txt`` are several captions); a list in json is
     several captions. Raises ValueError.
@@ -141,7 +148,10 @@ class Fields(Protocol):
         """Return the size of a field in bytes."""
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        """Return ``size`` bytes of a field from ``start`` on, fewer only if the shard ends before."""
+        """Return ``size`` bytes of a field from ``start`` on.
+
+        There are fewer only if the shard ends earlier.
+        """
 
 
 class Held(dict[str, bytes]):
@@ -197,7 +207,10 @@ class FieldFile(io.RawIOBase):
 
 
 def image_header(reader: FieldReader, name: str) -> ImageHeader:
-    """Return the header of an image; ``width`` is 0 if the format has no size in its header. Raises ScoreError."""
+    """Return the header of an image.
+
+    ``width`` is 0 if the format has no size in its header. Raises ScoreError.
+    """
     size = reader.fields.size(name)
     header, head = first_header(partial(reader.read, name), size)
     if header is None:
@@ -221,14 +234,20 @@ class ImageField(NamedTuple):
         return self.reader.fields.size(self.name)
 
     def moves(self) -> bool:
-        """Return whether it is an animation. For a second frame of a GIF, only the first MiB is searched."""
+        """Return whether the image is an animation.
+
+        For a second frame of a GIF, only the first MiB is searched.
+        """
         header = self.reader.header(self.name)
         if header.format == "gif" and not header.animated and self.size > HEAD:
             header = read_header(self.reader.read(self.name, 0, MAX_HEADER)) or header
         return header.animated
 
     def orientation(self) -> int:
-        """Return the EXIF orientation. Pixels are not read, even if it is after them, as in WebP."""
+        """Return the EXIF orientation.
+
+        Pixels are not read, even if the orientation is after them, as in WebP.
+        """
         header = self.reader.header(self.name)
         if header.format in _OWN_ORIENTATION:
             detail = f"field {self.name!r}: that of {header.format} is not looked for"
@@ -301,7 +320,10 @@ def json_tree(reader: FieldReader, name: str) -> object:
 
 
 def _texts_in_json(reader: FieldReader, source: CaptionField) -> list[str]:
-    """Return the captions under the first name that has any. Raises ScoreError if there are only other values."""
+    """Return the captions under the first name that has any.
+
+    Raises ScoreError if there are only other values.
+    """
     if source.member not in reader.fields:
         return []
     tree = json_tree(reader, source.member)

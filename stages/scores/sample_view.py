@@ -1,4 +1,7 @@
-"""One sample as the input of scores: everything is read, parsed and decoded on first use, and only once."""
+"""One sample as the input of scores.
+
+Everything is read, parsed and decoded on first use, and only once.
+"""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -58,7 +61,10 @@ class ViewOptions:
         parse_captions(self.captions)
 
     def identity(self) -> dict[str, object]:
-        """Return the options that affect values. The budget does not: it only affects whether there is a value."""
+        """Return the options that affect values.
+
+        The budget does not: it only affects whether there is a value.
+        """
         return {"images": self.images, "captions": self.captions, "side": SCORED.most}
 
 
@@ -93,7 +99,10 @@ class View:
         self._cache: dict[Hashable, Any] = {}
 
     def image_names(self, image: str = "") -> tuple[str, ...]:
-        """Return the fields that are the sample's images; ``image`` names others than the options do."""
+        """Return the fields that are the sample's images.
+
+        ``image`` names other fields than the options do.
+        """
         names: tuple[str, ...] | None = self._cache.get(("names", image))
         if names is not None:
             return names
@@ -134,7 +143,10 @@ class View:
         return [ImageField(self, name) for name in self.image_names(image)]
 
     def shrunk(self, name: str, shrinker: "Shrinker") -> "Small | None":
-        """Return an image field made smaller, None if it is small enough. What scores have decoded is used, if it serves."""
+        """Return an image field made smaller, None if it is small enough.
+
+        The picture that scores have decoded is used if possible.
+        """
         header = self.header(name)
         if header.width and shrinker.rule.holds(header.width, header.height):
             return None
@@ -144,7 +156,10 @@ class View:
         return shrunk(self.read(name), header, shrinker, self.options.budget, decoded)
 
     def prepared(self, name: str, prepare: Callable[[bytes, int], T]) -> T:
-        """Return ``prepare(data, budget)`` of an image field; equal calls share the result while it is referenced."""
+        """Return ``prepare(data, budget)`` of an image field.
+
+        Equal calls share the result while it is referenced.
+        """
 
         def prepared(view: View, name: str) -> T:
             return prepare(view.read(name), view.options.budget - view._held)
@@ -152,7 +167,10 @@ class View:
         return self._shared(prepare, name, prepared)
 
     def video_names(self, video: str = "") -> tuple[str, ...]:
-        """Return the fields that are the sample's videos, mp4, webm, mkv, avi or mov; ``video`` names others."""
+        """Return the fields that are the sample's videos: mp4, webm, mkv, avi or mov.
+
+        ``video`` names other fields.
+        """
         requested = video or VIDEOS
         names = chosen(parse_images(requested), self.fields)
         if not names:
@@ -164,7 +182,9 @@ class View:
         return [self._once("video", name, video_facts) for name in self.video_names(video)]
 
     def frames(self, name: str, sampling: Sampling, prepare: Prepares | None = None) -> Frames:
-        """Return frames of a video field: RGB of full size, or the result of ``prepare.of`` for each.
+        """Return frames of a video field.
+
+        They are RGB of full size, or the result of ``prepare.of`` for each.
 
         Equal calls share them while they are referenced. See ``video_frames``.
         """
@@ -208,7 +228,10 @@ class View:
         return tree
 
     def digests(self, image: str = "") -> list[bytes]:
-        """Return xxh3_128 of each image's bytes, 16 bytes each; they are read in parts and not kept."""
+        """Return xxh3_128 of each image's bytes, 16 bytes each.
+
+        The images are read in parts and not kept.
+        """
         return [self._once("digest", name, View._digest) for name in self.image_names(image)]
 
     def sizes(self, image: str = "") -> list[int]:
@@ -216,7 +239,10 @@ class View:
         return [self.fields.size(name) for name in self.image_names(image)]
 
     def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
-        """Return a part of a field, all of it by default. Raises ScoreError "over-budget", "unread"."""
+        """Return a part of a field, all of it by default.
+
+        Raises ScoreError "over-budget" or "unread".
+        """
         whole = self.fields.size(name)
         if size is None and whole > self.options.budget:
             raise ScoreError(
@@ -250,7 +276,10 @@ class View:
         return digest.digest()
 
     def _shared(self, kind: Hashable, name: str, compute: Callable[["View", str], T]) -> T:
-        """Return the result of ``compute``, cached only while it is referenced elsewhere: a model's input may be large."""
+        """Return the result of ``compute``, cached only while it is referenced elsewhere.
+
+        A model's input may be large.
+        """
         reference = self._cache.get((kind, name))
         # Otherwise nothing, or an error, which ``_once`` raises again.
         if isinstance(reference, ref):

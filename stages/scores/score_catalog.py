@@ -36,7 +36,10 @@ GROUP = "wdsflow.scores"
 
 
 def _builtin_scores() -> Iterator[type[Score]]:
-    """Yield wdsflow's scores. A score is a class with a name: nothing registers itself on import."""
+    """Yield wdsflow's own scores.
+
+    A score is a class with a name: nothing registers itself on import.
+    """
     for names in _MODULES:
         scores: list[type[Score]] = []
         for name in names:
@@ -66,7 +69,10 @@ SCORES: dict[str, type[Score]] = {score.name: score for score in _builtin_scores
 
 @cache
 def all_scores() -> dict[str, type[Score]]:
-    """Return wdsflow's scores and those of the entry points in the group ``wdsflow.scores``; the former take precedence.
+    """Return wdsflow's scores and those of other distributions, by name.
+
+    Other distributions have entry points in the group ``wdsflow.scores``. wdsflow's scores take
+    precedence.
 
     Raises ValueError if an entry point is not a score, or has another name than its score.
     """
@@ -84,7 +90,9 @@ def all_scores() -> dict[str, type[Score]]:
 
 
 def make_score(name: str, /, **settings: object) -> Score:
-    """Return a score by its name, with settings. Raises ValueError; for an unknown name it suggests the nearest.
+    """Return a score by its name, with settings.
+
+    Raises ValueError; for an unknown name it suggests the nearest.
 
     >>> make_score("min_side").tier
     'header'

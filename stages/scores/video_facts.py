@@ -46,7 +46,9 @@ class VideoFacts(NamedTuple):
 def opened(
     reader: FieldReader, name: str
 ) -> "Iterator[tuple[InputContainer, VideoStream, VideoFacts]]":
-    """Open a field with PyAV; yield the container, the first video stream that is not a cover picture, and its facts.
+    """Open a field with PyAV, and yield the container, the video stream and its facts.
+
+    The stream is the first video stream that is not a cover picture.
 
     Raises ScoreError, also for PyAV's errors in the block. Slugs: "not-a-video" (not MP4, MOV,
     Matroska, WebM or AVI), "truncated", "undecodable", "unknown-size", "no-video-stream",

@@ -1,4 +1,7 @@
-"""Frames of videos as images. They are reached by seeking, so that most of a long video is not decoded."""
+"""Frames of videos as images.
+
+They are reached by seeking, so that most of a long video is not decoded.
+"""
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -34,7 +37,11 @@ _ENDS_EARLY = 2
 
 
 class Sampling(NamedTuple):
-    """A number of frames, "uniform" over the duration or evenly among the key frames; of these, 0 stands for all."""
+    """How the frames of a video are chosen, and how many.
+
+    "uniform" spreads them over the duration. Otherwise they are spread evenly among the key frames,
+    and 0 stands for all key frames.
+    """
 
     how: SamplingKind = "uniform"
     frames: int = 3
@@ -59,7 +66,10 @@ PrepareFrame = Callable[["Frame"], InMemory]
 
 
 class Frames(list[InMemory]):
-    """The frames of a video in order, or model inputs made from them. Unlike a list, it can be weakly referenced."""
+    """The frames of a video in order, or model inputs made from them.
+
+    Unlike a list, it can be weakly referenced.
+    """
 
 
 def video_frames(

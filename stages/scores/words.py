@@ -7,7 +7,9 @@ from .juicer_characters import JUICER_SPECIAL
 
 
 def words(text: str) -> list[str]:
-    """Return the words between white space, without special characters at both ends unless a word has no others.
+    """Return the words between white space, without special characters at both ends.
+
+    A word of special characters alone is kept as it is.
 
     >>> words("A cat, 3 (three) dogs -- and it's 10°")
     ['A', 'cat', '3', 'three', 'dogs', '--', 'and', "it's", '10']
@@ -16,7 +18,10 @@ def words(text: str) -> list[str]:
 
 
 def juicer_words(text: str) -> list[str]:
-    """Return Data-Juicer's words: split at spaces, tabs and line ends, its special characters stripped, none empty.
+    """Return Data-Juicer's words.
+
+    Text is split at spaces, tabs and line ends, and Data-Juicer's special characters are stripped
+    from each word. Empty words are left out.
 
     Numbers and lone punctuation are not words. Some letters, such as "ø" and "一", are special
     characters, too.
@@ -47,7 +52,10 @@ def _juicer_stripped(part: str) -> str:
 
 
 class _SpecialCharacters(dict[str, bool]):
-    """Whether a character is punctuation, a symbol, an emoji or a control character; each is looked up once."""
+    """Whether a character is punctuation, a symbol, an emoji or a control character.
+
+    Each character is looked up once.
+    """
 
     def __missing__(self, char: str) -> bool:
         is_letter_mark_or_number = unicodedata.category(char)[0] in "LMN"

@@ -97,7 +97,10 @@ def test_an_interrupt_while_a_command_is_loaded_ends_it_with_one_line(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"]
 )
 def test_a_command_that_is_stopped_reports_it_and_leaves_nothing(tmp_path, command, number):
-    """The shard begins, and ends only after the signal was sent: the command is at work when it comes."""
+    """A command that gets a signal while it reads a shard.
+
+    The shard ends only after the signal was sent, so the command is still running.
+    """
     begun, stopped = tmp_path / "begun", tmp_path / "stopped"
     url = f"pipe:touch {begun}; while [ ! -e {stopped} ]; do sleep 0.05; done"
     process = subprocess.Popen(

@@ -1,4 +1,7 @@
-"""What a glob, a folder or a list finds is a file, whatever its name looks like: nothing is run, and all samples are read."""
+"""Names found by a glob, a folder or a list are files, whatever they look like.
+
+Nothing is run, and all samples are read.
+"""
 
 import importlib.util
 import json

@@ -1,4 +1,7 @@
-"""``wdsflow inspect --show`` and ``--sample``: single samples, with pictures where somebody sees them."""
+"""``wdsflow inspect --show`` and ``--sample``: single samples.
+
+Pictures are shown on terminals that can show them.
+"""
 
 import base64
 import fcntl

@@ -1,4 +1,7 @@
-"""Folders that the user may not read: a message and a command, for every command; no traceback, and nothing is lost silently."""
+"""Folders without permission to read, for every command.
+
+Each shows a message and a command to fix it, and no traceback. Nothing is lost silently.
+"""
 
 import ctypes
 import os

@@ -1,4 +1,7 @@
-"""Folders as other programs leave them: what lies beside the shards is no shard, and long names stay apart."""
+"""Folders as other programs leave them.
+
+Other files next to the shards are not read as shards, and long names stay distinct.
+"""
 
 import io
 import json
@@ -21,7 +24,10 @@ def run(*words: object) -> int:
 
 
 def write(path: Path, keys: list[str], image: str = "jpg", data: bytes = b"") -> None:
-    """Write a shard as Python's tarfile does unless told otherwise: PAX headers for times with fractions."""
+    """Write a shard as Python's tarfile does by default.
+
+    It has PAX headers for times with fractions.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
         for key in keys:
@@ -36,7 +42,10 @@ def write(path: Path, keys: list[str], image: str = "jpg", data: bytes = b"") ->
 
 
 def energon(folder: Path, *, deeper: bool = False) -> list[Path]:
-    """A set prepared by Megatron-Energon 7: an index of 8 bytes a sample beside each shard, and a folder of its own."""
+    """Write a set as prepared by Megatron-Energon 7.
+
+    It has an index of 8 bytes a sample next to each shard, and a folder of its own.
+    """
     shards = [
         folder / (f"parts/data-{n}" if deeper else "") / f"shard_{n:03d}.tar" for n in range(2)
     ]
@@ -52,7 +61,10 @@ def energon(folder: Path, *, deeper: bool = False) -> list[Path]:
 
 
 def ray(folder: Path, **member: object) -> list[Path]:
-    """A set by Ray's ``write_webdataset``, as Data-Juicer 1.6 exports one: names of 64 characters, keys by chance."""
+    """Write a set as Ray's ``write_webdataset`` does, which Data-Juicer 1.6 exports.
+
+    Shards have names of 64 characters, and samples have random keys.
+    """
     shards = [
         folder / f"03521Bg0GrWQggJPiFHWul_314c9eae391d4062a867b02d375612db_{n:06d}.tar"
         for n in range(3)

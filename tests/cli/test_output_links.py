@@ -1,4 +1,7 @@
-"""An output that is a link to nothing: each command says so, and what to do, and writes nothing through it."""
+"""An output that is a dangling link.
+
+Each command reports it and what to do, and writes nothing through it.
+"""
 
 import os
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""All commands agree on which images decode, in any format that Pillow opens; none runs a program for an image."""
+"""All commands agree on which images decode, in any format that Pillow opens.
+
+None runs a program for an image.
+"""
 
 import json
 import os
@@ -29,7 +32,10 @@ IMAGES |= {"eps": eps(), "iptc-eps": iptc(eps()), "text": b"<html>no image</html
 
 @pytest.fixture
 def shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Write all images as ``.jpg``; at the end the program that Pillow runs for PostScript has not been started."""
+    """Write a shard with all images as ``.jpg``.
+
+    At the end, checks that Pillow has not started its program for PostScript.
+    """
     program, mark = tmp_path / "bin" / "gs", tmp_path / "gs was run"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\ntouch '{mark}'\necho 10.0\n")

@@ -1,4 +1,4 @@
-"""``wdsflow reshard`` from the outside: exit status, what is shown, and that the commands in it work."""
+"""``wdsflow reshard``: exit status, output, and the commands that it prints."""
 
 import json
 from pathlib import Path

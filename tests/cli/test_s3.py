@@ -46,7 +46,10 @@ DENIED = {
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """Three shards of pictures, one of large members, and one that nobody may read; what is asked is counted."""
+    """Serve shards from S3, and log the requests.
+
+    There are three shards of pictures, one of large members, and one that nobody may read.
+    """
     folder = tmp_path_factory.mktemp("s3")
     write_shards(folder / "set")
     members = [
@@ -412,7 +415,10 @@ def test_the_training_feed_gives_the_same_batches_from_the_bucket(s3, way):
 
 
 def test_webdataset_reads_the_bucket_through_wdsflow(s3, monkeypatch):
-    """In two workers, which are forked, over connections that break, and no sample less than from the folder."""
+    """webdataset reads all samples of a bucket over connections that break.
+
+    It reads with two forked workers, and gets the same samples as from the folder.
+    """
     torch = pytest.importorskip("torch")
     webdataset = pytest.importorskip("webdataset")
     gopen = importlib.import_module("webdataset.gopen")

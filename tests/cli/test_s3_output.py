@@ -1,4 +1,7 @@
-"""Commands that write into S3, with a real server on loopback: the objects are the files of a local run."""
+"""Commands that write into S3, with a real server on loopback.
+
+The objects are the same as the files of a local run.
+"""
 
 import os
 import re

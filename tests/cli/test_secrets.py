@@ -1,4 +1,7 @@
-"""What is secret in a url is neither printed nor stored, whichever command got it, and what is read is the same."""
+"""Secrets in a URL are neither printed nor stored, by any command.
+
+The data that is read is the same.
+"""
 
 import importlib.util
 import io

@@ -1,4 +1,8 @@
-"""Folders whose run has not written all shards: no file counts them, ``validate`` says so, and its command ends the work."""
+"""Folders whose run has not written all shards.
+
+No file counts the shards, ``validate`` reports it, and the command that it prints finishes the
+work.
+"""
 
 import json
 import random
@@ -44,7 +48,11 @@ RECORDS = {".wdsflow/run.json", ".wdsflow/manifest.jsonl", ".wdsflow/unfinished.
 
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Four shards of eight samples, the later ones larger, with a table and ledgers, in the working folder."""
+    """Write four shards of eight samples, the later ones larger, with two tables.
+
+    ``t.jsonl`` has texts by key; ``p.jsonl`` names pictures in files. All are in the working
+    folder.
+    """
     for name in ("in", "pics"):
         (tmp_path / name).mkdir()
     rows, named = [], []
@@ -68,7 +76,10 @@ def files(folder: Path) -> set[str]:
 
 
 def is_record(name: str, command: str) -> bool:
-    """Return whether a file in an unfinished folder has a use: a whole shard, or what is known of it."""
+    """Return whether a file in an unfinished folder is of use to resume.
+
+    It is a finished shard, or a record of one.
+    """
     states = {f".wdsflow/state-{name}.json" for name in (command, "manifest")}
     ours = {f".wdsflow/{command}.json", f".wdsflow/{command}.jsonl"} | RECORDS | states
     return (

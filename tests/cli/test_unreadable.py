@@ -1,4 +1,7 @@
-"""Shards that cannot be read give no verdict: one line names the first of them in full, and the status is 2."""
+"""Shards that cannot be read give no verdict.
+
+One line names the first of them in full, and the status is 2.
+"""
 
 import json
 import socket

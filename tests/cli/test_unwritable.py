@@ -1,4 +1,7 @@
-"""Files that cannot be written: the path and the reason in a line, status 2, and what was there before stays as it was."""
+"""Files that cannot be written.
+
+One line has the path and the reason, the status is 2, and old contents are kept.
+"""
 
 import contextlib
 import resource

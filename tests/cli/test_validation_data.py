@@ -1,4 +1,7 @@
-"""A training command that reads other data than it seems to: validation data that is missing, patterns that OpenCLIP does not expand."""
+"""Training commands that read other data than they seem to.
+
+Validation data is missing, or OpenCLIP does not expand a pattern.
+"""
 
 import re
 import shlex

@@ -77,7 +77,10 @@ def write_sets(place):
 
 
 def write_odder_sets(place):
-    """Write shards with global headers, odd names and other compressions, many damaged ones, and odd tables."""
+    """Write shards with global headers, odd names and other compressions.
+
+    Many are damaged. There are odd tables too.
+    """
     for folder in ("g", "m"):
         (place / folder).mkdir()
     for name, records in {
@@ -342,7 +345,10 @@ def test_commands_print_what_the_golden_file_has(name, tmp_path, monkeypatch):
 
 
 def files(place, found):
-    """Yield names, sizes and digests of files, but for those of which the bytes depend on the time or on libraries."""
+    """Yield names, sizes and digests of files.
+
+    Files whose bytes depend on the time or on libraries are left out.
+    """
     for path in sorted(found):
         name = path.relative_to(place)
         if (
@@ -355,7 +361,10 @@ def files(place, found):
 
 
 def shown(command, place):
-    """Return a command, its exit status and all that it prints, without what differs between runs."""
+    """Return a command with its exit status and all that it prints.
+
+    Everything that differs between runs is replaced.
+    """
     if command.startswith("! "):
         subprocess.run(command[2:], shell=True, cwd=place, check=True)
         return command

@@ -1,4 +1,4 @@
-"""Runs generated shard sets through the real readers and through the predictions, and tells where they differ."""
+"""Compares predictions with real readers on generated shard sets, and reports differences."""
 
 import json
 import subprocess
@@ -23,7 +23,10 @@ _SCRIPT = Path(__file__).with_name("readers.py")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """How to run a real reader: which one, with which Python, and which folders come first on its path."""
+    """How to run a real reader.
+
+    Holds the reader's name, its Python, and the folders that come first on its path.
+    """
 
     reader: str
     program: str
@@ -112,7 +115,10 @@ def _lacks_there(python: str, module: str) -> str:
 
 
 class RealReaders:
-    """Processes in which readers run: one for those of the same environment, so that what they share is imported once."""
+    """Processes in which readers run, one for each environment.
+
+    Readers in the same environment share a process, so that common imports happen once.
+    """
 
     def __init__(self, environments: Iterable[Environment], scratch: Path) -> None:
         self._programs: dict[Hashable, Program] = {}
@@ -156,7 +162,10 @@ class RealReader:
     def read(
         self, urls: Iterable[str], options: Options, code: str = "stages = []"
     ) -> dict[str, Any]:
-        """Return what came of reading the shards, with stages of some code in the pipeline; see readers.py."""
+        """Return the result of reading the shards; see readers.py.
+
+        ``code`` makes ``stages``, which are put into the pipeline.
+        """
         job = {"reader": self._name, "urls": list(urls), "options": asdict(options), "code": code}
         self._program.ask(json.dumps(job))
         result: dict[str, Any] = json.loads(self._program.answer())
@@ -196,7 +205,10 @@ class Comparison:
 
 
 def options_for(reader: str, seed: int, shards: int) -> Options:
-    """Draw the arguments of the reader: workers and ranks if they share the shards, and the fields that flags name."""
+    """Draw the arguments of the reader.
+
+    They are workers and ranks if these share the shards, and the fields that flags name.
+    """
     rng = Random(seed)
     if READERS[reader].order is Reader.order:
         return Options()
@@ -221,7 +233,10 @@ def options_for(reader: str, seed: int, shards: int) -> Options:
 def compare(
     real_reader: RealReader, reader: str, seeds: Iterable[int], folder: Path
 ) -> Iterator[Comparison]:
-    """Make each seed's shard set, read it, predict it, compare, and remove it again where both agree."""
+    """Make each seed's shard set, and compare the prediction with the real reader.
+
+    The set is removed if both agree.
+    """
     for seed in seeds:
         home = folder_of(reader, seed, folder)
         known = READERS[reader]
@@ -249,7 +264,10 @@ def compare(
 def _differences(
     reader: str, prediction: Prediction, real: Mapping[str, Any], *, unread: bool
 ) -> Iterator[str]:
-    """Yield where a prediction is wrong. ``unread``: contents of sparse members are taken as valid."""
+    """Yield the differences between a prediction and the real result.
+
+    ``unread``: contents of sparse members are taken as valid.
+    """
     verdict = prediction.verdict
     if unread and not verdict.exact and verdict.usable > sum(map(len, real["keys"])):
         return

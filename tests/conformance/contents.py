@@ -61,7 +61,10 @@ def metadata(rng: Random, names: tuple[str, ...] = ("caption", "url")) -> bytes:
 
 
 def document(rng: Random) -> bytes:
-    """Return a valid json object with values of many types, the same names and types each time but for nulls."""
+    """Return a valid json object with values of many types.
+
+    It has the same names and types each time, except for nulls.
+    """
     sizes = [rng.randint(1, 9) for _ in range(rng.randint(0, 3))]
     values = {
         "caption": caption(rng),
@@ -82,7 +85,10 @@ def document(rng: Random) -> bytes:
 
 
 def other_document(rng: Random) -> bytes:
-    """Return json as ``document`` does, with a value or all of another type, more names or fewer."""
+    """Return json that differs from ``document`` in types or names.
+
+    A value or all of it has another type, or there are more names or fewer.
+    """
     values = json.loads(document(rng))
     for _ in range(rng.choice((1, 1, 2))):
         name = rng.choice((*values, "new"))

@@ -1,4 +1,7 @@
-"""Draws small shard sets from a seed: healthy ones, and ones hurt in every way that is known to occur."""
+"""Draws small shard sets from a seed.
+
+Some are healthy, others are damaged in every way that is known to occur.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field

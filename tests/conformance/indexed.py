@@ -1,4 +1,7 @@
-"""Shard sets for readers that find samples by an index: in a folder of their own, with the index next to them."""
+"""Shard sets for readers that find samples by an index.
+
+Each set has its own folder, with the index next to the shards.
+"""
 
 import shutil
 from pathlib import Path

@@ -57,7 +57,10 @@ _RARE = (
 
 
 def _disguised(rng: Random) -> bytes:
-    """Return an image of some format that Pillow tells by its first bytes, whatever its name says."""
+    """Return an image in a rare format, whatever its name is.
+
+    Pillow recognises the format by the first bytes.
+    """
     from PIL import Image
 
     size = (rng.randint(1, 32), rng.randint(1, 32))

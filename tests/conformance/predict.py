@@ -1,4 +1,7 @@
-"""What a reader is predicted to make of a generated shard set: by the verdict, and sample by sample."""
+"""Predicts what a reader does with a generated shard set.
+
+Predictions are the verdict and the samples one by one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -128,7 +131,10 @@ def _one_worker(
 
 
 def _take(reader: Reader, waiting: list[Run], keys: list[str]) -> bool:
-    """Add the keys of the usable samples of one run, which may be in several shards; True if it raises."""
+    """Add the keys of the usable samples of one run, which may span several shards.
+
+    Returns True if the run raises.
+    """
     for fate in (
         reader.fates(tuple(part for run in waiting for part in run.shape)) if waiting else ()
     ):

@@ -1,4 +1,4 @@
-"""Runs real readers over shard sets: a script of its own, in the readers' environment, without wdsflow.
+"""Runs real readers over shard sets, in the readers' environment, without wdsflow.
 
     python readers.py < jobs > results
 
@@ -110,7 +110,10 @@ class Watch:
         self.survivors: list[list[str]] = []
 
     def note_pass(self, source: Iterator[Any]) -> Iterator[Any]:
-        """End after one pass if samples came out; after three without any it would never end by itself."""
+        """End after one pass if samples came out, otherwise after three.
+
+        Without samples, reading would never end by itself.
+        """
         self.passes += 1
         if self.passes > (1 if self.survivors else 3):
             raise PassEnded
@@ -256,7 +259,10 @@ def hugging_face_tables() -> Reader:
 
 
 def has_both(row: dict[str, Any]) -> bool:
-    """Return whether a row has an image and a caption; a column that the sample lacked holds None or NaN."""
+    """Return whether a row has an image and a caption.
+
+    A column that the sample lacks holds None or NaN.
+    """
     images = [row.get(field) for field in ("jpg", "png", "jpeg", "webp")]
     return any(present(image) for image in images) and present(row.get("txt"))
 
@@ -267,7 +273,10 @@ def present(value: object) -> bool:
 
 
 def ray_data() -> Reader:
-    """Prepare Ray Data in this machine alone, with so many cores in its eyes that each shard is read by itself."""
+    """Prepare Ray Data on this machine alone.
+
+    It is given enough cores to read each shard by itself.
+    """
     import ray
 
     ray.init(
@@ -290,7 +299,10 @@ def ray_data() -> Reader:
 
 
 def energon_crude() -> Reader:
-    """Prepare Megatron-Energon for crude samples, with a cooker that wants an image and a caption."""
+    """Prepare Megatron-Energon for crude samples.
+
+    Its cooker needs an image and a caption.
+    """
     from megatron.energon import (
         CaptioningSample,
         Cooker,
@@ -313,7 +325,10 @@ def energon_crude() -> Reader:
 
 
 def energon(more: Callable[[], dict[str, Any]] = dict) -> Reader:
-    """Prepare Megatron-Energon, over a folder with an index, for training and validation; ``more`` gives options."""
+    """Prepare Megatron-Energon for training and validation, over a folder with an index.
+
+    ``more`` returns further options.
+    """
     from megatron.energon import (
         WorkerConfig,
         get_savable_loader,

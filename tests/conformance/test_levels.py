@@ -1,4 +1,7 @@
-"""What each level says of generated shard sets, against what OpenCLIP's own loader makes of them."""
+"""Reports of each level on generated shard sets.
+
+They are compared with what OpenCLIP's own loader makes of the sets.
+"""
 
 import os
 from collections.abc import Iterator
@@ -66,7 +69,10 @@ def test_no_level_promises_more_than_the_loader_gives(
 
 
 def faults(report: Report, usable: int, max_loss: float, *, stall: bool) -> Iterator[str]:
-    """Yield what a report says wrongly, given how many samples the loader gave, and whether it hangs."""
+    """Yield what a report gets wrong.
+
+    ``usable`` is the number of samples that the loader gave; ``stall`` is whether it hangs.
+    """
     if not report.verdicts:
         if usable:
             yield f"no verdict, though {usable} samples come out"

@@ -1,4 +1,7 @@
-"""The predictions against the readers themselves; scripts/conformance does the same with more shard sets."""
+"""The predictions, compared with the real readers.
+
+scripts/conformance does the same with more shard sets.
+"""
 
 import os
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""A real Ray cluster of two nodes with a core each, in a process of its own: Ray installs handlers and threads."""
+"""A real Ray cluster of two nodes with a core each.
+
+It is in a separate process, because Ray installs handlers and threads.
+"""
 
 import os
 import shutil
@@ -12,7 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Cluster:
-    """Starts the cluster; ``path`` is its PYTHONPATH. Everything of Ray's is in a folder that goes with it."""
+    """Starts the cluster.
+
+    ``path`` is its PYTHONPATH. All of Ray's files are in a folder that is removed with it.
+    """
 
     def __init__(self, path: str) -> None:
         # The process of the cluster has other paths, and imports this file too.

@@ -1,4 +1,7 @@
-"""The Ray cluster that tests of engines share, and scores of a user's that all of its nodes know."""
+"""The Ray cluster that tests of engines share.
+
+All of its nodes know a user's scores.
+"""
 
 import os
 from collections.abc import Iterator
@@ -31,7 +34,10 @@ class Killer(Score):
 
 @pytest.fixture(scope="package")
 def scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with scores of a user's: those of ``tests.models.own``, and one that kills whoever computes it."""
+    """Return a folder with a user's scores.
+
+    They are those of ``tests.models.own``, and one that kills the process that computes it.
+    """
     folder = tmp_path_factory.mktemp("site")
     (folder / "killer-1.0.dist-info").mkdir()
     (folder / "killer.py").write_text(KILLER)

@@ -1,4 +1,7 @@
-"""What holds for every engine: a bounded window, one answer a task, and an end where a machine is unfit."""
+"""Properties of every engine: a bounded window, one answer a task.
+
+A run ends if a machine is unfit.
+"""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Models on the nodes of a cluster: in processes of their own, which are replaced where their device is lost."""
+"""Models on the nodes of a Ray cluster, in separate processes.
+
+A process is replaced if its device is lost.
+"""
 
 import os
 import sys

@@ -1,4 +1,7 @@
-"""Programs that work on a Ray cluster: they stay as they were, wherever they call from, and leave nothing behind."""
+"""Programs that call wdsflow on a Ray cluster, from any process.
+
+They are unchanged afterwards, and leave nothing behind.
+"""
 
 import os
 import shutil

@@ -1,4 +1,7 @@
-"""Runs on a real Ray cluster of two nodes, against runs of one process: the same bytes, whoever is killed."""
+"""Runs on a real Ray cluster of two nodes, compared with runs of one process.
+
+They give the same bytes, whichever process is killed.
+"""
 
 import os
 import signal
@@ -90,7 +93,10 @@ def many_shards(folder: Path, shards: int) -> str:
 
 
 def workers(site: str) -> list[psutil.Process]:
-    """Return the processes that compute scores on this cluster; the parent of each is its keeper."""
+    """Return the processes that compute scores on this cluster.
+
+    The parent of each is its keeper.
+    """
     family = [
         process
         for process in psutil.process_iter(["cmdline", "environ", "ppid"])
@@ -252,7 +258,11 @@ def test_a_node_that_joins_a_run_works_in_it_and_may_leave_again(
 
 
 def mortal(task: tuple[str, int], _: object) -> int:
-    """End the actor that works on a task, the first so many times; return how many attempts there were before."""
+    """Kill the actor that works on a task, for its first attempts.
+
+    Returns how many attempts there were before. The task has a folder and the number of attempts to
+    kill.
+    """
     folder, deaths = task
     attempts = len(os.listdir(folder))
     Path(folder, str(attempts)).touch()

@@ -1,4 +1,7 @@
-"""Ray keeps logs of its own on each node: a secret of a url is in none of them. A file whose name looks like a command is read, not run."""
+"""Ray's logs on each node have no secret of a URL.
+
+A file whose name looks like a command is read, not run.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,7 @@
-"""What the engines for a Ray cluster ask of it, and do where it loses their workers: by a stand-in that loses them at will."""
+"""Requests of the engines to a Ray cluster, and their handling of lost workers.
+
+A stand-in for Ray loses workers on demand.
+"""
 
 import itertools
 from pathlib import Path
@@ -40,7 +43,10 @@ class StartError(RayError):
 
 
 class Cluster:
-    """Takes what a Ray would take, notes it, and gives each attempt the next of its fates: an answer, or an exception."""
+    """A stand-in for Ray that records requests.
+
+    It gives each attempt the next of its fates: an answer or an exception.
+    """
 
     exceptions = SimpleNamespace(
         RayError=RayError, RayTaskError=RayTaskError, RuntimeEnvSetupError=RuntimeEnvSetupError

@@ -1,4 +1,7 @@
-"""The scheduler and the record of a run over many pretended shards, whose workers die, and which is killed itself."""
+"""The scheduler and the record of a run over many simulated shards.
+
+Workers die, and the run itself is killed.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,7 @@
-"""Arrow imports pandas where it is installed; our own processes keep it out, and leave it to others."""
+"""Our processes do not import pandas through Arrow, other processes may.
+
+Arrow imports pandas if it is installed.
+"""
 
 import subprocess
 import sys

@@ -12,7 +12,11 @@ def map_with_restarts(
     items: list[Any],
     restart: Callable[[], object],
 ) -> list[Any]:
-    """Return what ``call(items, alone)`` returns for all items, as ``RemoteModels.map`` asks its processes."""
+    """Return what ``call(items, alone)`` returns for all items.
+
+    Items are requested as ``RemoteModels.map`` requests them from its processes. ``restart`` is
+    called after a failure.
+    """
     trials: ItemTrials[Any] = ItemTrials(len(items))
     while group := trials.next():
         try:

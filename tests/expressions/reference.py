@@ -1,4 +1,6 @@
-"""What an expression means, said in plain Python: an evaluator of its own, over Python's syntax tree.
+"""The meaning of an expression in plain Python: an independent evaluator.
+
+It works on Python's syntax tree.
 
 A value is a number, a text, True, False, or None if it is unknown. Values of a sample are given as
 lists with one item for each image or caption; most have one.

@@ -38,7 +38,10 @@ def table_of(
     *,
     clean: bool = False,
 ) -> Any:
-    """Return a table with some columns; ``lists`` are lists, the others have the only item of each sample."""
+    """Return a table with some columns.
+
+    ``lists`` are columns of lists; the others have the only item of each sample.
+    """
     columns: Mapping[str, list[Any]] = {
         name: [sample[name] for sample in samples] for name in names
     }

@@ -1,4 +1,7 @@
-"""What the evaluator says of each row of a window: kept, dropped by which term, unknown for lack of which value."""
+"""The evaluator's result for each row of a window.
+
+A row is kept, or dropped by a term, or unknown because a value is missing.
+"""
 
 import pickle
 import subprocess
@@ -20,7 +23,10 @@ WIDTH, HEIGHT, BLUR, SIMILARITY = map(ScoreCall, ("width", "height", "blur", "si
 
 
 class Stream:
-    """A table that can be read once, and has nothing of a library: only the Arrow stream interface."""
+    """A table that can be read once, through the Arrow stream interface alone.
+
+    It belongs to no library.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self.schema = table.schema

@@ -1,4 +1,7 @@
-"""Expressions that try to run code, read files, loop or eat memory: refused with a message, and nothing is left behind."""
+"""Expressions that try to run code, read files, loop or exhaust memory.
+
+They are refused with a message, and nothing is left behind.
+"""
 
 import os
 import subprocess

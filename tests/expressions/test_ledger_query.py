@@ -1,4 +1,7 @@
-"""The printed query runs over Parquet files in anybody's DuckDB, and keeps what the evaluator keeps."""
+"""The printed query over Parquet files, run in any DuckDB.
+
+It keeps what the evaluator keeps.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The lowest DuckDB that wdsflow allows gives the same as the installed one: all tests of expressions run with it, too."""
+"""The lowest DuckDB that wdsflow allows gives the same results as the installed one.
+
+All tests of expressions run with it, too.
+"""
 
 import os
 import subprocess

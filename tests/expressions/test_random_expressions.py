@@ -1,4 +1,7 @@
-"""Expressions drawn at random mean what plain Python says that they mean, whatever is computed first."""
+"""Random expressions give the same result as plain Python.
+
+This holds whatever is computed first.
+"""
 
 import ast
 from contextlib import suppress

@@ -38,7 +38,10 @@ def run(*words: object) -> Done:
 
 
 def pasted(command: str) -> Done:
-    """Run a command that was printed; ``> FILE`` at its end is understood as a shell understands it."""
+    """Run a command that was printed, with ``> FILE`` at its end if it has that.
+
+    The redirection works as in a shell.
+    """
     line, file = re.fullmatch(r"(.*?)(?: > ([\w.]+))?", command).groups()
     words = shlex.split(line)
     assert words[0] == "wdsflow", command

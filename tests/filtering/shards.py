@@ -35,7 +35,10 @@ def entries(shard: int, samples: int) -> list[Entry]:
 
 
 def write_shards(folder: Path, shards: int = 3, samples: int = 20) -> str:
-    """Write shards of pictures of four sizes with captions of one to five words; return the folder."""
+    """Write shards of pictures of four sizes, and return the folder.
+
+    Captions have one to five words.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for shard in range(shards):
         write_tar(folder / f"{shard:05d}.tar", entries(shard, samples))
@@ -43,7 +46,11 @@ def write_shards(folder: Path, shards: int = 3, samples: int = 20) -> str:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Hash every file below a folder, but for locks and states of runs, which name processes, for times, and paths in it."""
+    """Hash every file below a folder, except for files that differ between runs.
+
+    Locks and states of runs name processes, and files of costs hold times. Keys are paths relative
+    to the folder.
+    """
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,7 @@
-"""Ledgers that get more scores: the bytes are those of one run with all of them, and nothing is computed twice."""
+"""Ledgers that get more scores.
+
+The bytes are those of one run with all scores, and nothing is computed twice.
+"""
 
 import json
 import multiprocessing
@@ -40,7 +43,11 @@ PAIRS = {
 
 
 def write_set(folder: Path) -> str:
-    """Write three shards; a sample has a picture that cannot be decoded, one has no text, one another place for it."""
+    """Write three shards, the last with faulty samples.
+
+    One sample has a picture that cannot be decoded, one has no text, and one has its text in
+    another field.
+    """
     write_shards(folder, shards=2, samples=8)
     members: list[Any] = entries(2, 8)
     members = [

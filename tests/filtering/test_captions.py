@@ -1,4 +1,7 @@
-"""A place for captions that no sample has is refused before the first shard, with the one that has them."""
+"""A location of captions that no sample has is refused before the first shard.
+
+The message names the location that has captions.
+"""
 
 import gzip
 import json

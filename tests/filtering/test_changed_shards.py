@@ -1,4 +1,7 @@
-"""Shards that changed after they were scored: an error that names them, never fewer samples without one."""
+"""Shards that changed after they were scored.
+
+An error names them; samples are never lost without one.
+"""
 
 import os
 import random
@@ -36,7 +39,10 @@ def shard(tmp_path: Path) -> Path:
 
 
 def rename_last(shard: Path, *, touch: bool = True) -> None:
-    """Give the last sample the key of the one before it: there is one sample less, and the size is the same."""
+    """Give the last sample the key of the one before it.
+
+    There is one sample less, and the size is the same.
+    """
     before, at = os.stat(shard), fingerprint(str(shard))
     entries = [(name.replace("11.", "10.x"), data) for name, data in read_tar(shard)]
     write_tar(shard, entries)

@@ -1,4 +1,7 @@
-"""Scores that compare samples are queries over ledgers, whatever their folder and columns are called and their samples have."""
+"""Scores that compare samples are queries over ledgers.
+
+They work whatever the folder and columns are named, and whatever the samples have.
+"""
 
 import json
 from pathlib import Path

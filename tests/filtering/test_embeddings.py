@@ -1,4 +1,7 @@
-"""Embeddings in the ledger: what readers find there, and that other scores come to nearly the same by them."""
+"""Embeddings in the ledger, as readers find them.
+
+Other scores have nearly the same values when they are computed from them.
+"""
 
 import json
 import os
@@ -59,7 +62,10 @@ def head(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Two shards; sample 3 of each has no image that can be decoded, 5 has two captions, 7 two images."""
+    """Write two shards with unusual samples, and return the folder.
+
+    In each, sample 3 has no image that can be decoded, 5 has two captions, and 7 has two images.
+    """
     folder = tmp_path_factory.mktemp("in")
     for shard in range(2):
         members: list[tuple[str, bytes]] = []

@@ -1,4 +1,8 @@
-"""Filtering from end to end: survivors byte for byte, every sample accounted for, nothing twice and nothing lost."""
+"""Filtering from end to end.
+
+Survivors are unchanged byte for byte, every sample is accounted for, and nothing is lost or written
+twice.
+"""
 
 import gzip
 import io

@@ -1,4 +1,7 @@
-"""Whatever a tar holds, and wherever it is cut: members are kept, dropped or quarantined, and none changes."""
+"""Members of any tar are kept, dropped or quarantined, and none changes.
+
+This holds whatever the tar holds and wherever it is cut.
+"""
 
 import tarfile
 from collections import Counter

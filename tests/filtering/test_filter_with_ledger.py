@@ -24,7 +24,10 @@ CHEAP = "blur > 140 and min_side >= 150 and caption_words >= 2 and json_number('
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two shards in ``in``, and a ledger with blur and duplicates in ``scored``."""
+    """Return a folder with two shards in ``in``, and their ledger in ``scored``.
+
+    The ledger has blur and duplicates.
+    """
     folder = tmp_path_factory.mktemp("cut")
     measure_shards(
         write_shards(folder / "in", 2, 20),

@@ -1,4 +1,7 @@
-"""What a filter says of samples is what plain Python says of the values in a finished ledger, of whatever tier they are."""
+"""A filter decides on samples as plain Python does by a finished ledger.
+
+The values in the ledger are of any tier.
+"""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Predicates in the spelling of former versions, in recipes and in folders of runs: refused, with what to write instead."""
+"""Predicates in the syntax of former versions are refused.
+
+They occur in recipes and in folders of runs. The message shows what to write instead.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Runs that are killed, interrupted, or find the disk full: another call ends with the bytes of a run that was not.
+"""Runs that are killed, interrupted, or find the disk full.
+
+Another call ends with the same bytes as an undisturbed run.
 
 ``WDSFLOW_KILLS=1`` kills at every change of a file, not only at one of each kind.
 """
@@ -81,7 +83,10 @@ CHANGES = frozenset(("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "
 def killed_at(
     event: int, log: Path | None, source: str, out: Path, recipe: Recipe, options: RunOptions
 ) -> None:
-    """Run until files below ``out`` are to be changed for so many times, and be killed then; or write down what changed."""
+    """Filter, and be killed before the change of a file below ``out`` with number ``event``.
+
+    If the run ends, it writes the changes to ``log``.
+    """
     seen: list[str] = []
 
     def see(name: str, arguments: tuple[Any, ...]) -> None:

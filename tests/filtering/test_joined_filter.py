@@ -1,4 +1,7 @@
-"""``filter --join TABLE`` and ``measure --join TABLE`` are ``graft`` followed by ``filter`` and ``measure``."""
+"""``filter --join TABLE`` and ``measure --join TABLE`` join the table first.
+
+The result is that of ``graft`` followed by ``filter`` or ``measure``.
+"""
 
 import contextlib
 import csv
@@ -302,7 +305,10 @@ def test_a_printed_recipe_names_the_table_beside_it():
 
 
 def test_commands_for_a_joined_run_join_its_table(monkeypatch):
-    """Those on its page, of its thresholds and for missing scores; the table may have moved since."""
+    """Printed commands name the table of a joined run, even after it has moved.
+
+    They are those on the run's page, for its thresholds, and for missing scores.
+    """
     monkeypatch.setenv("COLUMNS", "1000")
     shards = write_shards(Path("in"), 2, 6)
     table = Path(captions_of(2, 6))

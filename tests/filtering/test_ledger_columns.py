@@ -1,4 +1,7 @@
-"""Columns of ledgers whose scores are called like other columns, or like each other but for their case."""
+"""Columns of ledgers whose scores have the names of other columns.
+
+Names may also differ from each other in case only.
+"""
 
 import duckdb
 import pytest

@@ -1,4 +1,7 @@
-"""The folder of a run in Hugging Face ``load_dataset``: the shards are loaded, not the records of the run."""
+"""The folder of a run in Hugging Face ``load_dataset``.
+
+The shards are loaded, not the records of the run.
+"""
 
 import random
 import re

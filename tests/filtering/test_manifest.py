@@ -1,4 +1,7 @@
-"""Whatever stands in a manifest, a run resumes: a line that is none costs its shard another go, and nothing else."""
+"""A run resumes whatever its manifest holds.
+
+A line that is not valid means that its shard is done again, and nothing else.
+"""
 
 import json
 import shutil

@@ -1,4 +1,7 @@
-"""Every command that ``filter``, ``measure``, ``cut`` and ``repair --caption`` print does what it is printed for when it is pasted."""
+"""Printed commands do what they are printed for when they are pasted.
+
+They are the commands that ``filter``, ``measure``, ``cut`` and ``repair --caption`` print.
+"""
 
 import json
 import shutil
@@ -19,7 +22,10 @@ STAGES = "stages: [{rename: {image: jpg}}]\nimage: image\n"
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """A folder with shards as they should be, captions in json, names that shells have a meaning for, and ledgers."""
+    """Write shards of several kinds, with names that have a meaning for shells.
+
+    Some shards are valid, others are damaged, or have captions in json. There are ledgers too.
+    """
     folder = tmp_path_factory.mktemp("sets")
     write_shards(folder / "in", shards=4, samples=8)
     (folder / "json").mkdir()

@@ -22,7 +22,10 @@ TRAINABLE = Recipe(
 
 @pytest.fixture
 def filtered(tmp_path: Path) -> Path:
-    """Filter six shards whose captions are in json: of two nothing is kept, and each has small and broken pictures."""
+    """Filter six shards whose captions are in json.
+
+    Each has small and broken pictures, and nothing of two of them is kept.
+    """
     (tmp_path / "in").mkdir()
     for shard in range(6):
         members = []

@@ -1,4 +1,7 @@
-"""``filter`` and ``cut`` with ``--resize``: the images of kept samples are made smaller, and nothing else changes."""
+"""``filter`` and ``cut`` with ``--resize``.
+
+The images of kept samples are made smaller, and nothing else changes.
+"""
 
 import io
 import json
@@ -28,7 +31,10 @@ SIZES = [(400, 300), (90, 60), (60, 700), (1500, 1100), (200, 200), (201, 10)]
 
 
 def mixed(folder: Path, shards: int = 2) -> str:
-    """Write shards with pictures of several sizes and formats; the last sample of each is cut, and one has no image."""
+    """Write shards with pictures of several sizes and formats.
+
+    In each, the last sample's picture is truncated, and one sample has no image.
+    """
     folder.mkdir()
     for shard in range(shards):
         entries: list[Entry] = []

@@ -1,4 +1,7 @@
-"""A predicate has one meaning: what filter keeps is what a cut by the scores of all samples keeps."""
+"""A predicate has one meaning in ``filter`` and ``cut``.
+
+What ``filter`` keeps is what a cut by the scores of all samples keeps.
+"""
 
 import json
 from collections.abc import Iterator

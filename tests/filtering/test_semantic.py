@@ -1,4 +1,7 @@
-"""What means the same, sizes that are odd, and lists of images to keep away from: in measure, filter and cut."""
+"""Semantic duplicates, odd sizes, and lists of images to avoid.
+
+They work in ``measure``, ``filter`` and ``cut``.
+"""
 
 from pathlib import Path
 
@@ -46,7 +49,11 @@ def clip(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Twenty-four pictures; 20 to 23 are 0 to 3 again, with a comment: a model of random weights knows only the same pixels. The last sample has no image."""
+    """Write twenty-four pictures, and a sample without an image.
+
+    Pictures 20 to 23 are 0 to 3 again, with a comment: a model of random weights recognises only
+    the same pixels.
+    """
     pictures: list[bytes | None] = [
         encoded(smooth(96, 72, seed), "JPEG", quality=95) for seed in range(20)
     ]

@@ -1,4 +1,7 @@
-"""The slices of a job array: how far each is, what completes the run, and one output of all of them."""
+"""The slices of a job array.
+
+Shows the progress of each, what completes the run, and how all make one output.
+"""
 
 import json
 import os

@@ -26,7 +26,10 @@ def deep(*values: object) -> object:
 
 
 def sample(number: int) -> list[tuple[str, bytes]]:
-    """Return the members of a sample with two pictures, a broken one, none, a key of another sample, or like any other."""
+    """Return the members of one of several unusual samples, by number.
+
+    It may have two pictures, a broken one, both, none, or the key of another sample.
+    """
     key, side = f"{number:04d}", SIDES[number % 4]
     pictures = {
         0: [(".0.jpg", picture(side, side)), (".1.jpg", picture(side + number, 90))],
@@ -136,7 +139,10 @@ def test_values_of_all_kinds_are_counted(folder, monkeypatch):
 
 @pytest.mark.deep
 def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
-    """The run did not count the words of large images, and no part of its predicate says which these are."""
+    """No threshold is suggested for values that the run did not compute.
+
+    It did not count the words of large images, and no part of its predicate tells which these are.
+    """
     monkeypatch.chdir(tmp_path)
     write_shards(tmp_path / "in", shards=2, samples=12)
     run(

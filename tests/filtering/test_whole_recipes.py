@@ -1,4 +1,7 @@
-"""Recipes in files: what is read of them, and each error, word by word. ``golden_file`` says how to renew it."""
+"""Recipes in files: what is read of them, and the full text of each error.
+
+``golden_file`` says how to renew the expected output.
+"""
 
 import json
 from pathlib import Path

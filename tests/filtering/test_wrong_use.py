@@ -1,4 +1,7 @@
-"""Wrong uses of ``filter``, ``measure`` and ``cut``: a message, status 2, nothing written, and a next step that works."""
+"""Wrong uses of ``filter``, ``measure`` and ``cut``.
+
+Each shows a message and a next step that works, has status 2, and writes nothing.
+"""
 
 import os
 import shutil

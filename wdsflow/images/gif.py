@@ -54,7 +54,10 @@ def _palette(data: bytes, position: int, flags: int) -> tuple[bool, int]:
 
 
 def _to_frame(data: bytes, position: int) -> tuple[int, bool, bool]:
-    """Return where the next frame's descriptor starts (-1 at the end), whether it is transparent, and if it loops."""
+    """Return the position of the next frame's descriptor, its transparency, and the loop flag.
+
+    The position is -1 if no frame follows.
+    """
     alpha = loops = False
     for _ in range(_MOST_BLOCKS):
         kind = data[position]

@@ -33,7 +33,9 @@ class ImageHeader(NamedTuple):
 
 
 def more_bytes(reached: int) -> int:
-    """Return how many of the first bytes to ask for when a header continues beyond ``reached``: few, growing steps.
+    """Return how many leading bytes to read for a header that continues beyond ``reached``.
+
+    Sizes grow in few, large steps.
 
     1, which no caller needs to request, where the header is too far inside.
 

@@ -78,7 +78,9 @@ def read_header(data: bytes) -> ImageHeader | None:
 
 
 def first_header(read: Callable[[int, int], bytes], size: int) -> tuple[ImageHeader | None, bytes]:
-    """Return the header of a file of ``size`` bytes, and the bytes read for it: as many of the first as it needs.
+    """Return the image header of a file of ``size`` bytes, and the leading bytes read to find it.
+
+    It reads only as many bytes as the header needs.
 
     ``read(start, size)`` returns bytes of the file. Formats that have more than 4 KiB before their
     first pixel, such as PSD, XPM and DCX, are recognized only by a look at the whole file, up to 64

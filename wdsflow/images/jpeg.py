@@ -1,4 +1,4 @@
-"""JPEGs: their headers, their frames without the pixels, simplejpeg, and which of them no decoder should get."""
+"""JPEG: headers, frames without pixels, simplejpeg, and files that no decoder should get."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -60,7 +60,9 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def coefficient_bytes(data: bytes) -> int | None:
-    """Return the bytes of coefficients that libjpeg holds at once: 0 for one scan, all of them for more scans.
+    """Return the size in bytes of the coefficients that libjpeg holds in memory at once.
+
+    0 for a file with one scan, the coefficients of the whole frame for several scans.
 
     A sequential file has more scans where its first one lacks a component. None where the header is
     unusual. ITU T.81, annexes A.1.1 (sizes of components) and A.2.3 (minimum coded units).
@@ -84,7 +86,10 @@ def coefficient_bytes(data: bytes) -> int | None:
 
 
 def _size(data: bytes, position: int, width: int, height: int, components: int) -> int:
-    """Return the bytes of all coefficients of a frame, whose components are described at a position."""
+    """Return the size in bytes of all coefficients of a frame.
+
+    ``position``: where the description of the components begins.
+    """
     # Of each component, blocks side by side and one below the other in a minimum coded unit.
     factors = [divmod(data[position + 3 * number + 1], 16) for number in range(components)]
     across = max(horizontal for horizontal, _ in factors)
@@ -96,7 +101,10 @@ def _size(data: bytes, position: int, width: int, height: int, components: int) 
 
 
 def first_scan(data: bytes) -> int | None:
-    """Return where the first scan of a JPEG begins; None if it has none, or has something unusual before it."""
+    """Return the position of a JPEG's first scan, or None.
+
+    None means that it has no scan, or something unusual before the scan.
+    """
     return next((position for marker, position in _segments(data) if marker == _SCAN), None)
 
 
@@ -150,7 +158,10 @@ def read_jpeg(data: bytes) -> ImageHeader:
 def _header(
     data: bytes, position: int, marker: int, orientation: int | None, icc: bool
 ) -> ImageHeader:
-    """Return the header of a JPEG whose frame is at a position. Raises struct.error if the frame is cut."""
+    """Return the header of a JPEG whose frame is at the given position.
+
+    Raises struct.error if the frame is cut off.
+    """
     bits, height, width, components = _frame(data, position + 4)
     mode = ""
     if bits == 8 and width and height:
@@ -180,6 +191,6 @@ def load_simplejpeg() -> Callable[..., Any] | None:
 
 
 def keeps_busy(data: bytes, pixels: int) -> bool:
-    """Return whether a progressive JPEG has so many scans that decoding it would take minutes or hours."""
+    """Return whether a progressive JPEG has so many scans that it decodes for minutes or hours."""
     scans = data.count(b"\xff\xda")
     return scans > _MOST_SCANS and scans * pixels > _MOST_SCANNED

@@ -1,4 +1,7 @@
-"""Pillow as readers use it: their formats and default limits, without warnings, and without other programs."""
+"""Pillow as readers use it: with its formats and default limits, but no warnings.
+
+Other programs, such as Ghostscript, are not run.
+"""
 
 import os
 import threading
@@ -21,7 +24,7 @@ _RUNS_A_PROGRAM = "EPS"
 
 
 def open_image(data: bytes) -> "Image":
-    """Open an encoded image as ``PIL.Image.open`` does, in any format that Pillow knows, without decoding it.
+    """Open an encoded image in any Pillow format, as ``PIL.Image.open`` does, without decoding it.
 
     Only EPS is refused. To decode, call ``load`` or ``convert`` within ``no_programs()``: a file in
     the format IPTC may hold an EPS. Raises what Pillow raises.
@@ -32,7 +35,10 @@ def open_image(data: bytes) -> "Image":
 
 
 def no_programs() -> AbstractContextManager[None]:
-    """Keep Pillow from running Ghostscript for the time of a block, as on a machine that has none."""
+    """Keep Pillow from running Ghostscript inside the block.
+
+    Pillow behaves as on a machine that has none.
+    """
     return _NO_PROGRAMS
 
 
@@ -46,7 +52,7 @@ def _formats() -> tuple[str, ...]:
 
 
 class _Shared(AbstractContextManager[None]):
-    """A state of the whole process that lasts from the first thread that enters to the last one that leaves.
+    """A process-wide state that is held from the first thread that enters to the last that leaves.
 
     If each thread restored it, the last would restore the settings of the others.
     """
@@ -70,7 +76,10 @@ class _Shared(AbstractContextManager[None]):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Pillow's warnings, reset its switches, and let it run no program, for the time of a block.
+    """Silence Pillow's warnings, reset its switches, and let it run no program inside the block.
+
+    Warnings are silenced in the main thread only: their filters belong to the process, and other
+    threads may be changing them.
 
     Warnings only in the main thread: they belong to the process, and other threads may be changing
     their filters.
@@ -83,7 +92,10 @@ def quiet() -> Iterator[None]:
 
 
 def silent_stderr() -> AbstractContextManager[None]:
-    """Discard output of C libraries to the standard error stream: libtiff reports all damage there."""
+    """Discard what C libraries write to the standard error stream.
+
+    libtiff reports all damage there.
+    """
     return _SILENCE
 
 

@@ -82,7 +82,10 @@ def _bmp_length(image: Any) -> int:
 
 
 class _Head(BytesIO):
-    """The first bytes of a file. ``required``: how many the first read that goes beyond them requires."""
+    """The first bytes of a file.
+
+    ``required``: how many bytes the first read that goes beyond them needs; 0 if no read did.
+    """
 
     required = 0
 

@@ -96,7 +96,10 @@ def _find_header(data: bytes) -> int:
 
 
 def _walk(data: bytes, position: int) -> tuple[bool, bool, bool, int]:
-    """Return transparency, animation, colour profile and orientation from the chunks before the image data."""
+    """Return transparency, animation, colour profile and orientation of a PNG.
+
+    Only chunks before the image data are read.
+    """
     alpha = animated = icc = False
     orientation, packet = None, b""
     try:

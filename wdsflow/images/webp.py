@@ -57,7 +57,9 @@ def read_webp(data: bytes) -> ImageHeader:
 
 
 def webp_metadata(read: Callable[[int, int], bytes], size: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the chunks ``EXIF`` and ``XMP `` of a WebP file whose header announces them: name, offset, size of the contents.
+    """Yield name, offset and content size of the ``EXIF`` and ``XMP `` chunks of a WebP file.
+
+    Only chunks that the header announces are looked for.
 
     ``read(offset, size)`` returns bytes of the file, ``size`` is its own; of other chunks nothing
     but the heads is read.

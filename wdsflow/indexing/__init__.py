@@ -1,4 +1,4 @@
-"""Files about shards that readers look for next to them: numbers of samples, and indexes of trainers."""
+"""Index files that readers look for next to shards, such as sample counts and trainers' indexes."""
 
 from typing import TYPE_CHECKING
 

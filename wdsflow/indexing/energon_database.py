@@ -53,7 +53,10 @@ class EnergonDatabase:
         self._next = 0
 
     def add(self, number: int, rows: SampleRows | None) -> None:
-        """Add the rows of a shard, or None for one that is left out. ``number``: from 0 without gaps, each once.
+        """Add the rows of a shard; None for a shard that is left out.
+
+        ``number``: of the shard. Numbers start at 0, have no gaps, and are each passed once, in any
+        order.
 
         Raises CannotIndex if a key occurs twice, OSError if the disk is full.
         """
@@ -139,7 +142,10 @@ class EnergonDatabase:
             self._connection.executemany(statement, rows)
 
     def _repeated_key(self, chunk: RowChunk) -> str:
-        """Return the first key of a chunk that is in the database already. Some rows of the chunk may be inserted."""
+        """Return the first key of a chunk that the database already has.
+
+        Some rows of the chunk may have been inserted.
+        """
         seen: set[str] = set()
         for key, sample, _, _ in chunk.samples:
             if key in seen:

@@ -38,7 +38,11 @@ def tar_index(shard: str) -> str:
 
 
 class EnergonFiles:
-    """Writes Energon's files for the shards of one folder. Its folder describes all of them, or is not finished."""
+    """Writes Energon's files for the shards of one folder.
+
+    The finished ``.nv-meta`` folder describes all shards of the folder; otherwise it is left
+    unfinished.
+    """
 
     def __init__(self, record: IndexRecord) -> None:
         self._record, self._report = record, record.report
@@ -127,7 +131,10 @@ class EnergonFiles:
 
 
 def _offsets(facts: ShardFacts, contents: ShardContents) -> bytes:
-    """Return the index of a shard: the offsets of its samples, and that after the last. Raises CannotIndex."""
+    """Return the index of a shard: the offset of each sample, and of the end of the last one.
+
+    Raises CannotIndex.
+    """
     if facts.obstacle:
         raise CannotIndex(facts.obstacle)
     if not contents.starts:

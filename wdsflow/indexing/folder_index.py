@@ -1,4 +1,8 @@
-"""Index the shards of one folder: pass over those that changed, and write the files about each and about all."""
+"""Index the shards of one folder.
+
+Only shards that changed are read. Then the files about each shard, and about all of them, are
+written.
+"""
 
 import os
 from collections import Counter
@@ -90,7 +94,10 @@ class FolderIndex:
         report.indexed += samples
 
     def _work(self, stack: ExitStack) -> list[_Job]:
-        """Return the shards to pass over: those that changed, or all if Energon's database has to be made again."""
+        """Return the shards to read.
+
+        These are the shards that changed, or all if Energon's database must be created again.
+        """
         report, record = self._report, self._record
         same_before = report.same
         all_jobs = [self._job(name) for name in self._shards]
@@ -192,7 +199,10 @@ class FolderIndex:
                 self._record.lines.pop(line, None)
 
     def _is_elsewhere(self) -> bool:
-        """Return whether the files are not next to the shards: then it is unknown which shards exist."""
+        """Return whether the index files are in another folder than a shard.
+
+        If so, it is unknown which shards exist.
+        """
         folder = os.path.realpath(self._record.folder)
         for url in self._shards.values():
             path = url.path
@@ -201,7 +211,7 @@ class FolderIndex:
         return False
 
     def _exists(self, line: str) -> bool:
-        """Return whether a shard of the record exists, or may exist because it is not next to its files."""
+        """Return whether a recorded shard exists, or may exist in another folder than its files."""
         found = self._record.unchanged_line(line)
         if not found or not found.facts or "url" not in found.facts:
             return True

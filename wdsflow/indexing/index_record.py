@@ -1,4 +1,7 @@
-"""The record of the files that ``index`` wrote: what something else wrote is never replaced unasked."""
+"""The record of the files that ``index`` wrote.
+
+Files that another program wrote are replaced only on request.
+"""
 
 import json
 from collections.abc import Mapping
@@ -18,13 +21,18 @@ _REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
 
 @dataclass
 class IndexLine(OneFile):
-    """A file that was written, or what is known of a shard (``facts``): ``made_from`` is the identity of the shards."""
+    """A record line: a file that was written, or what is known of a shard.
+
+    ``facts`` is what is known of a shard. ``made_from`` is the identity of the shards.
+    """
 
     facts: dict[str, object] | None = None
 
 
 class IndexRecord(OutputRecord[IndexLine]):
-    """The files next to shards that runs wrote: what something else wrote there stays, unless it is the same.
+    """The files next to shards that runs of ``index`` wrote.
+
+    Files that another program wrote stay, unless they have the same contents.
 
     Args:
         folder: their folder.
@@ -47,13 +55,19 @@ class IndexRecord(OutputRecord[IndexLine]):
         return line is not None and line.made_from == json.loads(json.dumps(source))
 
     def may_replace(self, name: str) -> bool:
-        """Return whether a file may be written: there is none, it was written here, or ``restart`` was given."""
+        """Return whether a file may be written.
+
+        True if it does not exist, was written here, or ``restart`` was given.
+        """
         if self.restart or not (self.folder / name).exists():
             return True
         return self.unchanged_line(name) is not None
 
     def put(self, name: str, data: bytes, source: Mapping[str, object]) -> None:
-        """Write a file, unless there is one with other contents that something else wrote. Raises OSError."""
+        """Write a file, but keep one with other contents that another program wrote.
+
+        Raises OSError.
+        """
         path = self.folder / name
         with suppress(OSError):
             if _holds(path, data):

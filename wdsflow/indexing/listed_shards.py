@@ -11,7 +11,10 @@ from .energon_files import NV_INFO
 
 
 def listed_shards(folder: Path, kinds: Collection[str]) -> dict[Path, list[str]]:
-    """Return the shards that the index files of some kinds list, by base name; unreadable files are left out."""
+    """Return the base names of the shards that each index file of the given kinds lists.
+
+    Unreadable index files are left out.
+    """
     readers: dict[str, tuple[Path, Callable[[Path], list[str]]]] = {
         "timm": (folder / TIMM, _listed_by_timm),
         "energon": (folder / NV_INFO, _listed_by_energon),

@@ -25,7 +25,10 @@ _OF_A_FOLDER = {"sizes": SIZES, "len": LENGTH, "timm": TIMM, "energon": NV_INFO}
 
 
 class PartOfSet(ValueError):
-    """Files about all shards would list only a part of those that they list now; ``folders`` hold all of them."""
+    """The given shards are only a part of those that the existing index files list.
+
+    Writing the files would drop the other shards from them. ``folders`` hold all of the shards.
+    """
 
     def __init__(self, path: Path, left: Sequence[str], folders: Sequence[str]) -> None:
         some = f"{', '.join(left[:3])}{' ...' if len(left) > 3 else ''}"
@@ -77,7 +80,10 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
 
 
 def _by_folder(urls: Sequence[Shard], out: Path | None) -> dict[Path, dict[str, Shard]]:
-    """Return the shards for each folder of files, by their names without folder. Raises ValueError."""
+    """Return the shards by the folder of their index files, then by base name.
+
+    Raises ValueError.
+    """
     by_folder: dict[Path, dict[str, Shard]] = {}
     # Folders may be named in several ways: one name for each, by its real path.
     names: dict[str, Path] = {}
@@ -114,7 +120,10 @@ def _check_names(folder: Path, shards: Mapping[str, Shard], kinds: Collection[st
 
 
 def _refuse_part(folders: Mapping[Path, Mapping[str, Shard]], kinds: Collection[str]) -> None:
-    """Raise PartOfSet if a file would no longer list shards that still exist next to the given ones."""
+    """Raise PartOfSet if an index file would drop shards that still exist.
+
+    Such shards are looked for next to the given ones.
+    """
     paths = {url: url.path for shards in folders.values() for url in shards.values()}
     homes = {url: os.path.dirname(path) or "." for url, path in paths.items() if path is not None}
     for folder, shards in folders.items():

@@ -30,7 +30,10 @@ class RowChunk(NamedTuple):
 
 
 def chunks_of(file: BinaryIO) -> Iterator[RowChunk]:
-    """Yield the rows of one shard, in order, from the position of a file on that ``SampleRows`` has written."""
+    """Yield the rows of one shard, in order, from a file that ``SampleRows`` wrote.
+
+    It reads from the file's current position.
+    """
     while True:
         samples, parts = pickle.load(file)  # noqa: S301 - written by this process
         if not samples:

@@ -83,7 +83,10 @@ def pass_over(url: Shard, rows: SampleRows | None) -> tuple[ShardFacts, ShardCon
 
 
 def _unpack(source: Source) -> str:
-    """Return the command that unpacks a local compressed shard of which no byte can be trusted; "" for all others."""
+    """Return the command that unpacks a shard, or "" if none is needed.
+
+    Only a local compressed shard of which no byte can be trusted needs one.
+    """
     path = source.url.path
     if source.fault is None or source.fault.trusted or path is None or not source.compression:
         return ""

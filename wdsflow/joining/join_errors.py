@@ -35,7 +35,10 @@ class JoinMismatch(ValueError):
 
 
 def no_match(join: JoinedFields, samples: int, values: Sequence[str]) -> JoinMismatch:
-    """Return the error for samples without any row, with examples of both sides. ``values``: to join on, of some samples."""
+    """Return the error for a join in which no sample has a row.
+
+    It shows examples of both sides. ``values``: the values to join on of some samples.
+    """
     if not join.index.rows:
         return JoinMismatch(f"{join.table} has no rows")
     lines = [f"none of {how_many(samples, 'sample')} has a row in {join.table}"]

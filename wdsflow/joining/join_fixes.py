@@ -1,4 +1,7 @@
-"""What helps if a table and samples do not fit each other: other options of the join, which each command spells as it was typed."""
+"""Suggested fixes if a table and samples do not match: other options of the join.
+
+Each command spells them as the user typed its own.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -35,7 +38,9 @@ def mismatch_fixes(error: JoinMismatch, on: str) -> Iterator[JoinFix]:
 def nearest_options(
     error: TableError, on: str, sets: Sequence[str], captions: Captions | None = None
 ) -> ChangedOptions:
-    """Return the join with the existing table, or column, of the most similar name; nothing if there is none.
+    """Return join options with the existing table or column of the most similar name.
+
+    Empty if none is similar.
 
     Args:
         error: why the table cannot be joined.

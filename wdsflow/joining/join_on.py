@@ -12,7 +12,11 @@ _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 @dataclass(frozen=True)
 class JoinOn:
-    """``kind``: "key", "json", "sha256" or "xxh3"; ``name``: of the value in the json; ``column``: of the table."""
+    """What samples and table are joined on.
+
+    ``kind``: "key", "json", "sha256" or "xxh3". ``name``: of the value in the json. ``column``: of
+    the table.
+    """
 
     kind: str
     name: str
@@ -27,7 +31,11 @@ class JoinOn:
 
 @dataclass(frozen=True)
 class FieldToSet:
-    """``field``: of the samples, such as txt; ``name``: of the value inside of it, "" for the whole; ``column``: of the table."""
+    """A field of samples that a column of the table sets.
+
+    ``field``: its name, such as txt. ``name``: of the value inside it, "" for the whole field.
+    ``column``: of the table.
+    """
 
     field: str
     name: str
@@ -51,7 +59,9 @@ class WrongJoin(ValueError):
 
 
 def parse_on(text: str, *, hashes: bool = True) -> JoinOn:
-    """Parse ``key``, ``json:url``, ``sha256`` or ``xxh3``, each with ``=COLUMN`` if the column has another name. Raises ValueError.
+    """Parse ``key``, ``json:url``, ``sha256`` or ``xxh3`` into a ``JoinOn``.
+
+    Each may end with ``=COLUMN`` if the column has another name. Raises ValueError.
 
     ``hashes``: samples can be joined on hashes of their images.
 

@@ -48,7 +48,9 @@ class JoinResult:
             self.examples.setdefault(column, example)
 
     def resolve(self, shards: Sequence[Shard]) -> bool:
-        """Let ambiguous samples of all shards lose their rows, as the join says; return whether any does.
+        """Withhold rows from ambiguous samples of all shards; return whether any loses its row.
+
+        The join's ``ambiguous`` option decides which samples these are.
 
         These samples must be listed again. ``shards``: in their order.
         """
@@ -62,7 +64,10 @@ class JoinResult:
         return bool(withheld)
 
     def check(self, ambiguous: Ambiguous, *, all_shards: bool) -> None:
-        """Raise JoinMismatch if the join is refused. ``all_shards``: no shard was left out, so that no other sample can have a row."""
+        """Raise JoinMismatch if the join must be refused.
+
+        ``all_shards``: all shards were read, so no other sample can have a row.
+        """
         use = self.use
         if not use.matched and use.withheld:
             raise all_withheld(self.join, use.withheld)

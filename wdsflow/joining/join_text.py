@@ -33,7 +33,10 @@ def join_text(value: object, kind: str) -> str | None:
 
 
 def join_query(cell: str, cell_type: str, kind: str) -> str:
-    """Return the SQL for ``join_text`` of a type of DuckDB; "" if it is neither text nor an integer."""
+    """Return the SQL that computes ``join_text`` for a DuckDB column type.
+
+    "" if the type is neither text nor an integer.
+    """
     if cell_type == "VARCHAR":
         text = f"lower({cell})" if kind in HASHES else cell
         return f"nullif({text}, '')"

@@ -1,4 +1,7 @@
-"""Fields of samples that come from the rows of a table: which row a sample has, and what its members become."""
+"""Fields of samples that come from table rows.
+
+Finds the row of a sample, and the new contents of its members.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -88,11 +91,17 @@ class JoinedFields:
 
     @property
     def resolves(self) -> bool:
-        """Whether ambiguous samples are known only when all samples are, and some of them then get no row."""
+        """Whether some ambiguous samples get no row.
+
+        Which ones is known only after all samples have been listed.
+        """
         return self.ambiguous in ("first", "drop")
 
     def row_of(self, shard: Shard, number: int, key: str, json: bytes | None) -> int:
-        """Return the entry of the row of a sample; NO_ROW if it has none, WITHHELD if it does not get it.
+        """Return the index entry of a sample's row; NO_ROW if it has none.
+
+        WITHHELD if it has a row but does not get it; NOTHING_SET if it has one but nothing can be
+        set in it.
 
         Args:
             shard: has the sample.

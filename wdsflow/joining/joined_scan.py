@@ -28,7 +28,10 @@ class JoinedEvidence(ShardEvidence):
 
 @dataclass(frozen=True)
 class JoinedScan:
-    """Scans a shard as the feed reads it: with the fields of the table. ``kept``: returns the part that is read."""
+    """Scans a shard as the feed reads it: with the fields of the table.
+
+    ``kept``: returns the part of the shard that is read; None for all of it.
+    """
 
     join: JoinedFields
     kept: View | None = None
@@ -98,7 +101,10 @@ def _moved(runs: Runs, offset_in_shard: Callable[[int], int]) -> Runs:
 
 
 def collecting(result: JoinResult, progress: Progress | None) -> Progress:
-    """Return what adds the counts of each shard to a result when it is scanned, and then calls ``progress``."""
+    """Return a progress function that adds each scanned shard's counts to a result.
+
+    It then calls ``progress``.
+    """
 
     def collect(shard: ShardEvidence) -> None:
         if isinstance(shard, JoinedEvidence):

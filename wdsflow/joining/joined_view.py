@@ -54,7 +54,10 @@ class _NewField(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A sample that changes: where it begins and ends, and its new members; none if it is left out."""
+    """The range and the new members of a sample that changes.
+
+    ``fields`` is empty if the sample is left out.
+    """
 
     start: int
     end: int
@@ -85,12 +88,18 @@ class JoinedShard:
     counts: JoinCounts = field(default_factory=JoinCounts)
 
     def view(self, source: Source) -> Source:
-        """Return the tar. Closing it closes the source, which can be read in any order. Raises SourceError, OSError."""
+        """Return the joined tar.
+
+        Closing it closes the source, which must support random access. Raises SourceError, OSError.
+        """
         return self.view_of(source, self.pieces(source))
 
     @staticmethod
     def view_of(source: Source, pieces: Pieces) -> Source:
-        """Return the tar of pieces of a source, such as those of ``pieces``, with the faults of the source."""
+        """Return the tar made of pieces of a source, with the faults of the source.
+
+        ``pieces``: such as those that ``pieces`` returns.
+        """
         view = view_of(source, pieces, ends=not pieces)
         view.cut, view.damage = source.cut, source.damage
         if source.fault is not None:
@@ -99,7 +108,10 @@ class JoinedShard:
         return view
 
     def pieces(self, source: Source) -> Pieces:
-        """Return all bytes of a shard, with the members that rows set; none if no sample is left. Raises SourceError, OSError."""
+        """Return all bytes of a shard, with the members that rows set.
+
+        Empty if no sample is left. Raises SourceError, OSError.
+        """
         samples = Samples(source, contents=not source.random)
         changes: list[_Change] = []
         for sample in samples:
@@ -216,7 +228,10 @@ def _moved(pieces: Pieces, offset: int) -> int:
 
 
 def _all_pieces(changes: "Sequence[_Change]", length: int, *, extended: bool) -> Pieces:
-    """Return all bytes of a shard with the changes. ``extended``: new members need extended headers."""
+    """Return all bytes of a shard with the changes applied.
+
+    ``extended``: new members need extended headers.
+    """
     pieces: Pieces = []
     end = 0
     for change in changes:

@@ -1,4 +1,7 @@
-"""Keys in a ledger: they are unique in a shard only, so each is preceded by the name of its shard."""
+"""Keys in a ledger: each is preceded by the name of its shard.
+
+Keys of samples are unique within a shard only.
+"""
 
 import os
 from collections import Counter, defaultdict
@@ -24,7 +27,9 @@ def key_prefix(ledger: Path) -> str:
 
 
 def key_prefixes(table: TableFiles, urls: Sequence[Shard]) -> list[str]:
-    """Return the prefix of keys for each shard; "" if keys of the table are not per shard, as in a ledger.
+    """Return the prefix of keys for each shard.
+
+    "" unless the table is a ledger, whose keys are per shard.
 
     A shard is that of the ledger with its url or path, or that was written next to the ledger, or
     otherwise the one of the same name. Raises TableError if several have that name, or if the shard
@@ -77,7 +82,10 @@ def _refuse_other_shard(url: Shard, ledger: Path, record: ShardRecord) -> None:
 
 
 def _output_of(ledger: Path, record: ShardRecord) -> str:
-    """Return the path of the shard that a run wrote, by its ledger OUT/.wdsflow/ledger/0.parquet."""
+    """Return the path of the output shard for a ledger file.
+
+    The ledger is OUT/.wdsflow/ledger/0.parquet.
+    """
     return os.path.realpath(ledger.parents[2] / record.name)
 
 

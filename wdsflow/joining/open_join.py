@@ -1,4 +1,7 @@
-"""Opens a table that is joined while samples are read: its index, made once on a machine, and the keys of its shards."""
+"""Opens a table to be joined while samples are read.
+
+Builds its index once on a machine, and finds the prefix of the keys of each shard.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The table that a run joined, as its folder describes it: commands for the same samples join it, too."""
+"""The table that a run joined, as recorded in its folder.
+
+Commands that read the same samples join it too.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

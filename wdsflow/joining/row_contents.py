@@ -1,4 +1,4 @@
-"""What the values of a row become in a sample: contents of whole fields, and values inside its json."""
+"""Turns the values of a row into contents of whole fields and values inside a sample's json."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -17,7 +17,10 @@ Values = Sequence[StoredValue]
 
 
 class ValueToSet(NamedTuple):
-    """A value that samples get. ``name``: inside of the field, "" for the whole field; ``column``: its number in a row."""
+    """A value that samples get from a row.
+
+    ``name``: inside the field, "" for the whole field. ``column``: its number in a row.
+    """
 
     field: str
     name: str

@@ -75,7 +75,7 @@ class RowUse:
         return int(np.unpackbits(self.shared).sum())
 
     def rows_by_number(self, shards: Sequence[Shard]) -> "dict[int, NDArray[np.int64]]":
-        """Return the kept rows of the samples of each shard, by the number that it has among all shards."""
+        """Return the kept rows of each shard's samples, by the number of the shard among all."""
         assert self.kept is not None
         numbers: dict[Shard, int] = {}
         for number, shard in enumerate(shards):
@@ -83,7 +83,9 @@ class RowUse:
         return {numbers[shard]: rows for shard, rows in self.kept.items()}
 
     def withhold(self, shards: Sequence[Shard], ambiguous: "Ambiguous") -> dict[Shard, bytes]:
-        """Return the samples that do not get their row, as ``withheld_rows`` does, if all samples have been listed here.
+        """Return the samples that do not get their row, as ``withheld_rows`` does.
+
+        All samples must have been listed here first.
 
         ``shards``: all shards, in their order.
         """

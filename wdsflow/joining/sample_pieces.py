@@ -1,4 +1,4 @@
-"""A sample with new members: ranges of its tar, and the bytes of the members that are replaced or added."""
+"""A sample with new members: ranges of its tar, and bytes of replaced and added members."""
 
 from collections.abc import Sequence
 

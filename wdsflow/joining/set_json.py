@@ -15,7 +15,10 @@ class BrokenJson(ValueError):
 
 
 class _Member(NamedTuple):
-    """A member of an object. ``start`` is the position of its name; ``value`` and ``end`` those of its value."""
+    """A member of a JSON object.
+
+    ``start`` is the position of its name; ``value`` and ``end`` are those of its value.
+    """
 
     name: str
     start: int
@@ -24,7 +27,9 @@ class _Member(NamedTuple):
 
 
 def set_in_json(data: bytes, values: Sequence[tuple[str, str]]) -> bytes:
-    r"""Return the json with values, which are JSON, set in its own encoding; empty bytes are an empty object.
+    r"""Return a JSON object with values set in it, in its own encoding.
+
+    The values are given as JSON. Empty bytes are an empty object.
 
     A name with dots is a path through objects, unless an object has a member of exactly that name.
     An existing value is replaced in place, a new one is added after the last; missing objects on a

@@ -56,7 +56,10 @@ class TableFiles:
             raise TableError(f"the table cannot be read: {error}") from None
 
     def on_this_machine(self, folder: Path) -> "TableFiles":
-        """Return the table with its files on this machine: those of a remote one are copied into a folder. Raises TableError."""
+        """Return the table with local files; a remote table is copied into a folder.
+
+        Raises TableError.
+        """
         if not self.urls:
             return self
         copies = {Path(copied(url, folder, f".{self.kind}")): url for url in self.urls}
@@ -64,7 +67,10 @@ class TableFiles:
 
     @contextmanager
     def naming_urls(self) -> Iterator[None]:
-        """Let errors of the block name the url of a copy, which is removed afterwards, and no command for the copy."""
+        """Make errors of the block name the url of a remote table, not its copy.
+
+        The copy is removed afterwards, so advice that names it is dropped.
+        """
         try:
             yield
         except TableError as error:
@@ -74,7 +80,10 @@ class TableFiles:
             raise
 
     def columns(self) -> list[str]:
-        """Return the names of the columns; of JSON lines those of the first 1,000. Raises TableError."""
+        """Return the names of the columns.
+
+        For JSON lines, those of the first 1,000. Raises TableError.
+        """
         path = self.files[0]
         if self.is_parquet:
             return open_parquet(path).names
@@ -87,12 +96,17 @@ class TableFiles:
         return first_row
 
     def text_with_header(self, path: Path) -> str:
-        """Return the path of a file of text whose first line has the names of columns; "" of another."""
+        """Return the path of a CSV or TSV file, "" for other kinds.
+
+        The first line of such a file has the names of the columns.
+        """
         return str(path) if self.kind in {"csv", "tsv"} else ""
 
 
 def locate_table(given: str | Path) -> TableFiles:
-    """Return the files of a table: one file, a folder or pattern of them, or a folder that filter or measure wrote.
+    """Return the files of a table.
+
+    A table is one file, a folder or pattern of files, or a folder that filter or measure wrote.
 
     Raises TableError.
     """
@@ -113,7 +127,10 @@ def locate_table(given: str | Path) -> TableFiles:
 
 
 def locate_any_table(given: str | Path) -> TableFiles:
-    """Return the files of a table on this machine, as ``locate_table`` does, or of a remote one. Raises TableError."""
+    """Return the files of a table, which may be remote.
+
+    Local tables are located by ``locate_table``. Raises TableError.
+    """
     text = str(given)
     if not URL.match(text) or Path(text).exists():
         return locate_table(given)

@@ -1,4 +1,7 @@
-"""The query by which DuckDB reads the rows of a Parquet file itself, which is many times faster than batches."""
+"""The query with which DuckDB reads the rows of a Parquet file itself.
+
+This is many times faster than reading batches.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +53,10 @@ def table_query(
 
 
 def _cell_query(cell: str, cell_type: str) -> str:
-    """Return the SQL for kind and data of a type of DuckDB, which fails if a value is long; "" if unknown."""
+    """Return the SQL for kind and data of a DuckDB type, "" for an unknown type.
+
+    The query fails if a value is too long.
+    """
     if cell_type == "VARCHAR":
         kind, data = TEXT, f"encode({cell})"
     elif cell_type == "BLOB":

@@ -22,7 +22,10 @@ Batch = tuple[Sequence[str | None], Sequence[Sequence[object]]]
 
 
 def row_batches(table: TableFiles, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
-    """Yield the rows of a file. Raises TableError, with the position, if it is not a table; NoColumn."""
+    """Yield the rows of a file.
+
+    Raises TableError, with the position, if it is not a table; NoColumn.
+    """
     if table.is_parquet:
         has_shard_keys = table.kind == "ledger" and on.kind == "key"
         return _parquet_batches(path, on, columns, key_prefix(path) if has_shard_keys else "")

@@ -16,7 +16,9 @@ _NOT_JSON: StoredValue = (UNUSABLE, b"a value that JSON cannot hold")
 
 
 def stored_value(value: object) -> StoredValue:
-    r"""Return a value as it is stored. NaN and infinities are null; dates, decimals and the like are text.
+    r"""Return a value in the form in which it is stored.
+
+    NaN and infinities become null; dates, decimals and the like become text.
 
     >>> stored_value("é"), stored_value([1, None]), stored_value(float("nan"))
     (('text', b'\xc3\xa9'), ('json', b'[1, null]'), ('json', None))

@@ -92,7 +92,11 @@ def read_rows(path: Path) -> Iterator[Sequence[StoredValue]]:
 
 
 def row_of(lines: Sequence[Sequence[Any]], first_cell: int) -> list[StoredValue]:
-    """Return the values of a row from its lines: kind and data of each, from ``first_cell`` on. All parts of a value have its kind."""
+    """Return the values of a row from its lines.
+
+    From ``first_cell`` on, each line has the kind and the data of each value. A long value is split
+    over several lines, and each of its parts has its kind.
+    """
     first = lines[0]
     values: list[StoredValue] = []
     for column in range(first_cell, len(first), 2):

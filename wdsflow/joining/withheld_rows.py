@@ -1,4 +1,6 @@
-"""Rows that samples do not get because other samples have them as well: all but the first sample, or all of them.
+"""Rows that samples do not get because they share them with other samples.
+
+All but the first sample of a row lose it, or all of them.
 
 Positions are those of ``graft``: sample ``number`` of shard ``shard`` has the position shard << 32 | number.
 """
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class FirstSamples(NamedTuple):
-    """Entries of the index that several samples have, in order, and the position of the first sample of each."""
+    """The index entries that several samples have, and the first sample of each.
+
+    Entries are in order; a sample is given by its position.
+    """
 
     entries: "NDArray[np.int64]"
     positions: "NDArray[np.int64]"
@@ -51,7 +56,9 @@ def withheld_rows(
     shared: "NDArray[np.uint8]",
     first: FirstSamples | None,
 ) -> dict[int, bytes]:
-    """Return the samples that do not get their row: by the number of a shard that has some, a bit for each sample.
+    """Return the samples that do not get their row: one bit per sample, by shard number.
+
+    Shards without such samples are left out.
 
     ``first``: these get it; None if no sample does.
     """

@@ -1,4 +1,7 @@
-"""Joins the Arrow files of the batches: few files, one schema, never more than a record batch in memory."""
+"""Joins the Arrow files of the batches into few files with one schema.
+
+At most one record batch is in memory.
+"""
 
 import logging
 import os
@@ -29,7 +32,10 @@ class Parts:
         self._empty: Path | None = None
 
     def add(self, path: Path, rows: int) -> None:
-        """Add the next file, of ``rows`` rows. Raises KindError if its types do not fit those of the others."""
+        """Add the next file, which has ``rows`` rows.
+
+        Raises KindError if its types do not fit those of the others.
+        """
         import datasets
         import pyarrow
 
@@ -71,7 +77,10 @@ class Parts:
                 log.warning("%s", escape(text, 500))
 
     def _copy(self, reader: Arrow, features: Features) -> None:
-        """Append the rows of a file to the current one, or to a new one if that is full or has other types."""
+        """Append the rows of a file to the current part.
+
+        A new part begins if the current one is full or has other types.
+        """
         import pyarrow
 
         schema = self._features.arrow_schema

@@ -32,7 +32,10 @@ class BatchFailures:
             self._open.append(_FailedRows(batch.start, batch.stop, failed.text))
 
     def done(self, batch: RowBatch, *, failed: bool) -> None:
-        """Record that the rows before ``batch.stop`` are done. ``failed``: the batch is one row, which failed."""
+        """Record that the rows before ``batch.stop`` are done.
+
+        ``failed``: the batch is a single row, which failed.
+        """
         if failed:
             # The larger batch failed because of this row.
             self._open = [

@@ -15,11 +15,16 @@ _LISTS = {"List", "LargeList", "Sequence"}
 
 
 class KindError(TypeError):
-    """A column has no type for all rows, or some rows have other columns. The message is for users."""
+    """A column has no type that fits all rows, or some rows have other columns.
+
+    The message is written for users.
+    """
 
 
 def unified(features: Iterable[Mapping[str, Feature]]) -> Features:
-    """Return Features that hold the values of all given ones, in the column order of the first. Raises KindError.
+    """Return Features that hold the values of all given ones.
+
+    Columns are in the order of the first. Raises KindError.
 
     As with ``Dataset.map``, values without a common Arrow type become Json, in versions of datasets
     that have it.
@@ -74,7 +79,10 @@ def _merged(name: str, one: Feature, other: Feature) -> Feature:
 
 
 def _by_arrow(name: str, one: Feature, other: Feature) -> Feature:
-    """Return the feature of the common Arrow type of two features, otherwise Json. Raises KindError."""
+    """Return the feature of the common Arrow type of two features, or Json.
+
+    Raises KindError.
+    """
     import datasets
     import pyarrow
 

@@ -53,7 +53,10 @@ class DatasetWork(FunctionWork):
         self._open()
 
     def map(self, batch: RowBatch, path: str) -> int | None:
-        """Write the results as an Arrow file, and return the number of rows, or None if the function changes nothing."""
+        """Write the results as an Arrow file, and return the number of rows.
+
+        Returns None if the function changes nothing.
+        """
         if mapped_files() - self._mapped > _REOPEN:
             # Unmaps the pages that were read.
             self._open()
@@ -78,7 +81,10 @@ class DatasetWork(FunctionWork):
         self._mapped = mapped_files()
 
     def _function(self, offset: int) -> Callable[..., object]:
-        """Return the user's function with row numbers from ``offset`` on; it records the size of its results."""
+        """Return the user's function with row numbers shifted by ``offset``.
+
+        It also records the size of its results, unless it is a coroutine function.
+        """
 
         async def awaited(batch: object, *indices: list[int], **arguments: object) -> object:
             return await self.fn(batch, *_shifted(indices, offset), **arguments)

@@ -5,7 +5,10 @@ from typing import Any
 
 
 class MappingError(RuntimeError):
-    """A row could not be mapped. ``index`` counts rows from 0; ``detail`` is the worker's traceback, if there is one."""
+    """A row could not be mapped.
+
+    ``index`` counts rows from 0. ``detail`` is the worker's traceback, if there is one.
+    """
 
     def __init__(self, text: str, index: int = -1, detail: str = "") -> None:
         super().__init__(text)
@@ -24,7 +27,10 @@ class UnreadableError(ValueError):
 
 @dataclass
 class FailedRow:
-    """A row that could not be mapped. ``row`` is the row itself if it came from an iterable, None for a Dataset."""
+    """A row that could not be mapped.
+
+    ``row`` is the row itself if it came from an iterable, None for a Dataset.
+    """
 
     index: int
     error: str

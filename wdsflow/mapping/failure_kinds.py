@@ -1,4 +1,7 @@
-"""What an exception in a worker means: too little memory, a full disk, or an error of the user's function."""
+"""Classifies an exception in a worker.
+
+It means too little memory, a full disk, or an error of the user's function.
+"""
 
 import errno
 import traceback

@@ -73,7 +73,10 @@ class MapEngine:
         self._batch_failures = BatchFailures()
 
     def run(self) -> Generator[Result, None, None]:
-        """Yield the result of each batch, in order. Its file is removed when the next result is requested."""
+        """Yield the result of each batch, in order.
+
+        The file of a result is removed when the next one is requested.
+        """
         memory = self.pool.memory - self.pool.memory // 50
         try:
             with contextlib.closing(MemoryWatch(memory, lambda: self.pool.workers)):
@@ -120,7 +123,10 @@ class MapEngine:
                 return
 
     def _next_batch(self, room: int) -> RowBatch | None:
-        """Return the next batch for a worker that may grow by ``room`` bytes; None if there is none now."""
+        """Return the next batch for a worker that may grow by ``room`` bytes.
+
+        None if no batch is available now.
+        """
         if self._again:
             return heapq.heappop(self._again)[1]
         waiting = sum(result.size for result in self._results.values())
@@ -164,7 +170,10 @@ class MapEngine:
                 self._retry(worker, batch, answer)
 
     def _answers(self) -> list[tuple[MapWorker, Done | Failed | int]]:
-        """Return the answers of workers that have one, after a while without any the ends of those that died."""
+        """Wait for workers, and return their answers.
+
+        If none answers for a while, returns the deaths of workers that have ended.
+        """
         workers = {worker.line: worker for worker in self.pool.workers}
         ready = wait(list(workers), _SILENCE)
         if not ready:
@@ -172,7 +181,10 @@ class MapEngine:
         return [(worker, worker.answer()) for line, worker in workers.items() if line in ready]
 
     def _batches_left(self, worker: MapWorker) -> int | None:
-        """Return how many batches are left, if all are as long as the worker's next one; None if unknown."""
+        """Return how many batches remain; None if unknown.
+
+        Assumes that all are as long as the worker's next one.
+        """
         rows = self.source.left()
         if rows is None:
             return None
@@ -180,7 +192,10 @@ class MapEngine:
         return -(-rows // self.pool.sizer.rows(worker.room)) + len(self._again)
 
     def _begun(self, worker: MapWorker, answer: int | Done | Failed) -> None:
-        """Take the first answer of a worker: it is ready, or could not start. Raises MappingError."""
+        """Handle the first answer of a worker: it is ready, or could not start.
+
+        Raises MappingError.
+        """
         if isinstance(answer, int):
             worker.idle = max(worker.takes(), 1)
             self._failed_starts = 0
@@ -197,7 +212,10 @@ class MapEngine:
         self.pool.drop(worker)
 
     def _retry(self, worker: MapWorker, batch: RowBatch, answer: Failed) -> None:
-        """Map the rows of a failed batch again, by the policy of retries. Raises MappingError if no row is at fault."""
+        """Map the rows of a failed batch again, by the retry policy.
+
+        Raises MappingError if no row is at fault.
+        """
         had_all_memory = batch.alone or (self.pool.target == 1 and answer.kind != "died")
         grown = answer.measure.grown if answer.measure else 0
         is_memory = answer.kind == "memory" or grown > _NEARLY_FULL * worker.room

@@ -66,7 +66,10 @@ class MapOptions:
         }
 
     def pool(self, work: FunctionWork) -> WorkerPool:
-        """Return the workers for some work. Raises TypeError if the function cannot be sent to them."""
+        """Return the worker pool for some work.
+
+        Raises TypeError if the function cannot be sent to the workers.
+        """
         path = [os.path.abspath(folder) for folder in sys.path]
         setup = MapSetup(path, packed(work, "fn"))
         return WorkerPool(setup, self.memory, self.workers, Sizer(self.batch_size))

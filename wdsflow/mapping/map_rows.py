@@ -29,7 +29,10 @@ def check_rows(dataset: object) -> None:
 
 
 def map_rows(rows: Iterable[object], options: MapOptions) -> Iterator[object]:
-    """Return an iterator over the result rows. Raises TypeError for a function that cannot be sent to workers."""
+    """Return an iterator over the result rows.
+
+    Raises TypeError for a function that cannot be sent to workers.
+    """
     # Made here: a wrong function fails at once, not when the rows are iterated over.
     pool = options.pool(RowWork(**options.work_arguments()))
     return _results(rows, options, pool)

@@ -21,7 +21,10 @@ _START = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.worker_proc
 
 
 class MapWorker(Peer):
-    """A new Python process that maps batches. It is not a fork: the caller's threads, models and locks stay there."""
+    """A new Python process that maps batches.
+
+    It is not a fork: the caller's threads, models and locks stay in the caller.
+    """
 
     def __init__(self, setup: MapSetup) -> None:
         super().__init__(_START, environment=_ALLOCATORS)

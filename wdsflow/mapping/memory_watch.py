@@ -52,7 +52,10 @@ class MemoryWatch:
                 self._kill_largest(workers)
 
     def _kill_largest(self, workers: Sequence[MapWorker]) -> None:
-        """Kill the busy worker that takes most, if the memory without double counting is above the limit."""
+        """Kill the largest busy worker if memory is above the limit.
+
+        Shared memory is counted once.
+        """
         busy = [worker for worker in workers if worker.batch is not None and not worker.killed]
         sizes = {worker: worker.takes() for worker in workers}
         if not busy or held(os.getpid()) + sum(sizes.values()) <= self.memory:

@@ -49,7 +49,10 @@ class MapOrder(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """Memory of a batch: resident bytes before, at most and after; bytes of the results themselves."""
+    """Memory of a batch, in bytes.
+
+    Resident bytes before, at the peak and after; bytes of the results themselves.
+    """
 
     before: int
     peak: int
@@ -81,7 +84,10 @@ class Failed:
 
 
 def packed(value: object, name: str) -> bytes:
-    """Pickle a value for a worker. Raises TypeError if that is impossible; ``name`` is for the message."""
+    """Pickle a value for a worker; ``name`` is for the error message.
+
+    Raises TypeError if it cannot be pickled.
+    """
     import dill
 
     try:

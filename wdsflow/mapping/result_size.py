@@ -14,7 +14,9 @@ _LIST_ENTRY = 8
 
 
 def weigh_results(value: object) -> int:
-    """Return about how many bytes a value takes; of a list with more than 256 entries, 64 are weighed.
+    """Return the approximate size of a value in bytes.
+
+    Of a list with more than 256 entries, about 64 are weighed.
 
     >>> weigh_results([0.5] * 1_000_000) > 20_000_000
     True

@@ -52,7 +52,10 @@ class RowSource:
         return max(self._count - self._next, 0)
 
     def finish(self) -> None:
-        """Raise the error of the iterable, or of a row that cannot be sent. The rows before it have been taken."""
+        """Raise the error of the iterable, or of a row that cannot be sent.
+
+        The rows before it have been taken.
+        """
         if self._error is not None:
             raise self._error
 
@@ -91,7 +94,7 @@ class RowWork(FunctionWork):
         return write_rows(path, _rows_of(self._result_columns(columns, results)))
 
     def _result_columns(self, columns: dict[Any, Any], results: Any) -> dict[Any, Any]:
-        """Return the columns of the result: those of the rows, replaced and completed by those that ``fn`` returned."""
+        """Return the columns of the rows, updated with those that ``fn`` returned."""
         if results is not None and not isinstance(results, Mapping):
             raise TypeError(
                 f"fn returned {type(results).__name__}; for rows with columns it returns a mapping of columns"
@@ -117,7 +120,10 @@ def _unpickled(batch: RowBatch) -> list[Any]:
 
 
 def _checked_list(results: Any) -> Iterable[object]:
-    """Return the results for rows without columns. Raises TypeError unless they are a list, or another iterable."""
+    """Return the results for rows without columns.
+
+    Raises TypeError unless they are a list or another iterable.
+    """
     if isinstance(results, (str, bytes, Mapping)) or not isinstance(results, Iterable):
         raise TypeError(
             f"fn returned {type(results).__name__}; it returns a list with a result for each row"
@@ -126,7 +132,10 @@ def _checked_list(results: Any) -> Iterable[object]:
 
 
 def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, object]]:
-    """Yield the rows of columns. Raises TypeError if one is not a list, ValueError if lengths differ."""
+    """Yield the rows of columns.
+
+    Raises TypeError if a column is not a list, ValueError if lengths differ.
+    """
     for name, values in columns.items():
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sized):
             raise TypeError(

@@ -42,7 +42,10 @@ class WorkerPool:
         return [worker for worker in self.workers if worker.batch is not None]
 
     def fill(self, count: int) -> MapWorker | None:
-        """Start or end idle workers until there are ``count`` of them; return one that is ready for a batch."""
+        """Start or end idle workers to have ``count``; return one that is ready for a batch.
+
+        None if none is ready.
+        """
         idle = [worker for worker in self.workers if worker.batch is None]
         # Those that take most memory end first.
         idle.sort(key=lambda worker: worker.idle, reverse=True)
@@ -61,7 +64,10 @@ class WorkerPool:
         worker.close()
 
     def room(self, worker: MapWorker, *, alone: bool) -> int:
-        """Return by how many bytes a worker may grow; 0 if too few. Raises MappingError if that cannot change."""
+        """Return by how many bytes a worker may grow; 0 if too few.
+
+        Raises MappingError if there can never be more.
+        """
         parent = self._held(os.getpid())
         workers = 1 if alone else self.target
         room = (self.usable - parent) // workers - worker.idle
@@ -94,7 +100,9 @@ class WorkerPool:
 
 
 def fitting(memory: int, idle: int, need: float, most: int) -> int:
-    """Return how many workers fit into ``memory`` bytes, each with room for two rows; at least 1, at most ``most``.
+    """Return how many workers fit into ``memory`` bytes, each with room for two rows.
+
+    At least 1, at most ``most``.
 
     ``idle``: bytes of a worker without rows.
 

@@ -27,7 +27,10 @@ class MapWork(Protocol):
         """Prepare in the worker."""
 
     def map(self, batch: RowBatch, path: str) -> int | None:
-        """Map a batch, write its results to a file, and return the number of rows; None if nothing changes."""
+        """Map a batch, write its results to a file, and return the number of rows.
+
+        Returns None if nothing changes.
+        """
 
 
 def serve() -> None:
@@ -73,7 +76,10 @@ def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
 
 @contextlib.contextmanager
 def _bounded(room: int) -> Iterator[None]:
-    """Let allocations fail that would make this process grow by more than ``room`` bytes, on Linux."""
+    """Make allocations fail that would grow this process by more than ``room`` bytes.
+
+    On Linux only.
+    """
     before = private_data()
     if not before or not sys.platform.startswith("linux"):
         yield

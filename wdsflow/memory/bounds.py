@@ -36,7 +36,10 @@ class HostMemory(NamedTuple):
 
 
 def host_memory() -> HostMemory:
-    """Return the memory for this process, by the tightest of machine, control groups and its own limits."""
+    """Return the memory available to this process.
+
+    The tightest bound of the machine, control groups and the process's own limits applies.
+    """
     machine = psutil.virtual_memory()
     total = int(machine.total)
     free = int(machine.available)
@@ -55,7 +58,9 @@ def control_groups() -> list[Bound]:
 
 
 def group_bounds(root: Path, groups: str) -> list[Bound]:
-    """Return the bounds of control groups mounted at ``root``; ``groups`` is the text of /proc/self/cgroup.
+    """Return the bounds of control groups mounted at ``root``.
+
+    ``groups`` is the text of /proc/self/cgroup.
 
     A container sees its own group at the root, regardless of the file.
     """

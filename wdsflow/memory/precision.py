@@ -8,5 +8,8 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
 def used(precision: Precision) -> UsedPrecision:
-    """Return the precision in which a score's model runs; "auto" is fp32 where no run has decided."""
+    """Return the precision in which a score's model runs.
+
+    "auto" is fp32 if no run has decided.
+    """
     return "fp32" if precision == "auto" else precision

@@ -44,7 +44,10 @@ class SharedBudget:
 
     @contextmanager
     def hold(self, size: int) -> Iterator[None]:
-        """Hold ``size`` bytes while the block runs; waits until they are free. For one thread of each process."""
+        """Hold ``size`` bytes of the budget while the block runs; wait until they are free.
+
+        For one thread of each process.
+        """
         if size <= self._small:
             yield
             return

@@ -10,7 +10,9 @@ import tempfile
 
 
 def nameless_file(size: int) -> int:
-    """Return the descriptor of a file of ``size`` zero bytes, in memory if the system can, otherwise in a temporary folder.
+    """Return the descriptor of an unnamed file of ``size`` zero bytes.
+
+    It is in memory if the system supports it, otherwise in a temporary folder.
 
     It takes memory, or room on the disk, only where something is written.
     """

@@ -10,7 +10,9 @@ _FORM = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE |
 
 
 def parse_size(text: str | int) -> int:
-    """Return bytes: "2GiB" is 2 * 1024**3, "1.5 GB" is 1,500,000,000; a number without unit is bytes.
+    """Return the bytes of a size such as "2GiB" or "1.5 GB".
+
+    "2GiB" is 2 * 1024**3, "1.5 GB" is 1,500,000,000. A number without a unit is bytes.
 
     Upper and lower case are the same. A fraction of a byte is cut off. Raises ValueError for other
     text, also "2G", which has two meanings.

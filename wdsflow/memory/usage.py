@@ -18,7 +18,10 @@ _UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def resident(pid: int) -> int:
-    """Return the resident bytes of a process, 0 if it has ended. Pages shared with others count in full."""
+    """Return the resident bytes of a process, 0 if it has ended.
+
+    Pages shared with other processes count in full.
+    """
     try:
         return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError):
@@ -26,7 +29,9 @@ def resident(pid: int) -> int:
 
 
 def held(pid: int) -> int:
-    """Return the resident bytes of a process with shared pages divided among those who share them (PSS).
+    """Return the proportional set size (PSS) of a process in bytes.
+
+    Shared pages are divided among the processes that share them.
 
     The sum over processes is their total. Resident bytes if the system does not report it; 0 if the
     process has ended.
@@ -35,7 +40,7 @@ def held(pid: int) -> int:
 
 
 class HeldMemory:
-    """``held``, measured again only after a second, or if resident bytes have changed by more than 1 MiB.
+    """``held``, cached for a second, or until resident bytes change by more than 1 MiB.
 
     Dividing shared pages takes the system many milliseconds for a process with PyTorch.
     """
@@ -74,18 +79,24 @@ def forget_peak() -> bool:
 
 
 def peak() -> int:
-    """Return the most resident bytes that this process had since ``forget_peak``, or since its start."""
+    """Return the peak resident bytes of this process since ``forget_peak`` or its start."""
     size = number_after(_STATUS, b"VmHWM:") * 1024
     return size or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
 
 
 def private_data() -> int:
-    """Return the bytes of this process that ``RLIMIT_DATA`` counts, 0 if the system does not report them."""
+    """Return the bytes of this process that ``RLIMIT_DATA`` counts.
+
+    0 if the system does not report them.
+    """
     return number_after(_STATUS, b"VmData:") * 1024
 
 
 def mapped_files() -> int:
-    """Return the bytes of files that this process has mapped and read, 0 if the system does not report them."""
+    """Return the bytes of files that this process has mapped and read.
+
+    0 if the system does not report them.
+    """
     return number_after(_STATUS, b"RssFile:") * 1024
 
 

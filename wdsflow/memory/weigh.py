@@ -10,7 +10,9 @@ _PLAIN = (bytes, bytearray, str, int, float, dict, list, tuple, set, frozenset, 
 
 
 def weigh(value: Any) -> int:
-    """Return about how many bytes a sample or a value in it takes: bytes, text, arrays, tensors, images, containers.
+    """Return the approximate size in bytes of a sample, or of a value in it.
+
+    Values are bytes, text, arrays, tensors, images or containers.
 
     The content counts, with a small overhead. Other values count by Python's ``sys.getsizeof``.
 

@@ -1,4 +1,4 @@
-"""The messages between workers and the process of a device: calls, and what is sent while they wait."""
+"""Messages between workers and the process of a device: calls, and notices while they wait."""
 
 import socket
 import threading
@@ -15,14 +15,21 @@ class ServerSetup(NamedTuple):
 
 
 class ModelCall(NamedTuple):
-    """A request: "prepare" with models, or "map" with a model, its items and the positions of those that run alone."""
+    """A request to the process of a device.
+
+    "prepare" has models as arguments. "map" has a model, its items, and the positions of those that
+    run alone.
+    """
 
     method: Literal["prepare", "map"]
     arguments: tuple[Any, ...]
 
 
 class Loading(NamedTuple):
-    """Sent when a call waits for its model to load: if the process ends before ``Begun``, no item is the cause."""
+    """Sent when a call waits for its model to load.
+
+    If the process ends before ``Begun``, no item is the cause.
+    """
 
 
 class Begun(NamedTuple):

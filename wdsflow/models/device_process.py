@@ -24,7 +24,9 @@ _GPU = _ALLOCATOR | {"MALLOC_TRIM_THRESHOLD_": str(1 << 29), "MALLOC_ARENA_MAX":
 
 
 class DeviceProcess:
-    """The process of one device. When it ends, for instance because it lost its device, another one is started.
+    """The process of one device, which is started again when it ends.
+
+    It ends for instance when it loses its device.
 
     After ``SERVERS`` processes in a row that ended without an output none is started any more.
     """
@@ -63,7 +65,10 @@ class DeviceProcess:
                 self._peer = self._start()
 
     def _had_output(self) -> bool:
-        """Return whether the process that ended has computed an output; the next one begins without."""
+        """Return whether the process that ended has computed an output.
+
+        The mark is removed, so the next process begins without output.
+        """
         mark = worked_mark(self.setup.address)
         has_worked = mark.exists()
         mark.unlink(missing_ok=True)

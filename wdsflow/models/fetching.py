@@ -25,7 +25,9 @@ _LONG = 3.0
 
 @contextmanager
 def offline_if_unreachable() -> Iterator[str]:
-    """Let the hub's library use only its cache within the block if the hub cannot be reached; yield the reason.
+    """Limit the hub's library to its cache inside the block if the hub cannot be reached.
+
+    Yields the reason.
 
     The time limit is the library's own (``HF_HUB_ETAG_TIMEOUT``, 10 s by default). Yields "" if the
     hub can be reached, or the library is offline already or not installed.
@@ -47,7 +49,10 @@ def offline_if_unreachable() -> Iterator[str]:
 
 
 def connection_fault(url: str, patience: float) -> str:
-    """Return why a server, or its proxy, cannot be connected to within ``patience`` seconds; "" if it can."""
+    """Return why no connection to a server or its proxy can be made; "" if it can.
+
+    ``patience``: the time limit in seconds.
+    """
     import urllib.request
 
     parts = urlsplit(url)
@@ -72,7 +77,10 @@ def connection_fault(url: str, patience: float) -> str:
 
 
 class Fetching:
-    """The messages of the hub's library while a model is loaded. ``unreachable``: why its hub cannot be reached, "" if it can."""
+    """Handles the messages of the hub's library while a model is loaded.
+
+    ``unreachable``: why the model's hub cannot be reached, "" if it can.
+    """
 
     def __init__(self, called: str, unreachable: str) -> None:
         self._called = called
@@ -95,7 +103,10 @@ class Fetching:
         return False
 
     def instructions(self, model: Model, error: BaseException) -> str:
-        """Return how to fetch the model elsewhere if ``error`` means that it could not be fetched, otherwise ""."""
+        """Return how to fetch the model elsewhere if it could not be fetched, otherwise "".
+
+        ``error`` is the failure to load the model.
+        """
         source = model.fetched()
         reason = _unreachable(error)
         if source is None or not reason:
@@ -120,7 +131,10 @@ def _url_lines(url: str, reason: str) -> list[str]:
 
 
 def _download_lines(source: ModelSource, repository: str, reason: str) -> list[str]:
-    """Return the problem, and how to fetch a repository of the hub elsewhere: the model's own, or one that it needs."""
+    """Return the problem, and how to fetch a repository of the hub elsewhere.
+
+    The repository is the model's own, or one that it needs.
+    """
     from huggingface_hub.constants import HF_HUB_CACHE
 
     words = ["hf", "download", repository]
@@ -144,7 +158,10 @@ def _download_lines(source: ModelSource, repository: str, reason: str) -> list[s
 
 @contextmanager
 def fetching(model: Model) -> Iterator[Fetching]:
-    """A context in which a model may be fetched: without a hub that cannot be reached, and without lines about retries."""
+    """A context in which a model may be fetched, with at most one line about retries.
+
+    If its hub cannot be reached, the hub's library uses only its cache.
+    """
     root = logging.getLogger()
     with offline_if_unreachable() if model.fetched() is not None else nullcontext("") as reason:
         fetch = Fetching(model.called(), reason)
@@ -163,7 +180,10 @@ def _is_new(record: logging.LogRecord) -> bool:
 
 
 def _unreachable(error: BaseException) -> str:
-    """Return why nothing could be fetched, as the first cause reports it; "" for any other error."""
+    """Return why nothing could be fetched, as the first cause reports it.
+
+    "" for any other error.
+    """
     import urllib.error
 
     errors = sys.modules.get("huggingface_hub.errors")

@@ -24,7 +24,10 @@ _FIRST_BATCH_SHARE = 0.5
 
 
 class ModelError(ValueError):
-    """A model cannot be loaded or run; the text is for users. ``blames`` names a model that fails for every shard."""
+    """A model cannot be loaded or run; the text is for users.
+
+    ``blames`` names a model that fails for every shard.
+    """
 
     blames = ""
 
@@ -37,7 +40,10 @@ class PreparedModels(NamedTuple):
 
 
 class LoadedModels:
-    """Runs models in this process, on "cpu" or "cuda:0"; equal ones are loaded once. For one thread. Raises ModelError."""
+    """Runs models in this process, on "cpu" or "cuda:0".
+
+    Equal models are loaded once. For one thread. Raises ModelError.
+    """
 
     apart = False
 
@@ -73,7 +79,10 @@ class LoadedModels:
         return PreparedModels(tuple(lines), facts)
 
     def map(self, model: Model, items: Sequence[Any], alone: Collection[int] = ()) -> list[Any]:
-        """Return an output or a Failure for each item, in order. Raises ModelError; PoisonedError: the process has to end."""
+        """Return an output or a Failure for each item, in order.
+
+        Raises ModelError; PoisonedError if the process must end.
+        """
         import torch
 
         # The process replaces another, or nothing was prepared.
@@ -91,7 +100,9 @@ class LoadedModels:
         return outputs
 
     def staged(self, model: Model, items: Sequence[Any]) -> Sequence[Any]:
-        """Return the items for ``map``, pictures of one shape copied to memory that a GPU reads by itself.
+        """Return the items for ``map``; pictures of one shape are copied to pinned memory.
+
+        A GPU reads this memory by itself.
 
         Any thread may call it while ``map`` runs: the copy is made while the device computes. It
         takes as much memory as the items, rounded up to a power of two. Without such memory, and
@@ -118,7 +129,9 @@ class LoadedModels:
         return model in self.runners
 
     def make_ready(self, model: Model) -> Probe | None:
-        """Load a model and bound its first batches by the memory of its largest item; None if that is not tried.
+        """Load a model and bound its first batches by the memory of its largest item.
+
+        Returns None if the largest item is not tried.
 
         Raises ModelError.
         """
@@ -142,7 +155,10 @@ class LoadedModels:
         return result
 
     def _runner(self, model: Model) -> BatchRunner[Any, Any]:
-        """Return what runs the batches of a model, which is loaded if it is not yet. Raises ModelError."""
+        """Return the batch runner of a model, which is loaded if needed.
+
+        Raises ModelError.
+        """
         if model not in self.runners:
             run = partial(model.run, self._load(model))
             is_gpu = self.device.startswith("cuda")
@@ -157,7 +173,10 @@ class LoadedModels:
         return self.runners[model]
 
     def _load(self, model: Model) -> Any:
-        """Return a loaded model; a second attempt has the memory that others no longer need. Raises ModelError."""
+        """Load a model; if memory is short, release unused memory and try again.
+
+        Raises ModelError.
+        """
         for is_last in (False, True):
             try:
                 if self._open is None:
@@ -182,6 +201,9 @@ class LoadedModels:
 
 
 def _run_on_cpu(model: Model) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Return a function that runs a model on the CPU, where it is loaded for the first item that needs it."""
+    """Return a function that runs a model on the CPU.
+
+    The model is loaded there for the first item that needs it.
+    """
     loaded = cache(partial(model.load, "cpu"))
     return lambda batch: model.run(loaded(), batch)

@@ -13,7 +13,9 @@ _SPARE = 1.2
 
 
 def memory_share(models: Sequence[Model], device: str, memory: str | None) -> float | None:
-    """Return the share of the memory of a device that one process with these models needs; None if they cannot be tried.
+    """Return the share of a device's memory that one process with these models needs.
+
+    None if the models cannot be tried.
 
     It is the memory in use after all models are loaded, and the most that the largest item of one
     of them takes, with a fifth to spare. No other process may use the device meanwhile.

@@ -1,4 +1,6 @@
-"""What models took in a run: noted by the processes that run them, and kept in the folder of the run.
+"""The time that models took in a run.
+
+The processes that run models note it, and the folder of the run keeps it.
 
 Times are in no ledger: ledgers of two runs are the same, byte for byte.
 """
@@ -19,7 +21,10 @@ Spent = Mapping[str, tuple[int, float]]
 
 
 class ModelCost(NamedTuple):
-    """What a model took. ``model``: the digest of its identity; ``called``: its name; ``where``: device and its name."""
+    """What a model took in a run.
+
+    ``model``: the digest of its identity. ``called``: its name. ``where``: the device and its name.
+    """
 
     model: str
     called: str
@@ -46,7 +51,10 @@ def device_and_name(device: str) -> str:
 
 
 def note_spent(path: Path, where: str, spent: Spent) -> None:
-    """Write what models took in this process so far, for the process that started it. Raises OSError."""
+    """Write what models took in this process so far, for its parent process.
+
+    Raises OSError.
+    """
     part = path.with_suffix(".part")
     part.write_text(json.dumps({"where": where, "spent": spent}))
     os.replace(part, path)

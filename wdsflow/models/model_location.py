@@ -14,7 +14,9 @@ GPU_WINDOW = 80 << 20
 
 @dataclass(frozen=True)
 class ModelLocation:
-    """Where models run: in the processes at ``addresses``, one per device, or in the worker itself if there is none.
+    """Where models run: in one process per device, or in the worker itself.
+
+    They run in the worker if there are no addresses.
 
     Attributes:
         addresses: of the processes.
@@ -45,5 +47,8 @@ def window_of(*devices: str) -> int:
 
 
 def begins_small(window: int) -> bool:
-    """Return whether the first windows of a shard are small: they are on a CPU. ``window``: see ``window_of``."""
+    """Return whether the first windows of a shard are small, as on a CPU.
+
+    ``window``: see ``window_of``.
+    """
     return window < GPU_WINDOW

@@ -32,7 +32,10 @@ class Models(Protocol):
 
 
 def models_at(location: ModelLocation) -> Models:
-    """Return what runs models at a location; a worker process keeps it for all its shards. Raises ModelError."""
+    """Return what runs models at a location.
+
+    A worker process keeps it for all its shards. Raises ModelError.
+    """
     if location.apart is not None:
         processes = _started_processes(location, location.apart, os.getpid())
         return models_at(processes.location)
@@ -42,7 +45,10 @@ def models_at(location: ModelLocation) -> Models:
 
 
 def costs_here(location: ModelLocation, models: Mapping[str, Model]) -> list[ModelCost]:
-    """Return what some models took in this process since the last call, given by digests of their identities."""
+    """Return what models took in this process since the last call.
+
+    ``models``: by the digests of their identities.
+    """
     loaded = models_at(location)
     if not isinstance(loaded, LoadedModels):
         return []

@@ -1,4 +1,7 @@
-"""The files next to the address of a process: how busy it is, what it has done, and whether it will be replaced."""
+"""State files next to the address of a process.
+
+They tell how busy it is, what it has done, and whether it will be replaced.
+"""
 
 import math
 import os
@@ -23,7 +26,10 @@ def costs_file(address: str) -> Path:
 
 
 def load_of(address: str) -> float:
-    """Return how many calls wait or run in the process at an address; infinity if none can be sent to it now."""
+    """Return how many calls wait or run in the process at an address.
+
+    Infinity if it accepts no calls now.
+    """
     # It is being replaced, or it will not be.
     if not os.path.exists(address) or ended_mark(address).exists():
         return math.inf

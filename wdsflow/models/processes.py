@@ -23,7 +23,10 @@ from .remote_models import RemoteModels
 
 
 class ModelProcesses(AbstractContextManager["ModelProcesses"]):
-    """A context in which models run at ``location``. Raises ModelError if there is no such device."""
+    """A context in which models run at ``location``.
+
+    Raises ModelError if the device does not exist.
+    """
 
     def __init__(self, device: str = "auto", memory: str | None = None) -> None:
         try:
@@ -50,7 +53,10 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
         )
 
     def prepare(self, models: Sequence[Model]) -> tuple[str, ...]:
-        """Load models on all devices, try the largest item of each, and return a line about each model. Raises ModelError."""
+        """Load models on all devices, try the largest item of each, and report each.
+
+        Returns a line about each model. Raises ModelError.
+        """
         lines: tuple[str, ...] = ()
         for process in self._processes:
             with closing(RemoteModels([process.setup.address], process.setup.key)) as remote:

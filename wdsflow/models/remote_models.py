@@ -34,7 +34,9 @@ class _ProcessEnded(Exception):
 
 
 class RemoteModels:
-    """Sends each call to the least busy of the processes at some addresses, or of their successors; see ``retries``.
+    """Sends each call to the least busy process among some addresses; see ``retries``.
+
+    A process that ended is replaced by its successor.
 
     For one thread at a time.
     """
@@ -92,7 +94,10 @@ class RemoteModels:
         self.close()
 
     def _least_busy(self) -> str:
-        """Return the address of the process with the fewest calls. Several workers may choose it at the same time."""
+        """Return the address of the process with the fewest calls.
+
+        Several workers may choose it at the same time.
+        """
         self._next += 1
         first = self._next % len(self._addresses)
         order = self._addresses[first:] + self._addresses[:first]
@@ -129,7 +134,10 @@ class RemoteModels:
         return answer
 
     def _connect(self, address: str) -> socket.socket:
-        """Return a connection to the process at an address, or to its successor. Raises ModelError."""
+        """Connect to the process at an address, or to its successor.
+
+        Raises ModelError.
+        """
         end = time.monotonic() + _PATIENCE
         while address not in self._connections:
             try:

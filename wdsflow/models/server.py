@@ -138,7 +138,10 @@ def _notify(waiting: PendingCall, message: Loading | Begun) -> None:
 
 
 def _refuse(pending: PendingCalls) -> None:
-    """Return waiting calls while the answer is sent: they have not begun, so they are not the cause."""
+    """Return waiting calls as not begun while the answer is sent.
+
+    So they are not blamed for the end of the process.
+    """
     end = time.monotonic() + _REFUSING
     with contextlib.suppress(queue.Empty):
         while True:

@@ -7,7 +7,10 @@ _MEANS_MORE = re.compile(r"[{}*?\[\]]|::|^@|^pipe:")
 
 
 class PatternName(ValueError):
-    """A folder for shards that readers would take for something else. ``instead``: a similar name that they take as it is."""
+    """A folder name that readers of shards would interpret as a pattern, list or command.
+
+    ``instead``: a similar name that they take as it is.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -18,7 +21,9 @@ class PatternName(ValueError):
 
 
 def refuse_pattern(name: str) -> None:
-    """Raise PatternName if readers would take the path or url of a folder for a pattern, a list or a command.
+    """Raise PatternName if readers would take a folder for a pattern, a list or a command.
+
+    The folder is given as a path or url.
 
     >>> refuse_pattern("out{1..2}")
     Traceback (most recent call last):

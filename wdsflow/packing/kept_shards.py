@@ -1,4 +1,6 @@
-"""Finished shards are not replaced by fewer samples because files are missing, as when a disk is not mounted.
+"""Keeps finished shards from being replaced by fewer samples because files are missing.
+
+Files are missing for instance if a disk is not mounted.
 
 A table that has fewer rows says so itself. A folder without a table does not: its files may have
 been moved on purpose.
@@ -27,7 +29,9 @@ class LosesSamples(TableError):
 
 
 def refuse_loss(record: PackRecord, plan: PackPlan, listed: Path, folders: Sequence[str]) -> None:
-    """Raise LosesSamples if finished shards are of more rows than the plan, because files are missing or it has none.
+    """Raise LosesSamples if finished shards have more rows than the plan.
+
+    It is raised if files are missing or the plan has no rows.
 
     Args:
         record: of the finished shards.

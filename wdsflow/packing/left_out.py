@@ -43,7 +43,10 @@ def add_example(examples: Examples, row: LeftOut) -> None:
 
 
 class LeftOutRows:
-    """Counts rows that are left out, and writes them to a file, which does not exist if there are none."""
+    """Counts rows that are left out, and writes them to a file.
+
+    The file does not exist if there are none.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

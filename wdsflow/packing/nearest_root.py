@@ -9,7 +9,9 @@ _MOST_FOLDERS = 1000
 
 
 def nearest_root(folder: Path, paths: Iterable[str]) -> Path | None:
-    """Return a folder near that of a table in which one of the paths is a file: its parent, or a folder in it.
+    """Return a folder near a table's folder in which one of the paths is a file.
+
+    It is the parent of the table's folder, or a folder in it.
 
     None if there is none. Paths that lead out of a folder are not looked for.
     """

@@ -14,7 +14,9 @@ _CODE = 1
 
 @dataclass(frozen=True, eq=False)
 class PackJob:
-    """One shard: the rows of the plan from ``start`` up to ``end``, in order. It can be sent to another process if it travels.
+    """One shard to write: the rows of the plan from ``start`` up to ``end``, in order.
+
+    It can be sent to another process if ``travels`` is true.
 
     Attributes:
         plan: all rows of the run.
@@ -48,7 +50,10 @@ class PackJob:
 
 
 def made_from(job: PackJob) -> dict[str, object]:
-    """Return what decides the bytes of a shard: keys, texts, and paths, sizes and times of files."""
+    """Return what determines the bytes of a shard.
+
+    These are keys, texts, and paths, sizes and times of files.
+    """
     from xxhash import xxh3_128
 
     digest = xxh3_128()

@@ -12,7 +12,10 @@ USUAL_SAMPLES = 2500
 
 @dataclass(frozen=True, kw_only=True)
 class PackRequest:
-    """The arguments of a pack. ``begin`` is called with the number of shards; its result is called after each."""
+    """The arguments of a pack.
+
+    ``begin`` is called with the number of shards; its result is called after each shard.
+    """
 
     image: str | None = option(
         None,

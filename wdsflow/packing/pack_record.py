@@ -1,4 +1,7 @@
-"""The record of a pack: next to each shard, a file that lists the rows that were left out when their files were read."""
+"""The record of a pack.
+
+A file next to each shard lists the rows that were left out when their files were read.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +16,10 @@ _LISTINGS = "pack-left-out"
 
 
 def listing_of(folder: Path, name: str) -> Path:
-    """Return the file that lists the rows that were left out of a shard; it does not exist if there are none."""
+    """Return the path of the list of rows that were left out of a shard.
+
+    The file does not exist if there are none.
+    """
     return folder / INSIDE / _LISTINGS / f"{name.removesuffix('.tar')}.jsonl"
 
 

@@ -96,7 +96,10 @@ class PackReport(OutputsReport[PackedShard]):
         return sum(count for reason, count in self.left_out.items() if reason not in HARMLESS)
 
     def naming(self, out: str | os.PathLike[str], folder: Path) -> "Self":
-        """Name the outputs by their url ``out`` instead of by the working folder; return the report."""
+        """Name the outputs by their url ``out`` instead of the working folder.
+
+        Returns the report.
+        """
         if remote_url(out) is not None:
             url = str(out).rstrip("/")
             self.folder, self.listed = (

@@ -59,7 +59,10 @@ class PackWorkers:
         jobs: int,
         begin: Begin | None = None,
     ) -> None:
-        """Do what ``run_in_threads`` does, in free processes as well, if there are any. They end if a job fails."""
+        """Run jobs like ``run_in_threads``, also in free processes if there are any.
+
+        The processes end if a job fails.
+        """
         if not self._workers or not all(job.travels for job in work):
             run_in_threads(work, do, note, jobs, begin)
             return

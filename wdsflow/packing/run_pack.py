@@ -35,7 +35,9 @@ _REASONS = {"rows": "the table or its files changed"}
 def pack_shards(
     tables: str | Iterable[str], out: str | os.PathLike[str], request: PackRequest
 ) -> PackReport:
-    """Write shards from the rows of tables, or from the files of folders, with ``sizes.json`` and ``__len__`` next to them.
+    """Write shards from the rows of tables or the files of folders.
+
+    Writes ``sizes.json`` and ``__len__`` next to them.
 
     Files are copied byte for byte; nothing is decoded. Memory does not grow with the number of
     rows. The same call resumes an interrupted run: finished shards are kept.
@@ -153,7 +155,10 @@ def _refuse_inside(folder: Path, inputs: Sequence[Input]) -> None:
 
 
 def _begin(record: PackRecord, flags: dict[str, object], names: list[str]) -> int:
-    """Record the planned shards, and remove those of an earlier run of other rows, which readers would also read."""
+    """Record the planned shards, and remove those of an earlier run of other rows.
+
+    Readers would also read the old shards. Returns how many were removed.
+    """
     if not names and not record.outputs:
         return 0
     earlier_names = record.outputs
@@ -177,7 +182,10 @@ def _left_out_when_read(jobs: Iterable[PackJob], report: PackReport) -> Iterator
 def _list_left_out(
     path: Path, planner: PackPlanner, jobs: Iterable[PackJob], report: PackReport
 ) -> str:
-    """Write all rows that were left out, a line each, and add examples; return the path, "" if there are none."""
+    """Write all rows that were left out, one per line, and add examples.
+
+    Returns the path of the file, "" if no row was left out.
+    """
     if not report.left_out:
         path.unlink(missing_ok=True)
         return ""

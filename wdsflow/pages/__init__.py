@@ -1,4 +1,7 @@
-"""HTML pages: one file with all that it needs, nothing from elsewhere; samples and histograms on them."""
+"""Self-contained HTML pages with samples and histograms.
+
+Each is one file that loads nothing from elsewhere.
+"""
 
 import base64
 import hashlib

@@ -17,7 +17,10 @@ _OUTSIDE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars of equal ``width``: where each begins, and its number of values; those beyond the ends are in the bars at the ends."""
+    """Bars of equal ``width``: where each begins, and its number of values.
+
+    Values beyond the ends are counted in the first and last bars.
+    """
 
     name: str
     title: str

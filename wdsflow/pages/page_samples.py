@@ -30,7 +30,10 @@ class PageSample(NamedTuple):
 
 
 def samples_at(url: Shard, starts: Iterable[int]) -> Iterator[tuple[int, PageSample]]:
-    """Yield the samples whose first headers are at these offsets of a tar; those that cannot be read are left out."""
+    """Yield the samples whose first headers are at these offsets of a tar.
+
+    Samples that cannot be read are left out.
+    """
     with suppress(SourceError), open_source(url) as source:
         for start in sorted(starts):
             for _end, sample in _samples(SourcePart(source, start)):
@@ -39,7 +42,10 @@ def samples_at(url: Shard, starts: Iterable[int]) -> Iterator[tuple[int, PageSam
 
 
 def samples_around(url: Shard, offsets: Iterable[int]) -> Iterator[tuple[int, PageSample]]:
-    """Yield the samples that have a member at these offsets of a tar; reads all headers up to the last of them."""
+    """Yield the samples that have a member at these offsets of a tar.
+
+    Reads all headers up to the last offset.
+    """
     remaining = sorted(offsets)
     with suppress(SourceError), open_source(url) as source:
         for end, sample in _samples(source):
@@ -71,7 +77,10 @@ def _samples(source: Source) -> Iterator[tuple[int, PageSample]]:
 
 
 def image_field(fields: Iterable[str]) -> str | None:
-    """Return the field of a sample's image: the one that readers take, or the first that is an image by its name."""
+    """Return the field of a sample's image, None if it has none.
+
+    This is the field that readers take, or the first that its name marks as an image.
+    """
     # Of several with one extension, the first.
     names = {name.lower().rpartition(".")[2]: name for name in reversed([*fields])}
     for extension in (*IMAGE_FIELDS, "gif", "bmp", "tiff", "tif"):

@@ -18,7 +18,9 @@ _NO_COPY = frozenset((errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP,
 
 
 def copy_file(path: Path, source: Source) -> int:
-    """Write all bytes of a source that is not compressed, and return how many; replaces a file in one step.
+    """Copy an uncompressed source to a file, and return the number of bytes.
+
+    An existing file is replaced in one step.
 
     The kernel copies a local file, or shares its blocks where the file system can. Raises
     SourceChangedError if the source ends early, OSError if the disk fails.

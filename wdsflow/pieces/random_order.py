@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def random_numbers(positions: "NDArray[np.uint64]", seed: str) -> "NDArray[np.uint64]":
-    """Return a random number for each position, different for different ones: sorted by it, they are shuffled.
+    """Return a distinct random number for each position: sorting by them shuffles the positions.
 
     It is splitmix64, which depends on the position and the seed alone.
 

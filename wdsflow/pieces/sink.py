@@ -20,7 +20,9 @@ _STEP = 4 << 20
 
 
 class Sink:
-    """Collects bytes in a buffer, and writes it in the background when it is full, while another one is filled.
+    """Collects bytes in a buffer, and writes full buffers in the background.
+
+    Another buffer is filled meanwhile.
 
     An error of the disk is raised by a later call. Before the file is closed, ``end`` or ``close``
     must have returned. Full buffers go to the disk directly (O_DIRECT), because the file is synced
@@ -47,7 +49,10 @@ class Sink:
         self._writing: Future[None] | None = None
 
     def room(self, most: int) -> memoryview:
-        """Return the next free bytes, between one and ``most``; call ``took`` when they are filled."""
+        """Return the next free bytes of the buffer, between one and ``most``.
+
+        Call ``took`` when they are filled.
+        """
         start = self._filled
         return self._buffer[start : start + most]
 

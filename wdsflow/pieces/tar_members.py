@@ -35,7 +35,9 @@ _END = 167
 
 
 def header(name: str, size: int, *, extended: bool = False) -> bytes:
-    """Return the header of a regular member: 512 bytes, more where a name or a size does not fit USTAR.
+    """Return the header of a regular member.
+
+    It has 512 bytes, more if the name or the size does not fit USTAR.
 
     It depends on name and size only: fixed owner, mode, and time 0.
 
@@ -71,12 +73,18 @@ def member(name: str, data: bytes, *, extended: bool = False) -> bytes:
 
 
 def moved(name: str, start: int, size: int) -> tuple[Piece, Piece, Piece]:
-    """Return the pieces of a member whose contents are ``size`` bytes of a source from ``start``."""
+    """Return the pieces of a member that takes its contents from a range of a source.
+
+    The contents are ``size`` bytes from ``start``.
+    """
     return header(name, size), (start, start + size), bytes(-size % BLOCK)
 
 
 def members(names: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
-    """Return the results of ``member`` for names in UTF-8 and contents, many in a fraction of the time."""
+    """Return the results of ``member`` for many names and contents, much faster.
+
+    Names are in UTF-8.
+    """
     if not names or not all(0 < len(name) <= _NAME for name in names):
         results: list[bytes] = []
         for name, data in zip(names, contents, strict=True):

@@ -10,7 +10,9 @@ from .pieces import joined
 
 
 class TarView:
-    """Bytes in the order of a new tar, each a byte of a source or a new one. Takes 16 bytes per range.
+    """Bytes in the order of a new tar, taken from ranges of a source or new.
+
+    Takes 16 bytes of memory per range.
 
     >>> view = TarView([(0, 10), b"new", (20, 30)])
     >>> view.size, list(view.parts(8, 15))
@@ -44,7 +46,10 @@ class TarView:
         self._data = bytes(data)
 
     def parts(self, start: int, stop: int) -> Iterator[Piece]:
-        """Yield the parts of the bytes from ``start`` to ``stop``, which are in the view: ranges of the source, new bytes."""
+        """Yield the parts of the bytes from ``start`` to ``stop``: source ranges and new bytes.
+
+        ``start`` and ``stop`` are offsets in the view.
+        """
         number = bisect_right(self._ends, start)
         position = start
         while position < stop:
@@ -59,7 +64,10 @@ class TarView:
             number += 1
 
     def real(self, offset: int) -> int:
-        """Return the offset in the source of a byte of a range; of a byte of new ones, the end of the range before."""
+        """Return the source offset of a byte in the view.
+
+        For a new byte, this is the end of the range before it.
+        """
         number = bisect_right(self._ends, offset)
         if number < len(self._ends) and self._origins[number] >= 0:
             return self._origins[number] + offset - self._start_of(number)

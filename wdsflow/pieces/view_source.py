@@ -26,7 +26,10 @@ def view_of(source: Source, pieces: Iterable[Piece], *, ends: bool = True) -> So
 
 
 def offsets_in_source(pieces: Iterable[Piece]) -> Callable[[int], int]:
-    """Return a function from the offset of a byte in the tar of these pieces to its offset in the source: see ``TarView.real``."""
+    """Return a function from an offset in the tar of these pieces to one in the source.
+
+    See ``TarView.real``.
+    """
     return TarView(pieces).real
 
 

@@ -15,7 +15,7 @@ _CAN_FILL = hasattr(os, "preadv")
 
 
 def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
-    """Write a tar that consists of ranges of a source and of new bytes, in order, and return its size in bytes.
+    """Write a tar from ranges of a source and new bytes, in order, and return its size in bytes.
 
     Ranges are those of whole members, headers and padding included. Replaces a file of that name,
     in one step. It ends as a tar ends, with two zero blocks. Raises SourceChangedError if the
@@ -38,7 +38,10 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
 
 
 def copy_range(sink: Sink, source: Source, start: int, end: int) -> None:
-    """Append a range of a source to a file. Raises SourceChangedError if the source ends early, OSError."""
+    """Append a range of a source to a file.
+
+    Raises SourceChangedError if the source ends early, OSError.
+    """
     # Nearly always; the same, in less time.
     if source.fd >= 0 and end <= (source.length or 0):
         _fill(sink, source, start, end)
@@ -51,7 +54,10 @@ def copy_range(sink: Sink, source: Source, start: int, end: int) -> None:
 
 
 def _fill(sink: Sink, source: Source, start: int, end: int) -> None:
-    """Read a range of one file into the buffer. Raises SourceChangedError if it ends early, OSError."""
+    """Read a range of one file into the sink's buffer.
+
+    Raises SourceChangedError if the file ends early, OSError.
+    """
     while start < end:
         room = sink.room(end - start)
         if _CAN_FILL and source.fd >= 0:

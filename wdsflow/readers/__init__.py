@@ -1,4 +1,7 @@
-"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon. The readers of one library are in one file; the catalog has their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon.
+
+Each file has the readers of one library; the catalog has their names.
+"""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -70,7 +73,9 @@ class UnknownReader(LookupError):
 
 
 def resolve(name: str, environment: Mapping[str, str]) -> list[str]:
-    """Return the catalog names that a name stands for; ``open-clip`` is that of the installed version.
+    """Return the catalog names for the name of a reader.
+
+    ``open-clip`` stands for the installed version.
 
     Args:
         name: as the user wrote it.

@@ -1,4 +1,7 @@
-"""The base class of readers, and how readers cut a run (neighbouring members of one key) into samples."""
+"""The base class of readers, and how they cut a run into samples.
+
+A run is a sequence of adjacent members with one key.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Container, Mapping, Sequence
@@ -133,7 +136,7 @@ class Reader(ABC):
         self.options = options or Options()
 
     def image_fields(self) -> tuple[str, ...]:
-        """Return the fields that this reader takes for the image, in the order in which it tries them."""
+        """Return the fields that this reader takes as the image, in its order of preference."""
         return split_keys(self.options.image_key)
 
     def paired_fields(self) -> tuple[str, ...]:
@@ -154,18 +157,27 @@ class Reader(ABC):
         """
 
     def at_stop(self, stop: Stop) -> Fate | None:
-        """Return a crash if this reader raises for a shard that cannot be opened or is cut inside a member."""
+        """Return the crash of this reader where reading a shard stops, None without one.
+
+        It may raise for a shard that cannot be opened or is cut inside a member.
+        """
         reason = {"unreadable": "unreadable-shard", "error": "truncated-shard"}.get(stop.kind)
         if not self.raises or reason is None:
             return None
         return Fate("crash", "group", reason, stop.detail)
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
-        """Return the shards of each worker, rank by rank, in the order in which it reads them in its epoch."""
+        """Return the shards of each worker, in the order in which it reads them in its epoch.
+
+        Workers are listed rank by rank.
+        """
         return [[self.as_read(shard) for shard in shards]]
 
     def as_read(self, shard: ShardEvidence) -> ShardEvidence:
-        """Return the evidence of a shard for this reader, if it does not read the tar as others do."""
+        """Return the evidence of a shard as this reader sees it.
+
+        It differs if the reader does not read the tar as others do.
+        """
         return shard
 
     def runs(self, shard: ShardEvidence) -> Runs:
@@ -177,7 +189,10 @@ class Reader(ABC):
         return shard.runs
 
     def opens(self, shard: ShardEvidence) -> bool:
-        """Return whether this reader can read a shard of this compression; tarfile does not know zstd."""
+        """Return whether this reader can read a shard of this compression.
+
+        tarfile does not support zstd.
+        """
         return shard.compression in (None, "gz", "bz2", "xz")
 
     def unreached(self, url: Shard) -> str:
@@ -197,7 +212,10 @@ class Reader(ABC):
         return None
 
     def preparation(self, shards: Sequence[ShardEvidence]) -> "Reader | None":
-        """Return a reader of all shards whose crash this one raises before the first sample comes out, if there is one."""
+        """Return the reader that reads all shards before the first sample comes out, or None.
+
+        This reader raises the crash of that one.
+        """
         return None
 
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
@@ -210,7 +228,10 @@ class Reader(ABC):
 
 
 def split_at_repeats(shape: Shape) -> list[Sample]:
-    """Cut a run into samples as OpenCLIP's ``group_by_keys_nothrow`` does: a repeated field begins a new one."""
+    """Cut a run into samples as OpenCLIP's ``group_by_keys_nothrow`` does.
+
+    A repeated field begins a new sample.
+    """
     samples: list[Sample] = []
     # A member .__key__ replaces the sample's key, so that no later member belongs to it.
     is_closed = True
@@ -224,7 +245,7 @@ def split_at_repeats(shape: Shape) -> list[Sample]:
 
 
 def first_repeat(shape: Shape, reserved: Container[str], *, lower: bool) -> Part | None:
-    """Return the first member whose field the run has already or that is reserved; None if there is none."""
+    """Return the first member whose field repeats or is reserved, None if there is none."""
     seen: set[str] = set()
     for part in shape:
         suffix = part.suffix.lower() if lower else part.suffix
@@ -235,20 +256,26 @@ def first_repeat(shape: Shape, reserved: Container[str], *, lower: bool) -> Part
 
 
 def is_marked_bad(sample: Sample) -> bool:
-    """Return whether readers drop the sample because it has a member ``.__bad__`` that is not empty."""
+    """Return whether readers drop a sample because of a ``.__bad__`` member that is not empty."""
     mark = sample.get(BAD_MARK)
     return mark is not None and mark.status != EMPTY
 
 
 def first_of(names: Sequence[str], sample: Sample) -> Part | None:
-    """Return the field that comes first in ``names``, as webdataset's ``getfirst`` does; None if the sample has none."""
+    """Return the sample's first field among ``names``, as webdataset's ``getfirst`` does.
+
+    The order is that of ``names``. None if the sample has none of them.
+    """
     return next((sample[name] for name in names if name in sample), None)
 
 
 def lacking(
     image: object, paired: object, kind: FateKind = "dropped", pairs_with: str = "caption"
 ) -> Fate:
-    """Return the fate of a sample that lacks its image, its caption (or label), or both: each None or False if absent."""
+    """Return the fate of a sample that lacks its image, its caption (or label), or both.
+
+    ``image`` and ``paired`` are None or False if absent.
+    """
     if image:
         reason = f"no-{pairs_with}"
     elif paired:

@@ -27,7 +27,10 @@ _MEDIA = frozenset(
 
 
 class Datasets(Reader):
-    """``load_dataset("webdataset", data_files=[...], split="train", streaming=True)``, iterated to its end.
+    """Hugging Face ``load_dataset("webdataset", ...)`` with ``streaming=True``, read to its end.
+
+    The full call is ``load_dataset("webdataset", data_files=[...], split="train",
+    streaming=True)``.
 
     The first five samples of the first shard must have the same fields; they become the columns,
     and a later sample gives None for a column that it lacks while its other fields are left out.
@@ -63,7 +66,10 @@ class Datasets(Reader):
         self.decodes_images = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
-        """Return the fate of each sample of the run; it is one, but for a member .__key__ at the front."""
+        """Return the fate of each sample of the run.
+
+        A run is one sample, unless it begins with a member .__key__.
+        """
         return tuple(self._fate(sample) for sample in _samples(shape))
 
     def _fate(self, shape: Shape) -> Fate:
@@ -88,7 +94,10 @@ class Datasets(Reader):
         return USABLE if image and has_caption else lacking(image, has_caption)
 
     def flushes(self, shard: ShardEvidence) -> bool:
-        """Return whether the cut member has another key than the open sample: it looks at the name first."""
+        """Return whether a member that is cut has another key than the open sample.
+
+        The reader looks at the name first, so the open sample then comes out.
+        """
         last = self.runs(shard).last
         cut = shard.tally("tar.truncated-data").key
         if last is None or cut is None:
@@ -104,7 +113,10 @@ class Datasets(Reader):
         return bound
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
-        """Return the crash of a shard that is missing, or of the first samples, which must agree."""
+        """Return the crash of a missing shard, or of first samples that do not agree.
+
+        None if there is no crash.
+        """
         for shard in shards:
             if shard.error == "missing":
                 return Fate("crash", "group", "unreadable-shard", shard.error_detail)
@@ -153,7 +165,10 @@ class Datasets(Reader):
 
 
 def _samples(shape: Shape) -> list[Shape]:
-    """Cut a run: a member .__key__ at the front replaces the sample's key, and the next member begins another."""
+    """Cut a run into samples at members .__key__ at its front.
+
+    Such a member replaces the sample's key, so the next member begins another sample.
+    """
     samples: list[Shape] = []
     keys = 0
     while keys < len(shape) and shape[keys].suffix == KEY:
@@ -187,7 +202,7 @@ def _is_packed(name: str) -> bool:
 
 
 def _end_of_examples(runs: Runs) -> int:
-    """Return an offset up to which all members belong to the first five runs, the largest that the counts prove."""
+    """Return the largest offset up to which all members are known to be in the first five runs."""
     if runs.head is None or runs.count <= EXAMPLES:
         return sys.maxsize
     return max(runs.head.offset, *(item.offset for item in _early(runs)))
@@ -208,7 +223,10 @@ def _early(runs: Runs) -> list[ShapeCount]:
 
 
 def _first_shapes(runs: Runs) -> list[Shape]:
-    """Return the distinct shapes of samples among a shard's first five runs, the first sample's first."""
+    """Return the distinct shapes of samples among a shard's first five runs.
+
+    The shape of the first sample comes first.
+    """
     if runs.head is None:
         return []
     shapes = [runs.head.shape, *(item.shape for item in _early(runs))]

@@ -38,7 +38,10 @@ def first_columns(url: Shard, *, allow_pipe: bool = False, tables: bool = False)
 
 
 def _rows(url: Shard, *, allow_pipe: bool) -> list[dict[str, object]]:
-    """Return the values of each of the first samples by field name, of those fields that hold values."""
+    """Return the values of each of the first samples, by field name.
+
+    Only fields that hold values are included.
+    """
     rows: list[dict[str, object]] = []
     with open_source(url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)

@@ -1,4 +1,4 @@
-"""The files of a folder that Hugging Face ``load_dataset(FOLDER)`` loads: it does not always choose the shards.
+"""The files that Hugging Face ``load_dataset(FOLDER)`` loads, which may not be the shards.
 
 It passes over hidden files and folders, and folders that begin with two underscores. It divides the
 others into splits by their names, and takes the format of each split from the most frequent
@@ -91,19 +91,28 @@ def visible_files(folder: Path) -> list[str]:
 
 
 class Split(NamedTuple):
-    """Files that are loaded together. ``extension`` decides their format; "" if none of them has a known one."""
+    """Files that are loaded together.
+
+    ``extension`` decides their format; "" if none of them has a known one.
+    """
 
     extension: str
     files: list[str]
 
 
 def chosen_splits(names: Sequence[str]) -> dict[str, Split]:
-    """Return the splits that ``load_dataset(FOLDER)`` makes of these files; it leaves out files that are in none."""
+    """Return the splits that ``load_dataset(FOLDER)`` makes of these files.
+
+    Files that belong to no split are left out.
+    """
     return {name: Split(_format(files), files) for name, files in _by_split(names).items()}
 
 
 def names_data_files(folder: Path) -> bool:
-    """Return whether the README of a folder names the files to load, which then are the only ones."""
+    """Return whether the README of a folder names the files to load.
+
+    If so, only these files are loaded.
+    """
     try:
         text = (folder / "README.md").read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -9,7 +9,9 @@ from .datasets import Datasets
 
 
 class DatasetsTables(Datasets):
-    """``load_dataset("webdataset", data_files=[...], split="train")``, without streaming, and its rows to their end.
+    """Hugging Face ``load_dataset("webdataset", ...)`` without streaming, read to its end.
+
+    The full call is ``load_dataset("webdataset", data_files=[...], split="train")``.
 
     All shards are written to Arrow tables first: an error in any shard ends ``load_dataset``
     itself, and no row comes out. Images are decoded when a row is read. Tables are stricter than

@@ -18,7 +18,9 @@ _IN_A_ROW = 100
 
 
 class Energon(Reader):
-    """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of captioning samples, on the index of ``wdsflow index --energon``.
+    """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of captioning samples.
+
+    It uses the index of ``wdsflow index --energon``.
 
     Its ``field_map`` is ``{image: "jpg,png,jpeg,webp", caption: txt}``, where the image may be
     fewer of these. Only these fields are read and decoded. A sample that lacks one, or has one that

@@ -17,7 +17,9 @@ _RESERVED = frozenset({"__key__", "__shard__", "__restore_key__", "__sources__"}
 
 
 class EnergonCrude(Energon):
-    """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of ``CrudeWebdataset``, on the index of ``wdsflow index --energon``.
+    """Megatron-Energon 7: ``get_train_dataset(folder, ...)`` of ``CrudeWebdataset``.
+
+    It uses the index of ``wdsflow index --energon``.
 
     All fields are read and decoded, as webdataset 1.x decodes them: a sample with one that does not
     decode is skipped with a message. The others go to a cooker, a function of yours, which is taken
@@ -55,7 +57,10 @@ class EnergonCrude(Energon):
         return (USABLE,)
 
     def at_start(self, shards: Sequence[ShardEvidence]) -> Fate | None:
-        """Return the crash of a set that has no index or a field with a reserved name: samples come in random order."""
+        """Return the crash of a set that has no index, or a field with a reserved name.
+
+        Such a field counts at the start because samples come in random order.
+        """
         crash = super().at_start(shards)
         if crash is not None:
             return crash

@@ -64,7 +64,10 @@ def register_gopen(
 
 
 def is_registered(scheme: str) -> bool:
-    """Return whether webdataset, in this process, opens urls of a scheme by the handler of this module."""
+    """Return whether webdataset opens urls of a scheme by this module's handler.
+
+    The answer is for this process.
+    """
     module = sys.modules.get("webdataset.gopen")
     return module is not None and isinstance(module.gopen_schemes.get(scheme), UrlHandler)
 

@@ -121,7 +121,11 @@ def _tar_indexes(
 
 
 def _compare_tar_index(path: str, shard: ShardEvidence) -> str:
-    """Compare the number of samples, where a key that comes again is another one, and the offset of the last one."""
+    """Compare an Energon tar index with a shard; return the difference, "" if none.
+
+    Compares the number of samples and the offset of the last one. A key that comes again counts as
+    another sample.
+    """
     size = os.path.getsize(path)
     if size % _OFFSET.size or not size:
         return "cannot be read"
@@ -160,7 +164,10 @@ def _has_header(shard: ShardEvidence, offset: int) -> bool:
 
 
 def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
-    """Return a fact about the files of single shards, Energon's and img2dataset's, whose shard no longer exists."""
+    """Return a fact about files of single shards that no longer exist.
+
+    These are Energon's indexes and img2dataset's stats.
+    """
     shards = [name for name in names if name.lower().endswith(SUFFIXES)]
     stems = {os.path.splitext(name)[0] for name in shards}
     # img2dataset names its counts up to the first dot.

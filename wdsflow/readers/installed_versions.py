@@ -38,7 +38,10 @@ class Conflict:
 
 
 def versions() -> dict[str, str]:
-    """Return the installed versions of the distributions of interest, and of Python; absent ones are left out."""
+    """Return the installed versions of Python and of the distributions of interest.
+
+    Absent distributions are left out.
+    """
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in DISTRIBUTIONS:
         try:
@@ -62,7 +65,10 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def conflicts(versions: Mapping[str, str]) -> list[Conflict]:
-    """Return the pairs among ``versions`` (distribution -> version) that are known to fail, the worst first."""
+    """Return the pairs of installed versions that are known to fail, the worst first.
+
+    ``versions``: distribution -> version.
+    """
     found = [
         check(versions)
         for check in (_webdataset, _torchvision, _start_method, _numpy, _img2dataset)

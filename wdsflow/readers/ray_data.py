@@ -83,7 +83,11 @@ class RayData(Reader):
         return USABLE if image and has_caption else lacking(image, has_caption)
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
-        """Return a crash for a key that comes back, a name that is not UTF-8, a column that not all samples have."""
+        """Return the crash of this reader for a shard, if it raises.
+
+        It raises for a key that comes back, a name that is not UTF-8, and a column that not all
+        samples have.
+        """
         for again in (shard.tally("key.again"), shard.tally("key.again-junk")):
             if again.count:
                 return Fate("crash", "group", "key-again", again.key or "")

@@ -23,7 +23,10 @@ def twice_in(shard: ShardEvidence) -> str | None:
 
 
 def share_keys(shards: Sequence[ShardEvidence]) -> tuple[ShardEvidence, ShardEvidence] | None:
-    """Return two shards of one folder that have a key in common; None if there are none, or if that is unknown."""
+    """Return two shards of one folder that have a key in common, or None.
+
+    None if there are none, or if that is unknown.
+    """
     for group in _folders(shards):
         # The first shard with a hash.
         owners: dict[int, ShardEvidence] = {}
@@ -41,7 +44,10 @@ def share_keys(shards: Sequence[ShardEvidence]) -> tuple[ShardEvidence, ShardEvi
 
 
 def may_share_keys(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether shards of one folder may have a key in common: their keys overlap, and some keys are unknown."""
+    """Return whether shards of one folder may have a key in common.
+
+    They may if their ranges of keys overlap and some keys are unknown.
+    """
     for group in _folders(shards):
         spans = [
             _KeySpan(*shard.key_span, _has_all_keys(shard))
@@ -64,7 +70,10 @@ def may_share_keys(shards: Sequence[ShardEvidence]) -> bool:
 
 
 def continued_shards(shards: Sequence[ShardEvidence]) -> int:
-    """Return how many shards end with the key with which another one begins; readers shuffle shards."""
+    """Return how many shards end with the key with which another shard begins.
+
+    Any of these may follow each other, because readers shuffle shards.
+    """
     ends = [
         (shard.runs.head.key, shard.runs.last.key)
         for shard in shards

@@ -38,7 +38,10 @@ class SidecarFact:
 
 
 def read_text(path: str, most: int) -> str | None:
-    """Return a file's text, None if there is no such file; raises ValueError or OSError with a short reason."""
+    """Return a file's text, None if the file does not exist.
+
+    Raises ValueError or OSError with a short reason.
+    """
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as stream:
@@ -49,7 +52,10 @@ def read_text(path: str, most: int) -> str | None:
 
 
 def read_json(path: str, most: int) -> Any:
-    """Return the value in a file, None if there is no such file. Raises ValueError, OSError, RecursionError."""
+    """Return the value in a JSON file, None if the file does not exist.
+
+    Raises ValueError, OSError, RecursionError.
+    """
     text = read_text(path, most)
     return None if text is None else json.loads(text)
 
@@ -81,7 +87,10 @@ def malformed(name: str, detail: str) -> SidecarFact:
 def compare(
     name: str, counts: Mapping[str, int | None], shards: Sequence[ShardEvidence]
 ) -> list[SidecarFact]:
-    """Return a fact if counts, by base names, are not those of the shards; shards that could not be read are left out."""
+    """Return a fact if a file's sample counts differ from those of the shards.
+
+    ``counts``: by base name. Shards that could not be read are left out.
+    """
     wrong = []
     for shard in shards:
         base = os.path.basename(shard.url)
@@ -96,7 +105,10 @@ def _count_text(count: int | None) -> str:
 
 
 def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
-    """Return a fact if a file lists local shards, by path or relative to its set, that are not there."""
+    """Return a fact if a file lists local shards that do not exist.
+
+    Shards are listed by path, or relative to the set of the file.
+    """
     folder = os.path.dirname(name).removesuffix(f"{os.sep}.nv-meta")
     absent = [shard for shard in listed if _is_missing(folder, shard)]
     if not absent:
@@ -116,7 +128,10 @@ def _is_missing(folder: str, name: str) -> bool:
 def written_by(
     facts: Iterable[SidecarFact], folder: str, files: Sequence[str], *kinds: str
 ) -> list[SidecarFact]:
-    """Return facts about files in a folder with the options of ``wdsflow index`` that write these again."""
+    """Return facts with the ``wdsflow index`` options that write their files again.
+
+    ``files``: those in ``folder`` that the facts are about.
+    """
     return [replace(fact, folder=folder, files=tuple(files), kinds=kinds) for fact in facts]
 
 
@@ -137,7 +152,9 @@ def stale(name: str, wrong: Sequence[str]) -> list[SidecarFact]:
 def unlisted(
     name: str, listed: Collection[str], shards: Sequence[ShardEvidence]
 ) -> list[SidecarFact]:
-    """Return a fact if a file does not list all shards by base name; shards that could not be read are left out.
+    """Return a fact if a file does not list all shards by base name.
+
+    Shards that could not be read are left out.
 
     No index can list those; their faults are reported first.
     """

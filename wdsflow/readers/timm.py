@@ -30,7 +30,9 @@ _BUFFERS = Buffers(shards=500, shards_initial=100)
 
 
 class Timm(Reader):
-    """timm 1.0's ``create_dataset("wds/", root, split="{...}.tar|N", is_training=True)`` on webdataset 0.2.86 or older.
+    """timm 1.0's ``create_dataset("wds/", ...)`` for training, on webdataset 0.2.86 or older.
+
+    The full call is ``create_dataset("wds/", root, split="{...}.tar|N", is_training=True)``.
 
     It decodes the image and the class number in ``cls``, no caption; every error is logged, and the
     sample dropped. The epoch has as many samples as the split says, so that a worker reads its
@@ -91,7 +93,10 @@ class Timm(Reader):
         return USABLE
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
-        """Return each worker's shards in the order of ``options.epoch``: all are shuffled, then dealt out in turn."""
+        """Return each worker's shards in the order of ``options.epoch``.
+
+        All shards are shuffled, then dealt out in turn.
+        """
         seed = _SEED + self.options.epoch
         shuffled = list(epoch_order(shards, seed, _BUFFERS))
         workers = max(1, self.options.workers) * self.options.world_size

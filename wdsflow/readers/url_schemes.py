@@ -48,7 +48,9 @@ def _is_rewritten() -> bool:
 
 
 def as_pipe(pattern: str) -> str:
-    """Return a ``pipe:`` url that reads the same, for readers that do not know its scheme; "" if none is known.
+    """Return a ``pipe:`` url that reads the same data; "" if none is known.
+
+    It is for readers that do not know the scheme of the url.
 
     >>> as_pipe("s3://bucket/{0..3}.tar")
     'pipe:aws s3 cp s3://bucket/{0..3}.tar -'

@@ -45,7 +45,9 @@ _LARGEST_IMAGE = 1 << 30
 
 
 def extension_of(suffix: str) -> str:
-    """Return the part of a field name that webdataset chooses a decoder by; one ``.gz`` is taken off first.
+    """Return the part of a field name by which webdataset chooses a decoder.
+
+    One ``.gz`` is removed first.
 
     >>> extension_of("seg.png"), extension_of("txt.gz"), extension_of("jpg")
     ('png', 'txt', 'jpg')

@@ -27,7 +27,10 @@ _CAPTION = "txt"
 
 
 class WebDataset1(Reader):
-    """webdataset 1.x: ``WebDataset(urls, shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
+    """webdataset 1.x: ``WebDataset(urls, ...)``, decoded with Pillow, as image and text.
+
+    The full call is ``WebDataset(urls,
+    shardshuffle=False).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
     With the default handlers every error is raised, also for shards that hold no sample at all. A
     mark at the end of each shard keeps samples of different shards apart.
@@ -78,7 +81,9 @@ class WebDataset1(Reader):
 
 
 class WebDataset02(WebDataset1):
-    """webdataset 0.2.86 or older: ``WebDataset(urls).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
+    """webdataset 0.2.86 or older: ``WebDataset(urls)``, decoded with Pillow, as image and text.
+
+    The full call is ``WebDataset(urls).decode("pil").to_tuple("jpg;png;jpeg;webp", "txt")``.
 
     Every error is raised, as in 1.x. Nothing marks the end of a shard: an open sample continues in
     the next shard if that begins with the same key, so that shards of one sample each, or with keys

@@ -29,7 +29,10 @@ class Counts(NamedTuple):
         return sum(self.left_out.values())
 
     def check(self, line: object) -> None:
-        """Raise RuntimeError if one is unaccounted for, or a count is negative. ``line``: for the message."""
+        """Raise RuntimeError if the counts do not add up, or one is negative.
+
+        ``line``: for the message.
+        """
         created = self.created or 0
         counts = (self.inputs, self.outputs, created, *self.left_out.values())
         is_balanced = self.inputs + created == self.outputs + self.total_left_out
@@ -56,7 +59,9 @@ class Counts(NamedTuple):
         return f"{came_in} = {self.outputs:,} {out} + {self.total_left_out:,} {left_out}"
 
     def parts_line(self, out: str, always: int = 0) -> str:
-        """Return the sum as a line with all reasons, of which only the first ``always`` are shown if they are 0.
+        """Return the sum as a line with all reasons.
+
+        Reasons with a count of 0 are shown only if they are among the first ``always``.
 
         >>> Counts("rows", 3, 2, {"unmatched": 1, "ambiguous": 0}).parts_line("used", always=1)
         'rows: 2 used + 1 unmatched = 3'

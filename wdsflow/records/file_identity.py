@@ -12,7 +12,10 @@ MUST_EXIST: dict[str, object] = {}
 
 
 def why_changed(path: Path, written: Identity) -> str:
-    """Return why a file differs from the one that was written, "" if it does not. Raises SourceError if it cannot be read."""
+    """Return why a file differs from the one that was written, "" if it does not.
+
+    Raises SourceError if it cannot be read.
+    """
     if written == MUST_EXIST:
         return "" if path.exists() else f"{path} is missing"
     try:

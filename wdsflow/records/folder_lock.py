@@ -63,7 +63,10 @@ class Lock:
         return True
 
     def _is_current(self) -> bool:
-        """Return whether the locked file still has its name: another run may have removed it when it ended."""
+        """Return whether the locked file still has its name.
+
+        Another run may have removed the file when it ended.
+        """
         with suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(self.fd), os.stat(self.path))
         return False

@@ -61,7 +61,10 @@ class Line:
 
     @classmethod
     def from_line(cls, line: bytes) -> "Self":
-        """Read a line. Raises ValueError if it is invalid: partial, of another version, or with counts that do not add up."""
+        """Parse a line of a record.
+
+        Raises ValueError if it is partial, of another version, or has counts that do not add up.
+        """
         reader = _reader(cls)  # type: ignore[arg-type]  # mypy has it as not hashable
         result: Self
         if _SURROGATE.search(line):
@@ -94,13 +97,19 @@ class OneFile(Line):
 
     @classmethod
     def of(cls, job: Any) -> "Self":
-        """Return the line of an output that is about to be written, without what will be known later."""
+        """Return the line of an output before it is written.
+
+        Values that are known only later are missing.
+        """
         # Subclasses take what they need.
         del job
         return cls()
 
     def failed(self, error: OSError) -> "Self":
-        """Return the line of an output whose inputs could not be read. Raises the error if it ends the run."""
+        """Return the line of an output whose inputs could not be read.
+
+        Raises the error if it ends the run.
+        """
         raise error
 
     @property
@@ -152,7 +161,7 @@ class NewShard(OneFile):
 
     @property
     def is_final(self) -> bool:
-        """Whether the next run need not read the shard again: it was written, or read without an error."""
+        """Whether the next run can skip the shard: it was written, or read without an error."""
         return bool(self.output) or not self.lost
 
     def lines(self, outcome: str) -> Iterator[str]:

@@ -21,12 +21,18 @@ _SYNC_INTERVAL = 0.1
 
 
 def lines_paths(inside: Path, stem: str) -> list[Path]:
-    """Return the files with lines of a record, oldest first: that of earlier runs, and those of slices."""
+    """Return the files with lines of a record, oldest first.
+
+    These are the file of earlier runs, and those of slices.
+    """
     return [inside / f"{stem}.jsonl", *sorted(inside.glob(f"{stem}-*-of-*.jsonl"))]
 
 
 class LinesFile:
-    """The lines of a run that works, without the partial line of a killed one. Raises OSError, which names the path."""
+    """The file of lines that a running command appends to.
+
+    The partial line of a killed run is removed. Raises OSError, which names the path.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,7 +66,11 @@ class LinesFile:
 def read_lines(
     paths: Iterable[Path], kind: type[L], is_current: Callable[[L], bool] = lambda line: True
 ) -> dict[str, L]:
-    """Return the finished outputs by name. Of several lines for one, the last counts, except those of earlier results."""
+    """Return the finished outputs by name.
+
+    Of several lines for one output, the last counts, but a line of an earlier result never replaces
+    a current one.
+    """
     lines: dict[str, L] = {}
     for path in paths:
         with suppress(FileNotFoundError), open(path, "rb") as file:
@@ -80,7 +90,7 @@ def read_lines(
 def is_as_written(
     folder: str | os.PathLike[str], run: str, kind: type[OneFile], names: Iterable[str]
 ) -> bool:
-    """Return whether runs of a command wrote all of these files of a folder, and none has changed since."""
+    """Return whether runs of a command wrote all of these files, and none has changed since."""
     try:
         lines = read_lines([Path(folder, INSIDE, f"{run}.jsonl")], kind)
         for name in names:

@@ -1,4 +1,7 @@
-"""The call with which Hugging Face ``datasets`` loads the shards of a folder, for the last lines of a command."""
+"""The ``load_dataset`` call of Hugging Face for a folder's shards.
+
+Commands show it in their last lines.
+"""
 
 import glob
 import json

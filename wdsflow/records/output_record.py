@@ -37,7 +37,9 @@ _REASONS = {
 
 
 class OutputRecord(Generic[L]):
-    """Locks a folder for one run, and knows which of its outputs are done. Use as a context manager.
+    """Locks a folder for one run, and knows which of its outputs are done.
+
+    Use as a context manager.
 
     Args:
         folder: created if it does not exist.
@@ -121,7 +123,10 @@ class OutputRecord(Generic[L]):
             path.unlink(missing_ok=True)
 
     def files(self, line: L) -> Iterable[tuple[Path, Identity]]:
-        """Return the files of a finished output with their identity, None for one that must not exist."""
+        """Return the files of a finished output with their identity.
+
+        The identity is None for a file that must not exist.
+        """
         if isinstance(line, OneFile):
             yield self.folder / line.name, line.identity
 
@@ -174,7 +179,10 @@ class OutputRecord(Generic[L]):
         return {"options": self.options, "outputs": sorted(self.outputs)}
 
     def request_from_dict(self, request: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
-        """Return options and outputs from their stored form. Raises KeyError, TypeError, ValueError."""
+        """Return options and outputs from their stored form.
+
+        Raises KeyError, TypeError, ValueError.
+        """
         return request["options"], request["outputs"]
 
     def why(self, name: str, before: object, now: object) -> str:
@@ -201,7 +209,11 @@ class OutputRecord(Generic[L]):
         return self
 
     def _lock(self, stack: ExitStack) -> None:
-        """Lock the folder: for this run, or for all slices of the run and this one alone. Raises Busy."""
+        """Lock the folder for this run.
+
+        A slice shares the lock with the other slices of the run, and also locks its own. Raises
+        Busy.
+        """
         lock = Lock(self.inside / "lock", self.patience, shared=not self.is_alone)
         self.locks = [stack.enter_context(lock)]
         if not self.is_alone:
@@ -220,7 +232,10 @@ class OutputRecord(Generic[L]):
         self._stack.close()
 
     def mark_reading(self) -> None:
-        """Mark a folder without shards as unfinished while inputs are read: a killed run is then known. Raises OSError."""
+        """Mark a folder without shards as unfinished while inputs are read.
+
+        So a killed run is noticed. Raises OSError.
+        """
         if not self.outputs:
             begin_shards(self.folder, self._run, 0)
             self.publish()
@@ -295,13 +310,19 @@ class OutputRecord(Generic[L]):
             write_file(self._request_path, request.encode() + b"\n")
 
     def refuse_company(self) -> None:
-        """Raise FileExistsError if the folder holds shards or counts that no run of this command wrote."""
+        """Raise FileExistsError if the folder holds shards or counts of another origin.
+
+        Files that runs of this command wrote are accepted.
+        """
         refuse_company(self.folder, self._run, self.outputs, COUNTS if self.options is None else ())
 
     def finished_line(
         self, name: str, origin: Callable[[], Mapping[str, object]]
     ) -> tuple[L | None, str]:
-        """Return the line of an output that is done already, or None and, if it was done, why it is done again."""
+        """Return the line of a finished output, or None and why it is done again.
+
+        The reason is "" if the output is finished, or has not been written before.
+        """
         line = self.lines.get(name)
         if line is None:
             return None, ""
@@ -318,7 +339,10 @@ class OutputRecord(Generic[L]):
         self.lines[line.name] = line
 
     def adopt(self, names: Sequence[str]) -> None:
-        """Take over the outputs of slices, which are all done, so that ``finish`` ends their run. Raises OSError."""
+        """Take over the outputs of slices, so that ``finish`` ends their run.
+
+        All of these outputs must be done. Raises OSError.
+        """
         self.read()
         self._names = list(names)
         self._is_marked = (self.inside / MARK).exists()
@@ -329,7 +353,9 @@ class OutputRecord(Generic[L]):
         return line is not None and self.is_current(line)
 
     def finish(self, why: str = "") -> bool:
-        """End a run that did all its work, and write how many samples its shards have. Raises OSError.
+        """End a run that did all its work, and write the sample counts of its shards.
+
+        Raises OSError.
 
         ``why``: the reason if an output was not written, for ``wdsflow status``.
 
@@ -355,7 +381,10 @@ class OutputRecord(Generic[L]):
         return is_complete
 
     def publish(self) -> None:
-        """Do in the store what was done in its working folder; there is nothing to do for a local folder. Raises OSError."""
+        """Repeat the changes of the working folder in the store.
+
+        Does nothing for a local folder. Raises OSError.
+        """
         if self._store:
             self._store.sync()
 
@@ -390,7 +419,10 @@ class OutputRecord(Generic[L]):
         self._is_marked = False
 
     def _end(self, done: Sequence[L]) -> None:
-        """Write the lines in their order and the counts; remove the files of a run that has no output."""
+        """Write the lines, in order, and the counts.
+
+        The files of a run that has no output are removed.
+        """
         self._sort_lines()
         samples = self.samples(done)
         self._write_lines()

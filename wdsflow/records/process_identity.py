@@ -13,7 +13,10 @@ from typing import Any
 
 
 def this_process() -> dict[str, object]:
-    """Return what tells this process from all others: host, number, boot and start time, and since when it works."""
+    """Return what identifies this process: host, pid, boot and start time.
+
+    Also has the time since when it works.
+    """
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -28,7 +31,10 @@ def who(process: Mapping[str, Any]) -> str:
 
 
 def is_here(process: Mapping[str, Any]) -> bool:
-    """Return whether a process would be visible here: same host, same boot, same namespace of processes."""
+    """Return whether a process would be visible here.
+
+    It would if it has the same host, boot and process namespace.
+    """
     start = process.get("process")
     if not isinstance(start, str) or process.get("host") != socket.gethostname():
         return False
@@ -37,12 +43,18 @@ def is_here(process: Mapping[str, Any]) -> bool:
 
 
 def is_alive(process: Mapping[str, Any]) -> bool:
-    """Return whether a process of this machine still exists, by what ``this_process`` returned there."""
+    """Return whether a process of this machine still exists.
+
+    The process is given by what ``this_process`` returned in it.
+    """
     return start_of(process.get("pid")) == process.get("process")
 
 
 def start_of(pid: object) -> str:
-    """Return the boot, the namespace and the start time of a process; "" if it has ended, or this is unknown."""
+    """Return the boot, the process namespace and the start time of a process.
+
+    "" if it has ended, or this is unknown.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         namespace = os.readlink("/proc/self/ns/pid")

@@ -35,7 +35,10 @@ class NoRun(ValueError):
 
 
 def statuses(out: Path | str) -> list[RunStatus]:
-    """Return how far the runs are whose outputs are in a folder, or in an object store. Raises NoRun, StoreError."""
+    """Return the progress of the runs whose outputs are in a folder or object store.
+
+    Raises NoRun, StoreError.
+    """
     with _records_of(out) as (inside, holder):
         runs = [_RunFiles(inside, *stems, holder).status() for stems in _stems(inside)]
         # What index records is not planned.
@@ -50,7 +53,11 @@ def statuses(out: Path | str) -> list[RunStatus]:
 
 @contextmanager
 def _records_of(out: Path | str) -> Iterator[tuple[Path, dict[str, Any] | None]]:
-    """Yield the folder inside, or a copy without ledgers; and of a store the content of its lock, empty if there is none."""
+    """Yield the folder with the records of an output folder, and the content of its lock.
+
+    For a store, the folder is a copy without ledgers, and the content is empty if no run holds the
+    lock. For a local folder, the content is None.
+    """
     url = remote_url(out)
     if url is None:
         yield local_folder(out) / INSIDE, None
@@ -69,7 +76,10 @@ def _stems(inside: Path) -> Iterator[tuple[str, str]]:
 
 
 def _reading_run(inside: Path, holder: dict[str, Any] | None) -> RunStatus | None:
-    """Return the run that has only marked the folder: it reads its inputs, or was killed while it did."""
+    """Return the run that has only marked the folder, or None.
+
+    Such a run reads its inputs, or was killed while it did.
+    """
     mark = unfinished_run(inside.parent)
     if mark is None or mark.shards or mark.run not in RUNS:
         return None
@@ -89,7 +99,10 @@ def _reading_run(inside: Path, holder: dict[str, Any] | None) -> RunStatus | Non
 
 
 def _is_running(holder: dict[str, Any]) -> bool:
-    """Return whether the process that holds the lock of an object store works; ``holder``: its content, maybe empty."""
+    """Return whether the process that holds the lock of an object store works.
+
+    ``holder``: the content of the lock, empty if nobody holds it.
+    """
     if not holder:
         return False
     if is_here(holder):
@@ -203,7 +216,10 @@ class _RunFiles:
         return time.time() - touched < STALE
 
     def _command(self, index: int) -> str:
-        """Return the command that runs a slice again: that of the latest one, with another index."""
+        """Return the command that runs a slice again.
+
+        It is the command of the latest slice with another index.
+        """
         latest = Unfinished(self._latest.run, 0, self._latest.command, self._latest.place)
         words = latest.words
         if not words or self._latest.count == 1:

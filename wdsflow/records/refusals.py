@@ -25,7 +25,10 @@ class OtherOptions(ValueError):
 
 
 def need_folder(folder: Path) -> None:
-    """Raise FileExistsError if no folder can be made there: a file has its name, or a link that leads nowhere."""
+    """Raise FileExistsError if a folder cannot be created at this path.
+
+    A file has its name, or a link that leads nowhere is in the way.
+    """
     for path in (folder, *folder.parents):
         if os.path.isdir(path):
             return
@@ -59,7 +62,9 @@ def refuse_inputs(urls: Iterable[Shard], paths: Iterable[Path]) -> None:
 
 
 def refuse_company(folder: Path, run: str, ours: Container[str], counts: Container[str]) -> None:
-    """Raise FileExistsError if a folder holds shards that are not ``ours``, or one of ``counts``, which others wrote.
+    """Raise FileExistsError if a folder holds foreign shards or counts.
+
+    Foreign are shards that are not among ``ours``, and any of ``counts`` that others wrote.
 
     Readers of all shards in the folder would get samples twice, or foreign ones.
     """
@@ -73,7 +78,10 @@ def refuse_company(folder: Path, run: str, ours: Container[str], counts: Contain
 
 
 def output_paths(urls: Sequence[Shard], folder: Path, *tables: Shard) -> list[Path]:
-    """Return the path of the output of each shard. Raises FileExistsError if one is a shard, or one of ``tables``."""
+    """Return the path of the output of each shard.
+
+    Raises FileExistsError if a path is that of a shard, or of one of ``tables``.
+    """
     paths = [folder / name for name in output_names(urls)]
     refuse_inputs([*urls, *tables], paths)
     return paths

@@ -55,7 +55,10 @@ class OutputsReport(Generic[L]):
             line.check()
 
     def naming(self, out: str | os.PathLike[str], folder: Path) -> "Self":
-        """Name the outputs by their url ``out`` instead of by the working folder; return the report."""
+        """Name the outputs by their url ``out`` instead of the working folder.
+
+        Returns the report.
+        """
         if remote_url(out) is None:
             return self
         url = redact(str(out).rstrip("/"))
@@ -66,7 +69,10 @@ class OutputsReport(Generic[L]):
         return self
 
     def total(self, name: str) -> int:
-        """Sum a number over the outputs; of counts by reason, such as those of quarantined samples, all of them."""
+        """Sum a number over the outputs.
+
+        Counts by reason, such as those of quarantined samples, are summed over all reasons.
+        """
         total = 0
         for line in self.outcomes:
             value = getattr(line, name)

@@ -1,4 +1,7 @@
-"""The output folder of a run: its paths, the records of its finished shards, and the names of its outputs."""
+"""The output folder of a run.
+
+Its paths, the records of its finished shards, and the names of its outputs.
+"""
 
 import json
 import os

@@ -60,7 +60,9 @@ def run_outputs(
     label: Callable[[Job], str] = attrgetter("url"),
     runner: Runner = run_in_threads,
 ) -> list[F]:
-    """Write the outputs that are not done yet, and record each as it is finished, also if an error ends the run.
+    """Write the outputs that are not done yet, and record each as it is finished.
+
+    Finished outputs stay recorded if an error ends the run.
 
     Args:
         work: all outputs, each with the record of its folder, which has begun.
@@ -114,7 +116,9 @@ def run_outputs(
 def write_one(
     kind: type[F], write: Write[Job, F], made_from: MadeFrom[Job], job: Job, stop: Event
 ) -> tuple[dict[str, object], F]:
-    """Write one output; return the values that decided it, none if its inputs could not be identified, and its line.
+    """Write one output; return the values that decide it, and its line.
+
+    The values are empty if the inputs could not be identified.
 
     They are taken before the inputs are read: if one changes later, the next run notices. Raises
     OSError.
@@ -145,7 +149,9 @@ def write_shards(
     jobs: int = 1,
     begin: Begin | None = None,
 ) -> None:
-    """Run a command that writes one file per job into one folder, from ``begin`` to ``finish`` of its record.
+    """Run a command that writes one file per job into one folder.
+
+    Covers everything from ``begin`` to ``finish`` of the folder's record.
 
     The arguments are those of ``OutputRecord.begin`` and ``run_outputs``, and so are the errors.
     """

@@ -53,7 +53,10 @@ def part_name(name: str, part: tuple[int, int]) -> str:
 
 
 def read_states(inside: Path, stem: str) -> list[tuple[RunState, Path]]:
-    """Return the states of a run and its slices, by the time of their begin; a file may be removed meanwhile."""
+    """Return the states of a run and its slices, ordered by start time.
+
+    A file that is removed meanwhile is no error.
+    """
     states = []
     for path in inside.glob(f"{PREFIX}{stem}*.json"):
         with suppress(FileNotFoundError, ValueError, TypeError):
@@ -63,7 +66,10 @@ def read_states(inside: Path, stem: str) -> list[tuple[RunState, Path]]:
 
 
 class StateFile:
-    """The file of a run that works; ``stem`` is the name of its record. Its methods raise OSError."""
+    """The state file of a running command.
+
+    ``stem`` is the name of its record. Its methods raise OSError.
+    """
 
     def __init__(self, inside: Path, stem: str, run: str, part: tuple[int, int]) -> None:
         self.path = inside / f"{PREFIX}{part_name(stem, part)}.json"
@@ -74,7 +80,10 @@ class StateFile:
         self._closed = threading.Event()
 
     def begin(self) -> None:
-        """Write the file, without those of slices whose work is that of this run now, and touch it until ``close``."""
+        """Write the file, and touch it until ``close``.
+
+        A run without slices first removes the files of slices, whose work is now its own.
+        """
         if self._part[1] == 1:
             self.forget()
         self._state = RunState(self._run, *self._part)

@@ -31,7 +31,10 @@ class SliceStatus:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run, by its slices. ``merged``: all is in one record. ``identity`` decides which lines are of this run."""
+    """The status of a run, by its slices.
+
+    ``merged``: all is in one record. ``identity`` decides which lines are of this run.
+    """
 
     run: str
     count: int

@@ -1,4 +1,7 @@
-"""The counts of a folder's shards, ``sizes.json`` and ``__len__``, which readers take for the length of an epoch."""
+"""The sample counts of a folder's shards: ``sizes.json`` and ``__len__``.
+
+Readers use them as the length of an epoch.
+"""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +14,9 @@ COUNTS = ("sizes.json", "__len__")
 
 
 def write_counts(folder: Path, samples: Mapping[str, int]) -> None:
-    """Write ``sizes.json`` (base name of a shard -> samples), and the sum to ``__len__``: both, or none.
+    """Write ``sizes.json`` and ``__len__``: both, or none.
+
+    ``sizes.json`` has the samples of each shard by base name, ``__len__`` the sum.
 
     OpenCLIP reads both files next to the first shard, and then needs no ``--train-num-samples``.
     Raises OSError.
@@ -26,7 +31,9 @@ def write_counts(folder: Path, samples: Mapping[str, int]) -> None:
 
 
 def uncounted_text(samples: int) -> str:
-    """Return a line about copied samples that are not in the counts, because readers do not count them.
+    """Return a line about copied samples that readers do not count.
+
+    They are not in the counts for that reason.
 
     >>> uncounted_text(2)
     'not counted in sizes.json: 2 samples that have the key of another sample'
@@ -36,7 +43,10 @@ def uncounted_text(samples: int) -> str:
 
 
 def read_counts(folder: Path, counts_folder: Path | None = None) -> dict[str, int]:
-    """Return the counts of a folder's existing shards by its ``sizes.json``, or by that in ``counts_folder``."""
+    """Return the sample counts of a folder's existing shards.
+
+    They are read from its ``sizes.json``, or from that in ``counts_folder``.
+    """
     sizes, _ = COUNTS
     try:
         stored = json.loads(((counts_folder or folder) / sizes).read_bytes())

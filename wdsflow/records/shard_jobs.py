@@ -1,4 +1,7 @@
-"""Work on shards in threads, or in processes where the work of Python takes longer than the start of processes."""
+"""Runs jobs on shards in threads or processes.
+
+Processes are used if the work in Python takes longer than starting them.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -45,7 +48,9 @@ def run_on_shards(
     jobs: int,
     begin: Begin | None = None,
 ) -> None:
-    """Do what ``run_in_threads`` does; use processes if the others will take long, by the time of the first.
+    """Run jobs like ``run_in_threads``, but in processes if they will take long.
+
+    The time of the first job decides.
 
     Args:
         work: the jobs; they can be pickled.
@@ -85,7 +90,10 @@ def work_in_process(task: ProcessTask, _: "Mark") -> object:
 
 
 def result_of(answer: object, shard: object) -> object:
-    """Return the answer of ``work_in_process``, or raise it if it is an error. ``shard``: its name for messages."""
+    """Return the answer of ``work_in_process``, or raise it if it is an error.
+
+    ``shard``: its name for messages.
+    """
     from wdsflow.engines.base import WorkerFailure
 
     if isinstance(answer, OSError):

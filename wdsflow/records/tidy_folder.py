@@ -1,4 +1,7 @@
-"""Removes what runs leave: locks, scratch folders, empty folders, and temporary files of killed ones."""
+"""Removes what runs leave behind.
+
+That is locks, scratch folders, empty folders, and temporary files of killed runs.
+"""
 
 import os
 import shutil
@@ -35,7 +38,9 @@ def tidy(folder: Path, scratch: Iterable[Path], *, made: bool) -> None:
 
 
 def remove_leftovers(inside: Path, folders: Iterable[Path], scratch: Iterable[Path]) -> int:
-    """Remove scratch folders, and temporary files of killed processes; files of living ones are locked.
+    """Remove scratch folders, and temporary files of killed processes.
+
+    Temporary files of running processes are locked, so they stay.
 
     Args:
         inside: all folders in it are looked at.

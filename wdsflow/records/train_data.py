@@ -19,7 +19,9 @@ _NAMED = 8
 
 
 def train_data_lines(folder: Path, url: str, left_out: Sequence[str] = ()) -> Iterator[str]:
-    """Yield what ``--train-data`` and ``--train-num-samples`` are for the shards of a folder, and the shards left out.
+    """Yield lines with ``--train-data`` and ``--train-num-samples`` for a folder's shards.
+
+    Shards that were left out are listed too.
 
     Args:
         folder: has ``sizes.json``; nothing is yielded if it has none.

@@ -1,4 +1,7 @@
-"""The mark of a folder with unfinished shards, and the run that left it. A folder has the mark or the counts."""
+"""The mark of a folder with unfinished shards, and the run that left it.
+
+A folder has either the mark or the counts.
+"""
 
 import json
 import os
@@ -63,7 +66,10 @@ class Unfinished(NamedTuple):
         return words
 
     def from_here(self, words: Sequence[str]) -> str:
-        """Return a command line that runs these words in the folder of the run; each word is quoted."""
+        """Return a command line that runs these words in the folder of the run.
+
+        Each word is quoted.
+        """
         if not words or os.path.realpath(self.place) == os.path.realpath("."):
             return command(words)
         if not (self.place.isprintable() and os.path.isdir(self.place)):
@@ -87,7 +93,10 @@ def command_now() -> str:
 
 
 def begin_shards(folder: Path, run: str, shards: int) -> None:
-    """Mark a folder before the first shard is written, and move existing counts into the folder inside. Raises OSError."""
+    """Mark a folder before the first shard is written.
+
+    Existing counts are moved into its ``.wdsflow`` folder. Raises OSError.
+    """
     mark = Unfinished(run, shards, command_now(), os.getcwd())
     inside = folder / INSIDE
     write_file(inside / MARK, json.dumps(mark._asdict(), indent=1).encode() + b"\n")
@@ -97,7 +106,10 @@ def begin_shards(folder: Path, run: str, shards: int) -> None:
 
 
 def end_shards(folder: Path, samples: Mapping[str, int]) -> None:
-    """Add to the earlier counts those of a finished run, and remove the mark. Raises OSError; then the mark stays."""
+    """Add the counts of a finished run to earlier ones, and remove the mark.
+
+    Raises OSError; the mark then stays.
+    """
     counts = {**read_counts(folder, folder / INSIDE), **samples}
     write_counts(folder, dict(sorted(counts.items())))
     _unmark(folder)
@@ -122,7 +134,10 @@ def undo_begin(folder: Path) -> None:
 
 
 def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
-    """Return the run that has not written all shards of a folder, or of a url: it is still running, or ended early."""
+    """Return the run that has not written all shards of a folder or url.
+
+    It is still running, or ended early. None if there is no such run.
+    """
     try:
         mark = json.loads(_read_mark(folder))
         return Unfinished(

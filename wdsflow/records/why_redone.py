@@ -1,4 +1,7 @@
-"""Why an output that was finished is written again: a value that decides it has changed, or one of its files."""
+"""Why a finished output is written again.
+
+A value that decides it has changed, or one of its files.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

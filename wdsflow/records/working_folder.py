@@ -1,4 +1,7 @@
-"""The local folder in which a run works: its output folder, or a temporary one for the url of an object store."""
+"""The local folder in which a run works.
+
+It is the output folder, or a temporary one if the output is a url of an object store.
+"""
 
 import errno
 import os
@@ -33,7 +36,9 @@ def remote_url(out: str | os.PathLike[str]) -> str | None:
 
 @contextmanager
 def working_folder(out: str | os.PathLike[str], *, dry_run: bool = False) -> Iterator[Path]:
-    """Yield the local folder for the outputs of a run: ``out`` itself, or a temporary one if ``out`` is a url.
+    """Yield the local folder for the outputs of a run.
+
+    This is ``out`` itself, or a temporary folder if ``out`` is a url.
 
     The temporary folder is removed at the end. Errors of the block then name the url instead of it.
 
@@ -87,7 +92,10 @@ def objects(urls: Iterable[Shard]) -> set[str]:
 
 
 def _name_url(error: Exception, folder: Path, url: str) -> None:
-    """Put the url in place of the working folder into an error, unless the disk of that folder is full."""
+    """Replace the working folder by the url in an error.
+
+    If the disk of that folder is full, the error is not changed.
+    """
     if isinstance(error, OSError) and error.errno in _FULL:
         error.strerror = f"{error.strerror}: a run that writes to {url} works there; name a larger disk with TMPDIR"
         return

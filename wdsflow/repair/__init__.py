@@ -1,4 +1,7 @@
-"""Valid shards from damaged ones: members regrouped, junk left out, captions written, every loss reported."""
+"""Valid shards from damaged ones.
+
+Members are regrouped, junk is dropped, captions are written, and every loss is reported.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -57,7 +57,9 @@ UNMOVED = Borders()
 
 
 def borders(urls: Sequence[Shard]) -> dict[int, Borders]:
-    """Return the moves at the borders of shards, by index in ``urls``; shards without moves are omitted.
+    """Return the members to move across the borders of shards, by index in ``urls``.
+
+    Shards without moves are omitted.
 
     A shard begins with the second part of a sample if its first sample has fewer fields than its
     second, or if it has no other, than the last but one of the shard before; and that ends with the
@@ -89,7 +91,7 @@ def first_members(source: Source, count: int) -> list[Member]:
 
 
 def _second_part(before: Shard, url: Shard) -> int:
-    """Return how many members at the start of a shard belong to the last sample of the previous one."""
+    """Return how many first members of a shard belong to the previous shard's last sample."""
     try:
         with closing(_runs(url)) as runs:
             head = next(runs, None)
@@ -115,7 +117,10 @@ def _second_part(before: Shard, url: Shard) -> int:
 
 
 def _runs(url: Shard) -> Generator[HalfRun, None, None]:
-    """Yield the runs of a plain local file up to the position where readers stop; none for other shards."""
+    """Yield the runs of a plain local file up to where readers stop.
+
+    Yields nothing for other shards.
+    """
     run: HalfRun | None = None
     with open_source(url) as source:
         if source.fd < 0 or source.compression:

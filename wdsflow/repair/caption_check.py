@@ -1,4 +1,8 @@
-"""Whether a repair would take captions from json: names of fields may be right only after its other steps."""
+"""Checks whether a repair would take captions from json.
+
+The other steps of the repair are applied first, because names of fields may be right only after
+them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

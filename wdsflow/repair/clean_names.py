@@ -39,7 +39,10 @@ class NamedSample(NamedTuple):
 
 @dataclass
 class TidyNames:
-    """New names in the order of the old ones; None and a reason for members that belong to no sample."""
+    """New names in the order of the old ones.
+
+    Members that belong to no sample have None, and a reason.
+    """
 
     names: list[str | None]
     reasons: list[str]
@@ -48,7 +51,9 @@ class TidyNames:
 
 
 def tidy_names(names: Sequence[str]) -> TidyNames:
-    """Return safe names ``folder/key.field``: no dot in a base key, one key for one sample, fields in lower case.
+    """Return safe names ``folder/key.field``, with one key per sample.
+
+    Base keys have no dot, and fields are in lower case.
 
     Names that are the same stay the same. Tidy names stay unchanged.
     """
@@ -95,7 +100,10 @@ def _are_tidy(names: Sequence[str]) -> bool:
 
 
 def _origins(names: Sequence[str]) -> list[int]:
-    """Number the absolute or upward paths below which members are: those of different ones start as different samples."""
+    """Number the absolute or upward paths below which members are.
+
+    Members below different paths start as different samples.
+    """
     numbers: dict[str, int] = {}
     origins: list[int] = []
     for name in names:

@@ -82,7 +82,10 @@ class DottedNames:
         return numbered
 
     def _first_parts_of_fields(self, dotted: set[Stem]) -> set[Stem]:
-        """Return the first parts, without members of their own, whose dotted stems are fields of one sample."""
+        """Return the first parts whose dotted stems are fields of one sample.
+
+        First parts that have members of their own are left out.
+        """
         # first part -> the rest -> extensions
         groups: dict[Stem, dict[str, set[str]]] = defaultdict(dict)
         for folder, stem in dotted:
@@ -135,7 +138,10 @@ class DottedNames:
 
 
 def _is_number(rest: str, types: set[str]) -> bool:
-    """Return whether a stem may be one of several files of a sample: a number, with an image, audio or video alone."""
+    """Return whether a stem may be one of several files of a sample.
+
+    It is a number, and its files are only images, audio or video.
+    """
     if _NUMBER.fullmatch(rest) is None:
         return False
     return all(extension in IMAGES or media_kind(extension) for extension in types)

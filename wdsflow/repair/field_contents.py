@@ -27,7 +27,9 @@ _FIELDS = {
 
 
 def decodes(name: str, data: bytes) -> bool:
-    """Return whether OpenCLIP 3.3, which decodes all fields of a sample, decodes a field of this name.
+    """Return whether OpenCLIP 3.3 decodes this content as a field of this name.
+
+    It decodes all fields of a sample.
 
     >>> decodes("json", b"{'a': 1}"), decodes("cls", b"7"), decodes("notes", b"?")
     (False, True, True)
@@ -54,7 +56,7 @@ def _status(name: str, data: bytes) -> str:
 
 
 def image_field(head: bytes) -> str:
-    r"""Return the field name for an image with these first bytes; "" if they are of no image that Pillow opens.
+    r"""Return the field name for an image by its first bytes, "" if Pillow cannot open it.
 
     >>> image_field(b"\xff\xd8\xff\xe0"), image_field(b"a text")
     ('jpg', '')

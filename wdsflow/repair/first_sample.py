@@ -10,7 +10,9 @@ _TENSORS = IMAGE_EXTENSIONS | {"npy"}
 
 
 def with_common_first(samples: list[Segment]) -> list[Segment]:
-    """Return samples, the first one that has no image or array but those that all have before the others.
+    """Return the samples with one first that has no image or array that others lack.
+
+    The first such sample is moved to the front.
 
     They stay as they are if there is none.
     """

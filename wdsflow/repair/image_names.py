@@ -37,5 +37,8 @@ def name_images(names: Sequence[str], field_of: Callable[[int], str]) -> list[st
 
 
 def _is_bare(name: str) -> bool:
-    """Return whether a name has no extension; that of "photo.v1" next to "photo.v1.txt" is a part of its key."""
+    """Return whether a name has no extension.
+
+    The ".v1" of "photo.v1" next to "photo.v1.txt" is a part of its key.
+    """
     return junk(name) in ("no-extension", "") and cut(name)[1].lower() not in IMAGE_EXTENSIONS

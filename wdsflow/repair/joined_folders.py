@@ -93,7 +93,10 @@ def _contents(paths: Iterable[PathParts], folders: set[str]) -> dict[str, _Folde
 
 
 def _are_parts(folders: Sequence[_FolderContents]) -> bool:
-    """Return whether folders hold parts of the same samples: no field twice, and mostly the same keys."""
+    """Return whether folders hold parts of the same samples.
+
+    They do if no field occurs twice and their keys are mostly the same.
+    """
     all_fields = set().union(*(folder.fields for folder in folders))
     if len(all_fields) < sum(len(folder.fields) for folder in folders):
         return False

@@ -47,7 +47,7 @@ def junk(name: str) -> str:
 
 
 def visible_name(name: str) -> str:
-    """Return a name that no reader skips, for a member that belongs to a sample in spite of its name.
+    """Return a name that no reader skips, for a member that belongs to a sample despite its name.
 
     >>> visible_name("000001/.jpg"), visible_name(".cache/a.txt"), visible_name("./__new__/a.jpg")
     ('000001.jpg', 'cache/a.txt', 'new/a.jpg')
@@ -62,7 +62,9 @@ def visible_name(name: str) -> str:
 
 
 def without_junk(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return why members are junk, "" for all others, and the names, under which no reader skips one of the others.
+    """Return why each member is junk ("" if it is not), and names that no reader skips.
+
+    Junk keeps its name.
 
     Names such as ``000001/.jpg`` or ``.cache/1.jpg`` look like junk. Yet some readers train on
     them. So a hidden folder stays if a sample in it has an image and another field, and dot-files

@@ -17,7 +17,10 @@ _LINK_HEADERS = 64 << 10
 
 
 def contents(source: Source, member: Member, start: int = 0, size: int = sys.maxsize) -> bytes:
-    """Return up to ``size`` bytes of a member from ``start`` on. Raises SourceChangedError if the source ends early."""
+    """Return up to ``size`` bytes of a member from ``start`` on.
+
+    Raises SourceChangedError if the source ends early.
+    """
     return source.exactly(member.data + start, max(0, min(size, member.size - start)))
 
 

@@ -49,7 +49,10 @@ _LAST_WORD = re.compile(r"(?<=.)[_\-. ]*?([A-Za-z]+)$")
 
 @dataclass(frozen=True)
 class MemberName:
-    """A member by the parts of its name; ``index`` is its position in the shard, ``texts`` are the extensions of texts."""
+    """A member by the parts of its name.
+
+    ``index``: its position in the shard. ``texts``: the extensions that count as text.
+    """
 
     index: int
     folder: str
@@ -116,7 +119,9 @@ def _renamed(members: Sequence[MemberName], texts: frozenset[str]) -> dict[int, 
 
 
 def without_spaces(names: Sequence[str]) -> list[str]:
-    """Return names without spaces around field and key, unless another member has that name: ``1.jpg`` and ``1.txt``+space.
+    """Return names without spaces around field and key.
+
+    A name such as ``1.txt`` plus a space stays if another member has the name without it.
 
     >>> without_spaces(["1.jpg", "1.txt ", "2 .jpg", "2.txt"])
     ['1.jpg', '1.txt', '2.jpg', '2.txt']
@@ -147,7 +152,10 @@ def full_image_name(names: ShardNames) -> dict[int, Target]:
 
 
 def words_for_fields(names: ShardNames) -> dict[int, Target]:
-    """A word in the name says what a file is: ``1_image.jpg`` and ``1_caption.txt``, ``img1.jpg`` and ``1.txt``."""
+    """Return targets without words that tell what a file is.
+
+    Examples are ``1_image.jpg`` and ``1_caption.txt``, ``img1.jpg`` and ``1.txt``.
+    """
     targets: dict[int, Target] = {}
     # Of "images/img_1.jpg" and "captions/cap_1.txt" the folders say it, too.
     kinds: dict[str, set[bool]] = defaultdict(set)
@@ -210,7 +218,10 @@ def upper_and_lower_case(names: ShardNames) -> dict[int, Target]:
 
 
 def _members(names: Sequence[str]) -> list[MemberName]:
-    """Return the members that may belong to samples, by the names that they have without dividing folders."""
+    """Return the members that may belong to samples.
+
+    Their names are those without dividing folders.
+    """
     indexes: list[int] = []
     paths: list[PathParts] = []
     for index, name in enumerate(names):
@@ -241,7 +252,10 @@ def _without_partner(members: Sequence[MemberName]) -> list[MemberName]:
 def _with_companions(
     targets: dict[int, Target], members: Sequence[MemberName]
 ) -> dict[int, Target]:
-    """Return the targets, and with them those of json and labels that have the name of an image or a text."""
+    """Return the targets, extended by json and label members.
+
+    Such a member gets the target of the image or text with the same name.
+    """
     by_name: dict[tuple[str, str], Target] = {}
     for member in members:
         if member.index in targets:
@@ -255,7 +269,10 @@ def _with_companions(
 
 
 def _accepted(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:
-    """Return the new names that a scheme gives; none if it does not pair nearly all members without doubt."""
+    """Return the new names that a scheme gives.
+
+    Empty if it does not pair nearly all members without doubt.
+    """
     groups: dict[Target, list[MemberName]] = defaultdict(list)
     key_counts: Counter[Target] = Counter()
     for member in shard.members:

@@ -31,7 +31,7 @@ class ReadShard:
 
 
 def read_members(source: Source, report: ShardRepair) -> ReadShard:
-    """List the members that are readable whole, and number the concatenated archives in the file."""
+    """List the members that are completely readable, and number concatenated archives."""
     reader = _MemberReader(source)
     walk = Walk(source)
     for batch in walk:
@@ -101,7 +101,9 @@ class _MemberReader:
 def _recovered(
     source: Source, before: list[Member], start: int, after: list[Member]
 ) -> list[Member]:
-    """Return the members between others of which only the times in headers are damaged; none if that is not certain.
+    """Return the members between others whose headers are damaged in their times only.
+
+    Empty if that is not certain.
 
     Their names have to be those of further fields of a sample next to the damage, and such fields
     to occur elsewhere: a byte of a name may be damaged as well.

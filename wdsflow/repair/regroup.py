@@ -1,4 +1,7 @@
-"""Forms samples from the members of one shard, in any order, and keeps apart those that only share their key."""
+"""Forms samples from the members of one shard, in any order.
+
+Samples that only share their key are kept apart.
+"""
 
 import posixpath
 from collections import Counter
@@ -55,7 +58,9 @@ class _Kept(NamedTuple):
 
 
 class ContentReader(NamedTuple):
-    """How the contents of members are read while samples are formed; each function may raise OSError.
+    """Functions that read the contents of members while samples are formed.
+
+    Each may raise OSError.
 
     Attributes:
         target_of: returns the name of the member that a link points to, None if it leads out of the archive.
@@ -110,7 +115,10 @@ def regroup(
 
 
 def reader_runs(members: Sequence[Member], archives: Sequence[int]) -> list[int | None]:
-    """Number the runs of neighbouring members that have one key for readers; None for members that they skip."""
+    """Number the runs of adjacent members that have one key for readers.
+
+    Members that readers skip have None.
+    """
     runs: list[int | None] = []
     number = -1
     before: tuple[int, str] | None = None

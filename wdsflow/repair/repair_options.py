@@ -21,7 +21,9 @@ def _pairs(values: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class RepairOptions:
-    """The options of a repair. ``begin`` is called with the number of shards; its result is called after each.
+    """The options of a repair.
+
+    ``begin`` is called with the number of shards; its result is called after each shard.
 
     ``plan`` has all changes to samples, in place of the options that name them.
     """
@@ -78,7 +80,10 @@ class RepairOptions:
     plan: RepairPlan | None = None
 
     def steps(self) -> RepairPlan:
-        """Return the plan of the options that name changes to samples. Raises ValueError for one that makes no sense."""
+        """Return the plan of the options that name changes to samples.
+
+        Raises ValueError for an option that makes no sense.
+        """
         return make_plan(
             pair_names=self.pair_names,
             name_images=self.name_images,
@@ -91,7 +96,10 @@ class RepairOptions:
         )
 
     def chosen_plan(self) -> RepairPlan:
-        """Return the plan to carry out. Raises ValueError if two are named, or an option makes no sense."""
+        """Return the plan to carry out.
+
+        Raises ValueError if two plans are named, or an option makes no sense.
+        """
         steps = self.steps()
         named = steps if steps.steps() else self.plan
         if self.structure_only and named is not None:

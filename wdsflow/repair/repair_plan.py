@@ -178,7 +178,10 @@ def _field(name: str) -> str:
 
 
 def _encoding(name: str) -> str:
-    """Return the name of an encoding as Python spells it. Raises ValueError for one that it does not know."""
+    """Return the name of an encoding as Python spells it.
+
+    Raises ValueError for an encoding that Python does not know.
+    """
     if not name:
         return ""
     try:

@@ -45,7 +45,9 @@ class RepairRecord(OutputRecord[ShardRepair]):
 
 
 def recorded_plan(folder: Path, urls: Sequence[Shard], readers: Sequence[str]) -> RepairPlan | None:
-    """Return the plan for these readers by which these shards were repaired into a folder; None if there is none.
+    """Return the plan by which these shards were repaired into a folder, None without one.
+
+    None too if the plan is for other readers.
 
     Raises FileExistsError.
     """

@@ -100,7 +100,9 @@ class RepairReport(OutputsReport[ShardRepair]):
 
     @property
     def difference(self) -> str:
-        """How the samples differ from those that the plan predicted, "" if they do not, or if it predicted none.
+        """How the samples differ from those that the plan predicted.
+
+        "" if they do not differ, or if the plan predicted none.
 
         After an input has changed, or could not be read, a plan of before predicts nothing.
         """

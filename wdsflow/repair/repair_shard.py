@@ -78,7 +78,10 @@ def _until_stopped(samples: Iterable[RegroupedSample], stop: Event) -> Iterator[
 def _unchanged(
     output: Iterator[RepairedMember], members: list[Member]
 ) -> tuple[list[RepairedMember], bool]:
-    """Return the new members up to the first that differs, and whether all are those of the input."""
+    """Return the new members up to the first that differs, and whether none does.
+
+    The comparison is with the members of the input.
+    """
     same: list[RepairedMember] = []
     for new in output:
         index = len(same)

@@ -34,7 +34,10 @@ class RepairedMember(NamedTuple):
 def repaired_members(
     samples: Iterable[RegroupedSample], fixer: SampleFixer, report: ShardRepair
 ) -> Iterator[RepairedMember]:
-    """Yield the members of samples as a plan changes them, and count them in the report. Raises OSError."""
+    """Yield the members of samples as changed by a plan.
+
+    Counts them in the report. Raises OSError.
+    """
     for sample in samples:
         fields = fixer.fix(sample)
         report.samples_written += bool(fields)

@@ -28,7 +28,9 @@ _CODE = 4
 def repair_shards(
     urls: str | Iterable[str], out: str | os.PathLike[str], options: RepairOptions
 ) -> RepairReport:
-    """Write a valid shard for each shard into the folder ``out``, with ``sizes.json`` and ``__len__`` next to them.
+    """Write a valid shard for each shard into the folder ``out``.
+
+    Writes ``sizes.json`` and ``__len__`` next to them.
 
     Members of one sample are brought together, even across the border of two shards. Junk is
     dropped, names are made safe, duplicates are merged, and members that follow damage are kept.
@@ -95,7 +97,10 @@ def _jobs(urls: Sequence[Shard], folder: Path, options: RepairOptions) -> Iterat
 
 
 def _made_from(job: RepairJob) -> dict[str, object]:
-    """Return what determines the output of a shard: itself, and the next one if members come from it. Raises SourceError."""
+    """Return what determines the output of a shard.
+
+    That is the shard itself, and the next one if members come from it. Raises SourceError.
+    """
     if not job.write:
         return {}
     inputs = [input_identity(job.url)]

@@ -1,4 +1,6 @@
-"""Members with one key that do not follow each other: parts of one sample, or samples that only share their key.
+"""Members with one key that are not adjacent.
+
+They are parts of one sample, or samples that only share their key.
 
 A reader such as OpenCLIP's ``group_by_keys_nothrow`` begins a sample where the key changes or a
 field is repeated. What it gets in this way is a ``Segment``. A segment with an image and another
@@ -87,7 +89,10 @@ def merge_segments(segments: Iterable[Segment], digest: Digest, decodes: Decodes
 
 
 def _usual_fields(groups: Iterable[Sequence[Segment]]) -> frozenset[str]:
-    """Return the fields of most samples that train, if they were given their parts; none without such a majority."""
+    """Return the fields of most samples that train, as if they had their parts.
+
+    Empty if no set of fields has a majority.
+    """
     shapes: Counter[frozenset[str]] = Counter()
     for group in groups:
         samples = [segment for segment in group if segment.trains]
@@ -135,7 +140,9 @@ def _merge_group(
 def _without_fields_given_away(
     parts: Sequence[Segment], complete: list[Segment], decodes: Decodes
 ) -> list[Segment]:
-    """Give the first complete sample of a run the fields that it lacks and a part of the same run has.
+    """Give the first complete sample of a run the fields that it lacks.
+
+    The fields come from a part of the same run that has them.
 
     For OpenCLIP a repeated field begins a sample. Other readers take the whole run for one sample,
     and may train on a field that OpenCLIP would leave in the part: on ``cls`` of
@@ -179,7 +186,9 @@ def _joined_parts(parts: Sequence[Segment]) -> list[Segment]:
 def _first_fit(
     parts: Sequence[Segment], fields: list[set[str]], *, grow: bool = False
 ) -> list[int | None]:
-    """Return, for each part, the index of the first sample without its fields, which has them afterwards.
+    """Return, for each part, the index of the first sample that has none of its fields.
+
+    That sample has the fields afterwards.
 
     Args:
         parts: the parts of one key, in order.
@@ -231,7 +240,10 @@ def _joined(segments: Sequence[Segment]) -> Segment:
 def _without_repeated(
     samples: Sequence[Segment], digest: Digest, merged: MergedSegments
 ) -> list[Segment]:
-    """Return the samples of one key without those that no reader trains on now and that only repeat others."""
+    """Return the samples of one key without unread duplicates.
+
+    An unread duplicate is a sample that no reader trains on now and that only repeats others.
+    """
     sizes: Counter[tuple[str, int]] = Counter()
     for sample in samples:
         sizes.update((name, member.size) for name, member in sample.parts.items())

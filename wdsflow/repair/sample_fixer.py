@@ -42,7 +42,10 @@ class Field(NamedTuple):
 
 
 class SampleFixer:
-    """Applies a plan to the samples of one shard, and counts the outcomes of their members in its report."""
+    """Applies a plan to the samples of one shard.
+
+    Counts the outcomes of their members in its report.
+    """
 
     def __init__(self, source: Source, plan: RepairPlan, report: ShardRepair) -> None:
         self._source = source

@@ -85,7 +85,7 @@ def _joined(source: Source, next_shard: Source) -> Source:
 def _names(
     source: Source, members: list[Member], plan: RepairPlan, report: ShardRepair
 ) -> list[str]:
-    """Return the names of members after the steps of a plan that look at names of the whole shard."""
+    """Return the names of members after the steps of a plan that need all names of the shard."""
     names = [member.name for member in members]
     if plan.name_images:
 

@@ -11,7 +11,11 @@ from wdsflow.text.options import allow_pipe_option, option, required, restart_op
 
 @dataclass(frozen=True, kw_only=True)
 class GraftRequest:
-    """The arguments of a graft. ``begin`` is called with the number of shards, for each of two passes; its result is called after each shard."""
+    """The arguments of a graft.
+
+    ``begin`` is called with the number of shards, for each of two passes. Its result is called
+    after each shard.
+    """
 
     table: str | os.PathLike[str] = required(
         "A .parquet, .csv or .jsonl file, a folder of such files, or a folder that measure or filter wrote.",

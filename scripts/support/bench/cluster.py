@@ -1,4 +1,7 @@
-"""Filtering by pixels on a Ray cluster of two cores, and on one core: decoding takes nearly all of the time."""
+"""Filtering by pixels on a Ray cluster of two cores, and on one core.
+
+Decoding takes nearly all of the time.
+"""
 
 import logging
 import os
@@ -19,7 +22,10 @@ def on_one_core(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any
 
 
 def on_ray(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any]:
-    """Filter by actors; the cluster has worked before the clock starts, the actors are not there."""
+    """Filter with Ray actors.
+
+    The cluster is warmed up before the clock starts; the actors are not started yet.
+    """
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 

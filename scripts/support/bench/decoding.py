@@ -1,4 +1,6 @@
-"""Decoding and resizing to what a model wants: ours, and Pillow with torchvision as OpenCLIP uses them.
+"""Decoding and resizing to a model's input size: ours against Pillow with torchvision.
+
+Pillow and torchvision are used as OpenCLIP uses them.
 
 The encoded pictures are in memory before the clock starts, and torch has one thread: this is about
 the work alone.
@@ -54,7 +56,10 @@ def pillow_torchvision() -> Callable[[bytes], Any]:
 
 
 def entropy() -> Callable[[bytes], Any]:
-    """Decode at 1/8 of the size, in grey: every entropy-coded byte is read, and hardly anything else is done."""
+    """Decode at 1/8 of the size, in grey.
+
+    This reads every entropy-coded byte, and does hardly anything else.
+    """
     from simplejpeg import decode_jpeg
 
     return lambda data: decode_jpeg(data, "GRAY", min_height=1, min_width=1)

@@ -1,4 +1,7 @@
-"""How near pictures of mode "fast" are to those of mode "exact", as a loader for evaluation gives them."""
+"""How closely pictures of mode "fast" match those of mode "exact".
+
+The pictures are those that a loader for evaluation returns.
+"""
 
 import json
 import math

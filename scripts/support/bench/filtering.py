@@ -1,4 +1,7 @@
-"""Filtering shards next to a webdataset read, filter and TarWriter loop, and filtering by a ledger next to a plain copy.
+"""Filtering shards, compared with a webdataset loop and with a plain copy.
+
+The loop reads, filters and writes with TarWriter. Filtering by a ledger is compared with the plain
+copy.
 
 The clock runs from the call to its end, with all outputs on the disk where ours are concerned:
 webdataset and `cp` do not sync. Libraries are imported before.
@@ -58,7 +61,10 @@ def recipe_and_options(where: str) -> tuple[Any, Any]:
 
 
 def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
-    """Read by webdataset, look at the picture's header by Pillow and at the caption, write by webdataset's TarWriter."""
+    """Filter with webdataset and Pillow, and write with webdataset's TarWriter.
+
+    Pillow reads the picture's header; the caption is checked too.
+    """
     from PIL import Image
     from webdataset import TarWriter, WebDataset
 

@@ -28,7 +28,10 @@ _OTHERS = {
 
 
 def write_hf_clip(source: Path, folder: Path) -> None:
-    """Write the model of ``random_clip.write_clip``, its processor and its tokenizer, unless they are there."""
+    """Write the model of ``random_clip.write_clip`` with its processor and tokenizer.
+
+    Files that exist are kept.
+    """
     if (folder / "done").is_file():
         return
     import open_clip

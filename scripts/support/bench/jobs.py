@@ -1,4 +1,6 @@
-"""What is measured, each in a process of its own: `python jobs.py JOB '[URL, ...]'` prints one JSON line.
+"""The measured jobs: `python jobs.py JOB '[URL, ...]'` prints one JSON line.
+
+Each job runs in its own process.
 
 The clock runs from the call to its end; the interpreter's start and the imports stand outside of
 it. The number of samples is checked by the caller, so that nothing is fast by doing less.
@@ -55,7 +57,10 @@ def webdataset_keys(paths: list[str]) -> Result:
 
 
 def webdataset_pillow(paths: list[str]) -> Result:
-    """Webdataset's samples with each picture loaded by Pillow: all that Pillow can find is found."""
+    """Read webdataset's samples, and load each picture with Pillow.
+
+    This finds all damage that Pillow can find.
+    """
     import webdataset
     from PIL import Image
 

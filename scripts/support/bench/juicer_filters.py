@@ -1,4 +1,6 @@
-"""Data-Juicer's filters at work, in an environment of its own: `python juicer_filters.py JSON` prints one JSON line.
+"""Data-Juicer's filters: `python juicer_filters.py JSON` prints one JSON line.
+
+It runs in its own environment.
 
 It stands alone: nothing of ours can be imported there. The same pictures are in files, as
 Data-Juicer reads them, and the same samples stay: both sides at least 200 pixels, at most three
@@ -53,7 +55,9 @@ def _is_blank(image):
 
 
 def run(lines: str, fused: bool) -> dict[str, Any]:
-    """Filter the pictures that a file of JSON lines names, with Data-Juicer's own executor and one process.
+    """Filter pictures with Data-Juicer's own executor and one process.
+
+    The pictures are those that a file of JSON lines names.
 
     ``fused``: its filters share decoded pictures. That is no default, but faster; a picture that
     cannot be opened ends such a run.

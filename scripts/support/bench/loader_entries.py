@@ -1,4 +1,7 @@
-"""Our loader beside OpenCLIP's own: speed, the first batch, memory, and how near the pictures are."""
+"""Our loader compared with OpenCLIP's own.
+
+Compares speed, time to the first batch, memory, and how closely the pictures match.
+"""
 
 import os
 

@@ -1,4 +1,7 @@
-"""Starts loaders in processes of their own, watches their memory, and finds out how many workers are best."""
+"""Runs loaders in separate processes, and measures their memory.
+
+Also finds the best number of workers.
+"""
 
 import contextlib
 import dataclasses
@@ -44,7 +47,10 @@ def run_fidelity(paths: list[str]) -> Result:
 
 
 def best_workers(set_name: str, plan: Plan, paths: list[str], samples: int) -> int:
-    """Return with how many workers OpenCLIP's loader is fastest on this machine, by short trials in small batches."""
+    """Return the number of workers with which OpenCLIP's loader is fastest on this machine.
+
+    Found by short trials in small batches.
+    """
     key = set_name, plan.train
     if key not in _rates:
         cores = os.cpu_count() or 1
@@ -87,7 +93,10 @@ def count_pictures(paths: list[str]) -> int:
 
 
 def run(arguments: list[str], *, watch: bool = False) -> Result:
-    """Run a command that prints JSON, without webdataset 1.x; ``watch`` adds ``peak_mb`` of all its processes."""
+    """Run a command that prints JSON, without webdataset 1.x, and return the result.
+
+    ``watch`` adds ``peak_mb``, the peak memory of all its processes.
+    """
     environment = os.environ | {"PYTHONPATH": str(ROOT / "scripts")}
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -115,7 +124,7 @@ def run(arguments: list[str], *, watch: bool = False) -> Result:
 
 
 def peak_memory(process: subprocess.Popen[str]) -> float:
-    """Return the most memory that a process and its children had at a time, in MB, until it ends."""
+    """Wait for a process to end, and return the peak memory of it and its children, in MB."""
     root = psutil.Process(process.pid)
     peak = 0
     until = time.monotonic() + PATIENCE
@@ -131,7 +140,10 @@ def peak_memory(process: subprocess.Popen[str]) -> float:
 
 
 def proportional(process: psutil.Process) -> int:
-    """Return a process's own pages and its share of those that several have; only its own if the system reports no shares."""
+    """Return the memory of a process: its own pages, and its share of shared pages.
+
+    Only its own pages count if the system reports no shares.
+    """
     memory = process.memory_full_info()
     return int(getattr(memory, "pss", memory.uss))
 

@@ -1,4 +1,6 @@
-"""A training loader at work, ours or OpenCLIP's own: `python -m support.bench.loading JSON` prints one JSON line.
+"""A training loader, ours or OpenCLIP's, without a model.
+
+`python -m support.bench.loading JSON` prints one JSON line.
 
 Nothing but the loader works: each batch is thrown away as soon as it is there. Both loaders get the
 same arguments, transform and tokenizer, and make float32 batches of 224 x 224 pixels.
@@ -42,7 +44,10 @@ class Plan:
 
 
 def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[], Any]:
-    """Import everything; return what makes the loader. "open_clip-main" is OpenCLIP's main branch."""
+    """Import everything, and return the function that makes the loader.
+
+    "open_clip-main" is OpenCLIP's main branch.
+    """
     if name == "open_clip-main":
         sys.path.insert(0, os.environ[HEAD])
     import open_clip
@@ -83,7 +88,10 @@ def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[],
 
 
 def half_of(urls: list[str]) -> dict[str, str]:
-    """Score shards, once; return a ledger and a predicate that keep nearly half of the samples, spread over all shards."""
+    """Score shards, and return a ledger and a predicate that keep nearly half of the samples.
+
+    The kept samples are spread over all shards.
+    """
     import statistics
     from pathlib import Path
 
@@ -200,7 +208,10 @@ MEASURES: dict[str, Callable[[Callable[[], Any], Plan], dict[str, float]]] = {
 
 
 def end() -> None:
-    """End at once: workers in the midst of a batch would go on for seconds, next to what is measured next."""
+    """Kill all workers, and exit immediately.
+
+    Workers in the middle of a batch would run for seconds, and disturb the next measurement.
+    """
     children = psutil.Process().children(recursive=True)
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):

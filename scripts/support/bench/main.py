@@ -99,7 +99,10 @@ def parsed(arguments: list[str], names: list[str]) -> argparse.Namespace:
 
 
 def joined(files: list[Path], names: list[str]) -> Result:
-    """Return the figures of several runs on one machine as those of one; of an entry the last counts."""
+    """Return the figures of several runs on one machine, merged into one.
+
+    If several runs have the same entry, the last one counts.
+    """
     runs = [json.loads(file.read_text()) for file in files]
     if any(run["machine"] != runs[0]["machine"] for run in runs):
         raise SystemExit("these figures are of different machines")
@@ -134,7 +137,10 @@ def prepare(name: str, webdataset1: Path, photos: Path | None) -> Material:
 def measure(
     entry: Entry, material: Material, peers: dict[str, list[Result]], webdataset1: Path
 ) -> Row:
-    """Run ours and the peer in turn, and return the medians; ``peers`` holds what was measured of peers before."""
+    """Run ours and the peer in turn, and return the medians.
+
+    ``peers`` holds earlier results of peers, which are used again.
+    """
     paths = material.paths[: entry.first]
     samples = sum(material.samples[: entry.first])
     if not entry.cold:
@@ -181,7 +187,10 @@ def measure(
 
 
 def ratio_of(entry: Entry, ours: float, peer: float) -> float:
-    """Return by how many times ours is better; where the goal is an upper bound, ours divided by the peer."""
+    """Return how many times better ours is than the peer.
+
+    If the goal is an upper bound, it is ours divided by the peer.
+    """
     if entry.at_most or entry.unit in MORE_IS_BETTER:
         return ours / peer if peer else float("inf")
     # Less is better.
@@ -251,7 +260,10 @@ def forget(paths: list[str]) -> None:
 
 
 def call(command: list[str], webdataset1: Path) -> str:
-    """Run a command with webdataset 1.x and this folder's parent on its path; return what it printed."""
+    """Run a command, and return what it printed.
+
+    PYTHONPATH has webdataset 1.x and the parent of the package ``support``.
+    """
     path = os.pathsep.join([str(webdataset1), str(ROOT / "scripts")])
     environment = os.environ | {"PYTHONPATH": path}
     process = subprocess.run(

@@ -1,4 +1,6 @@
-"""A function over rows that become large pictures: `python mapping.py bounded_map|map` prints one JSON line.
+"""Mapping a function over rows that become large pictures.
+
+`python mapping.py bounded_map|map` prints one JSON line.
 
 2,000 rows become float32 images of 3 x 1120 x 1120, 15 MB each and 30 GB together, as GLM-4's
 example does. Ours may take 2 GiB. ``datasets.map`` runs at its defaults, under a limit of its own,
@@ -27,7 +29,10 @@ CAP, LIMIT = 2 << 30, 6 << 30
 
 
 def run(which: str) -> dict[str, Any]:
-    """Map in a process of its own, and return what it said and the most that it and its children took (PSS)."""
+    """Map in a separate process, and return its output and peak memory.
+
+    Memory is that of the process and its children (PSS).
+    """
     (ROOT / ".bench").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="mapping-", dir=ROOT / ".bench"))
     if shutil.disk_usage(folder).free < 34 << 30 and which == "bounded_map":

@@ -1,4 +1,7 @@
-"""Captions and pictures of many sizes through the runner, and how much of what is computed is padding."""
+"""Captions and pictures of many sizes through the runner.
+
+Measures how much of the computation is padding.
+"""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""An object store on this machine, with the latency and the bandwidth of one in a network: enough of S3 to list and to read.
+"""An object store on this machine, with the latency and bandwidth of a remote one.
+
+It has enough of S3 to list and to read.
 
 Files of a folder are objects of the bucket "bench"; requests are not signed. All connections share
 the bandwidth.

@@ -1,4 +1,7 @@
-"""A pack of loose files with a table, next to `tar cf` of the same files, both until all bytes are on the disk, from a warm page cache."""
+"""Packing loose files with a table, compared with `tar cf` of the same files.
+
+Both are timed until all bytes are on the disk, from a warm page cache.
+"""
 
 import json
 import os

@@ -90,7 +90,10 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _notes(rows: list[dict[str, Any]]) -> list[str]:
-    """Return what else was measured for some rows, as a list in Markdown; nothing if there is none."""
+    """Return the other measurements of some rows, as a list in Markdown.
+
+    Empty if there are none.
+    """
     lines = [
         note
         for row in rows

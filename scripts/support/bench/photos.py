@@ -1,4 +1,7 @@
-"""Pictures with the statistics of photographs: soft shapes at every size, grain, a little colour. From a seed."""
+"""Pictures with the statistics of photographs, drawn from a seed.
+
+They have soft shapes at every size, grain, and a little colour.
+"""
 
 import io
 import random

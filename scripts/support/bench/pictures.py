@@ -1,4 +1,7 @@
-"""The same pictures as shards for us and as files for Data-Juicer, all valid or with two of them damaged."""
+"""The same pictures as shards for us and as files for Data-Juicer.
+
+All are valid, or two of them are damaged.
+"""
 
 import io
 import json
@@ -30,7 +33,10 @@ def ours(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, Any]:
 
 
 def ours_damaged(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, Any]:
-    """The same on a shard of 1,000 samples, two of them damaged; ``lost`` are valid ones that did not stay."""
+    """Run ``ours`` on a shard of 1,000 samples, two of them damaged.
+
+    ``lost`` is the number of valid samples that were not kept.
+    """
     with filtering.folder_near(paths) as folder:
         shard = os.path.join(folder, "in", "0.tar")
         os.mkdir(os.path.dirname(shard))
@@ -52,7 +58,9 @@ def ours_damaged(paths: Sequence[str], clock: filtering.MakeClock) -> dict[str, 
 
 
 def balance(kept: int) -> dict[str, int]:
-    """Return how many valid pictures were lost, and how many damaged ones were kept, from the number that was kept.
+    """Return the numbers of valid pictures lost and damaged ones kept.
+
+    Both are derived from the number of kept pictures.
 
     If more are kept than are valid, some are damaged; otherwise all that are kept count as valid.
     """
@@ -69,7 +77,10 @@ def _damaged(data: bytes, number: int) -> bytes:
 
 
 def as_files(paths: Sequence[str], folder: Path, *, damaged: bool = False) -> str:
-    """Write the pictures of shards as files, and a file of JSON lines that names them; return its path."""
+    """Write the pictures of shards as files, with a list of them in JSON lines.
+
+    Returns the path of the list.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     lines: list[str] = []

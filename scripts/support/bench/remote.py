@@ -64,7 +64,10 @@ def filtered(paths: Sequence[str], clock: MakeClock, folder: str) -> dict[str, A
 
 
 def fed(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
-    """An epoch of `wdsflow.feed` for training, from its first request for contents on: the samples are counted before."""
+    """Run an epoch of `wdsflow.feed` for training.
+
+    The clock starts at the first request for contents: the samples are counted before.
+    """
     import open_clip
 
     import wdsflow
@@ -80,7 +83,10 @@ def fed(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 
 def cached(paths: Sequence[str], clock: MakeClock, folder: str) -> dict[str, Any]:
-    """A later epoch of `wdsflow.feed` for training, when all shards are in its cache, or on this machine anyway."""
+    """Run a later epoch of `wdsflow.feed` for training, with all shards local.
+
+    They are in its cache, or were on this machine from the start.
+    """
     import open_clip
 
     import wdsflow

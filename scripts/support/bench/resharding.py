@@ -1,4 +1,7 @@
-"""Resharding next to a plain copy of the same shards, both until all bytes are on the disk, from a warm page cache."""
+"""Resharding, compared with a plain copy of the same shards.
+
+Both are timed until all bytes are on the disk, from a warm page cache.
+"""
 
 import os
 import subprocess

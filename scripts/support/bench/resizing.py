@@ -1,4 +1,6 @@
-"""Making pictures of shards smaller, next to a webdataset loop with Pillow, and next to img2dataset's way.
+"""Making pictures of shards smaller, compared with Pillow and img2dataset.
+
+Pillow runs in a webdataset loop; OpenCV resizes as img2dataset does.
 
 The clock runs from the call to its end. Libraries are imported before.
 """
@@ -65,7 +67,10 @@ def pillow(data: bytes) -> bytes:
 
 
 def opencv(data: bytes) -> bytes:
-    """Do what img2dataset's Resizer does with keep_ratio_largest, by its defaults: INTER_AREA, quality 95, one thread."""
+    """Do what img2dataset's Resizer does by default with keep_ratio_largest.
+
+    INTER_AREA, quality 95, one thread.
+    """
     import cv2
     import numpy as np
 
@@ -83,7 +88,9 @@ def _size(width: int, height: int) -> tuple[int, int]:
 
 
 def fidelity(paths: Sequence[str], mode: Literal["fast", "exact"]) -> dict[str, float]:
-    """Return the mean and the least PSNR of our pictures to those of Pillow's Lanczos and area filters, in dB.
+    """Return the mean and the least PSNR, in dB, of our pictures compared with Pillow's.
+
+    Pillow's are resized by its Lanczos and area filters.
 
     Both from the full size, before they are encoded. PSNR is 10 log10(255^2 / mean squared
     difference) of one picture.

@@ -1,4 +1,6 @@
-"""clip_similarity at work, in a process of its own: `python -m support.bench.scoring JOB '[PATH, ...]'`.
+"""Measures clip_similarity: `python -m support.bench.scoring JOB '[PATH, ...]'`.
+
+It runs in a separate process.
 
 The CLIP has random weights. ``ONE_LAYER`` has the geometry of ViT-B-32 with one layer a tower
 instead of twelve, so that 5,000 samples take half a minute on two cores: decoding weighs twelve
@@ -56,7 +58,10 @@ def forward(_: list[str]) -> Result:
 
 
 def juicer(paths: list[str], *, model: str = ONE_LAYER) -> Result:
-    """Data-Juicer's image_text_similarity_filter with the same weights, with as many processes as are best."""
+    """Run Data-Juicer's image_text_similarity_filter with the same weights.
+
+    Uses the number of processes that is fastest.
+    """
     from support.bench.hf_clip import write_hf_clip
 
     _clip(model)
@@ -85,7 +90,10 @@ def juicer(paths: list[str], *, model: str = ONE_LAYER) -> Result:
 
 
 def padding(_: list[str]) -> Result:
-    """Cells that are computed for each real one: captions of 1 to 70 words, pictures of 32 to 512 pixels a side."""
+    """Return the number of computed cells for each real one.
+
+    Captions have 1 to 70 words, pictures 32 to 512 pixels per side.
+    """
     from support.bench.mixed import padded_over_real
 
     return padded_over_real(_clip(ONE_LAYER))
@@ -115,7 +123,10 @@ def _as_files(shard: str, folder: Path) -> str:
 
 
 def _check_values(shard: str, folder: Path, values: list[float], model: str) -> None:
-    """Compare with ours: nobody is fast by computing something else. Data-Juicer's first samples only warm it up."""
+    """Exit with an error if Data-Juicer's values differ from ours.
+
+    This ensures that both compute the same thing. Data-Juicer's first samples only warm it up.
+    """
     import pyarrow.parquet as pq
 
     from support.gpu_check import similarity
@@ -144,7 +155,10 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
 
 
 def run(job: str, paths: list[str]) -> Result:
-    """Do a job in a process of its own; those about workers with the peak memory of all processes."""
+    """Run a job in a separate process.
+
+    Jobs about workers also report the peak memory of all processes.
+    """
     from . import loaders
 
     arguments = [sys.executable, "-m", "support.bench.scoring", job, json.dumps(paths)]

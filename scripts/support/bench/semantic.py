@@ -13,7 +13,10 @@ CENTRES = 200
 
 
 def ours(clock: filtering.MakeClock) -> dict[str, Any]:
-    """`semantic_duplicate` of 200,000 vectors of 512 numbers, a twentieth of which nearly repeat another."""
+    """Run `semantic_duplicate` on 200,000 vectors of 512 numbers.
+
+    One in twenty nearly repeats another.
+    """
     import numpy as np
 
     from wdsflow.stages.scores import make_score

@@ -1,4 +1,7 @@
-"""Makes the shards that are measured, once, under .bench/: written by webdataset's own TarWriter, as users have them."""
+"""Makes the shards for the benchmarks, once, in .bench/.
+
+They are written by webdataset's own TarWriter, as users have them.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""Data-Juicer's own operators on samples of shards, in an environment of its own: `python similarity_juicer.py MODEL FILE PROCESSES`.
+"""Data-Juicer's own operators on samples of shards, in a separate environment.
+
+Run `python similarity_juicer.py MODEL FILE PROCESSES`.
 
 ``FILE``: JSON lines with text and images. Prints one JSON line. Imports nothing of wdsflow, and
 nothing of this folder.

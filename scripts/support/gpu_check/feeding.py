@@ -1,4 +1,4 @@
-"""A training step on batches of the real feed, compared with the same step on batches that are on the device."""
+"""A training step on the real feed, compared with one on batches on the device."""
 
 import os
 import time
@@ -19,7 +19,7 @@ _LOGGED = 100
 
 
 def feed(setting: Setting) -> Iterator[Finding]:
-    """Train a ViT-B-32 in bf16 autocast on the feed, and report how long the device waits for it."""
+    """Train a ViT-B-32 in bf16 autocast on the feed, and report the device's waiting time."""
     needs("open_clip_train", "webdataset", "PIL")
     from ..bench.loading import Plan, loader
 

@@ -7,7 +7,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the table. ``met`` is None if there is no goal, or if nothing could be measured."""
+    """One line of the table.
+
+    ``met`` is None if there is no goal, or if nothing could be measured.
+    """
 
     name: str
     value: str
@@ -22,7 +25,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Setting:
-    """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures mean nothing.
+    """The input of all parts.
+
+    ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures mean nothing.
 
     ``seconds``: about how long each rate is measured. ``end``: when all must have ended, by
     ``time.monotonic``.

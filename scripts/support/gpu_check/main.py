@@ -111,7 +111,10 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def check(
     setting: Setting, names: Sequence[str], report: Callable[[str, Finding], None], scale: float
 ) -> None:
-    """Run parts, and pass on each finding at once. ``scale``: how many times as long as usual each may take."""
+    """Run parts of the check, and report each finding immediately.
+
+    ``scale`` multiplies the usual time limit of each part.
+    """
     together = [name for name in names if name in _TOGETHER]
     for name in names:
         if name not in together:

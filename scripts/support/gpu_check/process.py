@@ -1,4 +1,7 @@
-"""Runs functions of the check in separate processes, several at once: caps and allocators hold for a process."""
+"""Runs functions of the check in separate processes, several at once.
+
+Memory caps and allocators apply to a whole process.
+"""
 
 import json
 import os
@@ -22,7 +25,10 @@ Call = tuple[Callable[..., Any], dict[str, Any]]
 def run_at_once(
     calls: Sequence[Call], environment: Mapping[str, str] | None = None, patience: float = _PATIENCE
 ) -> list[Any]:
-    """Return the results of functions, each called in a process of its own. Raises RuntimeError if one fails."""
+    """Return the results of functions, each called in a separate process.
+
+    Raises RuntimeError if one fails.
+    """
     with _started(calls, environment, patience) as processes:
         outputs = [process.communicate()[0] for process in processes]
     for process, (function, _) in zip(processes, calls, strict=True):
@@ -32,7 +38,10 @@ def run_at_once(
 
 
 def results_of(call: Call, patience: float = _PATIENCE) -> Iterator[Any]:
-    """Yield the results of a generator, called in a process of its own, as they come. Raises RuntimeError if it fails."""
+    """Yield the results of a generator that runs in a separate process, as they come.
+
+    Raises RuntimeError if it fails.
+    """
     with _started([call], None, patience) as (process,):
         assert process.stdout is not None
         for line in process.stdout:

@@ -1,4 +1,6 @@
-"""The property of the runner, with real out-of-memory errors: each item once, in order, failures only where they must be.
+"""Checks that the runner recovers from real out-of-memory errors.
+
+Each item must come out once, in order, and only items that do not fit may fail.
 
 On a GPU the process gets a cap, and a batch takes as many bytes of the device as it costs. Without
 one a batch that costs more than the cap raises what PyTorch raises.
@@ -50,7 +52,10 @@ def two_processes(setting: Setting) -> list[Finding]:
 
 
 def expandable_segments(setting: Setting) -> list[Finding]:
-    """Run the same items with segments that can grow and without, and report the memory that is idle between them."""
+    """Run the same items with expandable segments and without, and report idle memory.
+
+    That is memory that the allocator holds between used blocks.
+    """
     rounds, count = (1, 400) if setting.quick else (2, 1000)
     if not (setting.cuda or setting.quick):
         raise MissingRequirement("needs a GPU")
@@ -76,7 +81,9 @@ def expandable_segments(setting: Setting) -> list[Finding]:
 
 
 def cap_of(setting: Setting) -> int:
-    """Return the bytes that a stream may take: at most a twelfth of the GPU, and little if the CPU takes its part.
+    """Return the bytes that a stream may take: at most a twelfth of the GPU's memory.
+
+    It is 64 MiB on the CPU.
 
     After each error the cache is emptied, and as many bytes are mapped again, which takes a second
     for some GiB.
@@ -129,7 +136,10 @@ def stream(
 
 
 def _share(rng: random.Random, *, fitting: bool) -> float:
-    """Return the share of the cap that an item takes; one in fifty is too large, unless ``fitting``."""
+    """Return the share of the cap that an item takes.
+
+    One item in fifty is too large, unless ``fitting``.
+    """
     kind = rng.random()
     if kind < 0.9:
         return rng.uniform(0.001, _SMALL)
@@ -187,7 +197,10 @@ def _device_figures(device: str) -> dict[str, Any]:
 
 
 def _expandable(device: str) -> bool | None:
-    """Return whether segments on a CUDA device can grow, by the existing ones; None if that is unknown."""
+    """Return whether a CUDA device's existing memory segments are expandable.
+
+    None if that is unknown.
+    """
     import torch
 
     # In part without types.

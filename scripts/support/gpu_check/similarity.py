@@ -1,4 +1,7 @@
-"""clip_similarity from end to end: its rate compared with bare forward passes, and whether it stays under its cap."""
+"""clip_similarity from end to end: its rate, and whether it stays under its memory cap.
+
+The rate is compared with bare forward passes.
+"""
 
 import os
 import random
@@ -30,7 +33,10 @@ _LONG = 300.0
 
 
 def throughput(setting: Setting) -> Iterator[Finding]:
-    """Score samples by CLIPs with random weights, compared with forward passes on tensors that are on the device."""
+    """Measure the rate of scoring by CLIPs with random weights.
+
+    It is compared with forward passes on tensors that are on the device.
+    """
     cases = [("ViT-B-32", "bf16"), ("ViT-L-14", "bf16")] if setting.cuda else [("ViT-B-32", "fp32")]
     if setting.cuda and setting.remaining > _LONG:
         cases.append(("ViT-B-32", "fp32"))
@@ -61,7 +67,11 @@ def _compared(
     decoded: dict[str, Any],
     shards: list[str],
 ) -> Finding:
-    """Score for about as long as a rate is measured, and compare with bare passes, or decoding where that is slower."""
+    """Measure the rate of scoring, and compare it with bare forward passes.
+
+    Scores for about as long as any rate is measured. If decoding is slower than the passes, the
+    rate is compared with decoding.
+    """
     workers = decoded["processes"]
     size = _per_shard(setting)
     bound = min(peer["rate"], decoded["rate"])
@@ -133,7 +143,10 @@ def decoding(seconds: float) -> float:
 
 
 def cap(setting: Setting) -> Iterator[Finding]:
-    """Score under a cap that is little more than the weights, while another process takes memory of the same device."""
+    """Score under a memory cap that is little more than the weights.
+
+    Another process takes memory of the same device meanwhile.
+    """
     model = model_of(setting, "ViT-B-32")
     shards = _shards(setting)[:20]
     memory = "1GiB" if setting.cuda else None
@@ -166,7 +179,10 @@ def cap(setting: Setting) -> Iterator[Finding]:
 def bare(
     device: str, cases: list[tuple[str, str]], seconds: float, sizes: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
-    """Yield, for each model and precision, samples a second on tensors on the device, at the best of some batch sizes."""
+    """Yield the rate of bare forward passes for each model and precision.
+
+    The rate is in samples a second, on tensors on the device, at the best of some batch sizes.
+    """
     from wdsflow.stages.scores.model.clip.load_clip import load_clip
 
     for model, precision in cases:
@@ -174,7 +190,10 @@ def bare(
 
 
 def _bare(clip: Any, device: str, seconds: float, sizes: Sequence[int]) -> dict[str, Any]:
-    """Measure with captions as they are scored, trimmed and padded together ("rate"), and with 77 tokens ("whole")."""
+    """Measure the rate of bare forward passes, with captions of two lengths.
+
+    "rate" has captions as they are scored, trimmed and padded together; "whole" has 77 tokens.
+    """
     import torch
 
     from wdsflow.memory.batching.device import current_device
@@ -226,7 +245,9 @@ def rate(forward: Any, size: int, seconds: float) -> float:
 def score(
     shards: list[str], folder: Path, model: str, precision: str = "fp32", **options: Any
 ) -> dict[str, Any]:
-    """Run ``wdsflow measure``'s work; the rate counts from when models are loaded to the last ledger.
+    """Score as ``wdsflow measure`` does, and return rates.
+
+    The rate is measured from the loading of the models to the last ledger.
 
     "steady" is the rate while all workers are busy, 0 with too few shards; "waits" the share of
     time without a kernel.
@@ -271,7 +292,9 @@ def score(
 
 
 def steady_rate(ends: Sequence[float], sizes: Sequence[int], workers: int) -> float:
-    """Return samples a second between two ends of shards at which all workers are busy; 0 with too few shards.
+    """Return samples a second while all workers are busy; 0 with too few shards.
+
+    It is measured between the ends of two shards.
 
     These are the 2 * workers-th end and the (n - workers)-th: shards that are begun before an
     interval and end in it are as many as those that are begun in it and end after it.

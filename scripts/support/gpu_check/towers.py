@@ -1,4 +1,7 @@
-"""Variants of the towers of a CLIP that may be faster: the rate of each, and how far it changes embeddings."""
+"""Variants of a CLIP's towers that may be faster.
+
+Measures the rate of each, and how much it changes embeddings.
+"""
 
 import time
 from collections.abc import Iterator
@@ -17,7 +20,10 @@ _LONGEST = 6.0
 
 
 def towers(setting: Setting) -> Iterator[Finding]:
-    """Run variants of the towers: the image tower, changed step by step, then the text tower on changing shapes."""
+    """Measure variants of the image tower, then of the text tower.
+
+    The image tower is changed step by step. The text tower gets batches of changing shapes.
+    """
     small = setting.quick or not setting.cuda
     base = "ViT-B-32" if small else "ViT-L-14"
     arguments = {
@@ -38,7 +44,10 @@ def towers(setting: Setting) -> Iterator[Finding]:
 
 
 def variants(device: str, model: str, size: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """Yield the rate of each variant in bf16, and the smallest cosine of its embeddings to those of fp32."""
+    """Yield the rate of each variant in bf16, and the change of its embeddings.
+
+    The change is the smallest cosine to embeddings in fp32.
+    """
     import torch
 
     from wdsflow.stages.scores.model.clip.load_clip import load_clip
@@ -70,7 +79,10 @@ def variants(device: str, model: str, size: int, seconds: float) -> Iterator[dic
 
 
 def _to_bf16(net: Any) -> None:
-    """Turn a model in fp32 into the one that OpenCLIP creates in bf16: making a second one takes ten seconds."""
+    """Convert a model in fp32 into the one that OpenCLIP creates in bf16.
+
+    Creating a second model would take ten seconds.
+    """
     import torch
     from open_clip.model import convert_weights_to_lp
     from open_clip.transformer import LayerNorm, LayerNormFp32
@@ -82,7 +94,10 @@ def _to_bf16(net: Any) -> None:
 
 
 def _quick_gelus(net: Any, half: Any, seconds: float) -> Iterator[dict[str, Any]]:
-    """Yield rates with the activation of OpenAI's models: three kernels, then one that is compiled by NVRTC."""
+    """Yield the rates of two versions of the activation of OpenAI's models.
+
+    First three kernels, then one that is compiled by NVRTC.
+    """
     import torch
     from open_clip.transformer import QuickGELU
 
@@ -146,7 +161,10 @@ class _Attention:
 
 
 def _texts(net: Any, device: str, size: int) -> Iterator[dict[str, Any]]:
-    """Yield the rate of the text tower on batches of changing shapes, with attention as PyTorch chooses it and as here."""
+    """Yield the rate of the text tower on batches of changing shapes.
+
+    Attention is as PyTorch chooses it, then as here.
+    """
     import torch
 
     from wdsflow.memory.batching.device import current_device

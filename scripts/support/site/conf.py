@@ -68,7 +68,10 @@ class Mermaid(Directive):  # type: ignore[misc]  # docutils is not installed whe
 
 
 def for_keyboards_and_screen_readers(app: Any, failure: Exception | None) -> None:
-    """Add what Sphinx leaves out: the level of the headings of the sidebar, and a way to scroll code and tables by keyboard."""
+    """Add accessibility features that Sphinx leaves out.
+
+    These are the level of the sidebar's headings, and scrolling of code and tables by keyboard.
+    """
     for path in [] if failure else Path(app.outdir).rglob("*.html"):
         html = path.read_text(encoding="utf-8")
         html = html.replace(

@@ -1,4 +1,7 @@
-"""Checks the pages of a built site: links and pictures lead to files of the site, and nothing is loaded from elsewhere."""
+"""Checks the pages of a built site.
+
+Links and pictures must lead to files of the site, and nothing may be loaded from elsewhere.
+"""
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -44,7 +47,10 @@ class _Page(HTMLParser):
 
 
 def broken(folder: Path) -> Iterator[Broken]:
-    """Yield what is wrong with the links of all pages in a folder. Addresses of other hosts are followed by readers only."""
+    """Yield the problems of the links of all pages in a folder.
+
+    Links to other hosts are allowed, but nothing may be loaded from them.
+    """
     pages = {path.resolve(): _Page(path) for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():
         shown = str(path.relative_to(folder.resolve()))

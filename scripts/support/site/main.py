@@ -15,7 +15,10 @@ SETTINGS = Path(__file__).parent
 
 
 def main(argv: Sequence[str]) -> int:
-    """Build the site; return 1 if Sphinx warned, or if a link or a picture of a page leads nowhere."""
+    """Build the site, and return the exit status.
+
+    It is 1 if Sphinx warned, or if a link or a picture of a page leads nowhere.
+    """
     parser = argparse.ArgumentParser(
         prog="scripts/docs", description="Builds the documentation site; needs no network."
     )

@@ -1,4 +1,7 @@
-"""Says in words what a scene holds, in several phrasings. Each names every attribute, so it fits one meaning only."""
+"""Describes a scene in words, in several phrasings.
+
+Each phrasing names every attribute, so it has only one meaning.
+"""
 
 import random
 from collections.abc import Iterator

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Figures(NamedTuple):
-    """Top-1 accuracy among a hundred, for each hundred, and how alike pictures and captions are (cosine)."""
+    """Top-1 accuracy among a hundred, for each hundred, and the similarity of pairs.
+
+    Similarity is the cosine of picture and caption.
+    """
 
     image_to_text: list[float]
     text_to_image: list[float]

@@ -1,4 +1,7 @@
-"""`scripts/tiny_clip`: draws, trains and judges a model, or prints the figures of the one that is there."""
+"""`scripts/tiny_clip`: draws the data, and trains and evaluates a model.
+
+It can also print the figures of the existing model.
+"""
 
 import argparse
 import json

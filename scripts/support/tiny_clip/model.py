@@ -20,7 +20,10 @@ class TinyClip(NamedTuple):
 
 
 def model_name(folder: Path = FOLDER) -> str:
-    """Return the name under which OpenCLIP finds configuration and weights; nothing has to be registered."""
+    """Return the name under which OpenCLIP finds configuration and weights.
+
+    Nothing has to be registered.
+    """
     return f"local-dir:{folder / MODEL}"
 
 

@@ -1,4 +1,7 @@
-"""How the small CLIP is built and trained. What is written here decides the weights; a change to it trains again."""
+"""How the small CLIP is built and trained.
+
+This file decides the weights: a change to it requires a new training.
+"""
 
 import hashlib
 import json
@@ -35,7 +38,10 @@ CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How much is drawn, and how it is trained. Samples, shards, workers and batches divide without a remainder."""
+    """The amount of data that is drawn, and the training.
+
+    Samples, shards, workers and batches divide without a remainder.
+    """
 
     seed: int = 0
     shards: int = 8
@@ -50,7 +56,10 @@ class Recipe:
 
     @property
     def arguments(self) -> list[str]:
-        """What follows ``wdsflow train --``, in a folder that holds the shards and the model's configuration."""
+        """Return the arguments after ``wdsflow train --``.
+
+        The command runs in a folder that holds the shards and the model's configuration.
+        """
         data = f"--train-data train/{{000..{self.shards - 1:03d}}}.tar --dataset-type webdataset"
         data += f" --train-num-samples {self.samples} --batch-size {self.batch} --workers {self.workers}"
         steps = f"--epochs {self.epochs} --lr {self.rate} --warmup {self.warmup} --wd 0.1 --grad-clip-norm 1"
@@ -67,7 +76,10 @@ class Recipe:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all that decides the weights: this recipe, and the code that draws and speaks."""
+        """Return a digest of everything that decides the weights.
+
+        That is this recipe, and the code that draws scenes and writes captions.
+        """
         here = Path(__file__).parent
         sources = [(here / name).read_text() for name in ("world.py", "captions.py", "shards.py")]
         parts = [

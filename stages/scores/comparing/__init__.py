@@ -1,1 +1,4 @@
-"""How samples are compared: equal items, hashes that differ in few bits, vectors that point in nearly the same direction."""
+"""How samples are compared: by equal items, near hashes, or similar vectors.
+
+Near hashes differ in few bits. Similar vectors point in nearly the same direction.
+"""

@@ -20,7 +20,9 @@ _LEARNT = 64
 
 
 def centroids_of(file: VectorFile, memory: int) -> Vectors:
-    """Return the centroids of spherical k-means, k the square root of the number of vectors; one for up to 10,000.
+    """Return the centroids of spherical k-means.
+
+    Their number is the square root of the number of vectors, and 1 for up to 10,000 vectors.
 
     Learnt from vectors that are evenly spaced in the set, and begun with such, as many as three
     copies of which fit into ``memory`` bytes. Deterministic.
@@ -54,7 +56,10 @@ def nearest_of(vectors: Vectors, centroids: Vectors) -> Numbers:
 
 
 def _moved(centroids: Vectors, vectors: Vectors) -> Vectors:
-    """Return each centroid moved to the mean direction of the vectors that it is the nearest one of."""
+    """Return the centroids, each moved to the mean direction of its nearest vectors.
+
+    These are the vectors that have it as their nearest centroid. A centroid without any stays.
+    """
     nearest = nearest_of(vectors, centroids)
     order = np.argsort(nearest, kind="stable")
     # A centroid that is the nearest one of no vector stays.

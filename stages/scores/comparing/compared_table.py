@@ -45,7 +45,9 @@ def compared_records(records: "Records", folder: Path, memory: int) -> Iterator[
 
 
 def split_items(tables: Tables, width: int) -> None:
-    """Create the table ``items`` from ``compared``: a row for each image or caption, with its key of 8 or 16 bytes.
+    """Create the table ``items`` from ``compared``, with a row for each image or caption.
+
+    A row has the item's key of 8 or 16 bytes.
 
     ``item`` is its index in the sample. ``high`` and ``low`` are the halves of a key of 16 bytes,
     ``high`` is a key of 8. Raises ValueError if the data of a sample does not consist of keys of
@@ -89,7 +91,10 @@ def equal_items(tables: Tables, value: str) -> "Iterator[tuple[int, int, Value]]
 
 
 def near_items(tables: Tables, distance: int, memory: int) -> "Iterator[tuple[int, int, Value]]":
-    """Yield for each hash of 64 bits whether it is within ``distance`` of an earlier one that is not near one itself."""
+    """Yield for each hash of 64 bits whether it is a near duplicate.
+
+    It is if it is within ``distance`` of an earlier hash that is not a near duplicate itself.
+    """
     from .near_table import kept
 
     split_items(tables, 8)
@@ -119,7 +124,9 @@ def _near(tables: Tables, stays: bytearray) -> Iterator[tuple[int, int, bool]]:
 
 
 def odd_items(tables: Tables, factor: float) -> "Iterator[tuple[int, int, Value]]":
-    """Yield for each width and height, 4 bytes each, whether the root of their product is an outlier.
+    """Yield for each pair of width and height whether its size is an outlier.
+
+    Width and height have 4 bytes each; the size is the square root of their product.
 
     Outliers are outside of the quartiles by more than ``factor`` times their distance, as by
     numpy's ``percentile``.
@@ -147,7 +154,10 @@ def odd_items(tables: Tables, factor: float) -> "Iterator[tuple[int, int, Value]
 
 
 def by_sample(rows: "Iterator[tuple[int, int, Scalar]]") -> "Iterator[tuple[int, int, Value]]":
-    """Yield (shard, sample, value) in order: a list for a sample with several images or captions."""
+    """Yield (shard, sample, value) in order.
+
+    The value is a list for a sample with several images or captions.
+    """
     for (shard, sample), items in groupby(rows, itemgetter(0, 1)):
         values = [value for _, _, value in items]
         yield shard, sample, values[0] if len(values) == 1 else values

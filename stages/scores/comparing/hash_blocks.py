@@ -1,4 +1,6 @@
-"""Blocks of bits by which near hashes are found: two hashes that differ in few bits are equal in some blocks.
+"""Blocks of bits by which near hashes are found.
+
+Two hashes that differ in few bits are equal in some blocks.
 
 Hashes within a distance of d bits differ in at most d of m + d blocks, and are equal in m of them:
 Manku, Jain and Das Sarma, Detecting near-duplicates for web crawling, WWW 2007. For each choice of
@@ -41,7 +43,10 @@ class BlockTable(NamedTuple):
 
 
 def plan(count: int, free: int, distance: int) -> Blocks:
-    """Return blocks of the ``free`` bits, with which ``count`` hashes are compared up to a distance."""
+    """Return the blocks for comparing ``count`` hashes up to a distance.
+
+    The blocks divide the bits ``free``.
+    """
     bits = bits_of(free)
     equal = 1
     while equal + 1 + distance <= len(bits):

@@ -40,7 +40,9 @@ class Buckets(NamedTuple):
             yield slice(start, start + bucket_size)
 
     def pairs_up_to(self, size: int) -> Iterator[Pair]:
-        """Yield the pairs of positions in the same bucket, of all buckets of at most ``size`` hashes.
+        """Yield the pairs of positions in the same bucket.
+
+        Only buckets of at most ``size`` hashes are used.
 
         Many buckets at once: each position with the next one, then with the one after that, up to
         the end of its bucket.

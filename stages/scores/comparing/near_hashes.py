@@ -20,7 +20,9 @@ _ALL_BITS = (1 << 64) - 1
 
 
 def pairs(hashes: Hashes, distance: int, free: int = _ALL_BITS) -> Iterator[Pair]:
-    """Yield (i, j), arrays of numbers of distinct hashes that differ in at most ``distance`` bits, each pair once.
+    """Yield the pairs of distinct hashes that differ in at most ``distance`` bits.
+
+    They are arrays (i, j) of the hashes' numbers, with each pair once.
 
     All hashes are equal except in the bits ``free``. Memory grows with the number of hashes, not of
     pairs.
@@ -37,7 +39,10 @@ def pairs(hashes: Hashes, distance: int, free: int = _ALL_BITS) -> Iterator[Pair
 
 
 def bucket_pairs(hashes: Hashes, table: BlockTable, distance: int, free: int) -> Iterator[Pair]:
-    """Yield the pairs of hashes that count for a table: they are equal in its key, and differ in its other blocks."""
+    """Yield the pairs of near hashes that count for one table.
+
+    They are equal in the table's key, and differ in its other blocks.
+    """
     buckets = buckets_of(hashes, table.key)
     ordered = hashes[buckets.order]
     for bucket in buckets.larger_than(_FEW):
@@ -54,7 +59,10 @@ def bucket_pairs(hashes: Hashes, table: BlockTable, distance: int, free: int) ->
 def _pairs_in_large(
     ordered: Hashes, bucket: slice, table: BlockTable, distance: int, free: int
 ) -> Iterator[Pair]:
-    """Yield the pairs of one bucket, which is divided again by the bits that its key does not have."""
+    """Yield the pairs of one large bucket.
+
+    The bucket is divided again by the bits that its key does not have.
+    """
     for first_in_bucket, second_in_bucket in pairs(ordered[bucket], distance, free & ~table.key):
         first = bucket.start + first_in_bucket
         second = bucket.start + second_in_bucket
@@ -82,7 +90,10 @@ def _all_pairs(hashes: Hashes, distance: int) -> Iterator[Pair]:
 
 
 def _pays(hashes: Hashes, blocks: Blocks) -> bool:
-    """Return whether the buckets have fewer pairs than a direct comparison; those of similar images may have more."""
+    """Return whether the buckets have fewer pairs than a direct comparison.
+
+    Buckets of similar images may have more.
+    """
     remaining = len(hashes) ** 2
     for table in tables(blocks):
         _, sizes = np.unique(hashes & np.uint64(table.key), return_counts=True)

@@ -1,4 +1,6 @@
-"""Which hashes of a table stay if none may be near an earlier one: the table may be larger than the memory.
+"""Finds the hashes of a table to keep so that none is near an earlier kept one.
+
+The table may be larger than the memory.
 
 Imports numpy: import this module where it is needed.
 """
@@ -24,7 +26,9 @@ _CHUNK = "SELECT {1} FROM {0} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
 
 
 def kept(database: Tables, distance: int, memory: int) -> bytearray:
-    """Return 1 for each hash to keep, by number, 0 for those within ``distance`` of an earlier one that is kept.
+    """Return 1 for each hash to keep, by number, and 0 for the others.
+
+    The others are within ``distance`` of an earlier one that is kept.
 
     The result takes one byte per hash, in addition to ``memory``. The table ``hashes`` of the
     database has distinct hashes, whose rowids are their numbers.
@@ -76,7 +80,10 @@ def _pairs(database: Tables, count: int, distance: int, most: int) -> Iterator[P
 
 
 def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tuple[Hashes, Numbers]]:
-    """Yield neighbouring hashes of ``ordered``, and their numbers; those that are equal in the bits ``key`` are together."""
+    """Yield runs of hashes of the table ``ordered``, with their numbers.
+
+    Hashes that are equal in the bits ``key`` are in the same run.
+    """
     hashes = np.zeros(0, np.uint64)
     numbers = np.zeros(0, np.int64)
     for start in range(0, count, most):

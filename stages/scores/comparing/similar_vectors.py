@@ -29,7 +29,9 @@ class _Clusters(NamedTuple):
 def duplicates(
     file: VectorFile, eps: float, keep: str, memory: int
 ) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Yield for each location, in order, which of its vectors have a cosine of more than 1 - eps to one that stays.
+    """Yield for each location, in order, which of its vectors are duplicates.
+
+    A duplicate has a cosine of more than 1 - eps to a vector that is kept.
 
     Only vectors of the same cluster are compared, in the order of ``keep``: "first" is that of the
     set, "hardest" begins with the one farthest from the centroid, "easiest" with the nearest.
@@ -52,7 +54,10 @@ def duplicates(
 
 
 def _order(clusters: _Clusters, keep: str) -> Numbers:
-    """Return the numbers of the vectors by cluster, and in a cluster those first that shall stay."""
+    """Return the numbers of the vectors by cluster.
+
+    Within a cluster, the vectors to keep come first.
+    """
     if keep == "hardest":
         rank = clusters.cosines
     elif keep == "easiest":

@@ -32,7 +32,10 @@ class VectorFile:
     """
 
     def __init__(self, path: Path, records: Records) -> None:
-        """Write the records, of (shard, sample, vectors one after the other). Raises ValueError if lengths differ."""
+        """Write the records of (shard, sample, vectors one after the other).
+
+        Raises ValueError if lengths differ.
+        """
         locations = array("Q")
         # The number of a vector in its sample.
         items = array("q")

@@ -1,1 +1,4 @@
-"""Scores that models compute, and their models: how inputs are prepared, and how models are loaded and run."""
+"""Scores that models compute, and their models.
+
+Prepares inputs, and loads and runs models.
+"""

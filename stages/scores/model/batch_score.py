@@ -16,7 +16,10 @@ from .returned_values import checked_outputs, scalar
 
 @dataclass(frozen=True, kw_only=True)
 class BatchScore(ModelScore):
-    """A frozen dataclass with ``name``, ``inputs``, ``load`` and ``score``; its fields are its settings.
+    """Base class of scores that a model computes for a batch of items.
+
+    A frozen dataclass with ``name``, ``inputs``, ``load`` and ``score``; its fields are its
+    settings.
 
     ``inputs`` is the type of the items of a batch: "image" an array (height, width, 3) of uint8,
     RGB, as ``Picture`` decodes it, or of full size with decode="exact"; "caption" a string; "pair"
@@ -36,7 +39,9 @@ class BatchScore(ModelScore):
 
     @abstractmethod
     def score(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Scalar]:
-        """Return a value for each item, in order; it must not depend on the others. Called in inference mode.
+        """Return a value for each item, in order.
+
+        A value must not depend on the other items. Called in inference mode.
 
         A list, or an array of shape (n,) or (n, 1). An item whose value is NaN or infinite is the
         error "not-finite".

@@ -1,4 +1,7 @@
-"""Models, and where they come from: a description of what to load, and how it runs on a batch of items."""
+"""Models, and where they come from.
+
+A model describes what to load, and how it runs on a batch of items.
+"""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,7 +22,10 @@ Facts = Any
 
 
 class ModelSource(NamedTuple):
-    """The origin of a model that is not on this machine, and the settings that name the same model in a folder."""
+    """The origin of a model that is not on this machine.
+
+    It also holds the settings that name the same model in a folder.
+    """
 
     # Of the Hugging Face hub, "org/name".
     repository: str = ""
@@ -32,7 +38,9 @@ class ModelSource(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ClassFacts):
-    """A model that is loaded once for each device. Picklable, hashable; equal if the same would be loaded.
+    """A model that is loaded once for each device.
+
+    Picklable and hashable. Two models are equal if the same would be loaded.
 
     ``run`` must not depend on globals, only on the fields, because processes may be spawned.
     ``packages``: the distributions whose versions affect outputs.
@@ -46,7 +54,10 @@ class Model(ClassFacts):
 
     @abstractmethod
     def load(self, device: str) -> Loaded:
-        """Return the input of ``run``, on a torch device ("cpu", "cuda:1"). Raises the errors of loading."""
+        """Load the model on a torch device ("cpu", "cuda:1"), and return the input of ``run``.
+
+        Raises the errors of loading.
+        """
 
     @abstractmethod
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
@@ -60,25 +71,43 @@ class Model(ClassFacts):
         return self.kind
 
     def fetched(self) -> ModelSource | None:
-        """Return the origin of a model that is not on this machine; None if nothing is downloaded."""
+        """Return the origin of a model that is not on this machine.
+
+        None if nothing is downloaded.
+        """
         return None
 
     def cost(self, item: Item) -> int:
-        """Return the size of an item before padding: pixels, tokens. A batch costs its longest times its length."""
+        """Return the size of an item before padding, such as its pixels or tokens.
+
+        The cost of a batch is that of its largest item times the number of items.
+        """
         return 1
 
     def largest(self) -> Item | None:
-        """Return an item of the largest possible cost, to try before the first shard; None if none is known."""
+        """Return an item of the largest possible cost, to try before the first shard.
+
+        None if none is known.
+        """
         return None
 
     def facts(self) -> Facts:
-        """Return the facts that decoders pass to ``recall``; called in the process that loaded the model."""
+        """Return the facts that decoders pass to ``recall``.
+
+        Called in the process that loaded the model.
+        """
         return None
 
     def recall(self, facts: Facts) -> None:
-        """Accept the ``facts`` of another process, so that decoders need not import the model's libraries."""
+        """Accept the ``facts`` of another process.
+
+        Decoders then need not import the model's libraries.
+        """
 
     def identity(self) -> dict[str, object]:
-        """Return all that outputs depend on: kind, settings, hashes of weights, versions of libraries."""
+        """Return everything that outputs depend on.
+
+        That is the model's kind and settings, hashes of weights, and versions of libraries.
+        """
         settings = {item.name: getattr(self, item.name) for item in fields(self)}
         return {"kind": self.kind, "settings": settings, "versions": versions_of(*self.packages)}

@@ -7,7 +7,9 @@ T = TypeVar("T")
 
 
 class ModelFact(Generic[T]):
-    """Decorates a function that computes a fact about a model: a fact that another process shared takes precedence.
+    """Decorates a function that computes a fact about a model.
+
+    A fact that another process shared takes precedence.
 
     Decoders with a shared fact need not import the libraries that compute it.
     """

@@ -16,7 +16,9 @@ _STATES = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")
 
 
 def local_path(name: str) -> Path | None:
-    """Return the file or folder that a name points to, None for a name in a hub. Raises ValueError if it is missing.
+    """Return the file or folder that a name points to, None for a name in a hub.
+
+    Raises ValueError if it is missing.
 
     Paths begin with "/", "./", "../" or "~", or exist.
     """

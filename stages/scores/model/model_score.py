@@ -1,4 +1,7 @@
-"""Base classes of scores that models compute: items are requested of a sample, and a value is made from the outputs."""
+"""Base classes of scores that models compute.
+
+A score requests items of a sample, and makes a value from the outputs.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -33,7 +36,10 @@ class ModelScore(Score, tier="model", gpus=0.25):
 
     @abstractmethod
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
-        """Return the value for the outputs, one for each request, in their order. Raises ScoreError."""
+        """Return the value for the outputs.
+
+        There is one output for each request, in their order. Raises ScoreError.
+        """
 
     def main_model(self) -> Model:
         """Return the model, if there is only one."""

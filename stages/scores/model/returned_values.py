@@ -16,7 +16,9 @@ _NOT_ROWS = (str, bytes, Mapping, set, frozenset)
 
 
 def scalar(value: object, kind: Kind, method: str) -> Scalar:
-    """Return the value of one item as float or int, bool or str. ``method``, such as "score()", is for messages.
+    """Return the value of one item as float or int, bool or str.
+
+    ``method``, such as "score()", is for messages.
 
     Scalars of NumPy and PyTorch are accepted, and arrays that hold one value. Raises ScoreError
     "not-finite" for NaN and infinities, OverflowError for a number that no float can hold,
@@ -42,7 +44,10 @@ def plain_item(value: object) -> object:
 
 
 def rows_of(value: object) -> list[object] | None:
-    """Return the values for several items, of a list or of an array of shape (n,) or (n, 1); None for a single value."""
+    """Return the values for several items, None for a single value.
+
+    They come from a list, or from an array of shape (n,) or (n, 1).
+    """
     if isinstance(value, (list, tuple)):
         return [plain_item(row) for row in value]
     if hasattr(value, "tolist") and getattr(value, "shape", None):
@@ -94,7 +99,10 @@ def described(value: object) -> str:
 
 
 def _array_values(array: Any, count: int) -> list[object] | None:
-    """Return the values of an array of shape (count,) or (count, 1), or of () for one item; None for another shape."""
+    """Return the values of an array of shape (count,) or (count, 1).
+
+    For one item, the shape may be (). None for another shape.
+    """
     contents = array.tolist()
     shape: tuple[int, ...] = tuple(getattr(array, "shape", None) or ())
     rows = contents if shape[:1] == (count,) else [contents]

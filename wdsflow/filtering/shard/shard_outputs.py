@@ -120,7 +120,10 @@ def stage_of(samples: SampleTable, row: LedgerRow) -> str:
 
 
 def write_shard(shard: OpenShard, table: SampleTable, vectors: Vectors | None) -> None:
-    """Write ledger, output and quarantine of a shard, and add them to its record. Raises OSError, SourceError."""
+    """Write ledger, output and quarantine of a shard, and add them to its record.
+
+    Raises OSError, SourceError.
+    """
     task, plan, record = shard.task, shard.plan, shard.record
     layout = task.layout
     ledger = layout.ledger(task.name)

@@ -59,7 +59,10 @@ class ShardTask:
     excluded: frozenset[int] = frozenset()
 
     def input_identity(self) -> dict[str, object]:
-        """Return the identity of what is read: the shard, and the table that is joined. Raises SourceError."""
+        """Return the identity of the input: the shard and the joined table, if any.
+
+        Raises SourceError.
+        """
         return joined_identity(self.url, digest_of(self.join, self.url))
 
     def without(self, sample: int) -> "ShardTask":

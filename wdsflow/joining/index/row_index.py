@@ -1,4 +1,6 @@
-"""An index of the rows of a table on disk: rows by their value to join on, in any process, in little memory.
+"""An on-disk index of a table's rows by the value to join on.
+
+Any process can read it, with little memory.
 
 A folder with four files, in the order of a 64-bit hash of the values to join on:
 
@@ -126,7 +128,10 @@ class RowIndex:
         return record[self._head.size : self._head.size + size].decode()
 
     def values(self, entry: int) -> list[StoredValue]:
-        """Return the values of the first row of an entry, and then those of ``checked``, as texts."""
+        """Return the values of the first row of an entry.
+
+        The values of ``checked`` follow, as text.
+        """
         record = self._record(entry)
         size, _, *cells = self._head.unpack_from(record)
         at = self._head.size + size
@@ -169,7 +174,10 @@ def _facts(folder: Path) -> dict[str, Any]:
 
 
 class _File:
-    """A file, of which any part is read. It is closed with the last reference to it. Raises OSError."""
+    """A file that can be read at any position.
+
+    It is closed when its last reference goes. Raises OSError.
+    """
 
     _descriptor = -1
 

@@ -1,4 +1,4 @@
-"""The rows of a table in the order of its index, sorted by DuckDB in parts that fit into its memory."""
+"""A table's rows in index order, sorted by DuckDB in parts that fit its memory limit."""
 
 from collections.abc import Iterable, Iterator
 from math import ceil
@@ -50,7 +50,9 @@ class SortedRow(NamedTuple):
 
 
 def sorted_rows(loaded: LoadedRows, scratch: Path) -> Iterator[list[SortedRow]]:
-    """Yield the rows that have a value to join on by its hash, those of equal hashes in the order of the table.
+    """Yield the rows with a value to join on, ordered by the hash of that value.
+
+    Rows of equal hashes stay in the order of the table.
 
     They come some thousand at a time. The values of columns that are compared are texts. ``scratch``
     exists. The table of ``loaded`` may be gone afterwards.

@@ -32,7 +32,9 @@ _Entry = tuple[int, bytes, bool, list[StoredValue]]
 def write_row_index(
     target: Path, table: TableFiles, name: str, on: JoinOn, columns: Sequence[str], scratch: Path
 ) -> None:
-    """Write the index of a table into a new folder; ``scratch``, which exists, is for data beyond memory.
+    """Write the index of a table into a new folder.
+
+    ``scratch``: an existing folder for data that does not fit into memory.
 
     ``name``: the table as the user named it. Raises TableError if the table cannot be read, or
     changes meanwhile; NoColumn; OSError if the disk is full.
@@ -69,7 +71,7 @@ def write_row_index(
 
 
 class _Written(NamedTuple):
-    """What an index has: its entries, those of them with several rows, and a digest of its records."""
+    """Contents of an index: entries, entries with several rows, and a digest of its records."""
 
     entries: int
     repeated: int
@@ -106,7 +108,10 @@ def _write_entries(
     files: tuple[BinaryIO, BinaryIO, BinaryIO],
     digest: "xxh3_128",
 ) -> int:
-    """Write some entries; return where the next record begins. ``at``: where the first of them does."""
+    """Write some entries, and return the offset of the record after them.
+
+    ``at``: the offset of the first of their records.
+    """
     hashes, offsets = array("Q"), array("Q")
     parts: list[bytes] = []
     for number, key, has_several, values in entries:

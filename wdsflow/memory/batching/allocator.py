@@ -19,7 +19,9 @@ _FRAMEWORKS = {
 
 
 def prepare_environment(environ: MutableMapping[str, str] | None = None) -> None:
-    """Let PyTorch's allocator grow its segments, against fragmentation, unless the user has configured it.
+    """Make PyTorch's allocator use expandable segments, which prevents fragmentation.
+
+    Settings of the user are kept.
 
     Call it before PyTorch is imported; processes started later inherit it.
     """

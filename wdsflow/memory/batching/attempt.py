@@ -80,7 +80,9 @@ class AttemptTrouble(NamedTuple):
 def attempt(
     run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]
 ) -> list[Any] | AttemptTrouble:
-    """Return the outputs of a batch, or the trouble. Raises OutputsError if they are not one for each item, or ``run`` does.
+    """Return the outputs of a batch, or the trouble if running it failed.
+
+    Raises OutputsError if ``run`` does not return one output for each item, or raises it itself.
 
     When this returns, no exception is being handled and no frame of ``run`` is held: recovery can
     begin.

@@ -18,7 +18,9 @@ def order(costs: Sequence[int]) -> list[int]:
 def cut(
     costs: Sequence[int], ceiling: int | None, most: int, waste: float | None
 ) -> tuple[int, BatchEnd]:
-    """Return how many of the first items make the next batch, and what ends it: "ceiling", "most", "waste" or "end" of items.
+    """Return how many of the first items make the next batch, and what ends it.
+
+    The end is "ceiling", "most", "waste", or "end" if no items remain.
 
     ``costs`` are falling, at least 1, and not empty. One item is always taken; more, while they and
     their padding cost at most ``ceiling``, they are at most ``most``, and all cells are at most
@@ -55,7 +57,10 @@ def batches(
 
 
 def halve(costs: Sequence[int]) -> int:
-    """Return where to split a batch of at least two items, of falling costs, so that both parts cost about the same."""
+    """Return where to split a batch so that both parts cost about the same.
+
+    The batch has at least two items, of falling costs.
+    """
     size = len(costs)
 
     def larger_part(border: int) -> int:

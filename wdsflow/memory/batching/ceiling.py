@@ -8,7 +8,7 @@ _LONGEST_WAIT = 4096
 
 
 class CeilingState(NamedTuple):
-    """The state of a ceiling: its bound, the largest cost that worked, the smallest that did not."""
+    """The state of a ceiling: bound, largest cost that worked, smallest cost that failed."""
 
     limit: int | None = None
     worked: int = 0
@@ -69,7 +69,10 @@ class Ceiling:
         self._doubted = 0
 
     def restore(self, before: CeilingState) -> None:
-        """Undo the effect of batches that failed for one of their items, but keep costs that worked since."""
+        """Undo the effect of batches that failed because of one of their items.
+
+        Costs that have worked since are kept.
+        """
         if before.failed is None or self.state.worked < before.failed:
             before = before._replace(worked=max(before.worked, self.state.worked))
         self.state = before

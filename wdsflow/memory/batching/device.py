@@ -20,7 +20,10 @@ _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 
 
 class HostDevice:
-    """The CPU as a device. Without a limit such as RLIMIT_DATA there is no MemoryError: the system kills the process."""
+    """The CPU as a device.
+
+    Without a limit such as RLIMIT_DATA, no MemoryError is raised: the system kills the process.
+    """
 
     name = "cpu"
 
@@ -38,7 +41,10 @@ class HostDevice:
         """Do nothing: no error makes the CPU unusable."""
 
     def memory(self) -> Mapping[str, int]:
-        """Return bytes: total and free of the machine, or of a tighter bound; resident of this process."""
+        """Return total and free bytes of the host, and resident bytes of this process.
+
+        Total and free are those of a tighter bound, if there is one.
+        """
         total, free = host_memory()
         return {"free": free, "total": total, "resident": resident(os.getpid())}
 
@@ -79,7 +85,10 @@ def current_device(name: str) -> Iterator[None]:
 
 
 def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevice":
-    """Return the device of a name; ``memory`` caps its use by this process, such as "8GiB" or "80%"."""
+    """Open a device by name.
+
+    ``memory`` limits how much of its memory this process uses, such as "8GiB" or "80%".
+    """
     check_cap(name, memory)
     if _is_cpu(name):
         return HostDevice()
@@ -99,7 +108,9 @@ def _is_cpu(name: str) -> bool:
 
 
 def share(memory: str, total: int) -> int:
-    """Return bytes for a size or a share of ``total``; at most ``total``. Raises ValueError for other text.
+    """Return bytes for a size or a share of ``total``, at most ``total``.
+
+    Raises ValueError for other text.
 
     >>> share("50%", 1000), share("100B", 1000), share("1GiB", 1000)
     (500, 100, 1000)
@@ -137,7 +148,10 @@ def cap(device: str, memory: str) -> int:
 
 
 class TorchDevice:
-    """A CUDA device ("cuda:1") or Apple's ("mps") as this process sees it. ``cap``: bytes, where there is one."""
+    """A CUDA device ("cuda:1") or Apple's GPU ("mps"), as this process sees it.
+
+    ``cap``: limit in bytes, None without one.
+    """
 
     def __init__(self, name: str, cap: int | None = None) -> None:
         self.name = name
@@ -145,7 +159,10 @@ class TorchDevice:
         self._start = 0
 
     def release(self) -> None:
-        """Collect garbage and empty the cache. Raises errors of the device if its context is lost."""
+        """Collect garbage and empty the device's cache.
+
+        Raises errors of the device if its context is lost.
+        """
         import torch
 
         # In part without types.
@@ -166,7 +183,9 @@ class TorchDevice:
         torch.mps.synchronize() if self._mps else torch.cuda.synchronize(self.name)
 
     def memory(self) -> Mapping[str, int]:
-        """Return bytes: free and total of the device, of all processes; reserved and allocated by this one.
+        """Return memory in bytes, of the device and of this process.
+
+        "free" and "total" cover all processes; "reserved" and "allocated" are of this one.
 
         "fragmented" is reserved less allocated; "available" is the limit for this process, also by
         "cap" if there is one.

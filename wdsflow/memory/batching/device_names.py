@@ -15,7 +15,10 @@ _FIRST_BF16 = 8.0
 
 
 def choose(devices: str = "auto") -> list[str]:
-    """Return device names: for "auto" all visible CUDA devices, otherwise "mps" or "cpu"; for "cuda" all visible ones.
+    """Return device names.
+
+    "auto" means all visible CUDA devices, or "mps" or "cpu" if there are none. "cuda" means all
+    visible CUDA devices.
 
     A list such as "cuda:0,cuda:2" is returned as it is. Raises ValueError for a device that does
     not exist. It creates no CUDA context, so that processes can still be forked.
@@ -59,7 +62,9 @@ def _visible() -> tuple[int, bool]:
 
 
 def computes_bf16(devices: str) -> bool:
-    """Return whether ``devices``, as for ``choose``, are CUDA devices that compute in bfloat16: capability 8.0 or more.
+    """Return whether ``devices``, as for ``choose``, are CUDA devices that compute in bfloat16.
+
+    This needs a compute capability of 8.0 or more.
 
     All visible GPUs must. NVIDIA's driver tells, through nvidia-smi: PyTorch would create a CUDA
     context to ask. False without that command, as for AMD's GPUs. Raises ValueError for a device
@@ -81,7 +86,10 @@ def computes_bf16(devices: str) -> bool:
 
 
 def _capabilities() -> dict[str, float]:
-    """Return the compute capability of each GPU, by its UUID. Raises OSError, SubprocessError, ValueError."""
+    """Return the compute capability of each GPU, by its UUID.
+
+    Raises OSError, SubprocessError, ValueError.
+    """
     command = ["nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv,noheader"]
     output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
     capabilities: dict[str, float] = {}

@@ -8,13 +8,16 @@ _KEPT = 500
 
 
 def describe(error: BaseException, most: int = _KEPT) -> str:
-    """Return the class and the text of an exception in one string of at most ``most`` characters."""
+    """Return the class and text of an exception, at most ``most`` characters."""
     text = text_of(error, most)
     return f"{type(error).__name__}: {text}"[:most] if text else type(error).__name__
 
 
 def text_of(error: BaseException, most: int = _KEPT) -> str:
-    """Return the text of an exception, at most ``most`` characters; "" if it has none, or cannot be printed."""
+    """Return the text of an exception, at most ``most`` characters.
+
+    "" if it has none, or cannot be printed.
+    """
     try:
         return str(error)[:most]
     except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
@@ -22,14 +25,20 @@ def text_of(error: BaseException, most: int = _KEPT) -> str:
 
 
 def drop_frames(error: BaseException, outside: BaseException | None = None) -> None:
-    """Clear the frames of an exception, which hold the tensors of a batch; those of ``outside`` stay."""
+    """Clear the frames of an exception, which hold the tensors of a batch.
+
+    The frames of ``outside`` stay.
+    """
     for cause in chain(error, outside):
         traceback.clear_frames(cause.__traceback__)
         cause.__traceback__ = None
 
 
 def chain(error: BaseException, outside: BaseException | None = None) -> Iterator[BaseException]:
-    """Yield an exception, its causes and the members of a group, each once; not ``outside`` and its causes."""
+    """Yield an exception, its causes and the members of a group, each once.
+
+    ``outside`` and its causes are skipped.
+    """
     seen: set[int] = set()
     if outside is not None:
         seen.add(id(outside))

@@ -37,7 +37,7 @@ _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1
 
 
 def is_out_of_memory(error: BaseException, outside: BaseException | None = None) -> bool:
-    """Return whether an error, or one of its causes, means that memory of the device or the host was too short.
+    """Return whether an error, or a cause of it, means that the device or host ran out of memory.
 
     ``outside``: an exception that was handled before; it and its causes are ignored.
     """
@@ -45,12 +45,15 @@ def is_out_of_memory(error: BaseException, outside: BaseException | None = None)
 
 
 def is_poisoned(error: BaseException, outside: BaseException | None = None) -> bool:
-    """Return whether an error means that the device's context is lost: only a new process can use it."""
+    """Return whether an error means that the device's context is lost.
+
+    Only a new process can then use the device.
+    """
     return any(_is_lost(cause) for cause in chain(error, outside))
 
 
 def requested_bytes(text: str) -> int | None:
-    """Return the size of the failed allocation by the messages of PyTorch and NumPy, None if they do not contain it.
+    """Return the size of a failed allocation from a PyTorch or NumPy message, None if it has none.
 
     >>> requested_bytes("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ...")
     2684354560
@@ -85,7 +88,10 @@ def _is_lost(error: BaseException) -> bool:
 
 
 def _is_technical(error: BaseException) -> bool:
-    """Return whether the text is trusted: a ValueError may quote a caption about memory, these rarely do."""
+    """Return whether the text of an error is trusted.
+
+    A ValueError may quote a caption about memory; trusted classes rarely do.
+    """
     return isinstance(error, RuntimeError) or type(error).__module__.partition(".")[0] in _LIBRARIES
 
 

@@ -31,7 +31,10 @@ class Probe:
         return self.memory.get("available", self.memory.get("free"))
 
     def ceiling(self, budget: int) -> int | None:
-        """Return the cost of the batch that about fills a budget in bytes; None if the item took too little."""
+        """Return the cost of a batch that about fills a budget in bytes.
+
+        None if the tried item took no memory.
+        """
         return max(self.cost, self.cost * budget // self.took) if self.took else None
 
     def message(self, model: str) -> str:

@@ -1,4 +1,4 @@
-"""Names of fields by the bytes of files, and whether a name is that of an image, a video or audio."""
+"""Field names by the first bytes of files, and whether a name is an image, video or audio."""
 
 from wdsflow.images.image_header import UNREADABLE, read_header
 from wdsflow.media import HEAD, media_format, media_kind, promised_format

@@ -39,7 +39,10 @@ class LocalFiles:
         return LocalFiles, (self.root,)
 
     def find(self, name: str) -> FileRef:
-        """Return the real path of a file, its size, and the time of its last change. Raises Unusable, SourceError."""
+        """Return the real path, size and modification time of a file.
+
+        Raises Unusable, SourceError.
+        """
         refuse_odd(name)
         if ":" in name and (URL.match(name) or name.startswith("file:")):
             local = local_path(name)
@@ -91,7 +94,10 @@ class LocalFiles:
         return real.rstrip("/")
 
     def open(self, ref: FileRef, most: int) -> Opened:
-        """Read the first bytes of a file that has not changed since it was found. Raises Unusable, SourceError."""
+        """Read the first bytes of a file that has not changed since ``find``.
+
+        Raises Unusable, SourceError.
+        """
         path, size = str(ref[0]), int(ref[1])
         try:
             file = os.open(path, _FLAGS)
@@ -159,7 +165,10 @@ def _after(ref: FileRef, start: int) -> Iterator[Read]:
 
 
 def _fault(error: OSError, reason: str, path: str, before: str = "") -> Exception:
-    """Return what an error of the system means: a row without its file, or a machine on which the run cannot go on."""
+    """Return the exception for an OSError: Unusable for a row fault, otherwise SourceError.
+
+    After a SourceError the run cannot go on.
+    """
     if error.errno in ROW_FAULTS:
         return Unusable(reason, f"{before}{error.strerror}")
     return SourceError("io", f"{path} cannot be read: {error.strerror}")

@@ -39,7 +39,9 @@ def size_of(ref: FileRef) -> int:
 
 
 class Rest:
-    """The bytes of a file that follow its first ones, exactly so many, in pieces. The file is only open meanwhile.
+    """The bytes of a file after its first ones, exactly as many as expected, in pieces.
+
+    The file is open only while they are read.
 
     Raises SourceChangedError if there are fewer.
     """
@@ -61,7 +63,10 @@ class Rest:
 
 
 class Opened(NamedTuple):
-    """A file whose first bytes were read: its size in bytes, these, and all others, if there are any."""
+    """A file whose first bytes were read.
+
+    Its size in bytes, the first bytes, and the rest, if there is any.
+    """
 
     size: int
     first: bytes

@@ -39,7 +39,10 @@ class RemoteFiles:
         return [below(name, self.root)]
 
     def open(self, ref: FileRef, most: int) -> Opened:
-        """Read the first bytes of a file. Raises Unusable if there is none, SourceError if the store fails."""
+        """Read the first bytes of a remote file.
+
+        Raises Unusable if it does not exist, SourceError if the store fails.
+        """
         url = Shard.url(f"{self._exact}/{ref[0]}")
         try:
             source = open_source(url)

@@ -1,4 +1,4 @@
-"""Names of files that stay below a root without links, and faults of the system that are those of a name."""
+"""File names that stay below a root without links, and OS errors caused by a name."""
 
 import errno
 import posixpath

@@ -13,7 +13,10 @@ from .media_files import FIRST, FileRef, Opened, Read, Rest
 
 
 class StoredBytes:
-    """A file of bytes: added in the first pass over the tables, read in the second, also by another process."""
+    """A file of bytes, written in the first pass over the tables and read in the second.
+
+    Another process can read it as well.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path, self._size = path, 0

@@ -69,7 +69,10 @@ class ZipFiles:
         return [path, info.file_size, info.CRC]
 
     def open(self, ref: FileRef, most: int) -> Opened:
-        """Unpack a file to check its checksum, and keep its first bytes. Raises Unusable, SourceError."""
+        """Unpack a file to check its checksum, and keep its first bytes.
+
+        Raises Unusable, SourceError.
+        """
         size = int(ref[1])
         try:
             with self._zip.open(self._entries[str(ref[0])]) as file:

@@ -1,4 +1,7 @@
-"""Captions as cells of tables hold them: texts, lists of texts, Data-Juicer's chunks, and conversations of LLaVA."""
+"""Captions in cells of tables.
+
+Cells hold text, lists of text, Data-Juicer's chunks, or LLaVA conversations.
+"""
 
 import re
 from typing import Any
@@ -45,7 +48,9 @@ def without_tokens(text: Any, tokens: re.Pattern[str] = TOKENS) -> Any:
 
 
 def first_answer(turns: Any, tokens: re.Pattern[str] = TOKENS) -> str:
-    r"""Return the first answer of the model in a conversation of LLaVA, without the tokens of images. Raises Unusable.
+    r"""Return the model's first answer in a LLaVA conversation, without image tokens.
+
+    Raises Unusable.
 
     >>> first_answer([{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "A cat."}])
     'A cat.'

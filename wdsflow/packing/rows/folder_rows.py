@@ -1,4 +1,7 @@
-"""The rows of a folder, or of a zip, without a table: files whose names begin alike, and folders that are classes."""
+"""The rows of a folder or zip without a table.
+
+A row is a group of files whose names begin alike. Folders can be classes.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -30,7 +33,10 @@ _SHOWN = 5
 
 
 class HoldsTables(TableError):
-    """A folder or zip that holds tables, whose captions would be lost. ``tables``: their paths, as arguments."""
+    """A folder or zip contains tables, whose captions would be lost.
+
+    ``tables``: their paths, as arguments.
+    """
 
     def __init__(self, named: str, tables: list[str]) -> None:
         is_zip = named.lower().endswith(".zip")
@@ -128,7 +134,9 @@ class FolderRows:
         return sorted(folders)
 
     def _tables(self, paths: list[str], files: MediaFiles) -> list[str]:
-        """Return the tables next to the files: a file with the name of an image belongs to it, and is none.
+        """Return the tables next to the files.
+
+        A file that shares its name with an image belongs to the image and is no table.
 
         Of .json files these are arrays; the first ones are looked at.
         """
@@ -170,7 +178,10 @@ class FolderRows:
         ]
 
     def key(self, group: FileGroup) -> str:
-        """Return the key of a sample, cut so that the longest name of a file fits a plain header."""
+        """Return the key of a sample.
+
+        It is cut so that the longest file name fits a plain header.
+        """
         longest = max(group.files, key=lambda name: len(name.encode("utf-8", "surrogateescape")))
         return safe_key(group.key, longest)
 

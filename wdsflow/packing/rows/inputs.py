@@ -20,7 +20,10 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 
 @dataclass(frozen=True)
 class Input:
-    """A table or a folder: its path or url, and its kind (jsonl, json, csv, tsv, parquet, zip, folder)."""
+    """A table or a folder: its path or url, and its kind.
+
+    The kind is jsonl, json, csv, tsv, parquet, zip or folder.
+    """
 
     named: Shard
     kind: str
@@ -46,7 +49,10 @@ class Input:
 
 
 def inputs_of(tables: Sequence[str]) -> list[Input]:
-    """Return the tables and folders that names and patterns stand for, in order. Raises TableError."""
+    """Return the tables and folders that names and patterns stand for, in order.
+
+    Raises TableError.
+    """
     inputs: list[Input] = []
     for name in tables:
         inputs += _expanded(name)
@@ -71,7 +77,10 @@ def table_of(name: str) -> str:
 
 
 def _expanded(name: str) -> list[Input]:
-    """Return the inputs of a name, a pattern with braces, or a glob of local files. Raises TableError."""
+    """Return the inputs of a name, a brace pattern, or a glob of local files.
+
+    Raises TableError.
+    """
     if not name:
         raise TableError("the table has no name: is a variable of the shell not set?")
     path = local_path(name)
@@ -102,7 +111,10 @@ def _exists(name: str, path: str) -> bool:
 
 
 def _input(path: str) -> Input:
-    """Return the input at a path: of a folder of images with metadata, the table. Raises TableError."""
+    """Return the input at a path.
+
+    For a folder of images with a metadata table, this is the table. Raises TableError.
+    """
     if os.path.isdir(path):
         for name in METADATA:
             table = os.path.join(path, name)

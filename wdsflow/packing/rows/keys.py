@@ -26,7 +26,9 @@ def fits_header(name: str) -> bool:
 
 
 def numbered(row: int) -> str:
-    """Return the key of a row that has no other: its number from 1 on, as in messages; of several tables, through all of them.
+    """Return the key of a row that has no other: its number, as in messages.
+
+    Numbers start at 1 and continue through all tables.
 
     >>> numbered(42)
     '00000042'
@@ -44,7 +46,9 @@ def key_from(value: object, column: str) -> str:
 
 
 def safe_key(text: str, field: str = "") -> str:
-    """Return a key without dots, folders that lead elsewhere, and characters that break lines or do not decode.
+    """Return a key without dots, unsafe folders and characters that break lines or do not decode.
+
+    Unsafe folders are those that lead elsewhere, such as ``..``.
 
     It is cut so that its name with a ``field`` fits a plain USTAR header, unless that is longer
     than 83 bytes.
@@ -80,7 +84,10 @@ def _safe_path(text: str) -> str:
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Return a text of at most ``longest`` bytes: the end of a longer one is replaced by a hash of all of it."""
+    """Return a text of at most ``longest`` bytes.
+
+    The end of a longer text is replaced by a hash of the whole text.
+    """
     data = text.encode()
     if len(data) <= longest:
         return text

@@ -1,4 +1,7 @@
-"""Which columns of a table hold images, captions and keys: those that the user names, or those of common layouts."""
+"""Which columns of a table hold images, captions and keys.
+
+The user names them, or they follow a common layout.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -116,7 +119,9 @@ def layout_of(
     token: str | None,
     text: str,
 ) -> TableLayout:
-    """Return the layout of a table by its columns. Columns that the user named are used instead of usual ones.
+    """Return the layout of a table by its columns.
+
+    Columns that the user named take precedence over common ones.
 
     Args:
         columns: their names.

@@ -1,4 +1,7 @@
-"""The first pass over all tables and folders: each row is planned as a sample, or left out with a reason."""
+"""The first pass over all tables and folders.
+
+Each row is planned as a sample, or left out with a reason.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

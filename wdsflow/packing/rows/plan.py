@@ -90,7 +90,9 @@ class PackPlan:
         )
 
     def order(self, key_column: str, names: Sequence[str]) -> None:
-        """Leave out rows whose key an earlier row has, and put the others in order. No row is added after this.
+        """Leave out rows that repeat an earlier key, and put the others in order.
+
+        No rows can be added after this.
 
         ``names``: those of all tables, for messages.
         """
@@ -102,7 +104,7 @@ class PackPlan:
         self.left_out.close()
 
     def _flush(self) -> None:
-        """Write the rows in memory: to the file of locations, or to the table by which they are ordered."""
+        """Write the rows in memory to the file of locations or the table that orders them."""
         self._writer.locate(self._ordered)
         self._ordered = array("Q")
         if self._tables is None or not self._unflushed:

@@ -1,4 +1,7 @@
-"""The rows of a plan in files of the run: written while tables are read, read by whoever writes a shard, in any process."""
+"""The rows of a plan, in files of the run.
+
+They are written while tables are read. Any process that writes a shard reads them.
+"""
 
 import json
 import os
@@ -39,7 +42,7 @@ class PlannedRow(NamedTuple):
 
 
 class RowsWriter:
-    """Writes rows in the order of the tables, and then their locations in the order of the shards."""
+    """Writes rows in table order, then their locations in shard order."""
 
     def __init__(self, folder: Path) -> None:
         self._rows = _new(folder / "rows")
@@ -58,7 +61,10 @@ class RowsWriter:
         return start, len(data)
 
     def locate(self, numbers: "array[int]") -> None:
-        """Append the locations of the next rows, their numbers one after the other. Raises OSError."""
+        """Append the locations of the next rows, as an array of their numbers.
+
+        Raises OSError.
+        """
         numbers.tofile(self._locations)
 
     def flush(self) -> None:

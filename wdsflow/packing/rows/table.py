@@ -1,4 +1,7 @@
-"""The rows of a table in one file: JSON lines, a JSON array, CSV or Parquet, here or in an object store."""
+"""The rows of a table in one file: JSON lines, a JSON array, CSV or Parquet.
+
+The file is local or in an object store.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -54,7 +57,10 @@ class Table:
         return self.named if self.kind in _TEXTS else ""
 
     def columns(self) -> list[str]:
-        """Return the names of columns; of JSON those of the first 1,000 rows. Raises TableError, NoColumn."""
+        """Return the names of columns.
+
+        For JSON, those of the first 1,000 rows. Raises TableError, NoColumn.
+        """
         if self.kind == "parquet":
             return self._unique(self._parquet().names)
         if self.kind in _TEXTS:
@@ -86,7 +92,10 @@ class Table:
             yield from self._text_rows()
 
     def _unique(self, names: list[str]) -> list[str]:
-        """Return the names. Raises NoColumn if two are the same: a row would lose the value of one of them."""
+        """Return the names if all are different.
+
+        Raises NoColumn if two are the same, because a row would lose one of the values.
+        """
         for name, count in Counter(names).items():
             if count == 1:
                 continue
@@ -123,7 +132,10 @@ def starts_with_bracket(first: bytes) -> bool:
 
 
 def _has_tabs(path: Shard) -> bool:
-    """Return whether the names in the first line are separated by tabs, as OpenCLIP has them in .csv files, too."""
+    """Return whether tabs separate the column names in the first line.
+
+    OpenCLIP uses tabs in .csv files, too.
+    """
     line = _first_bytes(path).partition(b"\n")[0]
     return b"\t" in line and b"," not in line
 
@@ -137,7 +149,10 @@ def _first_bytes(path: Shard) -> bytes:
 
 
 def _holds_bytes(kind: DuckType) -> bool:
-    """Return whether a column has the bytes of files, lists of them, or what ``datasets`` writes for images."""
+    """Return whether a column holds file contents.
+
+    These are bytes, lists of bytes, or what ``datasets`` writes for images.
+    """
     if kind.id == "list":
         return _holds_bytes(dict(kind.children)["child"])
     if kind.id == "struct":

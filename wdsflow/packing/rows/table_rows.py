@@ -18,7 +18,10 @@ _LONGEST_PATH = 4096
 
 
 def table_layout(table: Table, request: PackRequest) -> TableLayout:
-    """Return what the columns of a table mean. Raises TableError if it has no rows, NoColumn, WhichColumn."""
+    """Return the roles of a table's columns.
+
+    Raises TableError if it has no rows, NoColumn, WhichColumn.
+    """
     columns = table.columns()
     if not columns:
         raise TableError(f"{table.named} has no rows")

@@ -1,4 +1,7 @@
-"""The rows of a shard with their files opened: one row after the other, or several rows ahead in an object store."""
+"""The rows of a shard with their files opened.
+
+Rows are opened one after the other, or several ahead in an object store.
+"""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -36,7 +39,10 @@ def _opened_one_by_one(job: PackJob) -> Generator[OpenedRow]:
 
 
 def _opened_ahead(job: PackJob) -> Generator[OpenedRow]:
-    """Open the files of several rows at once, and yield the rows in order. The bytes that wait are limited by files."""
+    """Open the files of several rows at once, and yield the rows in order.
+
+    The number of open files limits the bytes that wait.
+    """
     pool = ThreadPoolExecutor(_AHEAD, "wdsflow-pack")
     waiting: deque[tuple[PlannedRow, list[Future[Opened]]]] = deque()
     requested = 0

@@ -46,7 +46,9 @@ def look_at(job: PackJob, stop: Event) -> PackedShard:
 def _samples(
     job: PackJob, report: PackedShard, stop: Event
 ) -> Iterator[tuple[PlannedRow, FileFields]]:
-    """Yield the rows that become samples, with their files; count all rows in ``report``, list those left out.
+    """Yield the rows that become samples, with their files.
+
+    Counts all rows in ``report`` and lists those left out.
 
     Raises InterruptedError when ``stop`` is set.
     """

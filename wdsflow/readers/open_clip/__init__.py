@@ -1,1 +1,4 @@
-"""How OpenCLIP 3.3 and 4 behave: flags, start, shards of each worker, dropped samples; and wdsflow's feed for them."""
+"""OpenCLIP 3.3 and 4, and wdsflow's feed for them.
+
+Covers flags, the start, the shards of each worker, and dropped samples.
+"""

@@ -1,4 +1,4 @@
-"""The training command: the arguments after ``--`` on the command line, as open_clip_train would understand them.
+"""The training command after ``--`` on the command line, parsed as open_clip_train would parse it.
 
 They are read by open_clip_train's own parser if that is installed and fits the requested version,
 otherwise by a small one that knows the flags that decide about data.
@@ -81,7 +81,10 @@ def nearest_flag(word: str, flags: Iterable[str], least: float = 0.6) -> str:
 
 
 def known_flags() -> set[str]:
-    """Return the flags of open_clip_train: of the installed one, otherwise those that decide about data."""
+    """Return the flags of open_clip_train.
+
+    Without an installed one, these are the flags that decide about data.
+    """
     if importlib.util.find_spec("open_clip_train") is None:
         return _flags_in(_data_parser().format_help()) | SINCE_4
     # Imports argparse and ast only.
@@ -135,7 +138,9 @@ class ArgumentsError(ValueError):
 
 
 def names_shards(data: str | None, dataset_type: str) -> bool:
-    """Return whether ``--train-data`` or ``--val-data`` names shards, for wdsflow: by its name it is neither csv nor tsv.
+    """Return whether ``--train-data`` or ``--val-data`` names shards, as wdsflow reads it.
+
+    With "auto", a name that ends as neither csv nor tsv does.
 
     >>> names_shards("a.tar.zst", "auto"), names_shards("a.csv", "auto"), names_shards("a.csv", "webdataset")
     (True, False, True)
@@ -147,7 +152,10 @@ def names_shards(data: str | None, dataset_type: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """open_clip_train's arguments that decide about data, under its names, and how many processes run it."""
+    """The arguments of open_clip_train that decide about data, under its names.
+
+    Also has how many processes run it.
+    """
 
     train_data: str | None = None
     val_data: str | None = None
@@ -185,7 +193,10 @@ class Arguments:
     parser: str = "wdsflow"
 
     def options(self, reader: type[Reader]) -> Options:
-        """Return the options for a reader; one without flags for fields, such as 3.3, ignores those values."""
+        """Return the options for a reader.
+
+        A reader without field flags, such as 3.3, ignores those values.
+        """
         run = Options(
             seed=self.seed,
             workers=self.workers,
@@ -284,7 +295,10 @@ def _openclip_parser(argv: Sequence[str]) -> Namespace:
 
 
 def parsed_by(parse: Callable[[Sequence[str]], T], argv: Sequence[str]) -> T:
-    """Return the result of a parser. Raises ArgumentsError with its message, and the flag that was probably meant."""
+    """Return the result of a parser.
+
+    Raises ArgumentsError with its message, and the flag that was probably meant.
+    """
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
@@ -307,7 +321,10 @@ def parsed_by(parse: Callable[[Sequence[str]], T], argv: Sequence[str]) -> T:
 
 
 def check_numbers(arguments: object) -> None:
-    """Raise ArgumentsError for a number below its least value. ``arguments``: any object with OpenCLIP's names."""
+    """Raise ArgumentsError for a number below its minimum.
+
+    ``arguments``: any object with OpenCLIP's names.
+    """
     least = {"batch_size": 1, "accum_freq": 1, "workers": 0, "epochs": 0, "val_num_samples": 0}
     for name, bound in least.items():
         value = getattr(arguments, name)

@@ -60,14 +60,20 @@ class FolderCounts:
 
 @dataclass(slots=True)
 class Sidecars:
-    """All files next to the shards. Folders are named as OpenCLIP does: ``os.path.dirname`` of the url."""
+    """All files next to the shards.
+
+    Folders are named as OpenCLIP does: ``os.path.dirname`` of the url.
+    """
 
     folders: dict[str, FolderCounts] = field(default_factory=dict)
     facts: list[SidecarFact] = field(default_factory=list)
 
 
 def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
-    """Read sizes.json, __len__, img2dataset's stats and indexes next to the shards, and compare them with the evidence."""
+    """Read the files next to the shards, and compare them with the evidence.
+
+    These are sizes.json, __len__, img2dataset's stats, and indexes.
+    """
     sidecars = Sidecars()
     by_folder: dict[str, list[ShardEvidence]] = {os.path.dirname(url): [] for url in urls}
     for shard in evidence.shards:

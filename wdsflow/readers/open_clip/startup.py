@@ -52,7 +52,7 @@ class StartupCrash(Exception):
 
 
 def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | None) -> Start:
-    """Return the number of samples that OpenCLIP takes for an epoch, or the exception with which it ends.
+    """Return the number of samples in OpenCLIP's epoch, or the exception with which it ends.
 
     Args:
         arguments: the training command.
@@ -87,7 +87,10 @@ def start(arguments: Arguments, scanned: Sequence[str], sidecars: Sidecars | Non
 
 
 def dataset_size(urls: Sequence[str], sidecars: Sidecars) -> tuple[int | float, str]:
-    """Return the number of samples that get_dataset_size reads next to the first shard, and its source."""
+    """Return the number of samples that get_dataset_size reads, and its source.
+
+    It reads the files next to the first shard. Raises StartupCrash if they give no usable number.
+    """
     folder = sidecars.folders.get(os.path.dirname(urls[0])) or FolderCounts()
     if folder.sizes_error:
         raise StartupCrash(
@@ -139,7 +142,10 @@ def has_size(urls: Sequence[str], sidecars: Sidecars) -> bool:
 
 
 def shard_urls(arguments: Arguments) -> tuple[str, ...] | None:
-    """Return the shards that the command names; None if it names none, or if they cannot be expanded."""
+    """Return the shards that the command names.
+
+    None if it names none, or if they cannot be expanded.
+    """
     try:
         return _expanded(arguments.train_data)
     except StartupCrash:

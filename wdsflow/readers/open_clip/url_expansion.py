@@ -23,7 +23,9 @@ _MOST_SOURCES = 16
 
 
 def openclip_urls(text: str) -> Iterator[str]:
-    """Expand ``::``, ``${NAME}`` (environment variable WDS_NAME) and braces, as webdataset's expand_urls does.
+    """Expand ``::``, ``${NAME}`` and braces, as webdataset's expand_urls does.
+
+    ``${NAME}`` is the environment variable WDS_NAME.
 
     Raises:
         KeyError: the environment variable is not set.
@@ -38,7 +40,9 @@ def openclip_urls(text: str) -> Iterator[str]:
 
 
 def not_expanded(data: str | None) -> dict[str, str]:
-    """Return the patterns in ``--train-data`` or ``--val-data`` by which OpenCLIP reads other shards than wdsflow, with the reasons.
+    """Return the shard patterns that OpenCLIP expands differently from wdsflow, with the reasons.
+
+    The patterns are those in ``--train-data`` or ``--val-data``.
 
     It takes most of them for the name of one shard.
     """
@@ -73,7 +77,10 @@ def _why_not_expanded(pattern: str) -> str:
 
 
 def _expands(name: str) -> bool:
-    """Return whether OpenCLIP takes the name of a file for a pattern; not if it cannot expand it, which ends the run."""
+    """Return whether OpenCLIP expands the name of a file as a pattern.
+
+    False if it cannot expand it, which ends the run.
+    """
     try:
         return next(openclip_urls(name)) != name
     except (KeyError, ValueError):
@@ -81,7 +88,10 @@ def _expands(name: str) -> bool:
 
 
 def with_braces(data: str) -> str:
-    """Return ``--train-data`` in a form that OpenCLIP expands to the local shards that wdsflow reads by it; "" if there is none."""
+    """Return ``--train-data`` rewritten so that OpenCLIP reads the same local shards as wdsflow.
+
+    "" if no such form exists.
+    """
     sources = [data]
     if _RANGES.search(data):
         sources = _BETWEEN_SOURCES.split(data)

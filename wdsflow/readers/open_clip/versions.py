@@ -1,4 +1,6 @@
-"""OpenCLIP 3.3, OpenCLIP 4 and wdsflow's feed, as readers; and the shards of each rank and worker, in order.
+"""OpenCLIP 3.3, OpenCLIP 4 and wdsflow's feed, as readers.
+
+Also computes the shards of each rank and worker, in order.
 
 The arithmetic and the seeds are those of open_clip_train/data.py: detshuffle2 (with
 webdataset.filters._shuffle), split_by_node, split_by_worker, ResampledShards2, pytorch_worker_seed,
@@ -67,7 +69,11 @@ _UNUSABLE_CAPTIONS = {
 
 @dataclass(frozen=True)
 class Buffers:
-    """Sizes of the shuffle buffers, and how far each is filled before the first item leaves; OpenCLIP's numbers."""
+    """Sizes of the shuffle buffers.
+
+    ``_initial``: how far a buffer is filled before the first item leaves. The defaults are
+    OpenCLIP's.
+    """
 
     shards: int = 2000
     shards_initial: int = 500
@@ -76,7 +82,10 @@ class Buffers:
 
     @classmethod
     def from_environment(cls) -> "Buffers":
-        """Return the sizes of OpenCLIP 4's environment variables, or its defaults. Raises ValueError as it does."""
+        """Return the sizes in OpenCLIP 4's environment variables, or its defaults.
+
+        Raises ValueError as OpenCLIP does.
+        """
         names = (
             "SHARD_SHUFFLE_SIZE",
             "SHARD_SHUFFLE_INITIAL",
@@ -94,7 +103,10 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class EpochLength:
-    """The length of an epoch after OpenCLIP has rounded it twice: to whole batches, and to whole workers."""
+    """The length of an epoch after OpenCLIP has rounded it.
+
+    It rounds twice: to whole batches, and to whole workers.
+    """
 
     # Samples.
     asked: int | float
@@ -162,7 +174,10 @@ def epoch_order(items: Sequence[T], seed: int, buffers: Buffers) -> Iterator[T]:
 def worker_share(
     items: Iterator[T], rank: int, world_size: int, worker: int, workers: int
 ) -> Iterator[T]:
-    """Yield the shards of one worker: shards are dealt out to ranks in turn, then to a rank's workers."""
+    """Yield the shards of one worker.
+
+    Shards are dealt out to ranks in turn, then to each rank's workers.
+    """
     return islice(islice(items, rank, None, max(1, world_size)), worker, None, max(1, workers))
 
 
@@ -187,7 +202,10 @@ def resampled(items: Sequence[T], weights: Sequence[float] | None, seed: int) ->
 
 
 def worker_seed(base_seed: int, epoch: int, rank: int, worker: int, workers: int) -> int:
-    """Return the seed of a worker. The DataLoader draws ``base_seed`` when the first epoch begins."""
+    """Return the seed of a worker.
+
+    The DataLoader draws ``base_seed`` when the first epoch begins.
+    """
     if not workers:
         return rank * _RANK_SEED
     return base_seed + worker + epoch * workers
@@ -215,7 +233,10 @@ class Loop:
         return int(self.arguments["epoch"] if state is None else state.epoch)
 
     def checkpoint(self) -> dict[str, object] | None:
-        """Return the checkpoint that OpenCLIP would save now; None on ranks that save none. With FSDP all ranks must call it."""
+        """Return the checkpoint that OpenCLIP would save now; None on ranks that save none.
+
+        With FSDP, all ranks must call it.
+        """
         state, args = self.arguments.get("state"), self.args
         if state is not None:
             if not (args.save_logs or getattr(args, "fsdp", False)):
@@ -251,7 +272,7 @@ def saves_at(args: Namespace, completed: int) -> bool:
 
 
 def why_no_checkpoints(args: Namespace) -> str:
-    """Return why checkpoints inside of epochs cannot be saved with these arguments, "" if they can."""
+    """Return why these arguments prevent checkpoints inside epochs, "" if they do not."""
     if not args.logs or args.logs.lower() == "none":
         return "with --logs none OpenCLIP keeps no checkpoints"
     if getattr(args, "horovod", False):
@@ -316,7 +337,10 @@ class OpenClip33(Reader):
         return Buffers()
 
     def order(self, shards: Sequence[ShardEvidence]) -> list[list[ShardEvidence]]:
-        """Return each worker's shards in the order of ``options.epoch``; all in one list if they are drawn."""
+        """Return each worker's shards in the order of ``options.epoch``.
+
+        If shards are resampled, all are in one list.
+        """
         return [list(shards)] if self.options.resampled else self.assigned(shards, self.options)
 
     def assigned(self, items: Sequence[T], options: Options) -> list[list[T]]:
@@ -403,7 +427,7 @@ class OpenClip4(OpenClip33):
 
 
 class FeedReader(OpenClip33):
-    """``wdsflow train``: the first image field of a sample and the first of its caption fields, nothing else.
+    """``wdsflow train``: a sample's first image field and first caption field, nothing else.
 
     Fields of different shards never make a sample. What cannot be read is counted and left out;
     where nothing is left it fails within ``--stall-after``, so that it does not hang. The order of
@@ -447,7 +471,10 @@ class FeedReader(OpenClip33):
         )
 
     def fate(self, sample: Sample) -> Fate:
-        """Return the fate of one sample; of several captions that are lost, the last one tried gives the reason."""
+        """Return the fate of one sample.
+
+        If several captions are lost, the last one tried gives the reason.
+        """
         image = first_of(self.images, sample)
         captions = [sample[name] for name in self.captions if name in sample]
         if image is None or not captions:

@@ -1,1 +1,4 @@
-"""Output folders in object stores: a local folder in which the run works, kept equal to the objects of a url."""
+"""Output folders in object stores.
+
+The run works in a local folder that is kept equal to the objects of a url.
+"""

@@ -1,4 +1,6 @@
-"""Output folders in object stores: the run works in a temporary folder, and what is finished there goes to the store.
+"""Output folders in object stores.
+
+The run works in a temporary folder, and what is finished there is uploaded to the store.
 
 The store gets the same files as a local folder, in an order in which a run that is killed anywhere
 can be resumed from what the store has, also on another machine. At the start the working folder
@@ -39,7 +41,9 @@ _LINES = ".lines"
 
 
 class Store:
-    """Keeps a folder of an object store equal to a working folder. Use as a context manager: it holds the lock.
+    """Keeps a folder of an object store equal to a working folder.
+
+    Use as a context manager: it holds the lock.
 
     Args:
         url: of the folder in the store.
@@ -74,7 +78,9 @@ class Store:
             self._objects.unlock()
 
     def look(self) -> dict[str, Any] | None:
-        """Fill the folder with the records of runs, without holding the lock; return its content and age in seconds.
+        """Fill the folder with the records of runs, without holding the lock.
+
+        Returns the content of the lock, and its age in seconds.
 
         Returns None if no run holds the lock. Raises StoreError.
         """
@@ -90,7 +96,10 @@ class Store:
         return self._objects.url_of(self._name(path))
 
     def recall(self, paths: Iterable[Path]) -> None:
-        """Fill the pieces of stubs, from which the identity of a file is computed. Raises StoreError."""
+        """Fill the pieces of stubs from which a file's identity is computed.
+
+        Raises StoreError.
+        """
         names = [self._name(path) for path in paths]
         _for_each(self._fill, [name for name in names if name in self._empty_stubs])
 
@@ -113,7 +122,10 @@ class Store:
         self._line_objects.setdefault(lines_file, set()).add(line_object)
 
     def sync(self) -> None:
-        """Do in the store what was done in the working folder: upload, rename and remove. Raises StoreError, Busy."""
+        """Repeat changes of the working folder in the store: upload, rename and remove.
+
+        Raises StoreError, Busy.
+        """
         if self._objects.fault:
             return
         local = self._local_files()
@@ -139,7 +151,10 @@ class Store:
             _for_each(lambda change: change(), rounds[number])
 
     def abort_uploads(self, paths: Iterable[Path]) -> None:
-        """Abort the multipart uploads of files that a killed run began, where the store keeps and lists them."""
+        """Abort the multipart uploads that a killed run began.
+
+        This applies to stores that keep and list them.
+        """
         self._objects.abort_uploads(self._name(path) for path in paths)
 
     # From the store to the working folder.

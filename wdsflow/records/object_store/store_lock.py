@@ -1,4 +1,7 @@
-"""The lock of an output folder in an object store: an object that its run writes again every few seconds."""
+"""The lock of an output folder in an object store.
+
+It is an object that its run writes again every few seconds.
+"""
 
 import json
 import logging
@@ -29,7 +32,9 @@ _held: set[str] = set()
 
 
 class StoreLock:
-    """Holds an object locked until ``close``. A run that was killed leaves it; the next one takes it over.
+    """Holds an object locked until ``close``.
+
+    A killed run leaves the lock; the next run takes it over.
 
     A run of this machine counts as ended if its process does not exist; any other one if its lock
     was not written for ``STALE`` seconds. They are measured here, so clocks of different machines
@@ -70,7 +75,10 @@ class StoreLock:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise Busy if another run has taken over, because this one was stopped or had no network for a while."""
+        """Raise Busy if another run has taken over the lock.
+
+        This happens if this run was stopped, or had no network for a while.
+        """
         if self._successor is None and time.time() - self._written > self._stale / 2:
             self._attempt(self._beat)
         if self._successor is not None:
@@ -113,7 +121,10 @@ class StoreLock:
             time.sleep(min(1.0, self._stale / 8))
 
     def _refuse_running(self, content: dict[str, Any], seen: dict[str, Any] | None) -> None:
-        """Raise Busy if the run that holds the lock works: it has written it again, or its process exists."""
+        """Raise Busy if the run that holds the lock still works.
+
+        It works if it has written the lock again, or its process exists.
+        """
         is_written_again = seen is not None and content != seen
         if is_written_again or (is_here(content) and not _is_released(content)):
             raise Busy(
@@ -173,7 +184,10 @@ class StoreLock:
 
 
 def look_at_lock(system: Any, key: str) -> dict[str, Any] | None:
-    """Return who holds a lock, None if nobody does; ``age``: seconds since its last beat, by the clock of this machine."""
+    """Return who holds a lock, None if nobody does.
+
+    ``age``: seconds since its last beat, by the clock of this machine.
+    """
     content = _read_content(system, key)
     if content is None:
         return None
@@ -195,7 +209,7 @@ def _read_content(system: Any, key: str) -> dict[str, Any] | None:
 
 
 def _is_released(content: dict[str, Any]) -> bool:
-    """Return whether a lock is of a process of this machine that has ended, or of this one, which has released it."""
+    """Return whether a lock is of an ended process of this machine, or released by this one."""
     if not is_here(content):
         return False
     if content.get("pid") == os.getpid() and content.get("token") not in _held:

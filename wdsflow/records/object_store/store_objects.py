@@ -24,7 +24,10 @@ _PARTS_AT_A_TIME = 2
 
 
 class StoreError(OSError):
-    """An object store did not accept, send or remove an object. ``filename``: its url; ``strerror``: its answer."""
+    """An object store did not accept, send or remove an object.
+
+    ``filename``: its url. ``strerror``: the answer of the store.
+    """
 
 
 class StoreObjects:
@@ -71,7 +74,10 @@ class StoreObjects:
         return url
 
     def sizes(self) -> dict[str, int]:
-        """Return the size of each object in bytes. Raises FileExistsError if the folder is an object itself."""
+        """Return the size of each object in bytes.
+
+        Raises FileExistsError if the folder itself is an object.
+        """
         self._system.invalidate_cache()
         listing = self._request(lambda: self._system.find(self._root, detail=True))
         if self._root in listing:
@@ -127,7 +133,10 @@ class StoreObjects:
         self._change(remove, name)
 
     def abort_uploads(self, names: Iterable[str]) -> None:
-        """Abort the multipart uploads of objects that a killed run began, if the store keeps and lists them."""
+        """Abort the multipart uploads of objects that a killed run began.
+
+        This applies to stores that keep and list them.
+        """
         if not hasattr(self._system, "call_s3"):
             return
         keys = {self._key(name) for name in names}
@@ -159,7 +168,10 @@ class StoreObjects:
         self._request(change, name, size)
 
     def _request(self, send: Callable[[], T], name: str = "", size: int = 0) -> T:
-        """Return the result of a request; errors name the url of the object ``name``, or of the folder."""
+        """Return the result of a request.
+
+        Errors name the url of the object ``name``, or of the folder.
+        """
         url = f"{self.url}/{name}" if name else self.url
         try:
             return trying(send, url, size)

@@ -35,7 +35,10 @@ def refuse_ambiguous(matches: "Matches", on: str) -> None:
 
 
 class ContradictedJoin(ValueError):
-    """Samples have the key of a row, but another url or sha256. ``column``: an alternative for the join."""
+    """Samples have the key of a row, but another url or sha256.
+
+    ``column``: an alternative column to join on.
+    """
 
     def __init__(self, contradiction: "Contradiction") -> None:
         samples = f"{contradiction.samples:,} of {contradiction.compared:,} compared samples"

@@ -35,7 +35,10 @@ class GraftOptions:
         }
 
     def columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the columns whose values are set, and those by which keys are checked. Raises NoColumn, TableError."""
+        """Return the columns whose values are set, and those by which keys are checked.
+
+        Raises NoColumn, TableError.
+        """
         names = self.table.columns()
         columns = tuple(dict.fromkeys(field.column for field in self.fields))
         for column in (self.on.column, *columns):

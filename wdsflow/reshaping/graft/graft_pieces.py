@@ -1,4 +1,7 @@
-"""The pieces of samples with new members: ranges of the old shard, and members with the table's values."""
+"""The pieces of samples with new members.
+
+They are ranges of the old shard, and members with the table's values.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +64,9 @@ class GraftPieces:
         rows: Iterator[Values],
         stop: Event,
     ) -> Iterator[Pieces]:
-        """Yield the pieces of each sample that is written, and the global headers before them, and count all samples.
+        """Yield the pieces of each sample that is written, and count all samples.
+
+        Global headers before a sample are included.
 
         Raises SourceChangedError, also at the end, and OSError.
         """
@@ -104,7 +109,9 @@ class GraftPieces:
     def _of_whole_fields(
         self, notes: NotedSamples, first: int, values: Sequence[Values | None]
     ) -> Sequence[Pieces | None]:
-        """Return the pieces of neighbouring samples in which all values are set, as whole fields; None for all others.
+        """Return the pieces of adjacent samples whose values are all set as whole fields.
+
+        None for all other samples.
 
         Args:
             notes: have the samples.
@@ -163,7 +170,9 @@ class GraftPieces:
         return [(sample.start, sample.end)]
 
     def _with_values(self, sample: TarSample, values: Values) -> Pieces:
-        """Return the pieces of a sample in which the values of a row are set, or nothing if that is impossible.
+        """Return the pieces of a sample with the values of a row set.
+
+        If that is impossible, the sample stays as it is.
 
         Members that are not set are ranges of the tar. A replaced member keeps its position and
         name; a new one follows the last. A null sets nothing.
@@ -204,7 +213,10 @@ class GraftPieces:
 
 
 def _windows(outcomes: Sequence[int], rows: Iterator[Values]) -> Iterator[list[Values | None]]:
-    """Yield the values of neighbouring samples, as many at once as fit into little memory; None for those without a row."""
+    """Yield the values of adjacent samples, in groups that fit into little memory.
+
+    Samples without a row have None.
+    """
     values: list[Values | None] = []
     size = 0
     for outcome in outcomes:

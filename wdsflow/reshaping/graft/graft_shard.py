@@ -1,4 +1,7 @@
-"""The second pass over a shard: its ranges are copied, and members with the table's values are inserted."""
+"""The second pass over a shard.
+
+Its ranges are copied, and members with the table's values are inserted.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -40,7 +43,9 @@ def graft_shard(job: GraftJob, report: ShardGraft, stop: Event) -> None:
 def grafted_pieces(
     job: GraftJob, source: Source, report: ShardGraft, stop: Event
 ) -> Iterator[Piece]:
-    """Yield the pieces of the grafted shard, without end-of-archive blocks; count its samples in ``report``.
+    """Yield the pieces of the grafted shard, without end-of-archive blocks.
+
+    Counts its samples in ``report``.
 
     Raises SourceChangedError, also at the end, if the shard has changed; SourceError, OSError.
     """

@@ -126,7 +126,10 @@ class SampleJoin:
         return matches
 
     def contradiction(self) -> Contradiction | None:
-        """Return the checked column in which most samples differ from their rows. Call it after ``join``."""
+        """Return the checked column in which most samples differ from their rows.
+
+        None if no sample differs. Call it after ``join``.
+        """
         worst: Contradiction | None = None
         for number, column in enumerate(self._checked):
             check = f"check{number}"
@@ -148,7 +151,9 @@ class SampleJoin:
         return worst
 
     def assign(self, matches: Matches, shards: Sequence[Path | None], ambiguous: Ambiguous) -> None:
-        """Assign rows to samples, count in the ``matches`` of ``join``, and write ``ROWS`` and ``VALUES`` of each shard.
+        """Assign rows to samples, and write ``ROWS`` and ``VALUES`` of each shard.
+
+        Counts in the ``matches`` of ``join``.
 
         ``shards``: the path of the files of each, without ending; None if it could not be read.
         ``ambiguous``: the policy for samples that share a value, and for samples whose value is in
@@ -174,7 +179,10 @@ class SampleJoin:
             matches.digests.append(xxh3_64_hexdigest(rows))
 
     def _write(self, shard: int, path: Path) -> bytes:
-        """Write the files of a shard: the row of each sample, which is returned as well, and the values of those rows."""
+        """Write the files of a shard: the row of each sample, and the values of those rows.
+
+        Returns the rows.
+        """
         is_inside = f"position >= {shard << 32} AND position < {shard + 1 << 32}"
         outcomes = self._tables.arrays(
             f"SELECT row FROM outcomes WHERE {is_inside} ORDER BY position"
@@ -194,7 +202,10 @@ class SampleJoin:
         return [value.replace("\0", "/") for (value,) in values]
 
     def unmatched_lines(self) -> Iterator[str]:
-        """Yield a line of JSON for each row that no sample has, thousands at a time: its number from 1, and its value."""
+        """Yield JSON lines for the rows that no sample has, thousands at a time.
+
+        A line has the number of the row, from 1, and its value.
+        """
         import orjson
 
         column = self._on.column

@@ -23,7 +23,7 @@ _IMAGES = 16
 
 
 class JoinValues(NamedTuple):
-    """Join values of neighbouring samples, damage next to them, and their values for the checked columns.
+    """Join values of adjacent samples, damage next to them, and values to check.
 
     ``checked``: for each sample, a value for each column, or nothing; empty if nothing is checked.
     """
@@ -67,7 +67,9 @@ def checked_values(samples: Samples, sample: TarSample, columns: Sequence[str]) 
 
 
 def digits_of(values: Sequence[str]) -> int:
-    """Return the number of hexadecimal digits of a table's xxh3 hashes: 16 if all of these have 16, otherwise 32.
+    """Return the number of hexadecimal digits of a table's xxh3 hashes: 16 or 32.
+
+    16 if all of these values have 16, otherwise 32.
 
     >>> digits_of(["00ff00ff00ff00ff"]), digits_of([])
     (16, 32)

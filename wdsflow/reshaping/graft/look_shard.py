@@ -1,4 +1,7 @@
-"""The first pass over a shard: where its samples are, and what they are joined on, is written to files."""
+"""The first pass over a shard.
+
+Writes to files where its samples are, and what they are joined on.
+"""
 
 from array import array
 from collections import Counter
@@ -48,7 +51,10 @@ class LookRequest:
 
 @dataclass(frozen=True)
 class LookJob:
-    """One shard to look at. ``files``: the path of its files, without ending; ``scope`` precedes its keys in the table."""
+    """One shard to read in the first pass.
+
+    ``files``: the path of its files, without extension. ``scope`` precedes its keys in the table.
+    """
 
     url: Shard
     files: Path
@@ -64,13 +70,19 @@ class LookJob:
         return input_identity(self.url)
 
     def numbers(self, ending: str) -> "NDArray[np.int64]":
-        """Return the numbers in one of its files. Without np.load, which may fail in concurrent threads (gh-106905)."""
+        """Return the numbers in one of the shard's files.
+
+        np.load is not used: it may fail in concurrent threads (gh-106905).
+        """
         import numpy as np
 
         return np.fromfile(self.files.with_suffix(ending), np.int64)
 
     def uncounted(self, written: "NDArray[np.bool_]") -> int:
-        """Return how many of the written samples ``validate`` does not count, because their key is a duplicate."""
+        """Return how many written samples ``validate`` does not count.
+
+        Their key is a duplicate.
+        """
         import numpy as np
 
         keys = self.numbers(KEYS)[written]

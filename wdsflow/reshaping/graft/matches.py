@@ -13,7 +13,9 @@ ROWS, VALUES = ".rows", ".values"
 
 @dataclass
 class Matches:
-    """Outcomes of samples and rows. ``rows == used + unmatched_rows + ambiguous_rows + rows_without``.
+    """Outcomes of samples and rows of a join.
+
+    ``rows == used + unmatched_rows + ambiguous_rows + rows_without``.
 
     Attributes:
         matched: samples that have one row, or to which ``ambiguous`` gives one.
@@ -36,7 +38,10 @@ class Matches:
 
 
 class Contradiction(NamedTuple):
-    """Samples that contradict their rows: how many of those compared; key, table and shard of the first."""
+    """Samples that contradict their rows.
+
+    How many of those compared do, and for the first ones the key and the values in table and shard.
+    """
 
     column: str
     samples: int

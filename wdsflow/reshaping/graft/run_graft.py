@@ -40,7 +40,9 @@ _SHOWN = 5
 def graft_shards(
     urls: str | Iterable[str], out: str | os.PathLike[str], request: GraftRequest
 ) -> GraftReport:
-    """Write each shard into the folder ``out`` with fields from a table, with ``sizes.json`` and ``__len__`` next to them.
+    """Write each shard into the folder ``out`` with fields from a table.
+
+    Writes ``sizes.json`` and ``__len__`` next to them.
 
     All other members are copied byte for byte; the inputs never change. Samples without a row are
     not changed. Memory does not grow with the table. The same call resumes an interrupted run.

@@ -1,4 +1,7 @@
-"""Notes on the samples of a shard: the first pass writes where they are, and the second need not walk through the tar."""
+"""Notes on where the samples of a shard are.
+
+The first pass writes them, so the second need not walk through the tar.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Equal shards, shuffled, split or ordered by key: two passes over byte ranges, in bounded memory."""
+"""Writes equal shards, shuffled, split or ordered by key.
+
+Makes two passes over byte ranges, in bounded memory.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -27,7 +27,9 @@ _Sortable = tuple[NDArray[np.uint64] | Sequence[object], Rows]
 def arrange(
     inputs: Sequence[InputJob], options: ReshardOptions, scratch: Path
 ) -> tuple[list[RowFile], Counter[str]]:
-    """Return a file for each part, with the rows of its samples in final order, and counts of omitted ones by reason.
+    """Return a file for each part, with the rows of its samples in final order.
+
+    Also returns counts of omitted samples by reason.
 
     Args:
         inputs: the inputs, which have been read, in order. Their files of rows and keys are removed.
@@ -89,7 +91,10 @@ def _shuffled(tables: Tables, part: RowFile, seed: int, number: int) -> RowFile:
 
 
 def _sorted(tables: Tables, kind: str, sortable: Iterable[_Sortable]) -> Iterator[Rows]:
-    """Yield all rows by their values, which have the SQL type ``kind``; equal ones in the order of the inputs."""
+    """Yield all rows sorted by their values, which have the SQL type ``kind``.
+
+    Rows of equal values are in the order of the inputs.
+    """
     tables.run(
         f"CREATE OR REPLACE TABLE rows (value {kind}, key UBIGINT, first UBIGINT, past UBIGINT, origin UBIGINT)"
     )
@@ -133,7 +138,10 @@ def _with_keys(inputs: Iterable[InputJob]) -> Iterator[_Sortable]:
 
 
 def _with_random_numbers(part: RowFile, seed: int, number: int) -> Iterator[_Sortable]:
-    """Yield the rows of the part ``number``, each with a random number for its position, counted from 1."""
+    """Yield the rows of the part ``number``, each with a random number.
+
+    The random number depends on the row's position, counted from 1.
+    """
     position = 1
     for rows in part.pieces():
         positions = np.arange(position, position + len(rows), dtype=np.uint64)

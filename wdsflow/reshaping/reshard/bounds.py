@@ -100,7 +100,9 @@ def _count_within(sizes: NDArray[np.uint64], budget: np.uint64) -> int:
 
 
 def _growth(rows: Rows, previous_key: int | None) -> NDArray[np.uint64]:
-    """Return by how many bytes each sample of an output may grow: those with a repeated key get another.
+    """Return by how many bytes each sample of an output may grow.
+
+    Only samples with a repeated key grow, because they get another key.
 
     ``previous_key``: the last key of the output before, None for the first output.
     """

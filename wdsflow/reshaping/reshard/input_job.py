@@ -35,7 +35,10 @@ class InputJob:
 
     @property
     def key_file(self) -> Path:
-        """The file for the keys of its samples: of each its length in 4 bytes, little-endian, and its bytes."""
+        """The file for the keys of the input's samples.
+
+        Each key is preceded by its length in 4 bytes, little-endian.
+        """
         return self.scratch / f"{self.number}.keys"
 
     @property

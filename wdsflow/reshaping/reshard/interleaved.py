@@ -1,4 +1,7 @@
-"""Samples whose members are not next to each other: resharding would write them as several samples."""
+"""Samples whose members are not adjacent.
+
+Resharding would write each of them as several samples.
+"""
 
 from array import array
 from collections.abc import Sequence
@@ -34,7 +37,9 @@ class KeysAndFields:
         self._number_of_sample.append(self._numbers.setdefault(fields, len(self._numbers)))
 
     def interleaved(self) -> list[int]:
-        """Return the numbers of the samples whose key occurs again with other fields only, one number a key.
+        """Return the numbers of samples whose key occurs again with other fields only.
+
+        One number is returned per key.
 
         A key that occurs again with the same fields is another sample.
         """
@@ -57,7 +62,10 @@ class KeysAndFields:
 
 
 def refuse_interleaved(reports: Sequence[InputReport]) -> None:
-    """Raise InterleavedMembers if members of one sample are not next to each other, in one input or in two neighbours."""
+    """Raise InterleavedMembers if members of one sample are not adjacent.
+
+    They are looked for in one input and in two neighbouring inputs.
+    """
     total = sum(report.interleaved for report in reports)
     example: InputReport | None = None
     key = ""

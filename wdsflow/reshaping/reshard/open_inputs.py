@@ -1,4 +1,7 @@
-"""The inputs as the second pass reads them: one source for each thread, which opens and closes them as needed."""
+"""The inputs as the second pass reads them.
+
+Each thread has one source, which opens and closes them as needed.
+"""
 
 import os
 import threading
@@ -23,7 +26,9 @@ _FEWEST_FILES_PER_THREAD = 8
 
 
 class OpenInputs:
-    """The inputs as one source for each thread. Threads share none, because opening an input may close another.
+    """The inputs as one source for each thread.
+
+    Threads do not share sources, because opening an input may close another.
 
     Args:
         inputs: the reports of the first pass, by number.
@@ -42,7 +47,10 @@ class OpenInputs:
         self._sources: list[JoinedSource] = []
 
     def source(self) -> JoinedSource:
-        """Return the inputs as one source, for this thread. Its functions raise SourceError, OSError."""
+        """Return the inputs as one source for this thread.
+
+        Its functions raise SourceError, OSError.
+        """
         source: JoinedSource | None = getattr(self._of_thread, "source", None)
         if source is None:
             source = JoinedSource(self._opened, self._most_open)
@@ -62,7 +70,10 @@ class OpenInputs:
                 refuse_changed(report)
 
     def _most_open(self, number: int) -> int:
-        """Return how many other inputs stay open next to this one; few if they are unpacked each time."""
+        """Return how many other inputs stay open next to this one.
+
+        Few if they are unpacked each time.
+        """
         is_unpacked_to_read = self.inputs[number].path is None
         return _COPIES_PER_THREAD if is_unpacked_to_read else self._files_per_thread
 
@@ -82,7 +93,10 @@ class OpenInputs:
 
 
 def refuse_changed(report: InputReport) -> None:
-    """Raise SourceChangedError if an input is not the one that was read. A command cannot be compared."""
+    """Raise SourceChangedError if an input has changed since it was read.
+
+    The output of a command cannot be compared.
+    """
     if not report.url.is_pipe and input_identity(report.url) != report.identity:
         raise SourceChangedError(os.path.basename(report.url))
 

@@ -1,4 +1,7 @@
-"""The first pass over an input: it records where the samples are, and decides which file the second pass reads."""
+"""The first pass over an input.
+
+Records where the samples are, and decides which file the second pass reads.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +23,9 @@ from .reshard_report import InputReport
 
 
 def read_input(job: InputJob, stop: Event) -> InputReport:
-    """Record the samples of an input in the files of ``job``, in order; errors of reading are in the report.
+    """Record the samples of an input in the files of ``job``, in order.
+
+    Errors of reading are in the report.
 
     Raises OSError if the scratch folder cannot be written.
     """
@@ -106,7 +111,10 @@ class _InputReader:
             return source.random, has_global_headers
 
     def _replace_global_headers(self) -> None:
-        """Write a copy whose members have headers of their own: the global headers would not apply in another tar."""
+        """Write a copy of the input whose members have their own headers.
+
+        Global headers would not apply in another tar.
+        """
         path = self._job.copies / f"{self._job.number}.plain.tar"
         with seekable(self.report.location, self._job.copies) as (source, _):
             if self.report.path is not None:

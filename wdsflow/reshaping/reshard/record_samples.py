@@ -26,7 +26,9 @@ def key_bytes(key: str) -> bytes:
 
 
 def record_samples(source: Source, job: InputJob, report: InputReport, stop: Event) -> bool:
-    """Write the rows and keys of the samples of a tar to the files of ``job``, and fill in ``report``.
+    """Write the rows and keys of the samples of a tar to the files of ``job``.
+
+    Fills in ``report``.
 
     Returns whether global headers changed names or sizes.
     Raises SourceError, OSError, InterruptedError after ``stop``.

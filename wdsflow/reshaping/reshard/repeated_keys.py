@@ -31,7 +31,9 @@ def refuse_repeated(jobs: Sequence[OutputShardJob]) -> None:
 
 
 def repeated_keys(job: OutputShardJob) -> dict[int, int]:
-    """Return the rows whose key a reader would confuse with that of an earlier sample, and the number for each.
+    """Return the rows whose key readers would confuse with an earlier sample's.
+
+    Each row has the number that its key gets.
 
     These are the second and further samples of a key in a shard, and the first ones if the previous
     shard ends with that key. The second sample gets the number 2.

@@ -48,7 +48,9 @@ USUAL_GRID = Grid(1, 4)
 
 
 class SplitPart(NamedTuple):
-    """A part of a split: samples whose key's hash is below ``end``, and not below that of the part before.
+    """A part of a split: samples with a key hash below ``end``.
+
+    The hashes below the ``end`` of the part before it belong to that part.
 
     Attributes:
         name: its folder; "" for all samples.

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 class Aesthetic(
     ClipScore, name="aesthetic", subject="image", scale_tolerance=SEEN_PIXELS, cpu_seconds=2
 ):
-    """Aesthetic rating of an image by a head on its CLIP embedding: about 1 to 10 for LAION's heads.
+    """Aesthetic rating of an image by a head on its CLIP embedding.
+
+    LAION's heads give about 1 to 10.
 
     ``head`` is a file, a state dict of torch or safetensors: one linear layer, or LAION's five
     (with or without ReLU between, by the names of its layers). ``model`` and ``pretrained`` must be

@@ -1,4 +1,7 @@
-"""Facts about a CLIP of OpenCLIP that need no weights: its name, its preprocessing, and where it is downloaded from."""
+"""Facts about a CLIP of OpenCLIP that need no weights.
+
+These are its name, its preprocessing, and where it is downloaded from.
+"""
 
 import json
 from dataclasses import asdict
@@ -40,7 +43,10 @@ def full_name(model: str) -> str:
 
 
 def hashed_name(model: str, pretrained: str) -> str:
-    """Return the name of a CLIP, for a folder a hash of its contents; its weights count unless others are given."""
+    """Return the name of a CLIP; for a folder, a hash of its contents.
+
+    The hash includes the folder's weights unless others are given.
+    """
     if not model.startswith(LOCAL):
         return model
     return LOCAL + source_of(model.removeprefix(LOCAL), weights=not pretrained)
@@ -67,7 +73,10 @@ def clip_source(model: str, pretrained: str) -> ModelSource | None:
 @ModelFact
 @cache
 def clip_preprocess(model: str, pretrained: str) -> Preprocess:
-    """Return OpenCLIP's preprocess_cfg of a model, without loading its weights. Raises ValueError for an unknown model."""
+    """Return OpenCLIP's preprocess_cfg of a model, without loading its weights.
+
+    Raises ValueError for an unknown model.
+    """
     import open_clip
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
@@ -108,7 +117,10 @@ def geometry_of(preprocess: Preprocess) -> Geometry:
 
 
 def _preprocess_config(name: str, pretrained: str) -> dict[str, Any]:
-    """Return what a model's folder, its repository in the hub, or its weights say about preprocessing."""
+    """Return the preprocessing settings of a model.
+
+    They come from its folder, its repository in the hub, or its weights.
+    """
     if name.startswith(LOCAL):
         return _read_config(Path(name.removeprefix(LOCAL), _CONFIG))
     if name.startswith(_HUB):

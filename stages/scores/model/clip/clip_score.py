@@ -39,7 +39,9 @@ class Embedded(NamedTuple):
 
 
 def embedding_key(request: Request) -> str:
-    """Return the identity of an embedding in its sample: a field with its settings, or the hash of a caption.
+    """Return the key of an embedding in its sample.
+
+    It is a field with its settings, or the hash of a caption.
 
     "jpg", "jpg/horizontal", "jpg/exact", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's
     UTF-8.
@@ -54,7 +56,9 @@ def embedding_key(request: Request) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cpu_seconds=0.1):
-    """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
+    """A score on embeddings of a CLIP.
+
+    ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them.
     ``precision`` "auto" is that of the run: see ``Recipe.precision``. ``processor``: what captions
@@ -98,7 +102,10 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cp
         return Prepare(geometry=geometry, flip=flip, decode=self.decode)
 
     def image_requests(self, view: "View", flip: Flip = "") -> list[Request]:
-        """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
+        """Return a request for the embedding of each image, or of each frame of videos.
+
+        Its key ends in ``flip``, followed by ``processor`` unless that is "openclip".
+        """
         prepared_by = "" if self.processor == "openclip" else self.processor
         suffix = "-".join(part for part in (flip, prepared_by) if part)
         return self.pictures(view, self.main_model(), self.preparation(flip), suffix)
@@ -107,7 +114,10 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cp
         return self.image_requests(view)
 
     def embedded(self) -> tuple[Embedded, ...]:
-        """Return the requested embeddings of a sample, without those of labels, which are the same for all samples."""
+        """Return the kinds of embeddings that the score requests of a sample.
+
+        Those of labels are left out: they are the same for all samples.
+        """
         embedded: list[Embedded] = []
         for model in self.models():
             if isinstance(model, ClipImage):
@@ -118,7 +128,10 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cp
         return tuple(embedded)
 
     def _changed_settings(self, names: Iterable[str]) -> tuple[tuple[str, Setting], ...]:
-        """Return the model's settings, and those of ``names`` that differ from their defaults, sorted by name."""
+        """Return the model's settings, and changed settings among ``names``, sorted by name.
+
+        A setting is changed if it differs from its default.
+        """
         settings: dict[str, Setting] = {"model": self.model, "pretrained": self.pretrained}
         precision = used(self.precision)
         if precision != "fp32":

@@ -28,7 +28,9 @@ class ClipSimilarity(
     scale_tolerance=SEEN_PIXELS,
     cpu_seconds=0.2,
 ):
-    """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 if they match, for ViT-B-32.
+    """Cosine of the CLIP embeddings of caption and image, from -1 to 1.
+
+    For ViT-B-32 it is 0.2 to 0.35 if they match.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by
     ``reduce`` the largest or the smallest; over frames of its videos (``frames``, ``sampling``) if

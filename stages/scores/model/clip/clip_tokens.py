@@ -1,4 +1,7 @@
-"""Captions as the input of a text tower: as tokens, without PyTorch in decoders, where that is possible."""
+"""Captions as the input of a text tower: as tokens where that is possible.
+
+Decoders make the tokens without PyTorch.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -25,7 +28,9 @@ _lock = threading.Lock()
 
 
 def clip_item(model: str, text: str, processor: Processor = "openclip") -> "str | Tokens":
-    """Return the input of the text tower: tokens without padding if a decoder can make them, otherwise the caption.
+    """Return a caption as input of the text tower.
+
+    It is tokens without padding if a decoder can make them, otherwise the caption.
 
     Raises ScoreError "too-long".
     """
@@ -53,7 +58,10 @@ def must_tokenize(model: str, processor: Processor) -> None:
 @ModelFact
 @cache
 def token_context(model: str) -> int | None:
-    """Return the context length of a model whose captions ``ClipWords`` can tokenise; None if only OpenCLIP can."""
+    """Return the context length of a model whose captions ``ClipWords`` can tokenise.
+
+    None if only OpenCLIP can.
+    """
     tokenizer: Any = named_tokenizer(full_name(model))
     words = clip_words()
     if words is None or not _is_equivalent(words, tokenizer):

@@ -1,4 +1,6 @@
-"""Captions as tokens of OpenAI's CLIP, without importing OpenCLIP. Tests compare them with OpenCLIP's.
+"""Captions as tokens of OpenAI's CLIP, without importing OpenCLIP.
+
+Tests compare them with OpenCLIP's.
 
 Source: byte pair encoding, Sennrich et al. 2016; over bytes and with its vocabulary, Radford et al.
 2019 and 2021.
@@ -26,7 +28,9 @@ _MOST_CACHED = 1 << 17
 
 
 class ClipWords:
-    """Tokenises as OpenCLIP's ``SimpleTokenizer`` with its own vocabulary, in lower case. Thread-safe.
+    """Tokenises as OpenCLIP's ``SimpleTokenizer`` with its own vocabulary.
+
+    Text is converted to lower case. Thread-safe.
 
     Attributes:
         merges: the pairs of units that are merged, in their order.
@@ -78,7 +82,10 @@ class ClipWords:
         return tokens
 
     def _merged(self, units: list[str]) -> list[str]:
-        """Merge the pair of neighbours of the lowest rank, wherever it occurs, until no pair has a rank."""
+        """Merge neighbouring units until no pair has a rank.
+
+        Each step merges the pair of the lowest rank, wherever it occurs.
+        """
         no_rank = len(self.ranks)
         while len(units) > 1:
             best = min(pairwise(units), key=lambda pair: self.ranks.get(pair, no_rank))
@@ -90,7 +97,10 @@ class ClipWords:
 
 @lru_cache(maxsize=1)
 def clip_words() -> ClipWords | None:
-    """Return the tokeniser, None if OpenCLIP's vocabulary is not installed; OpenCLIP is not imported."""
+    """Return the tokeniser; None if OpenCLIP's vocabulary is not installed.
+
+    OpenCLIP is not imported.
+    """
     spec = find_spec("open_clip")
     if spec is None:
         return None
@@ -116,7 +126,10 @@ def _with_pair_merged(units: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 def _byte_letters() -> dict[int, str]:
-    """Return a visible letter for each byte: that of Latin-1 if it is visible, otherwise the next from 256 on."""
+    """Return a visible letter for each byte.
+
+    It is that of Latin-1 if it is visible, otherwise the next from 256 on.
+    """
     letters: dict[int, str] = {}
     hidden: list[int] = []
     for byte in range(256):

@@ -1,4 +1,6 @@
-"""Captions as tokens of transformers' CLIPTokenizer, with OpenCLIP's vocabulary: nothing is downloaded.
+"""Captions as tokens of transformers' CLIPTokenizer, with OpenCLIP's vocabulary.
+
+Nothing is downloaded.
 
 It is the tokenizer of transformers' CLIP processors, and so of Data-Juicer: unlike OpenCLIP's, it
 does not repair text.
@@ -27,7 +29,10 @@ def hf_tokens(text: str, most: int) -> list[int]:
 
 @lru_cache(maxsize=1)
 def hf_tokenizer() -> "CLIPTokenizer":
-    """Return the tokenizer. Raises ImportError without transformers, ValueError if OpenCLIP's vocabulary is not installed."""
+    """Return the tokenizer.
+
+    Raises ImportError without transformers, ValueError if OpenCLIP's vocabulary is not installed.
+    """
     from transformers import CLIPTokenizer
 
     words = clip_words()

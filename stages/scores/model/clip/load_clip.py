@@ -48,7 +48,10 @@ class Clip:
         self.std = torch.tensor(preprocess["std"], device=device).view(shape)
 
     def images(self, batch: "Pixels") -> "Embeddings":
-        """Return embeddings of length 1, float32 (n, d), for an array (n, 3, height, width) of uint8."""
+        """Return embeddings of images, float32 (n, d), of length 1.
+
+        The input is an array (n, 3, height, width) of uint8.
+        """
         import torch
 
         pixels = torch.from_numpy(batch).to(self.device, non_blocking=True).float()
@@ -58,7 +61,10 @@ class Clip:
         return self._normalised(self.model.encode_image(pixels))
 
     def texts(self, batch: "Tokens") -> "Embeddings":
-        """Return embeddings of length 1, float32 (n, d), for tokens (n, up to the context length): see ``TextTower``."""
+        """Return embeddings of texts, float32 (n, d), of length 1.
+
+        The input is tokens (n, up to the context length): see ``TextTower``.
+        """
         import torch
 
         tokens = torch.from_numpy(batch).to(self.device).long()
@@ -77,7 +83,9 @@ class Clip:
 
 
 def load_clip(model: str, pretrained: str, precision: UsedPrecision, device: str) -> Clip:
-    """Return a model, the same object as long as it is referenced. Raises ValueError, and errors of OpenCLIP.
+    """Return a model, the same object as long as it is referenced.
+
+    Raises ValueError, and errors of OpenCLIP.
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights or checkpoint of open_clip_train; it
     may be "" if ``model`` is "local-dir:FOLDER" or "hf-hub:NAME" with weights in it.

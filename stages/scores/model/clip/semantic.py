@@ -36,7 +36,9 @@ class SemanticDuplicate(
     scale_tolerance=SEEN_PIXELS,
     compares=DatasetScore.compares | {"eps", "keep"},
 ):
-    """Whether an image that means the same stays: the cosine of their CLIP embeddings is above 1 - ``eps``.
+    """Whether another image that means the same is kept.
+
+    Two images mean the same if the cosine of their CLIP embeddings is above 1 - ``eps``.
 
     Embeddings are clustered by k-means, and images of the same cluster are compared: k is the
     square root of the number of images, 1 for up to 10,000. They are taken in the order of
@@ -91,7 +93,9 @@ class EmbeddingDistance(
     subject="image",
     scale_tolerance=SEEN_PIXELS,
 ):
-    """Distance of an image to the nearest one of a list: 1 minus the cosine of their CLIP embeddings.
+    """Distance of an image to the nearest one of a list.
+
+    It is 1 minus the cosine of their CLIP embeddings.
 
     From 0, the same, to 2. ``file`` is a list that ``--export embeddings.npz`` wrote, made with the
     same model and weights. Six digits. Source: our own.

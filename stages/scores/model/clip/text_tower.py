@@ -11,7 +11,9 @@ _TRIAL = 4
 
 
 class TextTower:
-    """Calls ``model.encode_text`` on tokens (n, up to the context length), padded with 0 on the right.
+    """Calls ``model.encode_text`` on tokens that are padded with 0 on the right.
+
+    Tokens have the shape (n, up to the context length).
 
     If attention is causal and the embedding is that of the last token, later tokens have no effect:
     positions and mask are cut to the longest caption (``trims``). Otherwise tokens are padded to
@@ -87,7 +89,10 @@ class TextTower:
         return bool((similarities > 1 - tolerance).all())
 
     def _looks_causal(self) -> bool:
-        """Return whether the mask hides later tokens, and the embedding is that of the last token."""
+        """Return whether later tokens have no effect on the embedding.
+
+        The mask must hide later tokens, and the embedding must be that of the last token.
+        """
         import torch
 
         mask = self._model.attn_mask

@@ -56,7 +56,10 @@ class ClipModel(Model, packages=("torch", "open_clip_torch", "timm")):
 class ClipImage(
     ClipModel, kind="open_clip image", packages=(*ClipModel.packages, "pillow", "simplejpeg")
 ):
-    """The image tower: from pictures of ``Prepare`` (3, height, width) to embeddings (d), float32 of length 1."""
+    """The image tower: from pictures (3, height, width) to embeddings (d).
+
+    Pictures are those of ``Prepare``. Embeddings are float32 of length 1.
+    """
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
         pixels = joined(batch)
@@ -83,12 +86,18 @@ class ClipImage(
 class ClipText(
     ClipModel, kind="open_clip text", packages=(*ClipModel.packages, "transformers", "tokenizers")
 ):
-    """The text tower: from items of ``clip_item`` to embeddings (d), float32 of length 1. Decoders need not load OpenCLIP."""
+    """The text tower: from items of ``clip_item`` to embeddings (d), float32 of length 1.
+
+    Decoders need not load OpenCLIP.
+    """
 
     tokenizer: Processor = "openclip"
 
     def load(self, device: str) -> Loaded:
-        """Return the model, shared with the other tower. Raises ValueError if ``tokenizer`` does not fit it."""
+        """Return the model, shared with the other tower.
+
+        Raises ValueError if ``tokenizer`` does not fit it.
+        """
         must_tokenize(self.model, self.tokenizer)
         return super().load(device)
 
@@ -118,7 +127,9 @@ class ClipText(
 
 @dataclass(frozen=True, kw_only=True)
 class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages):
-    """Texts that are the same for all samples: their embeddings are computed once, when this is loaded.
+    """Texts that are the same for all samples.
+
+    Their embeddings are computed once, on loading.
 
     Nothing runs for an item, which may be None; all outputs are one array, float32 (labels, d).
     """
@@ -127,7 +138,10 @@ class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages)
     tokenizer: Processor = "openclip"
 
     def load(self, device: str) -> "tuple[Clip, Embeddings]":
-        """Return the model, to keep it loaded, and embeddings. Raises ValueError if ``tokenizer`` does not fit it."""
+        """Return the model, to keep it loaded, and the embeddings of the labels.
+
+        Raises ValueError if ``tokenizer`` does not fit the model.
+        """
         import numpy as np
         import torch
 

@@ -24,7 +24,7 @@ _MOST_LABELS = 100
 class ZeroShot(
     ClipTextScore, name="zero_shot", low=0, high=1, subject="image", scale_tolerance=SEEN_PIXELS
 ):
-    """Probability that an image fits the first of ``labels`` rather than one of the others: from 0 to 1.
+    """Probability, from 0 to 1, that an image fits the first of ``labels``, not another one.
 
     ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The
     value is the first of softmax(100 * cosine) over them. One value for each image, or the mean

@@ -1,4 +1,7 @@
-"""Canvases that share a forward pass of the detector: those of equal size once their sides are padded."""
+"""Groups of canvases that share a forward pass of the detector.
+
+They have equal sizes once their sides are padded.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

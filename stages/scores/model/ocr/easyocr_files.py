@@ -43,7 +43,10 @@ def weights_identity(folder: str, name: str) -> dict[str, str]:
 
 
 def load_weights(folder: str, name: str, device: str) -> "dict[str, torch.Tensor]":
-    """Return the weights of a network, on a device. Raises ValueError; refuses anything but plain weights."""
+    """Return the weights of a network, on a device.
+
+    Refuses anything but plain weights. Raises ValueError.
+    """
     import torch
 
     state = torch.load(find_weights(folder, name), map_location=device, weights_only=True)

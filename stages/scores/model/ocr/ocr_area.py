@@ -22,7 +22,9 @@ class OcrArea(
     scale_tolerance=Tolerance(0.04),
     small_is_good=True,
 ):
-    """Share of the image that text covers, from 0 to 1; for a video, the mean of its first, middle and last frame.
+    """Share of the image that text covers, from 0 to 1.
+
+    For a video, it is the mean of its first, middle and last frame.
 
     Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", the
     area under any box (by Shapely); "sum", Data-Juicer's video_ocr_area_ratio: overlapping boxes

@@ -24,7 +24,9 @@ class OcrCaptionOverlap(
     optional=(*ReadScore.optional, "unicode"),
     small_is_good=True,
 ):
-    """Share of the caption's words that are written in the image, from 0 to 1: 1 teaches a model to read, not to see.
+    """Share of the caption's words that are written in the image, from 0 to 1.
+
+    A value of 1 teaches a model to read, not to see.
 
     Words are runs of letters and digits, after Unicode's NFKC and without regard to case. Each word
     of the caption counts as often as it occurs; 0 if it has no word. The text is that of all

@@ -11,7 +11,9 @@ from .ocr_score import ReadScore
 
 @dataclass(frozen=True, kw_only=True)
 class OcrText(ReadScore, name="ocr_text", kind="text", subject="image"):
-    """Text that is read in the image, "" if there is none; of a video, in its first, middle and last frame.
+    """Text that is read in the image, "" if there is none.
+
+    In a video, it is read in the first, middle and last frame.
 
     Lines of EasyOCR in its order, joined by a space; frames of a video by a line break, frames with
     the same text once. ``confidence``: lines below it are left out. ``language`` is English ("en")

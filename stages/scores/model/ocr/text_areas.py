@@ -6,7 +6,9 @@ from .text_boxes import Boxes, Point
 
 
 def summed(boxes: Boxes) -> float:
-    """Return the sum of the boxes' areas over that of the picture; above 1 if they overlap or reach out of it.
+    """Return the sum of the boxes' areas over that of the picture.
+
+    It may be above 1 if boxes overlap or extend beyond the picture.
 
     Source: Data-Juicer's video_ocr_area_ratio_filter, which takes a tilted box for two triangles.
     """
@@ -20,7 +22,9 @@ def summed(boxes: Boxes) -> float:
 
 
 def united(boxes: Boxes) -> float:
-    """Return the share of the picture under boxes, from 0 to 1: the area of their union, cut at its edges.
+    """Return the share of the picture under boxes, from 0 to 1.
+
+    It is the area of the boxes' union, cut at the picture's edges.
 
     Exact except for rounding, by Shapely; nothing is drawn in pixels.
     """

@@ -117,7 +117,10 @@ class Boxes(NamedTuple):
 
 
 class TextBoxes(NamedTuple):
-    """Output of the detector on a CPU: the boxes of ``Maps``, so that decoders need not import EasyOCR for them."""
+    """Output of the detector on a CPU: the boxes of ``Maps``.
+
+    With it, decoders need not import EasyOCR.
+    """
 
     on_picture: Boxes
     on_canvas: Boxes

@@ -86,7 +86,9 @@ class TextDetector(
 def likelihoods(
     network: "torch.nn.Module", canvases: Sequence[Canvas], size: PaddedSize
 ) -> "NDArray[np.float32]":
-    """Return the likelihoods of text and of links, an array of shape (canvases, height / 2, width / 2, 2).
+    """Return the likelihoods of text and of links.
+
+    The result is an array of shape (canvases, height / 2, width / 2, 2).
 
     ``size``: the padded size of each canvas.
     """

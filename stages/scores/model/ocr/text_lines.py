@@ -25,7 +25,9 @@ class TextLine(NamedTuple):
 
 
 class UncutLines(NamedTuple):
-    """A canvas and the boxes on it. Its lines are cut out where they are read: see ``TextDetector``.
+    """A canvas and the boxes on it.
+
+    Its lines are cut out when they are read: see ``TextDetector``.
 
     Attributes:
         pixels: an array of shape (height, width, 3).
@@ -54,7 +56,10 @@ def lines_of(pixels: "Pixels", output: Maps | TextBoxes) -> list[TextLine] | Unc
 
 
 def cut_lines(pixels: "Pixels", boxes: Boxes) -> list[TextLine]:
-    """Return the lines in the boxes on a canvas, cut out of it, even if it is smaller than the picture."""
+    """Return the lines of text in the boxes, cut out of a canvas.
+
+    They are cut out of the canvas even if it is smaller than the picture.
+    """
     import cv2
     from easyocr.utils import get_image_list
 

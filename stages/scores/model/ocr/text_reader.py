@@ -41,7 +41,9 @@ class _Recogniser(TypedDict, total=False):
 class TextReader(
     Model, kind="easyocr reader", packages=(*TextDetector.packages, "pillow", "torchvision")
 ):
-    """Reads text. Items are the lines of a picture, cut or uncut, outputs a (text, confidence) for each line.
+    """Reads text in the lines of a picture.
+
+    Items are the lines of a picture, cut or uncut. Outputs are a (text, confidence) for each line.
 
     With the lines of ``lines_of``, the same as ``easyocr.Reader(..., quantize=False).readtext``
     with its defaults; of pictures larger than the detector's canvas, lines are cut out of the
@@ -88,7 +90,10 @@ class TextReader(
         raise ValueError(f"network={self.network!r}: EasyOCR has {names}")
 
     def _ignored(self, recogniser: _Recogniser) -> str:
-        """Return the characters of the network that the languages do not have. Raises ValueError."""
+        """Return the characters of the network that the languages do not have.
+
+        Raises ValueError for an unknown language.
+        """
         allowed = set(recogniser.get("symbols") or _SYMBOLS)
         for part in self.language.split(";"):
             code = part.strip()

@@ -27,7 +27,9 @@ class Geometry:
     rounds_down: bool = False
 
     def resized(self, width: int, height: int) -> Size:
-        """Return the (height, width) that a picture is resized to; a side of a very long one may become 0.
+        """Return the (height, width) that a picture is resized to.
+
+        One side of a very long picture may become 0.
 
         Source: torchvision's Resize; ResizeKeepRatio of OpenCLIP and timm.
 

@@ -33,7 +33,10 @@ def joined(batch: "Sequence[object]") -> "NDArray[Any] | None":
 
 
 def _arrays_of_one_shape(batch: "Sequence[object]") -> "list[NDArray[Any]]":
-    """Return the items if all are arrays of more than two dimensions, of one shape and type, otherwise none."""
+    """Return the items if all are arrays of one shape and type, otherwise an empty list.
+
+    The arrays must have more than two dimensions.
+    """
     import numpy as np
 
     arrays: list[NDArray[Any]] = []

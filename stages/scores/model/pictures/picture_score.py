@@ -64,7 +64,10 @@ class PictureScore(ModelScore, optional=("av",)):
         return self.pictures(view, self.main_model(), self.preparation())
 
     def image_fields(self, view: "View") -> tuple[str, ...]:
-        """Return the images to use, none if videos are used. Raises ScoreError if there is neither."""
+        """Return the image fields to use, none if videos are used.
+
+        Raises ScoreError if there are neither images nor videos.
+        """
         if self.video:
             return ()
         try:
@@ -79,7 +82,10 @@ class PictureScore(ModelScore, optional=("av",)):
             return ()
 
     def captions(self, view: "View", caption: str) -> list[str]:
-        """Return the captions that go with the images, or the videos. Raises ScoreError if there are none of either."""
+        """Return the captions that go with the images, or the videos.
+
+        Raises ScoreError if there are neither images nor videos.
+        """
         if not self.image_fields(view):
             view.video_names(self.video)
         return view.captions(caption)
@@ -108,13 +114,19 @@ class PictureScore(ModelScore, optional=("av",)):
         return requests
 
     def counts(self, view: "View") -> list[int]:
-        """Return the number of pictures of each image or video: 1 for an image, the frames of a video."""
+        """Return the number of pictures of each image or video.
+
+        An image has one picture, a video one for each frame.
+        """
         if images := self.image_fields(view):
             return [1] * len(images)
         return [view.frame_count(name, self.sampled) for name in view.video_names(self.video)]
 
     def grouped(self, view: "View", outputs: Sequence[Output]) -> list[list[Output]]:
-        """Return the outputs for each image or video: one for an image, one for each frame of a video."""
+        """Return the outputs of each image or video.
+
+        An image has one output, a video one for each frame.
+        """
         remaining = iter(outputs)
         return [list(islice(remaining, count)) for count in self.counts(view)]
 
@@ -126,7 +138,11 @@ class PictureScore(ModelScore, optional=("av",)):
         reduce: Reduce,
         digits: int = 6,
     ) -> Value:
-        """Return the value of each image or video, given a function from a picture's output to its number."""
+        """Return the value of each image or video.
+
+        ``number`` converts the output of a picture to its number. The numbers of a video's frames
+        are reduced to one by ``reduce``.
+        """
         values: list[Scalar] = []
         for group in self.grouped(view, outputs):
             numbers = [number(output) for output in group]

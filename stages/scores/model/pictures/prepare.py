@@ -1,4 +1,7 @@
-"""Prepares pictures for a model: mirrored, resized, cropped, padded. numpy and Pillow are imported on first use."""
+"""Prepares pictures for a model: mirrored, resized, cropped, padded.
+
+numpy and Pillow are imported on first use.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -29,7 +32,9 @@ _MIRRORS: dict[Flip, int] = {"horizontal": 2, "both": 3, "vertical": 4}
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare:
-    """Makes an array (3, height, width) of uint8 from an image: mirrored by ``flip``, then resized and cropped.
+    """Makes an array (3, height, width) of uint8 from an image.
+
+    The image is mirrored by ``flip``, then resized and cropped.
 
     With ``decode`` "fast" it is decoded at a reduced scale, at least twice as large as needed: see
     ``Decode``. Transparency is dropped and EXIF's orientation ignored, as in training; more than 8
@@ -41,7 +46,10 @@ class Prepare:
     decode: Scale = "fast"
 
     def __call__(self, data: bytes, budget: int) -> "Pixels":
-        """Return the array. Raises ScoreError, "over-budget" if decoding would take more than ``budget`` bytes."""
+        """Return the array.
+
+        Raises ScoreError "over-budget" if decoding would take more than ``budget`` bytes.
+        """
         size = (0, 0)
 
         def aim(width: int, height: int) -> Size:
@@ -58,7 +66,10 @@ class Prepare:
         return self._prepared(pixels, self._resized(width, height))
 
     def _resized(self, width: int, height: int) -> Size:
-        """Return the (height, width) that a picture is resized to. Raises ScoreError for a side of no pixel."""
+        """Return the (height, width) that a picture is resized to.
+
+        Raises ScoreError if a side would have no pixel.
+        """
         size = self.geometry.resized(width, height)
         if not all(size):
             raise ScoreError(
@@ -114,7 +125,10 @@ class Prepare:
 
 
 def mirrored(pixels: "Pixels", flip: Flip) -> "Pixels":
-    """Return an array (height, width, 3) with left and right exchanged, or top and bottom, or both."""
+    """Return an array (height, width, 3) that is mirrored.
+
+    Left and right are exchanged, or top and bottom, or both.
+    """
     if not flip:
         return pixels
     from ....imaging.boxes import box_of, with_box

@@ -62,7 +62,10 @@ def split_at_spaces(text: str) -> list[list[str]]:
 def refusal(
     sentences: Sequence[Sequence[str]], most_words: int, most_characters: int
 ) -> RefusedSentence | None:
-    """Return the reason to quarantine a caption for a long sentence or word; None if it has none."""
+    """Return the reason to quarantine a caption for a long sentence or word.
+
+    None if it has none.
+    """
     for words in sentences:
         if len(words) > most_words:
             return RefusedSentence(

@@ -1,4 +1,7 @@
-"""The files of Stanza's models: of a folder that Stanza wrote, or single ones. Nothing is downloaded."""
+"""The files of Stanza's models, in a folder that Stanza wrote or as single files.
+
+Nothing is downloaded.
+"""
 
 import json
 import re
@@ -14,7 +17,9 @@ INDEX = "resources.json"
 
 
 class StanzaFolder:
-    """A folder as ``stanza.download(model_dir=...)`` leaves it: LANGUAGE/PROCESSOR/NAME.pt, and resources.json.
+    """A folder that ``stanza.download(model_dir=...)`` wrote.
+
+    Its files are LANGUAGE/PROCESSOR/NAME.pt, and its index is resources.json.
 
     The index lists the files of a ``package`` and the dependencies of a file. Without an index, or
     if it lacks the language, the folder of a processor must have exactly one file. Raises
@@ -32,7 +37,10 @@ class StanzaFolder:
         self._package = package
 
     def model(self, processor: str, *, optional: bool = False) -> Path | None:
-        """Return the file of a processor ("tokenize", "mwt", "pos", "ner"); None if it is missing and ``optional``."""
+        """Return the file of a processor ("tokenize", "mwt", "pos", "ner").
+
+        None if it is missing and ``optional``.
+        """
         packages = self._entry.get("packages")
         if packages is None:
             return self._only(processor, optional=optional)
@@ -50,7 +58,10 @@ class StanzaFolder:
         return self._file(processor, names[processor])
 
     def dependencies(self, processor: str, model: Path) -> dict[str, Path]:
-        """Return the dependencies of a processor's file, by kind: "pretrain", "forward_charlm", "backward_charlm"."""
+        """Return the dependencies of a processor's file, by kind.
+
+        Kinds are "pretrain", "forward_charlm" and "backward_charlm".
+        """
         entry = self._entry.get(processor, {}).get(model.stem)
         files: dict[str, Path] = {}
         if entry is None:
@@ -88,7 +99,9 @@ class StanzaFolder:
 def stanza_files(
     processor: str, model: str, lang: str, package: str, tokenizer: str, pretokenized: bool
 ) -> dict[str, Path]:
-    """Return files by Stanza's names for them: {"pos_model_path": ..., "pos_pretrain_path": ..., ...}.
+    """Return the files of a processor, by Stanza's names for them.
+
+    For example {"pos_model_path": ..., "pos_pretrain_path": ..., ...}.
 
     ``model`` is a folder of Stanza's models, or the file of the processor. If the file is in such a
     folder, as LANGUAGE/PROCESSOR/NAME.pt, the others are taken from there. ``tokenizer``: a file

@@ -1,4 +1,7 @@
-"""Stanza's taggers as models: from captions to the numbers of their parts of speech, and of their named entities."""
+"""Stanza's taggers as models of parts of speech and named entities.
+
+They return the counts of these in captions.
+"""
 
 from abc import abstractmethod
 from collections import Counter
@@ -178,7 +181,10 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
         return captions
 
     def _tagged(self, loaded: Loaded, sentences: Sequence[Words]) -> list[list[Tag]]:
-        """Return the tagger's output for each word, in input order. Raises ValueError if it has not one for each."""
+        """Return the tagger's output for each word, in input order.
+
+        Raises ValueError if the tagger has another number of outputs than words.
+        """
         tags_of: list[list[Tag]] = [[] for _ in sentences]
         for positions in batches([shape_of(words) for words in sentences], self.budget):
             outputs = self.tag(loaded.processor, [sentences[position] for position in positions])
@@ -216,7 +222,10 @@ class NamedEntities(Tagger, kind="stanza named entities", processor="ner", unit=
     """From a caption to the number of its entities of each type, as "entity"."""
 
     def tag(self, processor: "Processor", sentences: Sequence[Words]) -> list[list[Tag]]:
-        """Return the tag of each token ("B-PERSON", "O"), as ``NERProcessor.process`` does for a batch."""
+        """Return the tag of each token ("B-PERSON", "O").
+
+        They are the same as ``NERProcessor.process`` gives for a batch.
+        """
         from stanza.models.ner.data import DataLoader
 
         trainer = processor.trainers[0]
@@ -267,7 +276,10 @@ class PartsOfSpeech(Tagger, kind="stanza parts of speech", processor="pos", unit
         }
 
     def model_tags(self, processor: "Processor") -> dict[str, frozenset[str]]:
-        """Return the tags; "xpos" is missing if it is composed of parts, as there are too many to list."""
+        """Return the tags of the model, by kind.
+
+        "xpos" is missing if it is composed of parts: there are too many to list.
+        """
         model_tags = {"upos": frozenset(processor.get_known_upos())}
         xpos = processor.get_known_xpos()
         if isinstance(xpos, list):

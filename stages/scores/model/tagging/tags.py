@@ -73,7 +73,9 @@ class TagScore(
 
 @dataclass(frozen=True, kw_only=True)
 class Pos(TagScore, name="pos", tagger=PartsOfSpeech):
-    """Number of words of a caption with a part of speech, by Stanza; with measure="share", their share.
+    """Number of words of a caption with a part of speech, by Stanza.
+
+    With measure="share", it is their share.
 
     ``tag``: one of Universal Dependencies' ("NOUN", "VERB"; several as "NOUN;PROPN"), or with
     ``tags`` "xpos" one of the model's own ("VBZ"), compared as a whole. The share is that of all

@@ -22,7 +22,10 @@ class LanguageModel(
     loads="AutoModelForCausalLM",
     facts_shared=(text_facts,),
 ):
-    """From token ids, int32, to the mean negative log likelihood (nats) of all but the first of them, a float."""
+    """From token ids, int32, to their mean negative log likelihood (nats), a float.
+
+    The first token is not counted.
+    """
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         from torch.nn.functional import cross_entropy
@@ -47,7 +50,9 @@ class CaptionPerplexity(
     small_is_good=True,
     cpu_seconds=0.1,
 ):
-    """Perplexity of the caption under a causal language model: from 1 on; low for plain sentences, high for noise.
+    """Perplexity of the caption under a causal language model, from 1 on.
+
+    It is low for plain sentences, high for noise.
 
     The exponential of the mean negative log likelihood of its tokens, each given those before it.
     The first is given the token that begins a text (otherwise the one that ends it), so a caption

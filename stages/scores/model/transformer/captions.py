@@ -1,4 +1,7 @@
-"""Captions as tokens for a model of transformers. For most models, decoders need not import transformers."""
+"""Captions as tokens for a model of transformers.
+
+For most models, decoders need not import transformers.
+"""
 
 import json
 import threading
@@ -58,7 +61,10 @@ def text_facts(name: str) -> TextFacts:
 
 
 def token_limit(name: str, most: int) -> int:
-    """Return the maximum number of tokens: ``most``, or fewer if the model or its tokenizer has a lower limit."""
+    """Return the maximum number of tokens, at most ``most``.
+
+    It is less if the model or its tokenizer has a lower limit.
+    """
     return min(most, text_facts(name).bound or most)
 
 
@@ -109,7 +115,10 @@ def _equivalent_file(name: str, tokenizer: Any, side: str) -> str:
 
 
 def _tokenizer_file(name: str) -> Path | None:
-    """Return the tokenizer.json of a model, of its folder or of the hub's cache; None if it has none."""
+    """Return the tokenizer.json of a model, None if it has none.
+
+    It is in the model's folder or in the hub's cache.
+    """
     from transformers.utils.hub import cached_file
 
     arguments = from_pretrained_arguments(name)
@@ -124,7 +133,10 @@ def _tokenizer_file(name: str) -> Path | None:
 
 
 def _is_equivalent(path: Path, tokenizer: Any, side: str) -> bool:
-    """Return whether a file has the definition of transformers' tokenizer, and yields the same tokens in a trial."""
+    """Return whether a tokenizer file is equivalent to transformers' tokenizer.
+
+    Its definition must be the same, and yield the same tokens in a trial.
+    """
     by_file = _read_tokenizer(str(path))
     if _definition(by_file) != _definition(tokenizer.backend_tokenizer):
         return False

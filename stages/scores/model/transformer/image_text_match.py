@@ -31,7 +31,10 @@ class ImageTextMatcher(
     loads="BlipForImageTextRetrieval",
     facts_shared=(text_facts, resize_geometry),
 ):
-    """From (picture, token ids) to the probability that they match. ``model`` is a BlipForImageTextRetrieval."""
+    """From (picture, token ids) to the probability that they match.
+
+    ``model`` is a BlipForImageTextRetrieval.
+    """
 
     def run(self, loaded: Loaded, batch: Sequence[Item]) -> Sequence[Output]:
         import torch

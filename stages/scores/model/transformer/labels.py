@@ -17,7 +17,9 @@ _MOST_LISTED = 20
 
 
 def probabilities(logits: "torch.Tensor", problem: str | None) -> list["NDArray[np.float32]"]:
-    """Return an array (labels) for each row of logits (n, labels), by the ``problem_type`` in the model's configuration.
+    """Return an array (labels) for each row of logits (n, labels).
+
+    ``problem`` is the ``problem_type`` in the model's configuration.
 
     Softmax over the labels; sigmoids if several labels may apply; the number itself if the model
     has a single label (a regression).
@@ -37,7 +39,10 @@ def labels_of(model: str) -> dict[int, str]:
 
 @lru_cache(maxsize=64)
 def label_index(model: str, label: str) -> int:
-    """Return the index of a label, given its name or number. Raises ValueError that lists the model's labels."""
+    """Return the index of a label, given its name or number.
+
+    Raises ValueError that lists the model's labels.
+    """
     names = labels_of(model)
     exact = [index for index, name in names.items() if name == label]
     if len(exact) == 1:

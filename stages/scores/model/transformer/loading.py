@@ -1,4 +1,7 @@
-"""Models of transformers, in a folder or a hub: how they are named, loaded, and described by their files."""
+"""Loads models of transformers from a folder or a hub.
+
+Also loads their configurations, tokenizers and processors.
+"""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -29,7 +32,9 @@ def from_pretrained_arguments(name: str) -> dict[str, str]:
 
 
 def load_model(kind: str, name: str, precision: UsedPrecision, device: str) -> Loaded:
-    """Return a model of one of transformers' classes, ready to run. Code of a repository is never run.
+    """Return a model of one of transformers' classes, ready to run.
+
+    Code in a repository is never run.
 
     Raises ValueError if weights are missing: they would be random.
     """

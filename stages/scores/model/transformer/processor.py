@@ -27,7 +27,10 @@ _METHODS = ("preprocess", "_preprocess", "resize")
 
 @ModelFact
 def resize_geometry(name: str) -> Geometry | None:
-    """Return how a model's processor resizes pictures; None if it does more, or is of an unknown kind."""
+    """Return how a model's processor resizes pictures.
+
+    None if it does more, or is of an unknown kind.
+    """
     processor = processor_of(name)
     if not _is_plain(processor):
         return None
@@ -42,7 +45,10 @@ def resize_geometry(name: str) -> Geometry | None:
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareByProcessor:
-    """Makes an array (3, height, width) of float32 from an image decoded at full size, by the model's processor."""
+    """Makes an array (3, height, width) of float32 by the model's processor.
+
+    The image is decoded at full size.
+    """
 
     name: str
     flip: Flip = ""
@@ -63,7 +69,9 @@ class PrepareByProcessor:
 
 @lru_cache(maxsize=64)
 def preparation(name: str, flip: Flip = "", scale: Scale = "fast") -> Prepare | PrepareByProcessor:
-    """Return the preparation of pictures for a model: by its own processor, which needs the picture at full size.
+    """Return the preparation of pictures for a model.
+
+    It uses the model's own processor, which needs the picture at full size.
 
     With "fast", it is ``Prepare`` if that processor only resizes pictures.
     """
@@ -74,7 +82,10 @@ def preparation(name: str, flip: Flip = "", scale: Scale = "fast") -> Prepare | 
 
 
 def black_picture(name: str) -> "Pixels | None":
-    """Return a model's input for a black picture (3, height, width), uint8; None if inputs differ in size."""
+    """Return a model's input for a black picture (3, height, width), uint8.
+
+    None if inputs differ in size.
+    """
     import numpy as np
 
     prepare = preparation(name)
@@ -86,7 +97,10 @@ def black_picture(name: str) -> "Pixels | None":
 def pixel_values(
     name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", device: str
 ) -> "torch.Tensor":
-    """Return a tensor (n, 3, height, width) of float32 on a device. Bytes are scaled and normalised, floats are not."""
+    """Return a tensor (n, 3, height, width) of float32 on a device.
+
+    Bytes are scaled and normalised, floats are not.
+    """
     import numpy as np
     import torch
 
@@ -110,7 +124,10 @@ def pixel_values(
 
 
 def _is_plain(processor: Any) -> bool:
-    """Return whether a processor works as transformers' base classes do: resize, rescale, normalise."""
+    """Return whether a processor works as transformers' base classes do.
+
+    They resize, rescale and normalise.
+    """
     try:
         from transformers.image_processing_backends import PilBackend, TorchvisionBackend
     except ImportError:
@@ -124,7 +141,10 @@ def _is_plain(processor: Any) -> bool:
 
 
 def _resized_size(processor: Any) -> tuple[int, int] | None:
-    """Return the (height, width) of a plain processor; None if it keeps the aspect ratio, crops, pads or scales otherwise."""
+    """Return the (height, width) to which a plain processor resizes.
+
+    None if it keeps the aspect ratio, crops, pads or scales otherwise.
+    """
     size = processor.size or {}
     if size.get("shortest_edge") or size.get("longest_edge"):
         return None
